@@ -116,6 +116,7 @@ clean:
 	rm -rf .venv .venv-peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 help:
+	@echo "make install  everything into .venv: about 2 GB, a few minutes; the other targets do it by themselves"
 	@echo "make run      install, then self-play and training on this machine (GAME=chess MINUTES=0 RUN= ARGS=; games: .venv/bin/azrun --help)"
 	@echo "make test     all tests (ARGS='-k search')"
 	@echo "make test-bounds   search, rules, sampler, verification with bounds checks in compiled code"
@@ -124,7 +125,7 @@ help:
 	@echo "make check    ruff, mypy, import-linter, documentation"
 	@echo "make docs     the documentation as a site, in build/docs"
 	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|pages|ingest|sampler|memory)"
-	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, kqk, krk, chess, student, or any game, such as dots-and-boxes (ARGS='--seeds 1 --minutes 5')"
+	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, go-3x3, go-5x5, kqk, krk, chess, shogi, student, or any game, such as dots-and-boxes (ARGS='--seeds 1 --minutes 5')"
 	@echo "make ablation-NAME  settings compared at equal wall clock: connect-four, krk"
 	@echo "make hostile  attacks on a real azserver: does it survive, what do they cost (ARGS='--minutes 5 chosen_names')"
 	@echo "make faults   the fault plan: simulation, crash points, power loss, fuzzing, bad networks, a crowd (ARGS='--seeds 1000')"

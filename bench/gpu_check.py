@@ -1,7 +1,8 @@
-"""`make gpu-check`: the CUDA path against the plain network on the CPU, then its figures. One call, minutes.
+"""`make gpu-check`: the CUDA path compared with the plain network on the CPU, then its figures. One call,
+minutes.
 
-`python -m bench.gpu_check [DEVICE]`: DEVICE is `cuda` (default), `cuda:N`, or `cpu`, which goes the same
-way without a GPU, so that the check itself can be checked. Ends with 1 if an answer is wrong.
+`python -m bench.gpu_check [DEVICE]`: DEVICE is `cuda` (default), `cuda:N`, or `cpu`, which takes the same
+path without a GPU, so that the check itself can be tested. Exits with 1 if an answer is wrong.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from net.weights import WeightsMeta
 PRESETS_CHECKED = ("tiny", "small", "medium", "tf-small")
 ROWS = (1, 7, 64, 300)
 PRIOR_LIMIT = 0.01
-"""Largest difference of a prior that bfloat16 may make."""
+"""Largest difference of a prior that bfloat16 may cause."""
 WDL_LIMIT = 0.015
 
 
 def scrambled(preset: str, game: Game) -> Network:
-    """A network whose answers differ from position to position: new ones are nearly uniform."""
+    """A network whose answers differ between positions, because new ones are nearly uniform."""
     torch.manual_seed(1)
     network: Network = build(named(preset), game, game.history).eval()
     with torch.no_grad():
@@ -63,7 +64,7 @@ def check(preset: str, device: str) -> list[str]:
     network = scrambled(preset, game)
     inference = Inference(game, game.history, device)
     wrong = []
-    for version in (1, 2):  # the second is a swap of weights in a running engine
+    for version in (1, 2):  # the second replaces the weights of a running engine
         inference.use(network, WeightsMeta(game.name, game.history, named(preset), version=version))
         batches = [chess_like_batch(game, rows, seed=version) for rows in ROWS]
         for first, second in itertools.pairwise(batches):

@@ -1,8 +1,8 @@
 """Positions a second that a network answers, for each batch size, with real chess positions.
 
-Sizes are measured in turns. Wall-clock time, so on a busy machine the figures say how busy it is: compare
-only what was run side by side.
-`cpu_us` is the CPU time of one position in the cheapest batch, which hardly depends on other processes.
+Sizes are measured in turns. The figures are wall-clock time, so on a busy machine they say how busy it is:
+compare only what was run side by side. `cpu_us` is the CPU time of one position in the cheapest batch, which
+hardly depends on other processes.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from trainer.verify import Expected
 GAME = "chess"
 SIMULATIONS = 100
 DISTINCT = 60
-"""Games played; they are repeated under new uids."""
+"""Number of games played; they are repeated under new uids."""
 TOTAL = 6000
 
 
@@ -41,7 +41,7 @@ def relayed(records: list[GameRecord], total: int) -> list[tuple[RelayGame, byte
 def ingest(folder: Path, messages: list[tuple[RelayGame, bytes]], max_plies: int) -> tuple[float, float]:
     """Seconds from the first game to the last acknowledgement, encoded; threads as in `trainer.service`.
 
-    By the clock, and of processor time.
+    Returns wall-clock time and processor time.
     """
     game = get_game(GAME)
     store = Store(folder / "games.db", game.name)

@@ -1,10 +1,10 @@
-"""Saturation: evaluations per second of the running system over those of the bare network, same cores.
+"""Saturation: evaluations per second of the running system over those of the bare network, on the same cores.
 
-azserver runs as a user would start it (front, one CPU evaluator, one worker, chess, `small`), no trainer.
-System and bare network are measured in turns of a few seconds on the same number of threads, the bare network
-in the batch size the server aims at. While it is the network's turn all processes of the server are stopped
-(SIGSTOP); while it is the system's the network waits. `AZ_BENCH_SECONDS` sets how long the system is watched
-(default 60).
+azserver runs as a user would start it (front, one CPU evaluator, one worker, chess, `small`), without a
+trainer. System and bare network are measured in turns of a few seconds on the same number of threads, the
+bare network with the batch size that the server aims at. During the network's turn all processes of the
+server are stopped (SIGSTOP); during the system's turn the network waits. `AZ_BENCH_SECONDS` sets how long the
+system is watched (default 60).
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from runtime.sockets import new_context
 
 NET = "small"
 TURN_SECONDS = 5.0
-"""Less than the patience of any part of the server for another: it goes on as if nothing had been."""
+"""Less than any timeout between parts of the server, so that it continues as if nothing had happened."""
 AGAIN_SECONDS = 2.0
-"""From SIGCONT until the rate is taken to be steady again."""
+"""Seconds from SIGCONT until the rate counts as steady again."""
 SETTLING_SECONDS = 15.0
-"""The same, from the first evaluations."""
+"""Seconds from the first evaluations until the rate counts as steady."""
 
 
 class BareNetwork:
-    """The network alone in a process of its own, which computes only when asked."""
+    """The network alone in a process of its own, which computes only on request."""
 
     def __init__(self, threads: int, rows: int) -> None:
         command = [sys.executable, "-m", "bench.loop", str(threads), str(rows)]
@@ -88,11 +88,11 @@ class Turn:
     bare: float
 
     def more(self, name: str) -> float:
-        """By how much a counter has grown."""
+        """The growth of a counter during the turn."""
         return float(self.last[name] - self.first[name])
 
     def rate(self, name: str) -> float:
-        """The same, a second."""
+        """The growth of a counter per second."""
         return self.more(name) / float(self.last["at"] - self.first["at"])
 
 
@@ -113,7 +113,7 @@ class Watcher:
             self.figures = {**message.figures, **processor_seconds(self._root), "at": time.monotonic()}
 
     async def be_connected(self) -> None:
-        """Until cancelled."""
+        """Stay connected until cancelled."""
         await self._connection.run()
 
     async def until_playing(self) -> None:
@@ -133,7 +133,7 @@ class Watcher:
         return self.figures
 
     async def watch(self, turns: int) -> list[Turn]:
-        """The steady system and the bare network, in turns."""
+        """Measure the steady system and the bare network, in turns."""
         async with asyncio.TaskGroup() as group:
             running = group.create_task(self.be_connected())
             await self.until_playing()
@@ -157,7 +157,7 @@ class Watcher:
 
 @contextmanager
 def stopped(root: int) -> Iterator[None]:
-    """Process `root` and all below it do nothing meanwhile."""
+    """Stop process `root` and all its descendants during the block."""
     processes = tree(root)
     for process in processes:
         os.kill(process, signal.SIGSTOP)
@@ -169,7 +169,7 @@ def stopped(root: int) -> Iterator[None]:
 
 
 def tree(root: int) -> list[int]:
-    """Process `root` and all below it, parents first."""
+    """Process `root` and all its descendants, parents first."""
     found = [root]
     for process in found:
         with suppress(OSError):  # it has just ended
@@ -179,7 +179,8 @@ def tree(root: int) -> list[int]:
 
 
 def processor_seconds(root: int) -> dict[str, float]:
-    """Processor time so far, seconds: of the front, which is process `root`, and of worker and evaluator."""
+    """Processor time so far, in seconds: of the front, which is process `root`, and of worker and
+    evaluator."""
     found = {"front_s": 0.0, "worker_s": 0.0, "evaluator_s": 0.0}
     for process in tree(root):
         with suppress(OSError):  # it has just ended

@@ -36,7 +36,7 @@ def resident_mb() -> float:
 
 
 async def play_games(seconds: float) -> None:
-    """Play, and print `seconds leaves games MB` now and then."""
+    """Play, and regularly print `seconds leaves games MB`."""
     from client.self_play import play_game
 
     game = get_game("chess")

@@ -1,10 +1,10 @@
 """What ten open pages cost a run: processor time of an evaluation with and without them, in turns.
 
-A run as `azrun --web` starts it (Connect Four, all defaults), and ten streams of live figures, as ten pages
-hold them open. Counted is what plays (azserver's front, evaluator and worker) together with the process of
-the pages; the trainer, whose steps come in bursts, and the browsers are not. Where all cores are busy,
-self-play becomes slower by as much as an evaluation becomes dearer. `AZ_BENCH_SECONDS` sets how long the run
-is watched (default 60).
+The run is as `azrun --web` starts it (Connect Four, all defaults), with ten streams of live figures, as ten
+open pages have them. It counts the processes that play (azserver's front, evaluator and worker) and the
+process of the pages; the trainer, whose steps come in bursts, and the browsers do not count. Where all cores
+are busy, self-play slows down by as much as an evaluation becomes dearer. `AZ_BENCH_SECONDS` sets how long
+the run is watched (default 60).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Turn(NamedTuple):
     """Figures of a few seconds."""
 
     evals: float
-    """A second."""
+    """Evaluations per second."""
     cost: float
     """Processor time of an evaluation, microseconds."""
     pages: float
@@ -46,7 +46,7 @@ class Turn(NamedTuple):
 
 
 def seconds_by_module(root: int) -> dict[str, float]:
-    """Processor time so far of process `root` and all below it, by the module that they run."""
+    """Processor time so far of process `root` and all its descendants, by the module that they run."""
     found = dict.fromkeys(COUNTED, 0.0)
     for process in tree(root):
         with suppress(OSError):  # it has just ended
@@ -58,7 +58,7 @@ def seconds_by_module(root: int) -> dict[str, float]:
 
 @asynccontextmanager
 async def open_pages(url: str, count: int) -> AsyncIterator[None]:
-    """So many streams of live figures, read as they come."""
+    """Open `count` streams of live figures, and read them as they come."""
 
     async def read(session: aiohttp.ClientSession) -> None:
         async with session.get(url) as answer:
@@ -75,7 +75,7 @@ async def open_pages(url: str, count: int) -> AsyncIterator[None]:
 
 
 class Measuring:
-    """Turns with and without pages, beside a run whose first process is `root`."""
+    """Turns with and without pages, for a run whose first process is `root`."""
 
     def __init__(self, watcher: Watcher, root: int, url: str) -> None:
         self._watcher = watcher
@@ -96,7 +96,7 @@ class Measuring:
         return Turn(evals / took, 1e6 * sum(spent.values()) / evals, spent[SHOWN] / took)
 
     async def turns(self, count: int) -> dict[int, list[Turn]]:
-        """By the number of pages, every other turn in reverse order."""
+        """Measurements by the number of pages, every other turn in reverse order."""
         found: dict[int, list[Turn]] = {0: [], PAGES: []}
         for at in range(count):
             for pages in list(found)[:: -1 if at % 2 else 1]:

@@ -1,8 +1,8 @@
-"""Honest game records without a network: random play under the rules, with plausible visits.
+"""Valid game records without a network: random play under the rules, with plausible visits.
 
-For benchmarks and tests of what takes in games. The network that they say they had knows nothing: equal
-priors, value 0. Visits obey the root visit rule, alternately with and
-without the subtree of the move before.
+For benchmarks and tests of code that receives games. The network's evaluations in them are uninformative:
+equal priors, value 0. Visits obey the root visit rule, alternately with and without the subtree of the
+previous move.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Visits:
     actions: npt.NDArray[np.uint16]
     counts: npt.NDArray[np.uint16]
     kl: float
-    """Nats, of these visits and a network that has the same prior for all legal actions."""
+    """KL in nats between these visits and equal priors for all legal actions."""
 
 
 def random_game(

@@ -1,9 +1,9 @@
-"""What a leaf costs the worker's process on its way to the server and back, sockets left out.
+"""What a leaf costs the worker's process on its way to the server and back, without sockets.
 
-Into messages and back to whoever asked: `client.remote_evaluator` with a connection that answers at once
-with bytes made beforehand. As in a `SearchPool`, searches that are answered in one turn of the loop send
-their next leaves, of the size of chess, together. Then what it costs to send the legal actions of a leaf of
-19x19 Go as a mask and not as a list: worker, front and evaluator.
+Leaves go into messages and answers back to the searches: `client.remote_evaluator` with a connection that
+answers at once with prepared bytes. As in a `SearchPool`, searches that are answered in one turn of the loop
+send their next leaves, of the size of chess, together. The second part measures the cost of sending the legal
+actions of a leaf of 19x19 Go as a mask instead of a list: in worker, front and evaluator.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TURNS = 2000
 
 
 class _Echo:
-    """A connection whose server takes no time: the next turn of the loop brings the answer."""
+    """A connection to a server that takes no time: the answer comes in the next turn of the loop."""
 
     def __init__(self) -> None:
         self._answers = {
@@ -84,7 +84,7 @@ async def _measure(searches: int) -> float:
 
 
 def mask_costs() -> dict[str, float]:
-    """Microseconds of CPU that a mask costs a leaf in messages of LEAVES_PER_MESSAGE, by process."""
+    """Microseconds of CPU that a mask costs per leaf in messages of LEAVES_PER_MESSAGE, by process."""
     rows, rng, masks = LEAVES_PER_MESSAGE, np.random.default_rng(0), LegalMasks(GO_BYTES)
     counts = np.full(rows, GO_LEGAL, np.uint16)
     lists = [np.sort(rng.permutation(GO_ACTIONS)[:GO_LEGAL]) for _ in range(rows)]
@@ -105,7 +105,7 @@ def mask_costs() -> dict[str, float]:
 
 
 def _cost(function: Callable[[], object]) -> float:
-    """Microseconds a leaf of a message."""
+    """Microseconds per leaf of a message."""
     function()
     began = time.process_time()
     for _ in range(TURNS):
@@ -114,7 +114,7 @@ def _cost(function: Callable[[], object]) -> float:
 
 
 def run() -> dict[str, float]:
-    """Microseconds of CPU a leaf, by number of searches; and what a mask costs."""
+    """Microseconds of CPU per leaf, by number of searches; and the cost of a mask."""
     import uvloop
 
     figures = {name: round(cost, 2) for name, cost in mask_costs().items()}

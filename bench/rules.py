@@ -1,6 +1,6 @@
-"""Rules of chess, shogi and Go: perft against known counts, what a call costs, jitted and from Python.
+"""Rules of chess, shogi and Go: perft against known counts, and the cost of a call, jitted and from Python.
 
-One thread that never waits, so times are CPU times: a machine busy with something else does not change them.
+One thread that never waits, so times are CPU times, which other work on the machine does not change.
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ SHOGI_PERFT = (
     ("promoted", "k+n7/sg7/9/9/9/9/+r5K1g/7L1/2LN1R1+Bb b RBGSNLP 1", 3, 414_441),
     ("in hand", "9/9/9/3k5/9/5K3/9/9/9 b RB2G2S2N2L9Prb2g2s2n2l9p 1", 2, 248_257),
 )
-"""The same from authors of shogi programs, SFEN. The sixth has three rooks, which no game can have."""
+"""The same for shogi, from authors of shogi programs, as SFEN. The sixth has three rooks, which no game can
+have."""
 
 GO_PERFT = (("start", "", 4, 361_041),)
-"""5 x 5; passes and the ends of games count."""
+"""On 5 x 5; passes and the ends of games count."""
 
 GAMES, PLIES, REPEATS = 16, 96, 30
 
 
 def run() -> dict[str, float | int]:
-    """Check all perft counts, time the rules. AssertionError if a count is off."""
+    """Check all perft counts and time the rules. Raises AssertionError if a count is wrong."""
     figures: dict[str, float | int] = {}
     for name, prefix, read, rows in (
         ("chess", "", state_from_fen, PERFT),
@@ -83,7 +84,7 @@ def _run_perft(
 
 
 def _random_games(game: Game, rng: np.random.Generator) -> Positions:
-    """Random games of full length, uint64[GAMES, PLIES, words]; a game that ends early is played anew."""
+    """Random games of full length, uint64[GAMES, PLIES, words]; a game that ends early is replaced."""
     rules, games = game.rules, np.zeros((GAMES, PLIES, game.state_words), dtype=np.uint64)
     actions = np.zeros(game.max_legal, dtype=np.uint16)
     for positions in games:
@@ -102,7 +103,7 @@ def _random_games(game: Game, rng: np.random.Generator) -> Positions:
 
 
 def _time_jitted(game: Game, games: Positions) -> dict[str, float | int]:
-    """Nanoseconds a call inside jitted code, over all positions of the random games."""
+    """Nanoseconds per call inside jitted code, over all positions of the random games."""
     kernels = bind([sys.modules[__name__]], {game.name: bindings(game)})
     actions, child = np.zeros(game.max_legal, np.uint16), np.zeros(game.state_words, np.uint64)
     loops: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -163,7 +164,7 @@ def loop_encode(games: Positions, repeats: int, words: Words) -> int:
 
 
 def _time_calls(game: Game, positions: Positions) -> dict[str, float | int]:
-    """Nanoseconds a call when Python calls each rule by itself."""
+    """Nanoseconds per call when Python calls each rule directly."""
     rules = game.rules
     actions, words = np.zeros(game.max_legal, np.uint16), np.zeros(game.feature_words(8), np.uint64)
     rules.legal_actions(positions, PLIES, actions)

@@ -1,4 +1,4 @@
-"""Training samples a second out of a replay window of twenty million positions, on one core."""
+"""Training samples a second from a replay window of twenty million positions, on one core."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run() -> dict[str, float]:
     game = get_game(GAME)
     sampler, rng = Sampler(game, game.history), np.random.default_rng(2)
     sampler.sample(window, rng, 10)
-    # Processor time of this thread, so that what else the machine does shows little.
+    # Processor time of this thread, which other work on the machine hardly affects.
     count, started = 0, time.thread_time()
     while time.thread_time() - started < SECONDS:
         sampler.sample(window, rng, BATCH)

@@ -1,8 +1,8 @@
-"""Leaves a second of one core: coroutine searches with a network that knows nothing and costs nothing.
+"""Leaves a second of one core: coroutine searches with a network that knows and costs nothing.
 
-Measured in the path that self-play takes: one coroutine a game, one `await` a search, all searches
-stepped together, their leaves joined to batches, on uvloop. Beside it, in the same run, a plain search
-of the same kind on python-chess objects with the same 119 planes. All are measured in turns.
+Measured on the path of self-play: one coroutine per game, one `await` per search, all searches stepped
+together, their leaves joined to batches, on uvloop. For comparison, in the same run, a plain search of the
+same kind on python-chess objects with the same 119 planes. All are measured in turns.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from search.warm import warm
 
 GAMES = 256
 SECONDS = 3.0
-"""Of a turn."""
+"""Seconds of a turn."""
 LONG = 15.0
-"""Of a turn with 800 simulations a move: long enough that most searches begin with a kept subtree."""
+"""Seconds of a turn with 800 simulations a move: long enough that most searches begin with a kept subtree."""
 
 
 async def _play(pool: SearchPool, number: int) -> None:
-    """Game after game, until it is cancelled."""
+    """Play game after game, until cancelled."""
     game, settings = pool.forest.game, pool.forest.settings
     with SearchTree(pool.forest, np.random.default_rng(number)) as tree:
         while True:
@@ -95,7 +95,7 @@ def plain_planes(board: chess.Board) -> np.ndarray[Any, Any]:
 
 
 def plain_value_at_end(board: chess.Board, moves: list[chess.Move]) -> float | None:
-    """For the side to move, whose legal `moves` these are; None while the game goes on."""
+    """Value for the side to move, whose legal `moves` are given; None while the game continues."""
     if board.is_repetition(2) or board.halfmove_clock >= 100 or board.is_insufficient_material():
         return 0.0
     if not moves:
@@ -104,7 +104,7 @@ def plain_value_at_end(board: chess.Board, moves: list[chess.Move]) -> float | N
 
 
 def plain_leaf(node: PlainNode, board: chess.Board) -> float:
-    """Expand with equal priors, as the other does; value for the side to move."""
+    """Expand with equal priors, like the fast search. Returns the value for the side to move."""
     moves = list(board.legal_moves)
     value = plain_value_at_end(board, moves)
     if value is not None:
@@ -133,7 +133,7 @@ def plain_descent(root: PlainNode, board: chess.Board) -> list[PlainNode]:
 
 
 def plain_backup(path: list[PlainNode], value: float) -> None:
-    """`value` is for the side to move at the end of `path`."""
+    """Add `value`, which is for the side to move at the end of `path`."""
     for node in reversed(path):
         node.visits += 1
         node.value_sum += value

@@ -1,9 +1,9 @@
-"""Leaves per second between two processes, over ipc and tcp, codec included.
+"""Leaves per second between two processes, over ipc and tcp, including the codec.
 
-A DEALER keeps 4 messages of 128 chess leaves in flight; the door (`runtime.door`), by which azserver listens,
-takes them in, checks them and answers with priors and values; the DEALER checks those.
-CPU time per leaf is of both processes together, and is the steadier figure on a busy machine.
-`curve` is tcp with keys; its cost beside plain tcp is printed as a ratio, of turns that follow each other.
+A DEALER keeps 4 messages of 128 chess leaves in flight; the door (`runtime.door`), on which azserver listens,
+receives and checks them and answers with priors and values; the DEALER checks those. CPU time per leaf is
+that of both processes together, and is the steadier figure on a busy machine. `curve` is tcp with keys; its
+cost relative to plain tcp is printed as a ratio of consecutive turns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WARM_UP, MEASURED = 0.4, 1.6
 CPU_QUESTION = b"cpu"
 _SECRET = bytes(range(32))
 PAIR = KeyPair(crypto_scalarmult_base(_SECRET), _SECRET)
-"""Of both sides."""
+"""Key pair of both sides."""
 
 
 def make_leaves() -> list[memoryview]:
@@ -49,7 +49,7 @@ def make_leaves() -> list[memoryview]:
 
 
 async def serve(endpoint: str, *, locked: bool) -> None:
-    """Answer EVALUATE until killed; `locked`: in boxes of CURVE. Every peer counts as one with a session."""
+    """Answer EVALUATE until killed; `locked`: with CURVE. Every peer counts as one with a session."""
     priors = np.full(ROWS * LEGAL, 1 / LEGAL, np.float16)
     wdl = np.full((ROWS, 3), 1 / 3, np.float32)
     lock = DoorLock(PAIR, lambda _: KeyOwner("bench", "client")) if locked else None
@@ -87,7 +87,7 @@ class Asker:
         """(leaves per second, CPU microseconds per leaf in both processes)."""
         self._reader.start()
         self._server_cpu = asyncio.get_running_loop().create_future()
-        while not self._server_cpu.done():  # the connection comes up
+        while not self._server_cpu.done():  # while the connection is being made
             self._reader.send([CPU_QUESTION])
             await asyncio.wait({self._server_cpu}, timeout=0.2)
         self._asking = True
@@ -168,7 +168,7 @@ def run() -> dict[str, Any]:
 
 
 def _beside(turns: list[tuple[float, float]], others: list[tuple[float, float]]) -> list[list[float]]:
-    """Quotients of figures measured one after the other."""
+    """Ratios of figures measured one after the other."""
     return [[a / b for a, b in zip(*pair, strict=True)] for pair in zip(turns, others, strict=True)]
 
 

@@ -1,7 +1,7 @@
-"""Measures things in short turns, one after the other and again, for ratios that mean something.
+"""Measures things in short alternating turns, so that ratios are meaningful.
 
-A machine that is busy with something else, or slower when it is warm, changes from minute to minute. Each
-turn measures every side once, so that this hurts all alike. A ratio is the median of those of all turns.
+A machine that is busy with other work, or slower when it is warm, changes from minute to minute. Each turn
+measures every side once, so that this affects all alike. A ratio is the median over all turns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Spread:
 
     @staticmethod
     def of(values: Sequence[float]) -> Spread:
-        """ValueError for no values."""
+        """Raises ValueError without values."""
         if not values:
             raise ValueError("nothing was measured")
         return Spread(statistics.median(values), min(values), max(values))
@@ -41,7 +41,7 @@ T = TypeVar("T")
 def in_turns(sides: Mapping[str, Callable[[], T]], turns: int = TURNS) -> dict[str, list[T]]:
     """Measure every side `turns` times, every other turn in reverse order.
 
-    For each side what it found in every turn, in the order of turns.
+    Returns for each side its results in the order of turns.
     """
     found: dict[str, list[T]] = {name: [] for name in sides}
     for turn in range(turns):
@@ -51,5 +51,5 @@ def in_turns(sides: Mapping[str, Callable[[], T]], turns: int = TURNS) -> dict[s
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Spread:
-    """The spread of `over / under`, turn by turn. ValueError if the numbers of turns differ."""
+    """The spread of `over / under`, turn by turn. Raises ValueError if the numbers of turns differ."""
     return Spread.of([a / b for a, b in zip(over, under, strict=True)])

@@ -1,8 +1,8 @@
-"""What an evaluation costs the worker's process: a real worker, and a front whose evaluator makes answers up.
+"""What an evaluation costs the worker's process: a real worker, and a front whose evaluator invents answers.
 
-A batch takes as long as `small` takes on two cores, but nothing computes meanwhile, so that this can be run
-on one core and shows a change in the worker better than `loop` does. There the evaluator also empties the
-caches, and all is dearer. `AZ_BENCH_SECONDS` sets how long the worker is watched (default 30).
+A batch takes as long as `small` takes on two cores, but nothing computes meanwhile. So this can be run on one
+core, and shows a change in the worker better than `loop` does, where the evaluator also empties the caches
+and everything is slower. `AZ_BENCH_SECONDS` sets how long the worker is watched (default 30).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TURN_SECONDS = 5.0
 
 
 class MadeUpNetwork:
-    """Priors by the action and values by a hash of the position: games go deep and are all different."""
+    """Priors by the action and values by a hash of the position: games are deep and all different."""
 
     target_rows = max_rows = ROWS
     in_flight = 1
@@ -50,7 +50,7 @@ class MadeUpNetwork:
         self._done_at = 0.0
 
     def load(self, path: str, sha256: bytes) -> None:
-        """There is nothing in it."""
+        """Do nothing: there are no weights."""
 
     def submit(
         self,
@@ -74,7 +74,7 @@ class MadeUpNetwork:
         return self.collect(self.submit(features, counts, actions))
 
     def halve(self) -> None:
-        """It is never short of memory."""
+        """Do nothing: it never runs out of memory."""
 
     def collect(self, ticket: Any) -> Any:
         self._done_at = max(self._done_at + BATCH_SECONDS, time.monotonic())
@@ -83,7 +83,7 @@ class MadeUpNetwork:
 
 
 def front_in(folder: Path) -> Front:
-    """A front of chess on sockets in `folder`."""
+    """A front for chess on sockets in `folder`."""
     store = WeightsStore(folder, GAME.name)
     store.add(b"made up", 0, 0, "tiny")
     settings = FrontSettings(
@@ -99,7 +99,7 @@ def front_in(folder: Path) -> Front:
 
 
 def answer(context: zmq.Context[Any], endpoint: str) -> None:
-    """Evaluate until the context is closed; in a thread."""
+    """Evaluate until the context is closed; runs in a thread."""
     with suppress(zmq.ZMQError):
         socket = context.socket(zmq.DEALER)
         socket.connect(endpoint)
@@ -107,7 +107,7 @@ def answer(context: zmq.Context[Any], endpoint: str) -> None:
 
 
 async def watch(front: Front, turns: int, folder: Path) -> list[float]:
-    """Microseconds of processor time of a worker an evaluation, turn by turn; its spool is in `folder`."""
+    """Microseconds of a worker's processor time per evaluation, turn by turn; its spool is in `folder`."""
     leaves, bulk = front.settings.leaves[0], front.settings.bulk[0]
     command = ["-m", "client.worker", "--role", "worker", "--index", "0", "--device", "remote"]
     command += ["--leaves", leaves, "--bulk", bulk, "--spool", str(folder)]
@@ -128,7 +128,7 @@ async def watch(front: Front, turns: int, folder: Path) -> list[float]:
 
 
 async def measure(folder: Path, turns: int) -> list[float]:
-    """As `watch`, with all that it takes."""
+    """Like `watch`, with everything that it needs."""
     front, context = front_in(folder), zmq.Context()
     thread = threading.Thread(target=answer, args=(context, front.settings.evaluators))
     thread.start()

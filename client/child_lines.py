@@ -1,4 +1,4 @@
-"""What azclient does with the lines that its children write."""
+"""How azclient handles the lines that its child processes write."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from runtime.logs import event_in
 
 LONGEST = 64 * 1024
-"""Bytes of a line; a longer one is passed on in pieces."""
+"""Most bytes in a line; a longer one is passed on in pieces."""
 FIGURES = b"figures: "
-"""What a line of a worker's figures begins with (`--figures`)."""
+"""Beginning of a line with a worker's figures (`--figures`)."""
 
 Sink = Callable[[bytes], None]
 Figures = Mapping[str, Any]
 
 
 class ByLine:
-    """Takes output as it comes and hands whole lines, without their ends, to `on_line`."""
+    """Accepts output as it arrives and passes whole lines, without their ends, to `on_line`."""
 
     def __init__(self, on_line: Callable[[bytes], None]) -> None:
         self._on_line = on_line
@@ -34,7 +34,7 @@ class ByLine:
 
 
 class LastWords(ByLine):
-    """Passes a child's output on, but keeps its `command: error: ...` line to itself."""
+    """Passes a child's output on, but stores its `command: error: ...` line instead."""
 
     MARK = ": error: "
 
@@ -52,7 +52,7 @@ class LastWords(ByLine):
 
 
 class FigureLines(ByLine):
-    """Passes a worker's output on, but for its figures, which go to `on_figures`."""
+    """Passes a worker's output on, except its figures, which go to `on_figures`."""
 
     def __init__(self, sink: Sink, on_figures: Callable[[Figures], None]) -> None:
         super().__init__(self._look_at)
@@ -70,5 +70,5 @@ class FigureLines(ByLine):
 
 
 def figures_line(figures: Figures) -> str:
-    """The line that `FigureLines` reads."""
+    """Return the line that `FigureLines` reads."""
     return FIGURES.decode() + json.dumps(figures)

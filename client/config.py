@@ -12,21 +12,21 @@ class ClientConfig:
     """Plays games for an azserver on another machine."""
 
     server: str
-    """Where azserver runs: HOST, or HOST:PORT with its base port (default 5600)."""
+    """Host of azserver: HOST, or HOST:PORT with its base port (default 5600)."""
     server_key: str = ""
-    """The server's public key, where it asks for keys: azserver prints the whole line at its start."""
+    """The server's public key, if the server uses keys: azserver prints the complete command at its start."""
     key: Path | None = None
     """File of this machine's key (azclient keygen); not given: ~/.config/azselfplay/client.key."""
     device: str = "auto"
-    """Who evaluates positions: `remote` (the server), `cpu`, `cuda:N`, or `auto` (this machine's GPUs if it
-    has any, else the server)."""
+    """Where positions are evaluated: `remote` (by the server), `cpu`, `cuda:N`, or `auto` (this machine's
+    GPUs if it has any, else the server)."""
     workers: int = 0
-    """Worker processes. 0: with the server's evaluators one per core (of a container's CPU limit), with GPUs
-    one per GPU, with a CPU network of its own one."""
+    """Worker processes. 0: one per core with the server's evaluators (respecting a container's CPU limit),
+    one per GPU with local GPUs, one with a local CPU network."""
     games: int = 0
-    """Games in flight in each worker. 0: as many as the server asks for, or as its own network needs."""
+    """Games in flight in each worker. 0: as many as the server asks for, or as a local network needs."""
     threads: int = 0
-    """CPU threads of each worker's own network; 0: share the cores evenly. Only with --device cpu."""
+    """CPU threads of each worker's local network; 0: share the cores evenly. Only with --device cpu."""
     spool: Path | None = None
     """Folder for finished games that the trainer has not yet acknowledged. Not given: a folder named after
     the server, in ~/.local/share/azselfplay/spool."""
@@ -37,9 +37,9 @@ class ClientConfig:
     metrics_listen: str = "127.0.0.1"
     """Address of that port; 0.0.0.0 lets other machines read it (no key, no encryption)."""
     drain: float = 0.0
-    """Seconds that a stop may take to play the games in progress to their end and hand them in. 0: these
-    games are given up at once. Finished games are kept in either case."""
+    """Seconds that a stop may take to finish the games in progress and hand them in. 0: these games are
+    abandoned at once. Finished games are kept in either case."""
     log_format: Literal["text", "json"] = "text"
-    """Lines of the log: for people, or one JSON object a line (docs/metrics.md)."""
+    """Format of the log: `text` for people, or `json` with one object per line (docs/metrics.md)."""
     max_wait: float = 60.0
-    """Seconds to wait for the server at the start before giving up (exit status 69); 0: for ever."""
+    """Seconds to wait for the server at the start before giving up (exit status 69); 0: forever."""

@@ -1,4 +1,5 @@
-"""`azclient doctor HOST`: whether this machine can play for an azserver, and how that server is."""
+"""`azclient doctor HOST`: checks whether this machine can play for an azserver, and how that server is
+doing."""
 
 from __future__ import annotations
 
@@ -31,9 +32,9 @@ class DoctorConfig(DoctorOptions, ClientConfig):
     """The settings of azclient, and what is expected of the server."""
 
     run: str = ""
-    """Name of the run that the server should have; empty: any."""
+    """Name of the run that the server should serve; empty: any."""
     game: str = ""
-    """Game that it should play; empty: any."""
+    """Game that the server should play; empty: any."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class SpoolFacts:
 
     path: Path
     games: dict[str, int] = field(default_factory=dict)
-    """By the folder of their run."""
+    """Number of games by the folder of their run."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -63,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def examine(settings: DoctorConfig) -> list[Finding]:
-    """All findings."""
+    """Return all findings."""
     from diagnostics.doctor.probe import Probing, probe
 
     keys = dial_keys(settings.server_key, settings.key, "client")
@@ -81,14 +82,14 @@ def examine(settings: DoctorConfig) -> list[Finding]:
 
 
 def look_at_spool(path: Path) -> SpoolFacts:
-    """Count what waits."""
+    """Count the waiting games."""
     folders = sorted(one for one in path.glob("*") if one.is_dir())
     counts = {one.name: sum(1 for _ in one.glob("worker-*/*.game")) for one in folders}
     return SpoolFacts(path, {name: count for name, count in counts.items() if count})
 
 
 def spool_findings(facts: SpoolFacts, identity: str) -> list[Finding]:
-    """`identity`: of the server's run, in hex; empty: unknown."""
+    """Return findings about the spool. `identity`: the server's run, in hex; empty: unknown."""
     from client.spool_folders import IDENTITY_DIGITS, MARK
 
     own = f"{MARK}{identity[:IDENTITY_DIGITS]}"

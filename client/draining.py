@@ -1,4 +1,4 @@
-"""A stop that loses no game: those in progress are played to their end and handed in (`azclient --drain`)."""
+"""A stop that loses no game: games in progress are finished and handed in (`azclient --drain`)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from client.uploader import Uploader
 
 
 def waits_for(seconds: float) -> str:
-    """What a stop of a worker waits for, for people. `seconds`: of --drain."""
+    """Return what a stop of a worker waits for, for people. `seconds`: the setting --drain."""
     if seconds:
         return f"its games in progress, and those not handed in yet, {seconds:.0f} s at most"
     return "games already sent to be acknowledged; unfinished games are given up"
 
 
 async def drained(games: Sequence[asyncio.Task[None]], uploader: Uploader, seconds: float) -> bool:
-    """Whether all is played and acknowledged within `seconds`. `games` start no new game by themselves any
-    more; they are left as they are when the time is over."""
+    """Wait until all games are finished and acknowledged, for at most `seconds`. Returns whether they are.
+    `games` must not start new games by themselves; when the time is over they are left running."""
     try:
         async with asyncio.timeout(seconds):
             if games:

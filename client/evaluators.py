@@ -1,4 +1,5 @@
-"""Who evaluates a worker's leaves: the server, or a network of its own. One interface for `client.worker`."""
+"""The two sources of a worker's evaluations: the server, or a local network. One interface for
+`client.worker`."""
 
 from __future__ import annotations
 
@@ -28,35 +29,35 @@ from runtime.weights_puller import WeightsPuller
 from search.evaluator import Evaluator, LocalEvaluator
 
 FEWEST_GAMES = 64
-"""Games in flight with an own network, at least."""
+"""Least number of games in flight with a local network."""
 
 log = logging.getLogger(__name__)
 
 
 class Source(Protocol):
-    """A source of evaluations. `joined`, `lost` and `on_message` are about the bulk connection."""
+    """A source of evaluations. `joined`, `lost` and `on_message` concern the bulk connection."""
 
     @property
     def evaluator(self) -> Evaluator: ...
 
     @property
     def leaves(self) -> int:
-        """Leaves answered since the start."""
+        """Number of leaves answered since the start."""
         ...
 
     @property
     def description(self) -> str: ...
 
     def parts(self) -> list[Coroutine[Any, Any, None]]:
-        """What is to run in the worker's task group."""
+        """Return the coroutines to run in the worker's task group."""
         ...
 
     async def ready(self) -> None:
-        """Returns once leaves may be asked for."""
+        """Return once leaves may be submitted."""
         ...
 
     def games(self, wanted: int) -> int:
-        """Games to have in flight; `wanted` is the server's idea when the worker joined."""
+        """Return how many games to have in flight; `wanted` is the server's number when the worker joined."""
         ...
 
     def joined(self, welcome: Welcome) -> None: ...
@@ -82,7 +83,7 @@ class ServersNet:
         on_games: Callable[[int], None] = lambda _: None,
         mask_bytes: int = 0,
     ) -> None:
-        """`on_games(games)` is called whenever the server wants another number of games. `mask_bytes`:
+        """`on_games(games)` is called whenever the server asks for another number of games. `mask_bytes`:
         `Game.mask_bytes`."""
         self._on_games = on_games
         self._wanted = 0
@@ -109,7 +110,7 @@ class ServersNet:
         return [self._connection.run()]
 
     async def ready(self) -> None:
-        """Returns with the first session, which says how many games the server wants."""
+        """Return with the first session, which says how many games the server wants."""
         await self._joined.wait()
 
     def games(self, wanted: int) -> int:
@@ -151,7 +152,7 @@ class ServersNet:
 
 
 class OwnNet:
-    """A network in this process, with the weights that the server tells us of."""
+    """A network in this process, with the weights that the server announces."""
 
     def __init__(
         self,
@@ -188,7 +189,7 @@ class OwnNet:
         await self._puller.first()
 
     def games(self, wanted: int) -> int:  # noqa: ARG002
-        """One batch computes while the next collects; `wanted` is about the server's own devices."""
+        """One batch computes while the next collects; `wanted` is meant for the server's own devices."""
         return max(FEWEST_GAMES, 2 * self._net.target_rows)
 
     def joined(self, welcome: Welcome) -> None:

@@ -1,4 +1,4 @@
-"""What a WELCOME means for a worker: which game, under which settings, for which run."""
+"""How a worker reads a WELCOME: which game, under which settings, for which run."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from search.settings import resolve
 
 @dataclass(frozen=True)
 class Run:
-    """What a worker plays for. Another one means other games: the process starts afresh then."""
+    """The run that a worker plays for. When it changes, other games are needed, and the process restarts."""
 
     name: str
     game: Game
     settings: SelfPlaySettings
-    """Resolved: zeros replaced by the game's own values."""
+    """Resolved: zeros are replaced by the game's own values."""
     identity: bytes = b""
-    """Tells runs of the same name apart, 16 bytes."""
+    """16 bytes that tell runs of the same name apart."""
 
 
 def read_welcome(welcome: Welcome) -> Run:
-    """Fatal(PROTOCOL) when the server speaks of a game or settings that this program does not know."""
+    """Return the run of a WELCOME. Raises Fatal(PROTOCOL) if this program does not know the game or a
+    setting."""
     try:
         game = get_game(welcome.game)
         settings = msgspec.convert(welcome.self_play, SelfPlaySettings)
@@ -40,7 +41,7 @@ def read_welcome(welcome: Welcome) -> Run:
 
 
 def is_same_run(run: Run, welcome: Welcome) -> bool:
-    """Whether a later WELCOME asks for the games that are being played."""
+    """Return whether a later WELCOME asks for the games that are being played."""
     try:
         other = read_welcome(welcome)
     except Fatal:

@@ -1,7 +1,8 @@
-"""Games that the trainer refused for what they were played under, and when that fits again.
+"""Games that the trainer refused because of their settings, run or weights, and when they may fit again.
 
-Settings may be changed back, a backup of the weights may catch up. Such games are honest work: none of them
-is ever deleted. They count as part of the spool, so that a worker whose games nobody takes comes to a halt.
+Settings may be changed back, and a restored backup of the weights may catch up. Such games are valid work, so
+none of them is ever deleted. They count as part of the spool, so a worker whose games are always refused
+comes to a halt.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ _MARK = "refused under "
 
 @dataclass(frozen=True)
 class Terms:
-    """What a server takes games under, as far as its WELCOME tells."""
+    """The terms under which a server accepts games, as far as its WELCOME tells."""
 
     settings: str
     """Fingerprint of run and settings."""
     version: int
-    """Of the current weights."""
+    """Version of the current weights."""
 
     @classmethod
     def of(cls, welcome: Welcome) -> Terms:
@@ -39,20 +40,20 @@ class Terms:
 
 
 def code_of(reason: str) -> str:
-    """The code in a GAME_ACK's reason."""
+    """Return the code in a GAME_ACK's reason."""
     return reason.partition(":")[0]
 
 
 def note(reason: str, terms: Terms) -> str:
-    """What is written beside a kept game: why it was refused, and under which settings."""
+    """Return the note that is stored beside a kept game: why it was refused, and under which settings."""
     return f"{reason}\n{_MARK}{terms.settings}\n"
 
 
 def fits(text: str, path: Path, terms: Terms) -> bool:
-    """Whether the game in `path` may be taken now. `text`: as from `note`. Raises OSError.
+    """Return whether the game in `path` may be accepted now. `text`: what `note` returned. Raises OSError.
 
-    One of unknown weights may be once the server has come to its version, others once anything but the
-    weights has changed: then they are offered, and the trainer looks.
+    A game of unknown weights may be accepted once the server has reached its version. Other games are offered
+    again once anything but the weights has changed, and the trainer checks them.
     """
     reason, _, rest = text.partition("\n")
     if rest.strip() != f"{_MARK}{terms.settings}":
@@ -62,4 +63,4 @@ def fits(text: str, path: Path, terms: Terms) -> bool:
     try:
         return int(from_bytes(path.read_bytes()).versions.max()) <= terms.version
     except BadRecord:
-        return True  # it has rotted: whoever reads it in order to send it sets it aside
+        return True  # it is damaged: it is set aside when it is read for sending

@@ -1,4 +1,4 @@
-"""`azclient keygen`: a key for this machine, which the server's user allows."""
+"""`azclient keygen`: makes a key for this machine, which the server's user must then allow."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _name(role: str) -> str:
-    """A name for the key, after this machine. A trainer has another one than the client beside it."""
+    """Return a name for the key, made from this machine's. A trainer's differs from that of a client beside
+    it."""
     host = re.sub("[^A-Za-z0-9]", "-", socket.gethostname().partition(".")[0]).strip("-")[:50] or "NAME"
     return host if role == "client" else f"{host}-{role}"
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the words behind `azclient keygen`."""
+    """Return the parser of the words after `azclient keygen`."""
     whole = argparse.ArgumentParser(
         prog="azclient keygen", description="Makes a key for this machine (docs/security.md)."
     )

@@ -1,4 +1,5 @@
-"""A worker's own network. The only module of the client that imports torch, and only when one is made."""
+"""A worker's local network. This is the client's only module that imports torch, and only when one is
+made."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from search.leaf_batch import Evaluations, LeafBatch
 
 
 class LocalNet:
-    """Answers batches in one thread while another loads; a swap happens between two batches."""
+    """Answers batches in one thread while another loads; weights are swapped between two batches."""
 
     def __init__(self, game: Game, history: int, device: str, threads: int | None = None) -> None:
-        """`device`: cpu or cuda:N. `threads`: of the CPU network, None leaves it to torch.
+        """`device`: cpu or cuda:N. `threads`: of the CPU network; None leaves it to torch.
 
-        Fatal(CONFIG) if there is no such device.
+        Raises Fatal(CONFIG) if there is no such device.
         """
         from net.inference import Inference
 
@@ -34,7 +35,8 @@ class LocalNet:
 
     @property
     def target_rows(self) -> int:
-        """Rows at which the device is efficient; on a CPU measured when the first weights are loaded."""
+        """Number of rows at which the device is efficient; on a CPU it is measured when the first weights are
+        loaded."""
         return self._inference.target_rows
 
     @property
@@ -42,7 +44,7 @@ class LocalNet:
         return self._inference.device_name
 
     def load(self, path: Path, info: WeightsInfo) -> str:
-        """Take the weights in a file; "" or why they cannot be used (then the old ones stay)."""
+        """Load the weights in a file. Returns "", or why they cannot be used (then the old ones stay)."""
         from net.weights import BadWeights
 
         with self._between_batches:

@@ -1,6 +1,6 @@
 """`azclient`: keeps worker processes running against an azserver on another machine.
 
-Imports neither torch nor Numba nor ZeroMQ, so that `--help` is quick and the supervisor stays small. A
+It imports neither torch nor Numba nor ZeroMQ, so that `--help` is quick and the supervisor stays small. A
 first child joins the server, compiles its game once into the cache and leaves; then the workers start.
 """
 
@@ -31,7 +31,7 @@ EXAMPLES = (
     "azclient --server 10.0.0.7 --device cuda:1 --games 2048      # one GPU, more games in flight",
 )
 TELL_EVERY = 10.0
-"""Seconds between two lines on what is left to do before the end."""
+"""Seconds between two log lines on what is left to do before the end."""
 PREPARE = "prepare"
 GRACE = 8.0
 """Seconds that workers get for a clean end; they need about three."""
@@ -53,7 +53,7 @@ class Supervisor:
         self._figures = WorkersFigures(len(plan.workers))
 
     async def run(self, monitor: Monitor, spool: Path) -> None:
-        """Until a signal. Raises Fatal with the preparing child's words and status if it fails."""
+        """Run until a signal. Raises Fatal with the preparing child's message and exit status if it fails."""
         monitor.watched = watched(self._figures, self._processes, spool)
         self._stop.waits_for = "the workers, which give up unfinished games"
         if self._drain:
@@ -69,7 +69,7 @@ class Supervisor:
             raise self._failed
 
     async def _tell_what_is_left(self) -> None:
-        """With --drain: how many games, at once and then now and again."""
+        """Log how many games are left with --drain: at once, and then regularly."""
         await self._stop.finishing.wait()
         while self._drain:
             left = self._figures.left()
@@ -99,7 +99,7 @@ class Supervisor:
         self._figures.ended(index)
 
     def _processes(self) -> tuple[int, int]:
-        """Workers that run, and how often one was started again."""
+        """Return how many workers run, and how many restarts there were."""
         return sum(name != PREPARE for name in self._children.pids()), self._children.restarts()
 
 
@@ -109,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> ClientConfig:
-    """The settings of azclient, checked. `argv` and `environment` as for `config.load`."""
+    """Return the settings of azclient, checked. `argv` and `environment` as for `config.load`."""
     settings = config.load(
         ClientConfig,
         argv,
@@ -134,7 +134,7 @@ def _main(argv: Sequence[str] | None) -> int:
 
         return key_commands.main(words[1:])
     settings = load(argv)
-    keys.dial_keys(settings.server_key, settings.key, "client")  # a fault of theirs ends this process at once
+    keys.dial_keys(settings.server_key, settings.key, "client")  # an error in them ends this process at once
     address = parse_address(settings.server)
     spool = settings.spool or default_spool(address)
     plan = make_plan(settings, address, spool)

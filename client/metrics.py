@@ -1,4 +1,4 @@
-"""What azclient tells Prometheus: the figures of its workers, each under the worker's number."""
+"""azclient's figures for Prometheus: the figures of its workers, each under the worker's number."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from runtime.monitor.metric import Metric
 from runtime.monitor.monitor import Watched
 
 TELL_SECONDS = 5.0
-"""Between two lines of figures of a worker."""
+"""Seconds between two lines of figures from a worker."""
 SILENT = 4 * TELL_SECONDS
-"""Seconds after which a worker that says nothing counts as stuck."""
+"""Seconds without such a line after which a worker counts as stuck."""
 
 METRICS = (
-    Metric("az_client_workers", "workers", "Worker processes that run."),
-    Metric("az_client_workers_expected", "expected", "Worker processes that should."),
-    Metric("az_client_worker_restarts_total", "restarts", "Workers that ended and were started again."),
+    Metric("az_client_workers", "workers", "Worker processes that are running."),
+    Metric("az_client_workers_expected", "expected", "Worker processes that should be running."),
+    Metric("az_client_worker_restarts_total", "restarts", "Restarts of workers."),
     Metric("az_client_joined", "joined", "1 while a worker has a session, else 0.", label="worker"),
     Metric("az_client_may_play", "room", "1 while new games may begin: the spool has room.", label="worker"),
     Metric("az_client_leaves_total", "leaves", "Leaves evaluated for a worker.", label="worker"),
-    Metric("az_client_cache_hits_total", "cache_hits", "Leaves it knew already.", label="worker"),
+    Metric("az_client_cache_hits_total", "cache_hits", "Leaves answered from its cache.", label="worker"),
     Metric("az_client_games_total", "games", "Games it finished.", label="worker"),
     Metric("az_client_games_stored_total", "stored", "Games the trainer has stored.", label="worker"),
     Metric("az_client_games_in_progress", "in_progress", "Games it plays now.", label="worker"),
-    Metric("az_client_model_version", "version", "Weights that answered it last.", label="worker"),
+    Metric("az_client_model_version", "version", "Weights version of its newest answer.", label="worker"),
     Metric("az_spool_games", "spool_games", "Finished games that wait for the trainer.", label="worker"),
     Metric("az_spool_bytes", "spool_bytes", "Their bytes.", label="worker"),
-    Metric("az_spool_kept_games", "kept", "Games refused that may fit again later.", label="worker"),
+    Metric("az_spool_kept_games", "kept", "Refused games that may fit again later.", label="worker"),
     Metric("az_spool_rejected_total", "rejected", "Games refused for good.", label="worker"),
 )
 PER_WORKER = tuple(metric.figure for metric in METRICS if metric.label)
 
 
 class WorkersFigures:
-    """What the workers said last."""
+    """The figures that each worker sent last."""
 
     def __init__(self, expected: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._expected = expected
@@ -48,12 +48,12 @@ class WorkersFigures:
         self._said[worker] = figures, self._clock()
 
     def ended(self, worker: int) -> None:
-        """Its process is gone."""
+        """Note that the worker's process is gone."""
         if worker in self._said:
             self._said[worker] = {**self._said[worker][0], "joined": False}, self._clock()
 
     def left(self) -> str:
-        """What the workers have to do before a stop that finishes everything; for people."""
+        """Describe, for people, what the workers must finish before a stop that loses no game."""
         playing, waiting = (
             sum(figures.get(name, 0) for figures, _ in self._said.values())
             for name in ("in_progress", "spool_games")
@@ -61,7 +61,7 @@ class WorkersFigures:
         return f"{playing:,} games in progress, {waiting:,} finished ones to hand in"
 
     def not_ready(self) -> str:
-        """Why nobody plays; "" if a worker does."""
+        """Return why no worker is playing; "" if one is."""
         now = self._clock()
         said = [(figures, now - at) for figures, at in self._said.values()]
         if any(figures.get("joined") and age <= SILENT for figures, age in said):
@@ -71,7 +71,7 @@ class WorkersFigures:
         return "no worker has a session with the server"
 
     def as_dict(self, running: int, restarts: int) -> Mapping[str, Any]:
-        """`running`: worker processes; `restarts`: of all of them together."""
+        """`running`: number of worker processes; `restarts`: of all of them together."""
         workers = sorted(self._said.items())
         by_worker = {
             name: {index: figures[name] for index, (figures, _) in workers if name in figures}
@@ -81,5 +81,5 @@ class WorkersFigures:
 
 
 def watched(workers: WorkersFigures, processes: Callable[[], tuple[int, int]], spool: Path) -> Watched:
-    """`processes()`: how many run, and how often one was started again."""
+    """`processes()` returns how many workers run, and how many restarts there were."""
     return Watched(METRICS, lambda: workers.as_dict(*processes()), workers.not_ready, spool)

@@ -1,8 +1,8 @@
-"""Where a game begins and how its first plies are played: so that not all games begin alike.
+"""Where a game begins and how its first plies are played, so that games differ from the start.
 
-Up to three things, one after the other: a start position, plies drawn uniformly from the legal ones, plies
-drawn from the network's own policy (but no plies after a start that a generator drew). None of these plies is
-searched, and none is learned from.
+There are up to three stages: a start position, plies drawn uniformly from the legal ones, and plies drawn
+from the network's own policy (but no plies after a start that a generator drew). None of these plies is
+searched or trained on.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from search.tree import SearchTree
 
 class Start(NamedTuple):
     text: str
-    """In the game's notation, as in the record."""
+    """The position in the game's notation, as in the record."""
     is_sampled: bool = False
-    """Whether it was drawn for this game alone: then it needs no opening plies, which would only throw away
-    what it was drawn for (in KQK, the queen)."""
+    """Whether it was drawn for this game alone. Then it gets no opening plies, which would only destroy what
+    it was drawn for (in KQK, the queen)."""
 
 
 def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> Start:
-    """`start`, or in a `start_share` of games one of `start_positions` or of what `start_generator` draws."""
+    """Return `start`; in a `start_share` of games, one of `start_positions` or of what `start_generator`
+    draws."""
     if settings.start.share == 0 or rng.random() >= settings.start.share:
         return Start(settings.start.position)
     names = generator_names(settings.start.generator)
@@ -40,9 +41,9 @@ def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generat
 
 
 class Opening:
-    """The plies of one game before its first search. `tree` is at `start`; `actions` is what was played.
+    """The plies of one game before its first search. `tree` is at `start`; `actions` are those played.
 
-    The game never ends in them: where an action would end it, its kind of opening stops before.
+    The game never ends here: if an action would end it, that kind of opening stops before.
     """
 
     def __init__(
@@ -55,14 +56,15 @@ class Opening:
         self.actions: list[int] = []
 
     def play_random(self) -> None:
-        """0 to `random_plies` legal actions, all equally likely, in a `random_share` of games."""
+        """Play 0 to `random_plies` legal actions, all equally likely, in a `random_share` of games."""
         settings, rng = self._settings, self._rng
         for _ in range(self._plies(settings.opening.random_share, settings.opening.random_plies)):
             if not self._play(int(rng.choice(self._tree.legal_actions()))):
                 break
 
     async def play_sampled(self, pool: SearchPool) -> None:
-        """0 to `opening_plies` actions drawn from the network's policy, in an `opening_share` of games."""
+        """Play 0 to `opening_plies` actions drawn from the network's policy, in an `opening_share` of
+        games."""
         settings = self._settings
         for _ in range(self._plies(settings.opening.policy_share, settings.opening.policy_plies)):
             await pool.expand(self._tree)
@@ -72,13 +74,13 @@ class Opening:
                 break
 
     def _plies(self, share: float, most: int) -> int:
-        """How many plies of a kind this game has. No random number is drawn for a kind that is off."""
+        """Return how many plies of a kind this game has. No random number is drawn for a kind that is off."""
         if most == 0 or self._rng.random() >= share:
             return 0
         return int(self._rng.integers(most, endpoint=True))
 
     def _play(self, action: int) -> bool:
-        """Play on, or take the action back if the game ends with it; whether it was played."""
+        """Play an action, or take it back if it ends the game. Returns whether it was played."""
         tree = self._tree
         tree.advance(action)
         if tree.end_reason() is None:
@@ -91,7 +93,8 @@ class Opening:
 
 
 def sampled(priors: npt.NDArray[np.float32], temperature: float, rng: np.random.Generator) -> int:
-    """An index sampled from `priors [n]` ** (1 / temperature); priors that are all 0 are taken for equal."""
+    """Return an index sampled from `priors [n]` ** (1 / temperature); if all priors are 0, all are equally
+    likely."""
     weights = np.maximum(priors.astype(np.float64), 0.0)
     largest = weights.max()
     weights = (weights / largest) ** (1.0 / temperature) if largest > 0 else np.ones(len(priors))

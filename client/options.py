@@ -1,4 +1,4 @@
-"""What a worker process is told on its command line; azserver and azclient write it, people seldom do."""
+"""The command line of a worker process. azserver and azclient write it; people rarely do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.logs import Form
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """See the flags in `parse`."""
+    """The settings of one worker; see the flags in `parse`."""
 
     bulk: str
     spool: Path
@@ -40,12 +40,20 @@ class WorkerOptions:
 
     @property
     def full_name(self) -> str:
-        """Host and process, for people; at most 120 characters, as the protocol wants."""
-        return f"{(self.name or socket.gethostname())[:100]}/{self.index}"
+        """Return host and process, for people: at most 120 characters, as the protocol requires."""
+        process = "preparing" if self.warm_only else self.index
+        return f"{(self.name or socket.gethostname())[:100]}/{process}"
+
+    @property
+    def process_name(self) -> str:
+        """Return the name of the process as it stands in log lines."""
+        if self.role == "worker":
+            return f"worker-{self.index}"
+        return "client-preparing" if self.warm_only else f"client-{self.index}"
 
 
 def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
-    """Exits with 2 and a usage line on wrong flags."""
+    """Parse the flags. Exits with 2 and a usage line if they are wrong."""
     parser = argparse.ArgumentParser(
         prog="python -m client.worker",
         description="One self-play worker process. azserver and azclient start these; see azclient --help.",
@@ -57,13 +65,27 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
     add("--server", default="", help="HOST:PORT as people know the server, for messages")
     add("--role", choices=("worker", "client"), default="client")
     add("--index", type=int, default=0, help="number of this worker on its host")
-    add("--device", default="remote", help="who evaluates: remote (the server), cpu, cuda:N")
-    add("--games", type=int, default=0, help="games in flight; 0: what the server or the own network wants")
-    add("--threads", type=int, default=0, help="CPU threads of the own network; 0: what torch takes")
-    add("--cache", type=int, default=50_000, help="positions whose evaluation is kept; 0: none")
+    add(
+        "--device",
+        default="remote",
+        help="where positions are evaluated: remote (on the server), cpu, cuda:N",
+    )
+    add(
+        "--games",
+        type=int,
+        default=0,
+        help="games in flight; 0: as many as the server, or its own network, asks for",
+    )
+    add("--threads", type=int, default=0, help="CPU threads of its own network; 0: torch's default")
+    add("--cache", type=int, default=50_000, help="positions whose evaluation is cached; 0: none")
     add("--name", default="", help="name shown to people; empty: the host's")
     add("--max-wait", type=float, default=0.0, help="seconds to wait for the server; 0: for ever")
-    add("--drain", type=float, default=0.0, help="seconds in which a stop finishes the games in progress")
+    add(
+        "--drain",
+        type=float,
+        default=0.0,
+        help="seconds that a stop allows for finishing the games in progress",
+    )
     add("--warm-only", action="store_true", help="join, compile the server's game, leave")
     add("--server-key", default="", help="the server's public key, if it asks for keys")
     add("--key", type=Path, help="file of this machine's key")

@@ -1,4 +1,4 @@
-"""Which worker processes azclient starts: a pure function of its settings and of what the machine has."""
+"""Which worker processes azclient starts: a pure function of its settings and of the machine's resources."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from runtime.ports import Address
 
 @dataclass(frozen=True)
 class Plan:
-    """Command lines of children."""
+    """Command lines of child processes."""
 
     prepare: list[str]
     """Joins, compiles the server's game once and leaves."""
     workers: list[list[str]]
     device_text: str
-    """Who evaluates, for people."""
+    """Where leaves are evaluated, for people."""
 
 
 def count_gpus(devices: Path = Path("/dev")) -> int:
-    """NVIDIA GPUs that this user's processes see, found without loading any GPU library."""
+    """Return how many NVIDIA GPUs this user's processes see, without loading any GPU library."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     found = sum(bool(re.fullmatch(r"nvidia\d+", path.name)) for path in devices.glob("nvidia*"))
     if visible is None or not found:
@@ -36,8 +36,8 @@ def count_gpus(devices: Path = Path("/dev")) -> int:
 
 
 def devices_for(setting: str, gpus: int, *, has_torch: bool = True) -> list[str]:
-    """The devices that workers are spread over. Fatal(CONFIG) for a word that is none, and for an evaluator
-    of one's own without torch."""
+    """Return the devices that workers are spread over. Raises Fatal(CONFIG) for an unknown device, and for a
+    local network without torch."""
     if setting == "auto":
         return [f"cuda:{index}" for index in range(gpus if has_torch else 0)] or ["remote"]
     if re.fullmatch(r"remote|cpu|cuda:\d+", setting):
@@ -49,7 +49,7 @@ def devices_for(setting: str, gpus: int, *, has_torch: bool = True) -> list[str]
 
 
 def default_spool(address: Address) -> Path:
-    """Where finished games wait unless --spool says otherwise (XDG_DATA_HOME is honoured)."""
+    """Return where finished games wait unless --spool says otherwise (XDG_DATA_HOME is respected)."""
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data) / "azselfplay" / "spool" / address.folder_name
 
@@ -63,8 +63,8 @@ def make_plan(
     cores: int | None = None,
     has_torch: bool | None = None,
 ) -> Plan:
-    """`gpus`, `cores` and `has_torch`: of this machine or container, found out when not given. Fatal(CONFIG)
-    for senseless settings."""
+    """Return the plan. `gpus`, `cores` and `has_torch` describe this machine or container; they are detected
+    when not given. Raises Fatal(CONFIG) for invalid settings."""
     if config.workers < 0 or config.games < 0:
         raise Fatal("--workers and --games must not be negative; 0 chooses for you", Exit.CONFIG)
     cores = cores or usable_cores()

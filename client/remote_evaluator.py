@@ -1,6 +1,6 @@
-"""Evaluations by the server: what is submitted travels in messages of at most `LEAVES_PER_MESSAGE`.
+"""Evaluations by the server: submitted leaves travel in messages of at most `LEAVES_PER_MESSAGE`.
 
-Leaves beyond the server's credits wait, and so do the searches that asked.
+Leaves beyond the server's credits wait, and so do the searches that submitted them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from search.leaf_batch import Evaluations, LeafBatch, LeafQueue, Part, Reply, de
 LEAVES_PER_MESSAGE = 128
 """Leaves in one EVALUATE: enough to make the cost of a message small, few enough to fill batches evenly."""
 SEND_AGAIN = 0.2
-"""Seconds until a message that the socket did not take is tried again."""
+"""Seconds until a message that the socket did not accept is sent again."""
 RETRY_AFTER = 1.0
-"""Seconds until a request that found the server full is sent again, when the server names no time."""
+"""Seconds until a request refused by a full server is sent again, when the server names no time."""
 PASSING = frozenset({Code.BUSY.value, Code.OVER_CREDIT.value, Code.NO_WEIGHTS.value})
-"""Refusals that say nothing against the request itself."""
+"""Refusals that are not caused by the request itself."""
 
 Send = Callable[..., bool]
 """`send(message, *frames)`, False if the message did not go out (`runtime.connection.Connection.send`)."""
@@ -36,22 +36,23 @@ log = logging.getLogger(__name__)
 
 
 class LeafRefused(Exception):
-    """The server will not evaluate this leaf; the game it belongs to is given up."""
+    """The server will not evaluate this leaf; the game it belongs to is abandoned."""
 
 
 @dataclass(slots=True)
 class _Asked:
-    """The payload of one request: what was sent, and who asked for which row."""
+    """The payload of one request: the frames that were sent, and the search that waits for each row."""
 
     batch: LeafBatch
     parts: list[Part]
 
 
 class RemoteEvaluator:
-    """`search.evaluator.Evaluator` over a connection. All methods belong to the loop's thread.
+    """`search.evaluator.Evaluator` over a connection. Its methods may only be called in the event loop's
+    thread.
 
-    The owner wires it up: `joined` and `lost` from the connection, `on_evaluated` and `on_refused` for
-    these two messages. `close` ends its timer.
+    The owner connects it: `joined` and `lost` are called by the connection, `on_evaluated` and `on_refused`
+    for these two messages. `close` ends its timer.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class RemoteEvaluator:
         patience: float = PATIENCE,
         masks: LegalMasks | None = None,
     ) -> None:
-        """`masks`: writes the legal actions, where these do not travel as a list."""
+        """`masks`: encodes the legal actions, where these are not sent as a list."""
         self.version = 0
         """Weights version of the newest answer."""
         self.leaves = 0
@@ -70,14 +71,15 @@ class RemoteEvaluator:
         self._send = send
         self._loop = loop or asyncio.get_running_loop()
         self._waiting = LeafQueue()
-        """Leaves not yet in a message; bounded by the number of searches, each has one leaf at most."""
+        """Leaves not yet in a message; bounded by the number of searches, because each has at most one
+        leaf."""
         self._requests: RequestTable[_Asked] = RequestTable(patience)
         self._masks = masks
         self._repeated = Repeated(log)
         self._timer: asyncio.TimerHandle | None = None
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
-        """Ask for some leaves. `reply.failed` hears LeafRefused if the server never will answer."""
+        """Submit some leaves. `reply.failed` gets LeafRefused if the server will never answer."""
         self._waiting.put(batch, reply)
         self._flush()
 
@@ -86,7 +88,7 @@ class RemoteEvaluator:
         self._flush()
 
     def granted(self, credits: int) -> None:  # noqa: A002 (the protocol's word)
-        """The session at hand may have another number of leaves in flight."""
+        """Change how many leaves the current session may have in flight."""
         self._requests.granted(credits)
         self._flush()
 
@@ -99,8 +101,8 @@ class RemoteEvaluator:
             self._timer.cancel()
 
     def on_evaluated(self, message: Evaluated, frames: Sequence[memoryview]) -> None:
-        """Hand a (partial) answer to the searches that wait for it. Raises BadMessage, and then changes
-        nothing: the rows are asked for again."""
+        """Pass a (partial) answer to the searches that wait for it. Raises BadMessage and then changes
+        nothing, so the rows are requested again."""
         first, end = message.first, message.first + message.rows
         asked = self._requests.payload(message.request)
         if asked is None or end > asked.batch.rows:
@@ -123,7 +125,7 @@ class RemoteEvaluator:
             self._flush()
 
     def on_refused(self, message: Refused) -> None:
-        """Try again later if the server says so or is full. Else the searches that wait are told."""
+        """Try again later if the refusal is temporary. Otherwise report it to the waiting searches."""
         if message.retry_after > 0 or message.code in PASSING:
             later = self._loop.time() + (message.retry_after or RETRY_AFTER)
             self._requests.postpone(message.request, later)
@@ -158,7 +160,7 @@ class RemoteEvaluator:
             self._set_timer()
 
     def _set_timer(self) -> None:
-        """One timer at the earliest deadline; answers do not move it, it looks again when it fires."""
+        """Set one timer to the earliest deadline. Answers do not move it; it checks again when it fires."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -170,5 +172,5 @@ class RemoteEvaluator:
         self._timer = None
         late = self._requests.expire(self._loop.time())
         if late:
-            log.info("%d requests had no answer and are sent again", late)
+            log.info("%d requests were not answered and are sent again", late)
         self._flush()

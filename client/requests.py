@@ -1,8 +1,8 @@
-"""Which rows of which requests are still unanswered, and which requests are to be (re)sent when.
+"""Which rows of which requests are still unanswered, and when each request must be (re)sent.
 
-Pure bookkeeping of `RemoteEvaluator`: no socket, no clock, no futures. A request is a message of up to
-`MAX_ROWS` leaves; it may be answered in parts, in any order, twice or never. Evaluating is a pure
-function of weights and position, so sending a request again is harmless, and each row counts once.
+Pure bookkeeping for `RemoteEvaluator`: no socket, no clock, no futures. A request is a message of up to
+`MAX_ROWS` leaves; it may be answered in parts, in any order, twice or never. Evaluating is a pure function of
+weights and position, so sending a request again is harmless, and each row counts once.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 PATIENCE = 10.0
-"""Seconds until an unanswered request is sent again; doubles with each sending of the same request."""
+"""Seconds until an unanswered request is sent again; doubles each time the same request is sent."""
 LONGEST_PATIENCE = 160.0
-"""Seconds; the doubling ends here, so that an answer lost many times is still asked for again."""
+"""Largest value of that time in seconds, so that an answer lost many times is still requested again."""
 
 
 @dataclass(slots=True)
@@ -25,24 +25,24 @@ class _Request(Generic[T]):
     payload: T
     rows: int
     unanswered: int
-    """Bit i is set while row i has no answer."""
+    """Bit i is set while row i is unanswered."""
     patience: float
     deadline: float = 0.0
-    """When to send it again; means nothing while it stands in the queue of what is to be sent."""
+    """When to send the request again; meaningless while it waits in the send queue."""
     sent: bool = False
-    """Its rows are counted as in flight."""
+    """Whether its rows are counted as in flight."""
 
 
 class RequestTable(Generic[T]):
-    """Requests in order of age, each with an opaque payload that is handed back with its answers.
+    """Requests in order of age, each with an opaque payload that is returned with its answers.
 
-    Credits are leaves that the server allows in flight; 0 while there is no session.
+    Credits are the leaves that the server allows in flight; 0 while there is no session.
     """
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self.credits = 0
         self.in_flight = 0
-        """Rows of requests sent in this session and not wholly answered (counted whole)."""
+        """Rows of requests sent in this session and not completely answered (all their rows count)."""
         self._patience = patience
         self._requests: dict[int, _Request[T]] = {}
         self._to_send: deque[int] = deque()
@@ -53,17 +53,18 @@ class RequestTable(Generic[T]):
 
     @property
     def unsent(self) -> bool:
-        """Whether a request waits to be sent (again)."""
+        """Return whether a request waits to be sent (again)."""
         return bool(self._to_send)
 
     @property
     def room(self) -> int:
-        """Rows that may still be opened: credits not taken by requests in flight or waiting to be sent."""
+        """Return how many rows may still be opened: credits not used by requests in flight or waiting to be
+        sent."""
         waiting = sum(self._requests[request].rows for request in self._to_send)
         return max(0, self.credits - self.in_flight - waiting)
 
     def open(self, payload: T, rows: int) -> int:
-        """Enter a new request and return its id; `take` hands it out to be sent."""
+        """Add a new request and return its id; `take` returns it for sending."""
         request = self._next
         self._next += 1
         self._requests[request] = _Request(payload, rows, (1 << rows) - 1, self._patience)
@@ -71,9 +72,9 @@ class RequestTable(Generic[T]):
         return request
 
     def take(self, now: float) -> list[tuple[int, int, T]]:
-        """`(id, rows, payload)` of the requests to send now, within the credits.
+        """Return `(id, rows, payload)` of the requests to send now, within the credits.
 
-        A request larger than all credits (a session after this one may grant fewer) goes alone.
+        A request larger than all credits is sent alone (a later session may grant fewer).
         """
         taken = []
         while self._to_send and self.credits:
@@ -88,14 +89,14 @@ class RequestTable(Generic[T]):
         return taken
 
     def payload(self, request: int) -> T | None:
-        """What was entered with a request that is not finished yet."""
+        """Return the payload of a request that is not finished; None for others."""
         entry = self._requests.get(request)
         return None if entry is None else entry.payload
 
     def answer(self, request: int, first: int, rows: int) -> tuple[T, Sequence[int]] | None:
-        """Payload and those of the rows `first .. first + rows` that had no answer yet.
+        """Return the payload, and those of the rows `first .. first + rows` that were unanswered.
 
-        None for what is to be ignored: an unknown or finished request, or rows it does not have.
+        Returns None if the answer must be ignored: an unknown or finished request, or rows it does not have.
         """
         entry = self._requests.get(request)
         if entry is None or rows <= 0 or first < 0 or first + rows > entry.rows:
@@ -110,37 +111,38 @@ class RequestTable(Generic[T]):
         return entry.payload, [row for row in range(first, first + rows) if new >> row & 1]
 
     def give_up(self, request: int) -> tuple[T, Sequence[int]] | None:
-        """Payload and unanswered rows of a request that the server will never answer; it is forgotten."""
+        """Return payload and unanswered rows of a request that the server will never answer, and forget
+        it."""
         entry = self._requests.get(request)
         return None if entry is None else self.answer(request, 0, entry.rows)
 
     def postpone(self, request: int, until: float) -> None:
-        """The server did not take the request for now: send it again at `until`."""
+        """Send the request again at `until`, because the server did not accept it now."""
         entry = self._requests.get(request)
         if entry is not None and entry.sent:
             entry.deadline = until
 
     def expire(self, now: float) -> int:
-        """Put requests whose deadline has passed back into the queue for `take`; how many."""
+        """Put requests whose deadline has passed back into the queue of `take`. Returns how many."""
         late = [key for key, entry in self._requests.items() if entry.sent and entry.deadline <= now]
         self._unsend(late)
         return len(late)
 
     def joined(self, credits: int) -> None:  # noqa: A002 (the protocol's word)
-        """A new session: the server knows none of our requests, all are to be sent again."""
+        """Begin a new session: the server knows none of our requests, so all must be sent again."""
         self.credits = credits
         self._unsend([key for key, entry in self._requests.items() if entry.sent])
 
     def granted(self, credits: int) -> None:  # noqa: A002
-        """The server allows another number from now on; what is in flight stays in flight."""
+        """Change the number of leaves that the server allows; leaves in flight stay in flight."""
         self.credits = credits
 
     def lost(self) -> None:
-        """No session: nothing may be sent until the next `joined`."""
+        """End the session: nothing may be sent until the next `joined`."""
         self.credits = 0
 
     def next_deadline(self) -> float | None:
-        """When `expire` is to be called at the latest, None while nothing is in flight."""
+        """Return when `expire` must be called at the latest; None while nothing is in flight."""
         return min((entry.deadline for entry in self._requests.values() if entry.sent), default=None)
 
     def _unsend(self, requests: list[int]) -> None:

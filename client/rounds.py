@@ -1,7 +1,7 @@
 """Self-play in rounds: N games with one network, then wait for the next one (docs/decisions/0014).
 
-A game follows from its number and the weights, bit by bit, and so does its uid. A worker that was killed
-just plays its round again; games that the trainer has already are duplicates to it.
+A game is determined bit by bit by its number and the weights, and so is its uid. A worker that was killed
+plays its round again; games that the trainer already has are duplicates.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class CurrentVersion:
-    """The weights version that the server plays with, as far as it was heard of."""
+    """The newest weights version known to be used by the server."""
 
     def __init__(self) -> None:
         self.newest = -1
@@ -37,7 +37,7 @@ class CurrentVersion:
             self._changed.set()
 
     async def after(self, version: int) -> int:
-        """The newest version, once it is above `version`."""
+        """Return the newest version, once it is above `version`."""
         while self.newest <= version:
             self._changed.clear()
             await self._changed.wait()
@@ -45,7 +45,7 @@ class CurrentVersion:
 
 
 class RoundPool(Pool):
-    """As `client.self_play.GamePool`, in rounds of `settings.round_games` games."""
+    """Like `client.self_play.GamePool`, in rounds of `settings.round_games` games."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class RoundPool(Pool):
         room: asyncio.Event,
         finishing: asyncio.Event,
     ) -> None:
-        # The same random numbers whoever plays.
+        # The same random numbers, whichever worker plays.
         player = replace(player, seed=searches.forest.settings.seed, index=0, is_client=False)
         super().__init__(searches, player, keep=keep, room=room, finishing=finishing)
         self._current = current
@@ -74,7 +74,8 @@ class RoundPool(Pool):
             played = version
 
     async def play_round(self, version: int, games: int) -> None:
-        """Returns when all games of the round are kept, or there is a newer version: then others have."""
+        """Return when all games of the round are kept, or when there is a newer version, because then the
+        round is over."""
         count = self._settings.round_games
         log.info("round %d: games %d to %d", version, version * count, (version + 1) * count - 1)
         numbers = iter(range(version * count, (version + 1) * count))
@@ -99,6 +100,6 @@ class RoundPool(Pool):
 
 
 def of_round(record: GameRecord, version: int) -> GameRecord:
-    """The record without what differs from one playing to the next: the time it took, and the version
-    before the first answer of a round, which is that of the round before or of none."""
+    """Return the record without what differs when it is played again: the time it took, and the version
+    before the first answer of a round, which is that of the previous round or of none."""
     return replace(record, versions=np.full(record.plies, version, np.uint32), seconds=0.0)

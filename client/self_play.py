@@ -1,4 +1,4 @@
-"""Self-play: one coroutine a game, many of them in a worker, each playing game after game."""
+"""Self-play: one coroutine per concurrent game, many of them in a worker, each playing game after game."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from search.result import SearchResult, search_columns
 from search.tree import SearchTree
 
 PAUSE_AFTER_REFUSAL = 5.0
-"""Seconds before a coroutine whose game was given up starts another one."""
+"""Seconds before a coroutine whose game was abandoned starts another one."""
 MOST_VISITS = 0xFFFF
-"""Visit counts travel as uint16."""
+"""Largest visit count: records store it as uint16."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Player:
-    """Who plays: what goes into the random numbers of its games and into their records.
+    """The player's identity, which goes into the random numbers and the records of its games.
 
     Game `number` of worker `index` draws from (seed, index, number), so that a single worker repeats its
-    games. A client adds its name: on many machines there are many workers with the same index.
+    games. A client adds its name, because many machines have workers with the same index.
     """
 
     seed: int
@@ -55,7 +55,7 @@ class Player:
     name: str = ""
     is_client: bool = False
     run: bytes = b""
-    """Identity of the run that is played for."""
+    """Identity of the run that the games are for."""
 
     def rng(self, number: int) -> np.random.Generator:
         entropy = [self.seed, self.index, number]
@@ -66,15 +66,15 @@ class Player:
 
 @dataclass
 class _Columns:
-    """A record while its game is played: one entry a ply."""
+    """The columns of a record while its game is played: one entry per ply."""
 
     actions: list[int] = field(default_factory=list)
     results: list[SearchResult] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     is_played_on: bool = False
-    """Whether nobody may resign in it."""
+    """Whether nobody may resign in this game."""
     mover: int = 0
-    """Who made the newest move, 0: the first player."""
+    """The player of the newest move; 0 is the first player."""
 
     def add(self, action: int, result: SearchResult, version: int) -> None:
         if result.visits.max(initial=0) > MOST_VISITS:
@@ -84,7 +84,7 @@ class _Columns:
         self.versions.append(version)
 
     def add_unsearched(self, action: int, version: int) -> None:
-        """A ply played without a search: no visits, no target, and 0 for its value."""
+        """Add a ply played without a search: no visits, no target, and a value of 0."""
         nothing = SearchResult(np.zeros(0, np.uint16), np.zeros(0, np.int32), 0.0, 0, is_target=False)
         self.add(action, nothing, version)
 
@@ -97,11 +97,11 @@ async def play_game(
     uid: bytes | None = None,
     resigning: Resigning | None = None,
 ) -> GameRecord:
-    """Play one game of the pool's forest to its end against itself and return its record.
+    """Play one game of the pool's forest against itself to its end and return its record.
 
-    `uid` is drawn from the system's random numbers, not from `rng`: repeated games are still different
-    games. Raises what the evaluator says went wrong, BadRecord for a game that no record can hold, and
-    ValueError for a start position in which nothing can be played.
+    `uid` is drawn from the system's random numbers, not from `rng`, so that repeated games are still
+    different games. Raises the evaluator's errors, BadRecord for a game that a record cannot hold, and
+    ValueError for a start position without legal actions.
     """
     uid = uid or os.urandom(16)
     with SearchTree(pool.forest, rng) as tree:
@@ -172,7 +172,7 @@ def _record(
 
 
 def _outcome(tree: SearchTree, reason: str, mover: int) -> int:
-    """A side resigns with its move, so that the last `mover` has lost."""
+    """Return the outcome. A side resigns with its move, so after a resignation the last `mover` has lost."""
     if reason == RESIGNATION:
         return outcome_for_first_player(-1, mover)
     return tree.outcome()
@@ -188,10 +188,11 @@ def _flags(result: SearchResult) -> int:
 
 
 class Pool:
-    """What plays many games at a time: its counts, and what a game needs.
+    """Plays many games at a time: the counters, and what a game needs.
 
-    `keep(record)` returns when the game is safe on disk. `room` is clear while the spool is full,
-    or the trainer far behind: games in progress go on, new ones wait. No game starts once `finishing` is set.
+    `keep(record)` returns when the game is safe on disk. `room` is clear while the spool is full, or the
+    trainer far behind: then games in progress continue, and new ones wait. No game starts once `finishing` is
+    set.
     """
 
     def __init__(
@@ -206,11 +207,11 @@ class Pool:
         self.finished = 0
         """Games finished and kept."""
         self.plies = 0
-        """Moves of these games."""
+        """Plies of these games."""
         self.in_progress = 0
         self.given_up = 0
-        """Attempts at a game that failed: the server refused a leaf or answered another one,
-        or no record can hold the game."""
+        """Attempts at a game that failed: the server refused a leaf or sent an invalid answer, or a record
+        cannot hold the game."""
         self._settings = searches.forest.settings
         self.resigning = Resigning(self._settings)
         self._searches = searches
@@ -237,7 +238,7 @@ class Pool:
         self.plies += record.plies
 
     async def _gave_up(self, fault: Exception, what: str) -> None:
-        """Count it, say so (seldom), and let the server be for a while."""
+        """Count a failed game, log it (seldom), and pause before trying again."""
         self.given_up += 1
         kind = type(fault).__name__
         self._repeated.warning(kind, f"{what} ({kind}): {fault}", time.monotonic())
@@ -245,22 +246,23 @@ class Pool:
 
 
 class GamePool(Pool):
-    """Plays `games` at a time for ever. Tasks belong to the caller's group; cancelling them ends it."""
+    """Plays `games` games at a time, forever. Tasks belong to the caller's group; cancelling them ends it."""
 
     _games = 0
-    """To be played at a time."""
+    """How many games to play at a time."""
     _slots = 0
-    """Coroutines that play; more than `_games` until enough of them have finished theirs."""
+    """Running coroutines; more than `_games` until enough of them have finished their game."""
 
     def start(self, group: asyncio.TaskGroup, games: int) -> list[asyncio.Task[None]]:
-        """Begin `games` coroutines in `group`. The list is kept up by `resize`."""
+        """Begin `games` coroutines in `group`. `resize` keeps the returned list up to date."""
         self._group, self._numbers = group, itertools.count()
         self._tasks: list[asyncio.Task[None]] = []
         self.resize(games)
         return self._tasks
 
     def resize(self, games: int) -> None:
-        """Play another number at a time. Games in progress are played to their end, also if they are more."""
+        """Play another number of games at a time. Games in progress are finished even if there are more of
+        them."""
         if self._finishing.is_set():
             return
         self._games = games
@@ -278,7 +280,7 @@ class GamePool(Pool):
     async def _play_on(self, numbers: Iterator[int]) -> None:
         while not self._finishing.is_set() and self._slots <= self._games:
             await self._room.wait()
-            if self._finishing.is_set():  # while it waited
+            if self._finishing.is_set():  # it was set while waiting
                 return
             number = next(numbers)
             try:

@@ -1,8 +1,8 @@
-"""Finished games on disk until the trainer has them: one file a game, named by its uid.
+"""Finished games on disk until the trainer has them: one file per game, named by its uid.
 
-A game exists from the moment its file is renamed into place and the folder is synced; before that it is
-a `.tmp` file that the next start removes. Everything here blocks: call it in a thread. One worker
-process owns a folder (`spool_folders`), so there is one caller at a time.
+A game exists from the moment its file is renamed into place and the folder is synced. Before that it is a
+`.tmp` file that the next start removes. Everything here blocks: call it in a thread. One worker process owns
+a folder (`spool_folders`), so there is one caller at a time.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ SUFFIX = ".game"
 REJECTED = "rejected"
 """Folder for games that break the rules or cannot be read, each with a `.reason` file."""
 KEPT = "kept"
-"""Folder for games refused for what they were played under (`client.kept`), each with a `.reason` file."""
+"""Folder for games refused because of their settings, run or weights (`client.kept`), each with a `.reason`
+file."""
 
 MAX_REJECTED = 1000
-"""Games in `rejected`; beyond that the oldest are removed. Of those in `kept` none ever is."""
+"""Most games in `rejected`; beyond that the oldest are removed. Games in `kept` are never removed."""
 MAX_GAMES = 20_000
-"""Games in one worker's spool; at some kB a game the bytes below are seldom what fills it."""
+"""Most games in one worker's spool; at a few kB per game, the limit in bytes is rarely reached first."""
 MAX_BYTES = 512 * 1024 * 1024
-"""Bytes in one worker's spool. Both bounds are on the games that wait and those in `kept` together."""
+"""Most bytes in one worker's spool. Both limits apply to waiting games and those in `kept` together."""
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +62,8 @@ def _sync(path: Path, flags: int) -> None:
 class Spool:
     """The games of one worker process that the trainer has not acknowledged yet.
 
-    The bounds say when to stop starting games (`full`); games then in progress are still taken, since
-    a finished game is never thrown away. Every method may raise OSError.
+    The limits say when to stop starting games (`full`). Games then in progress are still accepted, because a
+    finished game is never thrown away. Every method may raise OSError.
     """
 
     def __init__(self, folder: Path, max_games: int = MAX_GAMES, max_bytes: int = MAX_BYTES) -> None:
@@ -72,7 +73,7 @@ class Spool:
         self.rejected = 0
         """Games set aside since this object was made."""
         self.kept = 0
-        """Games in `kept`; likewise their bytes."""
+        """Number of games in `kept`; the next field holds their bytes."""
         self.kept_bytes = 0
         self._warn = Repeated(log)
         self._max_games = max_games
@@ -84,8 +85,8 @@ class Spool:
         return games >= self._max_games or size >= self._max_bytes
 
     def open(self) -> list[bytes]:
-        """Uids of the games a previous run left, oldest first. Removes half-written files, sets aside damaged
-        ones; a file that the disk does not let us read now stays among the others."""
+        """Return the uids of the games a previous run left, oldest first. Removes half-written files and sets
+        damaged ones aside; a file that cannot be read now stays in the list."""
         for name in (REJECTED, KEPT):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         sizes = [path.stat().st_size for path in self._kept()]
@@ -104,12 +105,12 @@ class Spool:
         return found
 
     def write(self, records: Sequence[tuple[bytes, bytes]]) -> None:
-        """Put `(uid, data)` on disk for good: when this returns, a crash loses none of them."""
+        """Write `(uid, data)` to disk durably: once this returns, a crash loses none of them."""
         temporaries = [self.folder / f"{uid.hex()}.tmp" for uid, _ in records]
         for temporary, (_, data) in zip(temporaries, records, strict=True):
             temporary.write_bytes(data)
             reach("spool.written")
-        # After all are written: the first sync then does most of the work of the others.
+        # After all are written, so that the first sync does most of the work of the others.
         for temporary in temporaries:
             _sync(temporary, os.O_RDONLY)
         reach("spool.synced")
@@ -122,7 +123,8 @@ class Spool:
         reach("spool.folder_synced")
 
     def read(self, uid: bytes) -> SpooledGame | None:
-        """The game as it is to be sent; None when there is none that can be read (it is set aside)."""
+        """Return the game as it is sent; None if there is none that can be read (a damaged one is set
+        aside)."""
         path = self._path(uid)
         if not path.exists():
             return None
@@ -135,7 +137,8 @@ class Spool:
         return SpooledGame(uid, sha256(data), data)
 
     def delete(self, uid: bytes) -> None:
-        """The trainer has it. No sync: a file that comes back after a crash is sent again and counts once."""
+        """Delete a game that the trainer has. No sync: a file that reappears after a crash is sent again and
+        counts once."""
         path = self._path(uid)
         if path.exists():
             self._count(-1, -path.stat().st_size)
@@ -143,14 +146,16 @@ class Spool:
             reach("spool.deleted")
 
     def set_aside(self, uid: bytes, reason: str) -> None:
-        """The trainer will never take it: keep it for people in `rejected/`, with the reason."""
+        """Move a game that the trainer will never accept to `rejected/`, with the reason, for people to look
+        at."""
         path = self._path(uid)
         if path.exists():
             self._count(-1, -path.stat().st_size)
             self._set_aside(path, reason)
 
     def keep(self, uid: bytes, reason: str, terms: Terms) -> None:
-        """The trainer does not take it under these terms: keep it in `kept/` until others come."""
+        """Move a game that the trainer does not accept under these terms to `kept/`, until the terms
+        change."""
         path = self._path(uid)
         if not path.exists():
             return
@@ -165,7 +170,7 @@ class Spool:
         self._warn.warning(code_of(reason), text, time.monotonic())
 
     def take_back(self, terms: Terms) -> list[bytes]:
-        """Uids of the kept games that may be taken under these terms; they stand in the spool again."""
+        """Move kept games that may be accepted under these terms back into the spool. Returns their uids."""
         found = []
         for path in self._kept():
             try:
@@ -204,7 +209,7 @@ class Spool:
         self.bytes += size
 
     def _fault(self, path: Path) -> str:
-        """What is wrong with a file, "" if nothing is."""
+        """Return what is wrong with a file; "" if nothing is."""
         if path.stat().st_size > MAX_RECORD:
             return f"larger than {MAX_RECORD} bytes"
         try:

@@ -1,10 +1,11 @@
-"""Which worker process owns which spool folder, and what happens to folders nobody owns any more.
+"""Which worker process owns which spool folder, and what happens to folders without an owner.
 
-    ROOT/RUN+IDENTITY/worker-0, worker-1, ...      one owner each, held by a lock that dies with the process
+ROOT/RUN+IDENTITY/worker-0, worker-1, ...: each has one owner, who holds a lock that dies with the process.
 
-One folder a run, told apart by its identity from others of its name: games of one run are never sent to
-another. The first worker takes over the games of folders without an owner, so that starting fewer workers
-than last time leaves nothing behind, and those of a folder without an identity, which an older version made.
+Each run has its own folder, told apart by its identity from others of the same name: games of one run are
+never sent to another. The first worker takes over the games of folders without an owner, so starting fewer
+workers than last time leaves nothing behind. It also takes over those of a folder without an identity, which
+an older version made.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
 
 MARK = "+"
-"""Before the identity in a folder's name; in no run's name."""
+"""Comes before the identity in a folder's name; no run's name contains it."""
 IDENTITY_DIGITS = 12
 
 log = logging.getLogger(__name__)
@@ -38,15 +39,15 @@ class SpoolFolder:
 
 
 def run_folder(root: Path, game: str, run: str, identity: bytes = b"") -> Path:
-    """The folder of one run, named so that no run name can point outside `root`."""
+    """Return the folder of one run, named so that no run name can point outside `root`."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{game}-{run}")
     return root / (f"{name}{MARK}{identity.hex()[:IDENTITY_DIGITS]}" if identity else name)
 
 
 def claim(folder: Path, index: int) -> SpoolFolder:
-    """Make and lock worker `index`'s folder. Blocks for as long as another worker starts.
+    """Create and lock worker `index`'s folder. Blocks while another worker starts.
 
-    Fatal(CONFIG) when another process has it, Fatal(DISK) when it cannot be made.
+    Raises Fatal(CONFIG) when another process has it, Fatal(DISK) when it cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -104,14 +105,14 @@ def _take_over(folder: Path, mine: Path) -> None:
 
 
 def _take_over_kept(theirs: Path, mine: Path) -> None:
-    """Games first, since one without its reason is only offered once more."""
+    """Move the games before their reasons, because a game without its reason is only offered once more."""
     mine.mkdir(exist_ok=True)
     for path in sorted(theirs.glob("*")):
         path.rename(mine / path.name)
 
 
 def _name_others(folder: Path, name: str) -> None:
-    """Say which games of other runs of this name wait here: they are not lost, and not sent to this one."""
+    """Log which games of other runs of this name wait here: they are not lost, and not sent to this run."""
     for other in sorted(folder.parent.glob(f"{name}{MARK}*")):
         found = (path for part in ("", f"{KEPT}/") for path in other.glob(f"worker-*/{part}*{SUFFIX}"))
         games = 0 if other == folder else sum(1 for _ in found)

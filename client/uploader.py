@@ -1,7 +1,7 @@
-"""Around `Uploads` and `Spool`: one task that writes, sends and deletes, in a thread where that blocks.
+"""Connects `Uploads` and `Spool`: one task that writes, sends and deletes, in a thread where that blocks.
 
-What piles up while the thread works is done in one go next time, so that games finishing together share
-one sync of the folder.
+Work that accumulates while the thread is busy is done together next time, so that games finishing together
+share one sync of the folder.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ class _Write:
 
 @dataclass
 class _Done:
-    """What the thread has done."""
+    """The result of the thread's work."""
 
     written: bool = True
     """Whether the writes succeeded."""
     games: list[SpooledGame] = field(default_factory=list)
-    """To be sent."""
+    """Games to send."""
     gone: list[bytes] = field(default_factory=list)
-    """Uids of games that are not there, or are damaged."""
+    """Uids of games that are missing or damaged."""
     back: list[bytes] = field(default_factory=list)
     """Uids of kept games that are offered again."""
 
 
 class Uploader:
-    """Keeps finished games and brings them to the server. `send` as in `RemoteEvaluator`.
+    """Stores finished games and brings them to the server. `send` as in `RemoteEvaluator`.
 
     The owner calls `joined`, `lost` and `acknowledged`, and runs `run` in its task group.
     """
@@ -55,8 +55,8 @@ class Uploader:
     def __init__(self, spool: Spool, send: Callable[..., bool], uploads: Uploads | None = None) -> None:
         self.spool = spool
         self.room = asyncio.Event()
-        """Set while new games may start: the spool is open, not full, and can be written, and the trainer, if
-        there is one, is not far behind."""
+        """Set while new games may start: the spool is open, writable and not full, and the trainer, if there
+        is one, is not far behind."""
         self.quiet = asyncio.Event()
         """Set while nothing is being written and nothing sent waits for its acknowledgement."""
         self.empty = asyncio.Event()
@@ -68,23 +68,24 @@ class Uploader:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._writes: list[_Write] = []
-        """One a game coroutine at most: each waits until its game is on disk."""
+        """At most one per game coroutine, because each waits until its game is on disk."""
         self._instructions: list[Instruction] = []
         self._write_at = 0.0
         self._terms = Terms("", 0)
-        """Of the session at hand."""
+        """Terms of the current session."""
         self._look_at_kept = False
         self._has_said_behind = False
 
     async def keep(self, record: GameRecord) -> None:
-        """Returns when the game will survive a crash of this machine. Raises protocol.records.BadRecord."""
+        """Return once the game will survive a crash of this machine. Raises protocol.records.BadRecord."""
         done: asyncio.Future[None] = self._loop.create_future()
         self._writes.append(_Write(record.uid, to_bytes(record), done))
         self._obey([])
         await done
 
     def joined(self, terms: Terms | None = None, *, trainer_present: bool = True) -> None:
-        """A session has begun. `terms`: what games are taken under; kept ones that fit are offered again."""
+        """Begin a session. `terms`: the terms under which games are accepted; kept games that fit are offered
+        again."""
         if terms is not None:
             self._terms, self._look_at_kept = terms, True
         self._obey(self._uploads.joined(self._loop.time(), trainer_present=trainer_present))
@@ -121,7 +122,7 @@ class Uploader:
         self._instructions += self._uploads.tick(now)
         writes: list[_Write] = []
         if now >= self._write_at:
-            # A list of its own in any case: games that finish while the thread works are not in it.
+            # Always a new list, so that it does not get games that finish while the thread works.
             writes, self._writes = self._writes, []
         instructions, self._instructions = self._instructions, []
         terms, self._look_at_kept = self._terms if self._look_at_kept else None, False
@@ -132,7 +133,7 @@ class Uploader:
             self._after_writing(writes, done.written)
         now = self._loop.time()
         for game in done.games:
-            # One that the socket does not take is offered again after the usual timeout.
+            # A game that the socket does not accept is offered again after the usual timeout.
             self._send(PutGame(game.uid, game.sha256), game.data)
             reach("uploader.sent")
         for uid in done.gone:
@@ -153,14 +154,14 @@ class Uploader:
                 write.done.set_result(None)
 
     def _obey(self, instructions: list[Instruction]) -> None:
-        """Note what is to be done, and have `run` look at it, and at the time, again."""
+        """Note what to do, and wake `run` to do it and to look at the time."""
         self._instructions += instructions
         self.quiet.clear()
         self.empty.clear()
         self._wake.set()
 
     def _show_room(self) -> None:
-        """Let games start or hold them back, and say so when that changes."""
+        """Allow or stop new games, and log it when that changes."""
         room = not self.spool.full and not self._write_at
         may_start = room and not self._uploads.trainer_is_behind
         if may_start and not self.room.is_set():
@@ -177,11 +178,11 @@ class Uploader:
                 self.empty.set()
 
     def _say_behind(self) -> None:
-        """Once: with small games it begins and ends every second."""
+        """Log this only once: with small games it would begin and end every second."""
         if not self._has_said_behind:
             self._has_said_behind = True
             log.info(
-                "games are finished faster than the trainer takes them: new ones begin as it catches up, so "
+                "games finish faster than the trainer takes them: new ones start as it catches up, so "
                 "that they are played with newer weights"
             )
 
@@ -204,7 +205,7 @@ class Uploader:
     # ---- In the thread --------------------------------------------------------------------------
 
     def _carry_out(self, writes: list[_Write], instructions: list[Instruction], terms: Terms | None) -> _Done:
-        """`terms`: to look at the kept games under; None: not now."""
+        """`terms`: check the kept games under these; None: not now."""
         done = _Done()
         try:
             if writes:
@@ -216,7 +217,8 @@ class Uploader:
             try:
                 self._carry_out_one(instruction, done)
             except OSError as error:
-                # One that cannot be read now is offered again after the usual timeout, as if it were lost.
+                # A game that cannot be read now is offered again after the usual timeout, as if its
+                # acknowledgement were lost.
                 log.error("game %s stays in the spool: %s", instruction.uid.hex(), error)
         if terms is not None:
             done.back = self.spool.take_back(terms)

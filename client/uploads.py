@@ -1,12 +1,12 @@
 """Which finished games to offer to the server when, and when a game may leave the spool.
 
 Pure: events with `now` in, instructions out. Delivery is at least once: a game is offered again after
-`TIMEOUT`, after every re-join and after `retry`, and only a final acknowledgement ends that. The uid
-makes the trainer count it once.
+`TIMEOUT`, after every re-join and after `retry`, and only a final acknowledgement ends that. The uid makes
+the trainer count it once.
 
-How many games are on their way at a time follows from the answers. After `retry` no more than those that were
-not sent back, at least one; after each final answer one more, up to the window. So a server without a trainer
-is asked with one game now and then, and one that is full is sent about as many as it takes.
+The answers determine how many games are in flight at a time. After `retry` it is the number of games that
+were not sent back, at least one; each final answer adds one, up to the window. So a server without a trainer
+is asked with one game now and then, and a full server is sent about as many as it accepts.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ TIMEOUT = 30.0
 SHORTEST_RETRY = 1.0
 """Seconds to wait after `retry` when the server named no time."""
 MOST_WAITING = 512
-"""Games that a trainer may be behind before no new ones are begun (decision 51). Those that wait grow old,
-and where both share a machine they took the trainer's processor."""
+"""Most games that wait for the trainer before no new ones are started (decision 51). Waiting games grow old,
+and where both share a machine, playing more would take the trainer's processor time."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class Put:
 
 @dataclass(frozen=True)
 class Delete:
-    """The trainer holds this game for good: remove it from the spool."""
+    """Remove this game from the spool: the trainer has stored it."""
 
     uid: bytes
 
 
 @dataclass(frozen=True)
 class SetAside:
-    """The trainer will never take this game: move it to the rejected ones, with the reason."""
+    """Move this game to the rejected ones, with the reason: the trainer will never accept it."""
 
     uid: bytes
     status: str
@@ -62,9 +62,9 @@ class Uploads:
         self._timeout = timeout
         self._waiting: deque[bytes] = deque()
         self._deadlines: dict[bytes, float] = {}
-        """Games in flight, oldest deadline first (all are given the same timeout)."""
+        """Games in flight, earliest deadline first (all have the same timeout)."""
         self._room = window
-        """Games that may be in flight; at most the window."""
+        """Number of games that may be in flight; at most the window."""
         self._joined = False
         self._has_trainer = False
         self._paused_until = 0.0
@@ -79,19 +79,19 @@ class Uploads:
 
     @property
     def trainer_is_behind(self) -> bool:
-        """Whether a trainer is there, and takes games more slowly than they are finished. While there is
-        none, games are kept for it."""
+        """Return whether a trainer is present and accepts games more slowly than they finish. Without a
+        trainer, games are kept for it."""
         return self._joined and self._has_trainer and len(self._waiting) > MOST_WAITING
 
     def add(self, uid: bytes, now: float) -> list[Instruction]:
-        """A game now stands in the spool."""
+        """Add a game that is now in the spool."""
         self._waiting.append(uid)
         return self._offer(now)
 
     def joined(self, now: float, *, trainer_present: bool = True) -> list[Instruction]:
-        """A new session. What was in flight is offered again: its acknowledgement may be lost.
+        """Begin a new session. Games in flight are offered again, because their acknowledgement may be lost.
 
-        Without a trainer one game is offered, until it gets a final answer.
+        Without a trainer, one game is offered until it gets a final answer.
         """
         self._joined = True
         self._has_trainer = trainer_present
@@ -101,20 +101,20 @@ class Uploads:
         return self._offer(now)
 
     def lost(self) -> None:
-        """No session: nothing is sent until the next `joined`."""
+        """End the session: nothing is sent until the next `joined`."""
         self._joined = False
 
     def gone(self, uid: bytes, now: float) -> list[Instruction]:
-        """The game is no longer in the spool (unreadable, moved aside): forget it."""
+        """Forget a game that is no longer in the spool (unreadable or moved aside)."""
         self._forget(uid)
         return self._offer(now)
 
     def acknowledged(self, ack: GameAck, now: float) -> list[Instruction]:
-        """What the server says of a game. An ack of a game that we do not hold is ignored.
+        """Handle the server's answer to a game. Ignored for a game that is not in the spool.
 
-        `retry` speaks of the server (no trainer, disk full), not of this one game: nothing at all is
-        offered before `retry_after` has passed, this game goes behind the others, and then no more are
-        offered than the server still has of us.
+        `retry` is about the server (no trainer, disk full), not about this game. Nothing is offered before
+        `retry_after` has passed, this game goes behind the others, and then no more games are offered than
+        the server still has from us.
         """
         if ack.uid not in self._deadlines and ack.uid not in self._waiting:
             return []
@@ -139,12 +139,12 @@ class Uploads:
         return [final, *self._offer(now)]
 
     def tick(self, now: float) -> list[Instruction]:
-        """To be called at `next_wake`: timeouts, and the end of a pause."""
+        """Handle timeouts and the end of a pause. To be called at `next_wake`."""
         self._take_back([uid for uid, deadline in self._deadlines.items() if deadline <= now])
         return self._offer(now)
 
     def next_wake(self) -> float | None:
-        """When `tick` has something to do, None if only another event can change anything."""
+        """Return when `tick` has something to do; None if only another event can change anything."""
         if not self._joined:
             return None
         times = list(self._deadlines.values())[:1]

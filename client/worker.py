@@ -1,7 +1,7 @@
 """`python -m client.worker`: one process of self-play, hundreds of games, one event loop.
 
-The same code on azserver's machine (over ipc) and on any other (over tcp). It owns nothing that is not in
-its spool: kill it at any moment and only unfinished games are lost.
+The code is the same on azserver's machine (over ipc) and on any other (over tcp). All its state is in its
+spool: it may be killed at any moment, and only unfinished games are lost.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from search.pool import SearchPool
 from search.warm import warm
 
 REPORT_EVERY = 60.0
-"""Seconds between two lines about progress."""
+"""Seconds between two log lines about progress."""
 LAST_UPLOADS = 3.0
 """Seconds that a clean end waits for acknowledgements of games already sent."""
 SLOW_COMPILE = 1.0
-"""Seconds of preparation from which on it is worth a line."""
+"""Seconds of preparation from which on it is logged."""
 
 log = logging.getLogger("worker")
 
 
 class Worker:
-    """Everything one worker process does; `run` is its life."""
+    """Everything that one worker process does; `run` lasts as long as the process."""
 
     def __init__(self, options: WorkerOptions, stop: aio.Stop) -> None:
         self._options = options
@@ -70,7 +70,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         self._first_welcome: asyncio.Future[Welcome] = loop.create_future()
         self._end: asyncio.Future[Fatal] = loop.create_future()
-        """Why this process must end, set by a callback, which cannot raise."""
+        """The reason why this process must end. It is set by a callback, which cannot raise."""
         self._tasks: list[asyncio.Task[None]] = []
         self._games: list[asyncio.Task[None]] = []
         self._folder: SpoolFolder | None = None
@@ -82,7 +82,7 @@ class Worker:
         self._current = CurrentVersion()
 
     async def run(self) -> None:
-        """Until the first signal, or until a Fatal."""
+        """Work until the first signal, or until a Fatal."""
         try:
             async with asyncio.TaskGroup() as group:
                 for part in (self._bulk.run(), self._watch_end(), self._start(group)):
@@ -101,7 +101,7 @@ class Worker:
     # ---- Beginning ------------------------------------------------------------------------------
 
     async def _start(self, group: asyncio.TaskGroup) -> None:
-        """Join, compile, open the spool, and set the games going."""
+        """Join, compile, open the spool, and start the games."""
         welcome = await self._first_welcome
         run = self._run = read_welcome(welcome)
         self._check_rounds(run)
@@ -176,7 +176,7 @@ class Worker:
         return RoundPool(searches, player, current=self._current, keep=keep, room=room, finishing=finishing)
 
     def _check_rounds(self, run: Run) -> None:
-        """Fatal where this worker's games would not be those of the round."""
+        """Raise Fatal where this worker's games would not be those of the round."""
         options = self._options
         if not run.settings.round_games:
             return
@@ -204,7 +204,7 @@ class Worker:
         self._tell_joined(welcome)
 
     def _on_games(self, games: int) -> None:
-        """The server wants another number of games, unless the user has said how many."""
+        """Adopt the number of games that the server asks for, unless the user has set one."""
         if isinstance(self._pool, GamePool) and not self._options.games:
             log.info("playing %d games at a time from now on", games)
             self._pool.resize(games)
@@ -252,7 +252,8 @@ class Worker:
             leaves, games, known = source.leaves, pool.finished, hits
 
     async def _tell_figures(self, pool: GamePool | RoundPool, source: Source, uploader: Uploader) -> None:
-        """For azclient, which shows them to Prometheus: the keys are `client.metrics.PER_WORKER`."""
+        """Send figures to azclient, which shows them to Prometheus: the keys are
+        `client.metrics.PER_WORKER`."""
         while True:
             spool = uploader.spool
             figures = {
@@ -273,7 +274,7 @@ class Worker:
             await asyncio.sleep(TELL_SECONDS)
 
     async def _wind_up(self) -> None:
-        """Give up unfinished games, and hear what becomes of those already sent. With --drain, finish them
+        """Give up unfinished games, and wait for the answers to those already sent. With --drain, finish them
         and hand everything in first."""
         if self._pool is None or self._uploader is None:
             return
@@ -293,10 +294,9 @@ class Worker:
 
 
 def main() -> int:
-    """Entry point of the process."""
+    """Run the worker process."""
     options = parse()
-    name = f"worker-{options.index}" if options.role == "worker" else f"client-{options.index}"
-    logs.set_up(name, form=options.log_format)
+    logs.set_up(options.process_name, form=options.log_format)
 
     async def life(stop: aio.Stop) -> None:
         await Worker(options, stop).run()

@@ -1,4 +1,4 @@
-"""`azplay COMMAND`: the commands that use a trained network. Only the command asked for is imported."""
+"""`azplay COMMAND`: the commands that use a trained network. Only the requested command is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`azrun`: the whole loop on one machine, with one command. What it does is in `launcher`."""
+"""`azrun`: the whole loop on one machine, with one command. `launcher` carries it out."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from server.config import ServerConfig
 
 Commands = Mapping[str, Sequence[str]]
-"""Command lines by name: server, trainer, then what plays."""
+"""Command lines by name: server, trainer, then the player."""
 
 
 TRAINER_GRACE = 30.0
@@ -61,8 +61,8 @@ class RunConfig:
     client_workers: int = 1
     """Worker processes of azclient, on the server's network; 0 starts no client."""
     server_config: Path | None = None
-    """TOML file for azserver. azrun passes its own game, net, gpus, simulations, games and workers as
-    flags, which win over the file."""
+    """TOML file for azserver. azrun passes its own game, net, gpus, simulations, games and workers as flags,
+    which take precedence over the file."""
     client_config: Path | None = None
     """TOML file for azclient."""
     trainer_config: Path | None = None
@@ -116,8 +116,8 @@ def _config_flag(file: Path | None) -> list[str]:
 
 
 def check_parts(commands: Commands) -> ServerConfig:
-    """Read the settings of each part as it will read them, with its file: Fatal or SystemExit as there. Those
-    of azserver."""
+    """Read the settings of each part as the part itself will, with its file, and return those of azserver.
+    Raises Fatal or SystemExit as the parts would."""
     from client.main import load as client
     from server.main import load as server
     from trainer.__main__ import load as trainer
@@ -125,14 +125,14 @@ def check_parts(commands: Commands) -> ServerConfig:
     readers: dict[str, Callable[[Sequence[str], Mapping[str, str]], object]] = {}
     readers |= {"trainer": trainer, "client": client}
     flags = {name: argv[len(python_module("")) :] for name, argv in commands.items()}
-    served = server(flags.pop("server"), {})  # a part gets no settings from the environment
+    served = server(flags.pop("server"), {})  # parts get no settings from the environment
     for name, words in flags.items():
         readers[name](words, {})
     return served
 
 
 def check(settings: RunConfig) -> None:
-    """Fatal for wrong settings, before anything is started."""
+    """Raise Fatal for wrong settings, before anything is started."""
     from net.architectures.registry import check_name
 
     try:
@@ -140,7 +140,7 @@ def check(settings: RunConfig) -> None:
     except ValueError as error:
         raise Fatal(f"--net: {error}", Exit.CONFIG) from None
     try:
-        if settings.game not in GAME_NAMES:  # these need not be imported here
+        if settings.game not in GAME_NAMES:  # only other games need to be imported here
             get_game(settings.game)
     except ValueError as error:
         raise Fatal(f"--game: {error}", Exit.CONFIG) from None

@@ -1,4 +1,4 @@
-"""How much of the time that a run is given goes into compiling the search."""
+"""How much of a run's time goes into compiling the search."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from server.config import ServerConfig
 
 SHARE = 1 / 3
-"""Of `--minutes`: from here on the start warns. On a busy machine compiling takes up to three times as long
-as was expected."""
+"""Share of `--minutes` from which on a warning is printed at the start. On a busy machine compiling takes up
+to three times as long as expected."""
 
 
 def compile_seconds(server: ServerConfig) -> float:
-    """That azserver will compile with these settings, as far as is known on this machine; 0: it need not."""
+    """Seconds that azserver will compile with these settings, as far as known on this machine; 0: nothing to
+    compile."""
     from games import get_game
     from search.compile_times import Compiled
 
@@ -24,7 +25,7 @@ def compile_seconds(server: ServerConfig) -> float:
 
 
 def warning(settings: RunConfig, seconds: float) -> list[str]:
-    """For the start: that little of the time is left for games. `seconds`: `compile_seconds`."""
+    """A warning for the start that little time is left for games. `seconds`: from `compile_seconds`."""
     if not settings.minutes or seconds <= SHARE * 60 * settings.minutes:
         return []
     return [
@@ -35,5 +36,5 @@ def warning(settings: RunConfig, seconds: float) -> list[str]:
 
 
 def longer(minutes: float, seconds: float) -> int:
-    """Minutes for a run that was given `minutes`, with `seconds` of them for compiling."""
+    """Suggested minutes for a run that was given `minutes`, of which `seconds` go into compiling."""
     return int(2 * minutes + 2 * seconds / 60) + 1

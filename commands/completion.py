@@ -1,7 +1,7 @@
-"""`azplay completion bash|zsh`: a script by which the shell completes our commands. docs/install.md.
+"""`azplay completion bash|zsh`: a script with which the shell completes our commands. docs/install.md.
 
 It knows the commands of azplay, the flags of every command, and the runs in `runs/`. Commands and flags are
-written when the script is made, so that a press of the Tab key starts no Python.
+written into the script, so that pressing Tab does not start Python.
 """
 
 from __future__ import annotations

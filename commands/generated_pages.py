@@ -1,6 +1,6 @@
-"""`python -m commands.generated_pages`: writes the pages of docs/ that nobody writes by hand.
+"""`python -m commands.generated_pages`: writes the generated pages of docs/.
 
-They are committed, so that links to them work on GitHub and in a clone. `make docs` writes them anew, and
+They are committed, so that links to them work on GitHub and in a clone. `make docs` regenerates them, and
 tests/docs/test_generated_pages.py fails while they are out of date.
 """
 
@@ -14,9 +14,8 @@ from commands.settings_page import settings_page
 DOCS = Path("docs")
 DECISIONS = """# Decisions
 
-Each page is one decision: the question, what was chosen, why, and what was measured. Numbers that are
-missing were never used. Pages are not rewritten when the code moves on; a later page says what replaced an
-earlier one.
+Each page is one decision: the question, the choice, the reason, and what was measured. Gaps in the numbering
+are numbers that were never used. When a later decision replaces an earlier one, the later page says so.
 
 """
 
@@ -31,13 +30,13 @@ def decisions_page(folder: Path) -> str:
 
 
 def generated_pages(docs: Path) -> dict[Path, str]:
-    """Their texts, by their paths below `docs`."""
+    """The texts of the pages, by their paths below `docs`."""
     decisions = docs / "decisions"
     return {docs / "settings.md": settings_page(), decisions / "index.md": decisions_page(decisions)}
 
 
 def main() -> None:
-    """Write those that differ from what is there."""
+    """Write the pages that have changed."""
     for path, text in generated_pages(DOCS).items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")

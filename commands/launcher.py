@@ -1,7 +1,7 @@
-"""What `azrun` does: it starts server, client and trainer, watches them, and ends them in order.
+"""Runs `azrun`: it starts server, client and trainer, watches them, and ends them in order.
 
-Nothing here is special: the three are the commands a person would start, on a free port, as three
-processes. The figures shown come over the wire like anybody's (GET_STATUS).
+Nothing here is special: the three are the commands a person would start, on a free port, as three processes.
+The figures shown come over the wire like any peer's (GET_STATUS).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from runtime.view import View
 ASK_EVERY = 1.0
 """Seconds between two GET_STATUS."""
 GRACE = 15.0
-"""Seconds that one part gets to end cleanly, with what it waits for not counted."""
+"""Seconds that a part has to end cleanly, not counting what it waits for."""
 GRACES = {"trainer": TRAINER_GRACE, "server": GRACE + TRAINER_GRACE}
-"""The parts that get more."""
+"""The parts that get more time."""
 
 
 CONNECTION_LOG = "runtime.connection"
-"""The logger of what happens to a connection."""
+"""The logger of connections."""
 
 
 class Part:
@@ -74,13 +74,13 @@ async def _first_of(*events: asyncio.Event) -> None:
 
 
 class Launcher:
-    """The three parts, the watcher and the view, for the time of one run."""
+    """The three parts, the watcher and the view, for the duration of one run."""
 
     def __init__(
         self, settings: RunConfig, port: int, commands: Commands | None = None, compiling: float = 0.0
     ) -> None:
-        """`commands` are the processes, `make_commands(settings, port)` unless given. `compiling`: seconds
-        that azserver will probably compile."""
+        """`commands` are the processes, by default `make_commands(settings, port)`. `compiling`: seconds that
+        azserver will probably compile."""
         self.settings = settings
         self._compiling = compiling
         self.name = run_name(settings)
@@ -89,13 +89,13 @@ class Launcher:
         self.commands = commands or make_commands(settings, port)
         self.figures: dict[str, Any] = {}
         self.answered = asyncio.Event()
-        """Figures have come."""
+        """Set once figures have come."""
         self._ready_for_clients = asyncio.Event()
         self._no_workers = asyncio.Event()
         self._is_ending = False
 
     async def main(self, stop: Stop) -> None:
-        """Run until the time is over or a signal comes; then end what plays, the trainer, the server."""
+        """Run until the time is over or a signal comes; then end players, trainer and server."""
         stop.waits_for = "games and training steps under way, at most a minute"
         parts = self._parts()
         with View(f"{self.name}, port {self.port}") as view, contextlib.ExitStack() as stack:
@@ -125,7 +125,7 @@ class Launcher:
                 self.figures[key] = at_end.get(key, 0.0)
 
     def summary(self) -> dict[str, Any]:
-        """The last line, for programs."""
+        """The last line of output, for programs."""
         trainer = self.figures.get("trainer") or {}
         return {
             "games": trainer.get("games", 0),
@@ -138,7 +138,8 @@ class Launcher:
         }
 
     def _is_worth_telling(self, record: logging.LogRecord) -> bool:
-        """Not that the watcher loses its connection at the end: the server leaves then, as it should."""
+        """Whether to show a log record: not the lost connection of the watcher at the end, when the server
+        leaves as it should."""
         return not (self._is_ending and record.name == CONNECTION_LOG)
 
     async def _time_over(self, stop: Stop) -> None:
@@ -149,8 +150,9 @@ class Launcher:
         stop.request()
 
     async def _end(self, parts: list[Part], watcher: asyncio.Task[None]) -> None:
-        """Players first, so that what they have reaches the store. The server begins to end, which ends its
-        workers; then the trainer, whose last weights the server still takes (`--trainer-grace`)."""
+        """End the players first, so that their games reach the store. Then the server begins to stop, which
+        ends its workers; then the trainer, whose last weights the server still accepts
+        (`--trainer-grace`)."""
         server, trainer, *clients = parts
         for client in clients:
             await client.end()
@@ -171,7 +173,7 @@ class Launcher:
         def on_message(message: AnyMessage, frames: list[memoryview]) -> None:
             if isinstance(message, Status) and not frames:
                 self._take(message.figures)
-                # At the end the parts leave one after the other, which is nothing to be told of.
+                # At the end the parts leave one after the other, which need not be reported.
                 for text in [] if self._is_ending else milestones.lines(self.figures):
                     view.note(f"{datetime.now():%H:%M:%S} {text}")
                 view.update(self.figures, time.monotonic())
@@ -187,7 +189,7 @@ class Launcher:
             context.term()
 
     def _take(self, figures: dict[str, Any]) -> None:
-        """Keep the trainer's last figures when it (or the server) has just restarted and has none yet."""
+        """Keep the trainer's last figures while it (or the server) has just restarted and has none yet."""
         trainer = figures.get("trainer") or self.figures.get("trainer") or {}
         self.figures = {**figures, "trainer": trainer}
         self.answered.set()
@@ -195,7 +197,8 @@ class Launcher:
             self._no_workers.clear()
         else:
             self._no_workers.set()
-        # The client would else compile the game at the same time as the server, and be twice as late.
+        # Otherwise the client would compile the game at the same time as the server, and both would take
+        # twice as long.
         if (figures.get("sessions") or {}).get("workers", 0) >= min(1, self.settings.workers):
             self._ready_for_clients.set()
 

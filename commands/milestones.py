@@ -1,4 +1,4 @@
-"""What happens in a run that a person wants to know, one line each, found in the figures of STATUS. Pure."""
+"""Events of a run that a person wants to know, one line each, found in the figures of STATUS. Pure."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Figures = Mapping[str, Any]
 
 
 class Milestones:
-    """Compares each set of figures with those before it."""
+    """Compares each set of figures with the previous ones."""
 
     def __init__(self) -> None:
         self._prepares = ""
         self._plays = False
         self._games = False
-        """Whether games were there already; so for steps."""
+        """Whether there were games already; the next field says it of steps."""
         self._steps = False
         self._version: int | None = None
         self._goes_on = False
-        """Whether the run had weights when it was started: its first games and steps are not news then."""
+        """Whether the run had weights when it was started: then its first games and steps are not news."""
         self._has_trainer = False
         self._alerts: tuple[str, ...] = ()
 
@@ -43,7 +43,7 @@ class Milestones:
         ]
 
     def _preparing(self, figures: Figures) -> list[str]:
-        """Compiling: its begin with how long it will take, and how long it took."""
+        """Compiling: its start with the expected time, and the time that it took."""
         before, self._prepares = self._prepares, str(figures.get("preparing") or "")
         if self._prepares == before:
             return []
@@ -103,7 +103,7 @@ class Milestones:
     def _alerted(self, trainer: Figures) -> list[str]:
         alerts = tuple(str(text) for text in trainer.get("alerts") or ())
         before, self._alerts = self._alerts, alerts
-        # The text of an alert has figures in it that change; the first words say what it is about.
+        # The text of an alert contains figures that change; its first words identify it.
         known = {_about(text) for text in before}
         return [f"ALERT {told(text)}" for text in alerts if _about(text) not in known]
 

@@ -1,4 +1,4 @@
-"""What azrun tells a person at its start and at its end, with the paths of this very run."""
+"""What azrun tells a person at its start and at its end, with the paths of this run."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SHOWN = (
     ("web", "see curves and games, and play, in the browser at http://127.0.0.1:8000"),
     ("report", "one page on the run, with alerts"),
 )
-"""Commands of azplay that take a run, and what they are for, the best first."""
+"""Commands of azplay that take a run, and their purpose, the best first."""
 LOOKS = 2
-"""Of these are named at the end."""
+"""Number of these that are named at the end."""
 
 
 def beginning(settings: RunConfig, folder: RunFolder, port: int) -> list[str]:
@@ -35,14 +35,14 @@ def beginning(settings: RunConfig, folder: RunFolder, port: int) -> list[str]:
         f"{'Continuing' if exists else 'Beginning'} the run {folder.name}: {settings.game}, "
         f"network {settings.net}, port {port}.",
         f"Folder: {folder.path}   logs: {folder.logs}",
-        f"To watch it, in another terminal: {azplay()} {look} {_run(settings, folder)}",
+        f"To watch it, in another terminal: {azplay(elsewhere=True)} {look} {_run(settings, folder)}",
         _what_comes(folder),
         _ending(settings),
     ]
 
 
 def _what_comes(folder: RunFolder) -> str:
-    """`folder` need not exist yet."""
+    """What happens next. `folder` need not exist yet."""
     step = folder.read_figures().get("step") or 0
     if step:
         return f"Next: games begin again, and training goes on from step {step:,}."
@@ -81,7 +81,7 @@ def ending(settings: RunConfig, folder: RunFolder, figures: Mapping[str, Any]) -
 
 
 def _too_short(settings: RunConfig, figures: Mapping[str, Any]) -> str:
-    """Why nothing is learned yet, with what the time was spent on."""
+    """Why nothing has been learned yet, with what the time was spent on."""
     seconds, spent = _prepared(figures), ""
     if figures.get("preparing"):
         spent = (
@@ -103,7 +103,7 @@ def _prepared(figures: Mapping[str, Any]) -> float:
 
 
 def _without_client(settings: RunConfig, trainer: Mapping[str, Any]) -> list[str]:
-    """That azclient has finished nothing, which is so at the end of a short run."""
+    """A note that azclient has finished nothing, which happens at the end of a short run."""
     games = trainer.get("games_by_source") or {}
     if not settings.client_workers or not games.get("workers") or games.get("clients"):
         return []
@@ -124,34 +124,36 @@ def _finished(folder: RunFolder, trainer: Mapping[str, Any]) -> str:
 
 
 def _is_usable(command: str) -> bool:
-    """Whether its packages are installed, beyond those of azrun."""
+    """Whether the command's packages are installed, beyond those of azrun."""
     return command != "web" or all(is_installed(package) for package in EXTRAS["web"])
 
 
-def azplay() -> str:
-    """How this person can call azplay: by its name if that finds it, else by the path beside azrun."""
-    return _command("azplay")
+def azplay(*, elsewhere: bool = False) -> str:
+    """How this person can call azplay: by its name if the shell finds it, else by the path beside azrun.
+    `elsewhere`: in another shell, which need not have its folder on the PATH."""
+    return _command("azplay", elsewhere=elsewhere)
 
 
-def _command(name: str) -> str:
+def _command(name: str, *, elsewhere: bool = False) -> str:
     beside = Path(sys.argv[0]).parent / name
-    if shutil.which(name) or not os.access(beside, os.X_OK):
+    is_found = shutil.which(name, path=os.defpath if elsewhere else None)
+    if is_found or not os.access(beside, os.X_OK):
         return name
     return shlex.quote(str(beside))
 
 
 def _run(settings: RunConfig, folder: RunFolder) -> str:
-    """The run as other commands take it: by name where they look for it, else by its folder."""
+    """The run as other commands accept it: by name where they look for it, else by its folder."""
     return folder.name if settings.runs == RUNS else shlex.quote(str(folder.path))
 
 
 def _again() -> str:
-    """The command that was given: it goes on with the same run."""
+    """The command that was given: it continues the same run."""
     return f"{_command('azrun')} {shlex.join(sys.argv[1:])}".rstrip()
 
 
 def _again_longer(settings: RunConfig, seconds: float) -> str:
-    """As `_again`, with more `--minutes` if some were given: `seconds` went into compiling."""
+    """Like `_again`, with more `--minutes` if some were given: `seconds` went into compiling."""
     if not settings.minutes:
         return _again()
     words, flag = iter(sys.argv[1:]), "--minutes"

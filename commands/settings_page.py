@@ -1,6 +1,6 @@
 """`python -m commands.settings_page`: every setting of every command, as one Markdown page.
 
-All of it comes from the dataclasses that the commands read: names, types, defaults, and the docstrings below
+Everything comes from the dataclasses that the commands read: names, types, defaults, and the docstrings below
 the fields. `commands.generated_pages` writes it to docs/settings.md.
 """
 
@@ -75,12 +75,13 @@ class Setting(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As it is written on the command line."""
+        """The name on the command line."""
         return self.path if self.positional else "--" + self.path.replace("_", "-")
 
 
 def settings_of(config_class: type, path: str = "", base: Any = None) -> Iterator[Setting]:
-    """All settings of a dataclass and of those in it. `base`: an instance that holds other defaults."""
+    """All settings of a dataclass and of those nested in it. `base`: an instance that holds other
+    defaults."""
     hints = get_type_hints(config_class, include_extras=True)
     texts = field_docstrings(config_class)
     for field in dataclasses.fields(config_class):

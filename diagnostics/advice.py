@@ -13,12 +13,12 @@ PAGE = "docs/troubleshooting.md"
 
 @dataclass(frozen=True)
 class Advice:
-    """On one alert. Texts begin with a small letter and end without a full stop."""
+    """Advice on one alert. Texts begin with a small letter and have no full stop at the end."""
 
     first: str
     """What to do next, in one short sentence."""
     cause: str
-    """The likely one."""
+    """The likely cause."""
     change: str
     """Everything to try, the most useful first."""
 
@@ -81,21 +81,22 @@ ADVICE: Mapping[str, Advice] = {
         "a smaller --samples.per-position (1 to 2), a larger --window.positions, or a smaller network",
     ),
 }
-"""By the name of the alert; all alerts there are."""
+"""Advice by the name of the alert; covers all alerts."""
 
 
 def advice_on(name: str) -> Advice | None:
-    """Advice on the alert called `name`; None for a name of another version."""
+    """Advice on the alert called `name`; None for an unknown name, perhaps of another version."""
     return ADVICE.get(name)
 
 
 def link_to(name: str) -> str:
-    """Where the alert called `name` is explained: the page and its heading."""
+    """A link to the explanation of the alert called `name`: the page and its heading."""
     return f"{PAGE}#{name.replace(' ', '-')}"
 
 
 def told(alert: str) -> str:
-    """An alert as the trainer sends it (`NAME: what was seen`), with what to do next and where to read on."""
+    """An alert as the trainer sends it (`NAME: what was seen`), with what to do next and where to read
+    more."""
     name = alert.partition(":")[0]
     advice = advice_on(name)
     return alert if advice is None else f"{alert}. What to do: {advice.first}. More: {link_to(name)}"

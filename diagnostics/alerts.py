@@ -1,7 +1,7 @@
-"""Signs that a run does not learn, and what was seen of each (what to do: `diagnostics.advice`).
+"""Signs that a run does not learn, and the figures behind each (for what to do see `diagnostics.advice`).
 
-Pure. The trainer calls it while it trains, `azplay report` afterwards. The limits come from projects that
-went wrong and wrote about it (docs/report.md).
+Pure. The trainer calls it during training, `azplay report` afterwards. The limits come from projects that
+failed and wrote about it (docs/report.md).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from diagnostics.stretches import Stretch
 from games.spec import PLY_CAP, Game
 
 SMALLEST_STRETCH = 30
-"""Games; with fewer, chance alone may explain anything."""
+"""Least number of games in a stretch; with fewer, chance alone may explain anything."""
 IN_A_ROW = 3
 """Stretches that must all show a collapse, and training figures that must all show memorising."""
 DRAWS = 0.60
 """Share of draws in a collapse."""
 DRAWN_LOSS = 0.5
-"""Value loss below which, with so many draws, the value hardly says anything but draw."""
+"""Value loss below which, with so many draws, the value says hardly anything but draw."""
 THREEFOLD = 0.30
 """Share of games that end by repetition."""
 SATURATED_VALUES = 0.10
@@ -32,16 +32,16 @@ CAPPED = 0.25
 LAG = 3.0
 """Weights versions that games may be behind."""
 GAP = 0.02
-"""Policy loss less the entropy of its targets, nats: the part of the window that is not learned yet."""
+"""Policy loss minus the entropy of its targets, nats: what is still to be learned from the window."""
 VALUE_FELL = 0.8
 """Memorising: the value loss is below this part of its former value ..."""
 HELD_OUT_ROSE = 1.05
 """... while on held-out games it is above this part of its former value, and above the loss in training."""
 HELD_OUT_GAP = 0.20
-"""Memorising, too: nats by which the value loss on held-out games is above that in training. (We measured
-0.25 in Connect Four at 4 samples a position, 0.05 at 2.)"""
+"""Memorising, too: nats by which the value loss on held-out games exceeds that in training. (We measured 0.25
+in Connect Four at 4 samples a position, 0.05 at 2.)"""
 NO_EFFECT = 0.05
-"""KL of visits and priors, nats, below which a search teaches the network nothing new."""
+"""KL of visits and priors, in nats, below which a search teaches the network nothing new."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Alert:
 
     name: str
     seen: str
-    """With numbers."""
+    """What was seen, with numbers."""
 
     @property
     def first(self) -> str:
@@ -69,7 +69,7 @@ class Alert:
 
     @property
     def short(self) -> str:
-        """For a line on a screen."""
+        """A short text for a line on a screen."""
         return f"{self.name}: {self.seen}"
 
     def __str__(self) -> str:
@@ -86,15 +86,15 @@ class Lesson:
     """Entropy of the targets: no network has a smaller policy loss on them."""
     value_loss: float
     held_out_value_loss: float | None = None
-    """On games that were never trained on; None: unknown."""
+    """Value loss on games that were never trained on; None: unknown."""
 
 
 @dataclass(frozen=True)
 class Signs:
-    """All that alerts are found from."""
+    """The data in which alerts are found."""
 
     game: Game
-    """In a game of few positions many alerts make no sense: it can be learned by heart, and may be a draw."""
+    """In a game of few positions many alerts make no sense: it can be memorised, and may be a draw."""
     stretches: Sequence[Stretch]
     """Oldest first."""
     lessons: Sequence[Lesson] = ()
@@ -105,7 +105,7 @@ class Signs:
 
 
 def find_alerts(signs: Signs) -> list[Alert]:
-    """All alerts, the gravest first."""
+    """All alerts, the most serious first."""
     trained = [s for s in signs.stretches if s.games >= SMALLEST_STRETCH and 2 * s.untrained < s.games]
     signs = Signs(signs.game, trained, signs.lessons, signs.lag, signs.samples_per_position)
     checks: list[Callable[[Signs], Alert | None]] = [

@@ -1,8 +1,8 @@
-"""What the games of each player are like, beside those of all others.
+"""Figures of each player's games, compared with those of all others.
 
-A player who makes games up has to get right what search and network bring about by themselves: how long games
+A player that makes games up has to imitate what follows from search and network by itself: how long games
 are, how often they are resigned, how well the search foresees the end. None of these figures proves anything.
-Each says whose games to look at, and to search again (`azplay players RUN --check`).
+Each suggests whose games to look at, and to search again (`azplay players RUN --check`).
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ NEWEST_GAMES = 20_000
 LEAST_GAMES = 30
 """Games that a player and the others must have for a comparison."""
 MOST_SET_ASIDE = 20
-"""Players that are named at most: each costs another comparison of all who are left."""
+"""Most players that are named, because each costs another comparison of all the rest."""
 SURE = 6.0
-"""Standard errors by which a mean must differ to be called different. Many players are compared again and
-again, and games of one network resemble each other more than chance would have it."""
+"""Standard errors by which a mean must differ to count as different. Many players are compared again and
+again, and games of one network resemble each other more than independent ones would."""
 MATTERS = {"lengths": 0.25, "resignations": 0.1, "value errors": 0.1}
-"""And by how much: lengths as a share of the others' mean, resignations as a share of games, value errors
-(squared, 0..4) as they are."""
+"""Least difference that matters: lengths as a share of the others' mean, resignations as a share of games,
+value errors (squared, 0..4) directly."""
 
 
 class Seen(NamedTuple):
-    """One game, as far as players are compared by it."""
+    """One game, as far as it matters for comparing players."""
 
     player: str
     lengths: float
@@ -49,21 +49,21 @@ class Seen(NamedTuple):
 
 @dataclass
 class Sums:
-    """Of one figure over games."""
+    """Sums of one figure over games."""
 
     count: int = 0
     total: float = 0.0
     squares: float = 0.0
 
     def add(self, value: float, sign: int = 1) -> None:
-        """`sign` -1 takes a value out again."""
+        """Add a value; `sign` -1 removes it again."""
         if not math.isnan(value):
             self.count += sign
             self.total += sign * value
             self.squares += sign * value * value
 
     def __sub__(self, other: Sums) -> Sums:
-        """Those of the other games."""
+        """The sums of the other games."""
         return Sums(self.count - other.count, self.total - other.total, self.squares - other.squares)
 
     @property
@@ -86,14 +86,14 @@ class _Player:
 
 
 class Compared(NamedTuple):
-    """A figure of one player beside the others'."""
+    """A figure of one player compared with the others'."""
 
     mean: float
     others: float
     z: float
     """Difference in standard errors (Welch); NaN where there are too few games."""
     differs: bool
-    """Surely, and by so much that it matters."""
+    """Whether it differs certainly, and by so much that it matters."""
 
 
 class PlayerBook:
@@ -108,7 +108,7 @@ class PlayerBook:
         self._all = _Player()
 
     def on_games(self, played: Iterable[tuple[GameRecord, str]]) -> None:
-        """Games and who played them, oldest first; all are by the rules."""
+        """Add games with their players, oldest first; all follow the rules."""
         for record, player in played:
             self._count(self._seen(record, player), 1)
             if len(self._games) > self._newest:
@@ -136,22 +136,23 @@ class PlayerBook:
 
     @property
     def players(self) -> dict[str, int]:
-        """Games by player, who has most first."""
+        """Number of games by player, most first."""
         return {
             name: one.games for name, one in sorted(self._players.items(), key=lambda item: -item[1].games)
         }
 
     def compared(self, player: str) -> dict[str, Compared]:
-        """By the names of FIGURES."""
+        """Comparisons by the names of FIGURES."""
         sums = self._players[player].sums
         return {name: compare(name, sums[name], self._all.sums[name] - sums[name]) for name in FIGURES}
 
     def who_differs(self) -> dict[str, list[str]]:
-        """By the names of FIGURES, the players whose games are surely others, who differs most first."""
+        """By the names of FIGURES, the players whose games certainly differ, the most different first."""
         return {name: self._who_differs(name) for name in FIGURES}
 
     def _who_differs(self, name: str) -> list[str]:
-        """Who differs most is set aside before the rest are compared: beside one odd player all are odd."""
+        """The most different player is removed before the rest are compared, because next to one odd player
+        all look odd."""
         enough = ((player, one) for player, one in self._players.items() if one.games >= LEAST_GAMES)
         left = {player: one.sums[name] for player, one in enough}
         pool, found = self._all.sums[name], list[str]()
@@ -167,7 +168,7 @@ class PlayerBook:
 
 
 def compare(name: str, mine: Sums, others: Sums) -> Compared:
-    """A figure of one player beside the same of all others."""
+    """A figure of one player compared with that of all others."""
     if min(mine.count, others.count) < LEAST_GAMES:
         return Compared(mine.mean, others.mean, math.nan, differs=False)
     difference = mine.mean - others.mean
@@ -178,7 +179,7 @@ def compare(name: str, mine: Sums, others: Sums) -> Compared:
 
 
 def rates(times: Sequence[tuple[str, float]]) -> dict[str, float]:
-    """Games an hour by player, over the time from the first to the last of all games `(player, seconds)`."""
+    """Games per hour by player, over the time from the first to the last of all games `(player, seconds)`."""
     seconds = max((time for _, time in times), default=0.0) - min((time for _, time in times), default=0.0)
     counts: dict[str, int] = {}
     for player, _ in times:

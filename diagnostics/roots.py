@@ -1,6 +1,6 @@
-"""How much searches at the roots of games add to the network's own policy and value, summed up.
+"""How far searches at the roots of games differ from the network's own policy and value, in sums.
 
-Only policy targets count. Figures that are unknown (records of format 1, foreign clients) are left out.
+Only policy targets count. Unknown figures (records of format 1, foreign clients) are left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A stretch: finished games that follow each other, summed up for alerts, figures and reports."""
+"""A stretch: consecutive finished games, in sums for alerts, figures and reports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from protocol.records import GameRecord
 SATURATED = 0.99
 """A root value beyond this, on either side, says that the game is decided."""
 END_PLIES = 4
-"""Last plies of a game whose values do not count: a search that sees the mate is rightly sure."""
+"""Number of last plies of a game whose values do not count, because a search that sees the mate is rightly
+certain."""
 OPENINGS = (10, 20)
 """Lengths of openings, plies; a shorter game is one opening as a whole."""
 PERCENTILES = (10, 50, 90)
@@ -110,9 +111,9 @@ class Stretch:
         return self.saturated_wrong / max(1, self.saturated)
 
     def figures(self, lag: int | None) -> dict[str, Any]:
-        """Figures by the names of docs/protocol.md; None for what is unknown, without games for all.
+        """Figures by the names of docs/protocol.md; None for unknown ones, and for all without games.
 
-        lag  weights versions that the newest games are behind
+        lag: how many weights versions the newest games are behind.
         """
         known, variety = self.games > 0, self.variety
         lengths = {f"p{percent}": variety.percentile(percent) if known else None for percent in PERCENTILES}

@@ -1,4 +1,4 @@
-"""Watches games and training steps for signs that the run does not learn, while it trains."""
+"""Watches games and training steps for signs that the run does not learn, during training."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ log = logging.getLogger(__name__)
 STRETCH = 256
 """Games in a stretch."""
 STRETCHES = 20
-"""Stretches remembered: the recent ones that alerts judge, and older ones to compare with."""
+"""Stretches remembered: the recent ones that alerts judge, and older ones for comparison."""
 LESSONS = 10 * IN_A_ROW
 """Training figures remembered."""
 LESSON_STEPS = 20
 """Steps between two training figures that are compared."""
 NEWEST_GAMES = 100
-"""Games whose weights are compared with the newest ones."""
+"""Newest games, whose weights are compared with the current ones."""
 
 
 class Watch:
@@ -51,7 +51,8 @@ class Watch:
                 self._open = Stretch()
 
     def figures(self) -> dict[str, Any]:
-        """Figures of the newest full stretch of games, or of the open one before there is a full one."""
+        """Figures of the newest full stretch of games, or of the unfinished one before there is a full
+        one."""
         return (self._stretches[-1] if self._stretches else self._open).figures(self.lag)
 
     @property
@@ -62,7 +63,7 @@ class Watch:
     def alerts(self, figures: Mapping[str, Any]) -> list[str]:
         """Short texts of all present alerts. Those that began or ended since the last call are logged.
 
-        figures  those of the trainer, with the keys of docs/protocol.md
+        figures: those of the trainer, with the keys of docs/protocol.md.
         """
         self._note(figures)
         signs = Signs(

@@ -1,6 +1,6 @@
 """Lines of standard input and output beside an event loop: a thread for each, because both may block.
 
-The threads are daemons: a process that ends does not wait for the other side of a pipe.
+The threads are daemons, so a process that ends does not wait for the other side of a pipe.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import queue
 import threading
 
 Line = bytes | None
-"""A line without its newline; None for one over the limit, which was thrown away."""
+"""A line without its newline; None for a line over the limit, which was dropped."""
 
 CHUNK = 64 * 1024
 """Bytes read at once."""
 CHUNKS_AHEAD = 2
-"""Chunks read ahead. When they are not taken, reading waits, and so does the writer."""
+"""Chunks read ahead. While they are not taken, reading waits, and so does the writer."""
 
 
 class LineSplitter:
-    """Cuts a stream at its newlines and never holds more than `limit` bytes of an unfinished line."""
+    """Splits a stream at its newlines and never holds more than `limit` bytes of an unfinished line."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -67,13 +67,13 @@ class Input:
         threading.Thread(target=self._read, name="stdin", daemon=True).start()
 
     async def lines(self) -> list[Line] | None:
-        """The lines that came next, together; None at the end of the stream or after `end`."""
+        """The next lines, together; None at the end of the stream or after `end`."""
         lines = await self._chunks.get()
         self._room.release()
         return lines
 
     def end(self) -> None:
-        """Stop reading: `lines` ends after the chunks that were read. Call once."""
+        """Stop reading: `lines` ends after the chunks already read. Call it once."""
         self._chunks.put_nowait(None)
 
     def _read(self) -> None:

@@ -11,7 +11,7 @@ from games import get_game
 from games.names import DEFAULT_GAME, parts_of
 from games.spec import Game
 from runtime.exits import Exit, Fatal
-from runtime.weights_files import short_name
+from runtime.weights_files import read_weights, short_name
 from search.evaluator import LocalEvaluator
 from search.leaf_batch import Evaluations, LeafBatch
 
@@ -44,8 +44,8 @@ def load_net(
 ) -> LoadedNet:
     """The network in `weights`, or an untrained one of `preset` (or sizes, as 4x64) for `game_name`.
 
-    Fatal(BAD_DATA) if the file is no weights file, or if `game_name` is given and the network plays another
-    game.
+    Raises Fatal(BAD_DATA) if the file is not a weights file or is damaged, or if `game_name` is given and the
+    network plays another game.
     """
     import torch
 
@@ -54,7 +54,7 @@ def load_net(
     from net.weights import BadWeights, WeightsMeta, read_meta
 
     try:
-        meta = None if weights is None else read_meta(weights.read_bytes())
+        meta = None if weights is None else read_meta(read_weights(weights))
         if meta is not None and game_name and meta.game != game_name:
             raise Fatal(f"{weights} is a network for {meta.game}, not {game_name}", Exit.BAD_DATA)
         game = get_game(meta.game if meta else game_name or DEFAULT_GAME)
@@ -67,7 +67,7 @@ def load_net(
             architecture = named(preset)
             meta = WeightsMeta(game.name, history, architecture)
             inference.use(build(architecture, game, history).eval(), meta)
-    except (BadWeights, OSError) as error:
+    except BadWeights as error:
         raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
     except ValueError as error:
         raise Fatal(str(error), Exit.CONFIG) from error
@@ -84,21 +84,21 @@ def load_net(
 
 
 def game_of(weights: Path) -> str:
-    """The name of the game that a weights file is for. Fatal(BAD_DATA) if it is none."""
+    """The name of a weights file's game. Raises Fatal(BAD_DATA) if it is not a weights file, or damaged."""
     from net.weights import BadWeights, read_meta
 
     try:
-        return read_meta(weights.read_bytes()).game
-    except (BadWeights, OSError) as error:
+        return read_meta(read_weights(weights)).game
+    except BadWeights as error:
         raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
 
 
 def check_fits(net: LoadedNet, game: Game) -> None:
-    """Fatal(BAD_DATA) unless the network can play `game`: its own, or a variant whose positions and actions
-    it sees in the same way (other komi or end rules).
+    """Raise Fatal(BAD_DATA) unless the network can play `game`: its own, or a variant with the same positions
+    and actions (with another komi or end rules).
 
-    Networks serve boards of one size: the value head has a weight for each cell, and so has a flat policy
-    head or the places of a transformer.
+    Networks work for boards of one size: the value head has a weight for each cell, and so has a flat policy
+    head or the cell embedding of a transformer.
     """
     if parts_of(net.game.name)[0] != parts_of(game.name)[0]:
         raise Fatal(f"{net.name} is a network for {net.game.name}, not {game.name}", Exit.BAD_DATA)
@@ -111,5 +111,5 @@ def check_fits(net: LoadedNet, game: Game) -> None:
 
 
 def _seen(game: Game, history: int) -> tuple[int, ...]:
-    """What the shapes of a network depend on."""
+    """The sizes that determine the shapes of a network."""
     return game.rows, game.cols, game.actions, game.feature_words(history), game.planes(history)

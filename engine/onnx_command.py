@@ -11,6 +11,7 @@ from tyro.conf import Positional
 from runtime.config import load
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS, one_network
+from runtime.weights_files import read_weights
 
 EXAMPLES = (
     "azplay export chess-tiny --onnx chess.onnx",
@@ -26,7 +27,7 @@ class ExportConfig:
     onnx: Path
     """File to write."""
     network: Positional[str] = ""
-    """A run, by its folder or its name in --runs (its newest network is taken), or a weights file."""
+    """A run, by its folder or its name in --runs (its newest network is used), or a weights file."""
     weights: Path | None = None
     """The network, as a flag instead of NETWORK."""
     runs: Path = RUNS
@@ -49,12 +50,12 @@ def main() -> int:
         raise Fatal(f"cannot write {config.onnx}: {error.strerror}", Exit.DISK) from error
     finally:
         partial.unlink(missing_ok=True)
-    print(f"{config.onnx}: {about}, {len(model):,} bytes, answers as ours")
+    print(f"{config.onnx}, {len(model):,} bytes: {about}")
     return int(Exit.OK)
 
 
 def _check_place(path: Path) -> None:
-    """Fatal(CONFIG) if no file can be written there, before anything is computed."""
+    """Raise Fatal(CONFIG) if no file can be written there, before anything is computed."""
     if path.is_dir():
         raise Fatal(f"--onnx {path} is a folder; name a file to write", Exit.CONFIG)
     if not path.parent.is_dir():
@@ -62,18 +63,16 @@ def _check_place(path: Path) -> None:
 
 
 def _model(weights: Path) -> tuple[bytes, str]:
-    """(the model, its description). Fatal(BAD_DATA) for weights that cannot be used."""
+    """(the model, its description). Raises Fatal(BAD_DATA) for weights that cannot be used."""
     from games import get_game
     from net.architectures.registry import name_of
-    from net.onnx_export import differences, onnx_model
+    from net.onnx_export import RELATIVE, differences, onnx_model
     from net.weights import BadWeights, from_bytes, read_meta
 
     try:
-        data = weights.read_bytes()
+        data = read_weights(weights)
         game = get_game(read_meta(data).game)
         network, meta = from_bytes(data, game=game, history=read_meta(data).history)
-    except OSError as error:
-        raise Fatal(f"{weights} cannot be read: {error.strerror}", Exit.BAD_DATA) from error
     except (BadWeights, ValueError) as error:
         raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
     try:
@@ -90,4 +89,5 @@ def _model(weights: Path) -> tuple[bytes, str]:
             f"ONNX Runtime and our network give different answers ({wrong}): nothing was written; please "
             "report this"
         )
-    return model, f"{name_of(network.architecture)} for {game.name}, step {meta.step}"
+    matches = f"its answers match the original network's to within {RELATIVE:.1%}"
+    return model, f"{name_of(network.architecture)} for {game.name}, step {meta.step}; {matches}"

@@ -1,7 +1,7 @@
 """How a network searches when it plays or is measured: as in the self-play it learned from, or as named.
 
 A network that learned from a Gumbel root plays differently under PUCT, and its rating differs. So commands
-take the name of a search. Without one they use the search of the run in whose folder the weights lie.
+accept the name of a search. By default they use the search of the run to which the weights belong.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from search.settings import resolve
 
 _WORD_OF = {path: word for word, path in MOVED.items()}
 WORDS = {_WORD_OF[path]: path for path in FIELDS[1:]}
-"""Settings by the words that name them in a search: ratings are kept under these names."""
+"""Settings by their short names in a search's name: ratings are stored under these names."""
 
 
 def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySettings:
     """Settings (not resolved) of the search that `text` names, or of the run that `weights` learned from.
 
-    `text` is SELECTION or SELECTION?SETTING=VALUE&..., such as `gumbel?gumbel_c_scale=0.1`. Settings that
-    it leaves out have their defaults, not the run's values. Without text, weights outside a run's folder get
-    PUCT with the defaults. Fatal(CONFIG) for a wrong text, Fatal(BAD_DATA) for a run whose settings cannot
-    be read.
+    `text` is SELECTION or SELECTION?SETTING=VALUE&..., such as `gumbel?gumbel_c_scale=0.1`. Settings that it
+    leaves out have their defaults, not the run's values. Without text, weights outside a run's folder get
+    PUCT with the defaults. Raises Fatal(CONFIG) for an invalid text, Fatal(BAD_DATA) for a run whose settings
+    cannot be read.
     """
     settings = _parsed(text) if text else _of_run(weights)
     try:
@@ -51,7 +51,8 @@ def run_search(run: RunFolder, text: str, game: Game) -> str:
 
 
 def search_name(settings: SelfPlaySettings) -> str:
-    """The text from which `search_for` makes these settings: selection, and settings that are not default."""
+    """The text from which `search_for` makes these settings: the selection, and settings other than
+    defaults."""
     used = selection(settings.search.selection).FIELDS
     others = [
         f"{word}={attrgetter(path)(settings)}"
@@ -83,7 +84,7 @@ def _parsed(text: str) -> SelfPlaySettings:
 
 
 def _of_run(weights: Path | None) -> SelfPlaySettings:
-    """The search of the run in whose folder a weights file lies, else the default search."""
+    """The search of the run to which a weights file belongs, else the default search."""
     folder = None if weights is None else weights.resolve().parent
     if folder is None or folder.name != "weights" or not (folder.parent / "config.toml").is_file():
         return FOR_EVALUATION
@@ -100,6 +101,6 @@ def _of_run(weights: Path | None) -> SelfPlaySettings:
 
 
 def _with(changes: Mapping[str, Any], *, strict: bool) -> SelfPlaySettings:
-    """The default search with some fields changed. ValidationError (a ValueError) for a wrong type."""
+    """The default search with some fields changed. Raises ValidationError (a ValueError) for a wrong type."""
     read = msgspec.convert(nested(changes), SelfPlaySettings, strict=strict)
     return changed(FOR_EVALUATION, {path: attrgetter(path)(read) for path in changes})

@@ -1,9 +1,9 @@
-"""`python -m evaluation.gate`: plays the games of a gate and reports on stdout, one JSON line a pair.
+"""`python -m evaluation.gate`: plays the games of a gate and reports on stdout, one JSON line per pair.
 
 azserver starts it with `gate.mode = alphago_zero`; the last line decides. It runs with low priority, so that
-self-play goes on. Each pair of games has an opening of its own: neither player makes random choices, so two
-games from one opening would be the same game. (In AlphaGo Zero the random symmetry of each evaluation made
-games differ; most games have no symmetries.)
+self-play continues. Each pair of games has its own opening: neither player makes random choices, so two games
+from one opening would be the same game. (In AlphaGo Zero the random symmetry of each evaluation made games
+differ; most games have no symmetries.)
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from runtime.gating import PROGRESS_SECONDS, GateReport, verdict
 from search.settings import resolve
 
 NICE = 10
-"""Added to this process's niceness: on a CPU, self-play goes before the gate."""
+"""Added to this process's niceness: on a CPU, self-play has priority over the gate."""
 
 
 LEAST_CONCURRENT = 16
-"""Games at once. More games fill batches better, but those under way at the decision are wasted."""
+"""Games at once. More games fill batches better, but those in progress at the decision are wasted."""
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -44,8 +44,8 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--best", required=True, help="weights file of the best player")
     parser.add_argument("--candidate", required=True, help="weights file of the candidate")
     parser.add_argument("--games", type=int, default=400, help="rounded up to pairs")
-    parser.add_argument("--share", type=float, default=0.55, help="of the points that are not enough")
-    parser.add_argument("--seed", type=int, default=0, help="of the openings")
+    parser.add_argument("--share", type=float, default=0.55, help="share of the points to exceed")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the openings")
     parser.add_argument("--self-play", required=True, help="protocol.settings.SelfPlaySettings as JSON")
     parser.add_argument("--device", default="cpu", help="cpu or cuda:N")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0: all")
@@ -53,7 +53,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Load both, play, print reports. Fatal(BAD_DATA) for a weights file that cannot be used."""
+    """Load both, play, and print reports. Raises Fatal(BAD_DATA) for a weights file that cannot be used."""
     game = get_game(options.game)
     try:
         settings = resolve(msgspec.json.decode(options.self_play, type=SelfPlaySettings), game)
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def tell(report: GateReport) -> None:
-    """One line for azserver."""
+    """Print one line for azserver."""
     print(msgspec.json.encode(report).decode(), flush=True)
 
 
@@ -107,12 +107,12 @@ class Progress:
         self._last = first
 
     def tell(self, report: GateReport) -> None:
-        """More games have ended."""
+        """Print the report after more games have ended."""
         self._last = report
         self._tell(report)
 
     async def repeat(self, evaluated: Callable[[], int], every: float = PROGRESS_SECONDS) -> None:
-        """Report every `every` seconds in which `evaluated()`, a count of positions, has risen. Runs until
+        """Report every `every` seconds in which `evaluated()`, a count of positions, has grown. Runs until
         cancelled."""
         before = -1
         while True:
@@ -132,7 +132,7 @@ async def play(
     concurrent: int,
     max_plies: int = 0,
 ) -> GateReport:
-    """Two games from each opening, one with each colour, until it is decided (`runtime.gating.verdict`).
+    """Play two games from each opening, one with each colour, until it is decided (`runtime.gating.verdict`).
 
     An opening counts only when all before it are complete, so the result does not depend on which games end
     early.
@@ -155,8 +155,8 @@ async def play(
 def gate_openings(game: Game, count: int, seed: int, start: str = "") -> list[Opening]:
     """Up to `count` openings to different positions: the game's book, then random plies.
 
-    Random openings have `usual_plies` moves, and a ply more each time there are too few of them. Fewer than
-    `count` come back only if the game has no more.
+    Random openings have `usual_plies` moves, and one ply more each time there are too few of them. Fewer than
+    `count` are returned only if the game has no more.
     """
     found: dict[bytes, Opening] = {}
     for opening in [] if start else book_openings(game):

@@ -50,8 +50,8 @@ async def play(net: LoadedNet) -> None:
     outcomes = [game.outcome_for_a for game in games]
     result = estimate(pair_counts(outcomes))
     print(f"{outcomes.count(1)} won, {outcomes.count(0)} drawn, {outcomes.count(-1)} lost")
-    interval = f"{result.elo_low:+.0f} to {result.elo_high:+.0f}"
-    print(f"against {OPPONENT}: {result.elo:+.0f} Elo, 95 % interval {interval}")
+    interval = f"{result.elo_low:+z.0f} to {result.elo_high:+z.0f}"
+    print(f"against {OPPONENT}: {result.elo:+z.0f} Elo, 95 % interval {interval}")
 
 
 async def main(net: LoadedNet) -> None:

@@ -27,8 +27,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     )  # fmt: skip
     add = parser.add_argument
     add("name", help=f"a recipe ({', '.join(recipes.names())}), any game ({listed()}), or a TOML file")
-    add("--seeds", type=int, nargs="+", help="in place of the recipe's")
-    add("--minutes", type=float, help="in place of the recipe's")
+    add("--seeds", type=int, nargs="+", help="instead of the recipe's")
+    add("--minutes", type=float, help="instead of the recipe's")
     add("--runs", type=Path, default=Path("runs"), help="folder for the runs themselves")
     add("--out", type=Path, help="folder for the results; default results/NAME")
     add("--judge-only", action="store_true", help="do not train: judge the finished runs again")
@@ -58,7 +58,7 @@ def prove(recipe: Recipe, seed: int, options: argparse.Namespace) -> None:
 
 def _main() -> int:
     options = parse()
-    from experiments.judges import check_judge  # compiled code comes with it: not on the way to --help
+    from experiments.judges import check_judge  # imports compiled code, so not for --help
 
     recipe = recipes.load(options.name)
     check_judge(recipe)

@@ -36,12 +36,12 @@ from runtime.runs import write_atomically
 FOLDER = Path(__file__).parent / "ablations"
 BASE = "as the recipe"
 ONLY_THE_FIRST = 1e9
-"""Minutes between two snapshots: only the last network is compared."""
+"""Minutes between two snapshots, so that only the last network is compared."""
 NOT_OURS = (
     *("title", "minutes", "clock", "seeds", "snapshot_minutes", "most_games", "targets"),
     *("opponents", "opening"),
 )
-"""Settings of a recipe that do not change what is trained, or that an ablation has its own of."""
+"""Settings of a recipe that do not affect training, or that an ablation sets itself."""
 WARM_UP_MINUTES = 1.5
 """Enough for games, training and a second network."""
 
@@ -56,8 +56,8 @@ class Ablation:
     minutes: float
     seeds: tuple[int, ...]
     variants: Mapping[str, Mapping[str, Any]]
-    """By name: `net`, `simulations`, `server`, `trainer` as in a recipe. They replace the recipe's settings,
-    table by table."""
+    """Variants by name: `net`, `simulations`, `server`, `trainer` as in a recipe. They replace the recipe's
+    settings, table by table."""
 
     def all(self) -> dict[str, Recipe]:
         """The recipe itself and its variants."""
@@ -65,9 +65,9 @@ class Ablation:
 
 
 def load(name: str) -> Ablation:
-    """The ablation `name` of `experiments/ablations`, or of the TOML file `name`. Fatal(CONFIG) if there is
-    none or it is wrong."""
-    from experiments.judges import check_judge  # compiled code comes with it: not on the way to --help
+    """The ablation `name` of `experiments/ablations`, or of the TOML file `name`. Raises Fatal(CONFIG) if it
+    is missing or invalid."""
+    from experiments.judges import check_judge  # imports compiled code, so not for --help
 
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     try:
@@ -91,7 +91,7 @@ def load(name: str) -> Ablation:
 
 
 def _check_names(ablation: Ablation) -> None:
-    """Fatal(CONFIG) if two variants would share the folders of their runs."""
+    """Raise Fatal(CONFIG) if two variants would share the folders of their runs."""
     first: dict[str, str] = {}
     for variant in ablation.all():
         other = first.setdefault(run_name(ablation.recipe, variant, 1), variant)
@@ -104,7 +104,7 @@ def _check_names(ablation: Ablation) -> None:
 
 
 def varied(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
-    """`recipe` with `changes` to its settings. Fatal(CONFIG) if they are wrong."""
+    """`recipe` with `changes` to its settings. Raises Fatal(CONFIG) if they are invalid."""
     return recipes.from_settings(recipe.name, _laid_over(recipes.to_settings(recipe), changes))
 
 
@@ -127,19 +127,19 @@ class Job:
     """The core that all its processes are bound to; None: any."""
 
     def what(self) -> dict[str, Any]:
-        """What was run, on whatever machine, for the file of results."""
+        """What was run, whatever the machine, for the file of results."""
         compared = settings_of(self.recipe)
         return {"variant": self.variant, "seed": self.seed, "minutes": self.minutes, "settings": compared}
 
 
 def settings_of(recipe: Recipe) -> dict[str, Any]:
-    """The recipe's settings that a run depends on: minutes and seeds are the ablation's."""
+    """The recipe's settings that affect a run: minutes and seeds are set by the ablation."""
     return {name: value for name, value in recipes.to_settings(recipe).items() if name not in NOT_OURS}
 
 
 def run_name(recipe: Recipe, variant: str, seed: int) -> str:
-    """Name of the run's folder: of the variant's name, letters, digits and dots; all else becomes a
-    hyphen."""
+    """Name of the run's folder. Of the variant's name, letters, digits and dots are kept; everything else
+    becomes a hyphen."""
     return f"{recipe.name}-{re.sub('[^A-Za-z0-9.]+', '-', variant)}-seed{seed}"
 
 
@@ -173,7 +173,7 @@ def kinds(variants: Sequence[Recipe]) -> list[Recipe]:
 
 
 def warm_up(variants: Sequence[Recipe]) -> None:
-    """Runs that compile all kernels, so that the runs that are compared lose no time."""
+    """Runs that compile all kernels, so that the compared runs lose no time."""
     from experiments.training import train
 
     for number, one in enumerate(kinds(variants)):
@@ -182,7 +182,8 @@ def warm_up(variants: Sequence[Recipe]) -> None:
 
 
 def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
-    """The runs in the file `results`. Fatal(CONFIG) if one was made with other settings than now."""
+    """The runs in the file `results`. Raises Fatal(CONFIG) if one was made with other settings than the
+    present ones."""
     done: list[dict[str, Any]] = json.loads(results.read_bytes())["runs"] if results.exists() else []
     now = ablation.all()
     for one in done:
@@ -199,12 +200,12 @@ def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
 
 
 def tell(text: str) -> None:
-    """Progress, for people."""
+    """Print progress, for people."""
     print(f"{datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
 
 
 def whole_time(jobs: Sequence[Job], cores: int) -> str:
-    """How long all runs will take, judging not counted."""
+    """How long all runs will take, not counting the judging."""
     together = min(cores, len(jobs))
     warming = WARM_UP_MINUTES * len(kinds([job.recipe for job in jobs]))
     minutes = warming + jobs[0].minutes * math.ceil(len(jobs) / together)
@@ -221,12 +222,12 @@ def minutes_text(minutes: float) -> str:
 
 
 def side_by_side(jobs: Sequence[Job], now: slice) -> list[dict[str, Any]]:
-    """What the jobs `now` gave, in their order; told as each begins and ends."""
+    """The results of the jobs `now`, in their order; prints when each begins and ends."""
     numbered = list(enumerate(jobs, 1))[now]
     names = {
         number: f"run {number} of {len(jobs)}, {job.variant}, seed {job.seed}" for number, job in numbered
     }
-    # New processes for each batch: a process stays bound to its core.
+    # New processes for each batch, because a process stays bound to its core.
     with ProcessPoolExecutor(len(numbered)) as pool:
         running: dict[Future[dict[str, Any]], int] = {}
         for number, job in numbered:
@@ -238,7 +239,7 @@ def side_by_side(jobs: Sequence[Job], now: slice) -> list[dict[str, Any]]:
 
 
 def what_came(run: Mapping[str, Any]) -> str:
-    """Of a run that has ended."""
+    """A message about a run that has ended."""
     if not run["games"]:
         return (
             "ended. WARNING: no games, so its figures are those of an untrained network: give more --minutes"
@@ -249,7 +250,7 @@ def what_came(run: Mapping[str, Any]) -> str:
 def run_all(
     ablation: Ablation, runs: Path, cores: Sequence[int | None], results: Path
 ) -> list[dict[str, Any]]:
-    """Do all runs that are not in `results` yet, seed by seed, so that an early end leaves whole
+    """Do all runs that are not yet in `results`, seed by seed, so that an early end leaves complete
     comparisons."""
     done = finished(ablation, results)
     known = {(one["variant"], one["seed"]) for one in done}
@@ -300,7 +301,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
 
 def _main() -> int:
     options = parse()
-    from experiments.results import write_overview  # torch comes with it: not on the way to --help
+    from experiments.results import write_overview  # imports torch, so not for --help
 
     ablation = load(options.name)
     minutes = ablation.minutes if options.minutes is None else options.minutes

@@ -1,8 +1,8 @@
 """Means over seeds and differences from the base, with intervals for few seeds.
 
-Three runs of one variant say little about its spread; the runs of all variants together say more. So the
-spread is assumed to be the same for all (pooled variance, as in an analysis of variance), and Student's t has
-the degrees of freedom of all runs.
+Three runs of one variant say little about its spread; the runs of all variants together say more. So all
+variants are assumed to have the same spread (pooled variance, as in an analysis of variance), and Student's t
+has the degrees of freedom of all runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T95 = (
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
-"""Two-sided 95 % quantile of Student's t by degrees of freedom, from 0; beyond the end the last one."""
+"""Two-sided 95 % quantile of Student's t by degrees of freedom, from 0; beyond the end, the last one."""
 
 Runs = Sequence[Mapping[str, Any]]
 
@@ -31,8 +31,8 @@ class Spread(NamedTuple):
     """Degrees of freedom of its estimate."""
 
     def around(self, *counts: int) -> float:
-        """Half width of the 95 % interval of a mean over `counts[0]` runs, or of the difference of two such
-        means; infinite where no variant was run twice."""
+        """Half the width of the 95 % interval of a mean over `counts[0]` runs, or of the difference of two
+        such means; infinite if no variant was run twice."""
         t = T95[min(self.freedom, len(T95) - 1)]
         return (
             t * self.deviation * math.sqrt(sum(1 / count for count in counts)) if self.freedom else math.inf
@@ -45,7 +45,7 @@ def values(runs: Runs, variant: str, figure: str) -> list[float]:
 
 
 def spread(runs: Runs, figure: str) -> Spread:
-    """Pooled over all variants."""
+    """The spread, pooled over all variants."""
     squares, freedom = 0.0, 0
     for variant in {one["variant"] for one in runs}:
         own = values(runs, variant, figure)
@@ -56,7 +56,7 @@ def spread(runs: Runs, figure: str) -> Spread:
 
 
 def table(runs: Runs, base: str) -> str:
-    """Markdown, the base first. Figures are shares and printed as per cent."""
+    """Markdown, the base first. Figures are shares, printed as per cent."""
     variants = list(dict.fromkeys([base, *(one["variant"] for one in runs)]))
     spreads = {figure: spread(runs, figure) for figure in runs[0]["figures"]}
     head = ["variant", "seeds", "games", "steps", *spreads]
@@ -74,7 +74,7 @@ def table(runs: Runs, base: str) -> str:
 
 
 def remarks(runs: Runs) -> str:
-    """What must be known beside the table, a paragraph each; "" if nothing is special."""
+    """What readers of the table must know, one paragraph each; "" if nothing is special."""
     texts = []
     empty = [f"{one['variant']} (seed {one['seed']})" for one in runs if not one["games"]]
     if empty:
@@ -88,7 +88,7 @@ def remarks(runs: Runs) -> str:
 
 
 def _mean(own: Runs, key: str) -> str:
-    """Of counts; in words if a run counted no games."""
+    """The mean of counts; in words if a run counted no games."""
     mean, empty = sum(one[key] for one in own) / len(own), sum(not one["games"] for one in own)
     if key != "games" or not empty:
         return f"{mean:,.0f}"
@@ -96,7 +96,7 @@ def _mean(own: Runs, key: str) -> str:
 
 
 def _interval(known: Spread, *counts: int) -> str:
-    """In per cent; "-" where no variant was run twice."""
+    """The interval in per cent; "-" if no variant was run twice."""
     return f"{100 * known.around(*counts):.1f}" if known.freedom else "-"
 
 

@@ -20,7 +20,7 @@ from games.knowledge import Row
 from games.spec import Game
 
 CONCURRENT = 48
-"""Games at once; they share the network's batches."""
+"""Concurrent games, which share the network's batches."""
 
 
 def net_player(file: Path, simulations: int, search: str) -> str:
@@ -52,7 +52,7 @@ def play(
 
 
 def score(what: str, name: str, played: Sequence[PlayedGame]) -> Measure:
-    """Points a game (a draw is half a point), with the interval of paired games."""
+    """Points per game (a draw is half a point), with the interval of paired games."""
     found = estimate(pair_counts([one.outcome_for_a for one in played]))
     return Measure(what, name, found.score, len(played), found.score_low, found.score_high)
 

@@ -1,4 +1,4 @@
-"""Positions of stored games with what is true of them, and what their game and search said.
+"""Positions of stored games with the truth about them, the game's outcome and the search's result.
 
 For `experiments.on_truth`. Labelling takes long, so the labels can be kept in a file.
 """
@@ -28,7 +28,7 @@ class LabelledGames(NamedTuple):
     """`n` positions of finished games."""
 
     groups: npt.NDArray[np.str_]
-    """[n] part of the game, as `Known.group` says it"""
+    """[n] part of the game, as in `Known.group`"""
     packed_features: npt.NDArray[np.uint64]
     """[n, feature_words]"""
     legal: npt.NDArray[np.bool_]
@@ -38,24 +38,24 @@ class LabelledGames(NamedTuple):
     values: npt.NDArray[np.int8]
     """[n] the result with best play, for the side to move"""
     visit_shares: npt.NDArray[np.float32]
-    """[n, actions] of the search's visits; each row adds up to 1"""
+    """[n, actions] shares of the search's visits; each row sums to 1"""
     outcomes: npt.NDArray[np.int8]
     """[n] how the game ended, for the side to move"""
     root_values: npt.NDArray[np.float32]
-    """[n] what the search said, for the side to move"""
+    """[n] the search's value, for the side to move"""
 
     @property
     def matters(self) -> npt.NDArray[np.bool_]:
-        """[n] whether some legal move throws the result away."""
+        """[n] whether some legal move loses the best result."""
         return np.asarray((self.legal & ~self.keeps).any(axis=1))
 
     def at(self, chosen: slice | npt.NDArray[Any]) -> LabelledGames:
-        """Some of them."""
+        """Some of the positions."""
         columns: list[Any] = [column[chosen] for column in self]
         return LabelledGames(*columns)
 
     def moved(self, game: Game, history: int) -> LabelledGames:
-        """These, and behind them the same through each symmetry of the board."""
+        """The positions, followed by their images under each symmetry of the board."""
         parts = [self, *(self._through(game, history, number) for number in range(len(game.symmetries)))]
         columns: list[Any] = [np.concatenate(column) for column in zip(*parts, strict=True)]
         return LabelledGames(*columns)
@@ -85,19 +85,19 @@ def moved_rows(
 
 
 class Searched(NamedTuple):
-    """A position that was searched in a game that was played."""
+    """A searched position of a finished game."""
 
     game_history: GameHistory
-    """The game as far as this position; it goes on when the next one is asked for."""
+    """The game up to this position; it continues when the next one is requested."""
     visit_shares: npt.NDArray[np.float32]
     """[actions]"""
     outcome: int
-    """For the side to move."""
+    """Outcome for the side to move."""
     root_value: float
 
 
 def searched(game: Game, record: GameRecord) -> Iterator[Searched]:
-    """The policy targets of a game, in its order. ValueError if it breaks the rules."""
+    """The policy targets of a game, in order. Raises ValueError if it breaks the rules."""
     game_history = GameHistory(game, record.start, record.max_plies)
     ends = np.cumsum(record.visited, dtype=np.int64)
     for ply, action in enumerate(record.actions.tolist()):
@@ -118,8 +118,8 @@ def label(
     wanted: int,
     say: Say = lambda _: None,
 ) -> LabelledGames:
-    """The first `wanted` different positions of `records` whose truth is known; neither positions of
-    `apart_from`, which a network is judged by, nor their images. Fatal(BAD_DATA) if there are none."""
+    """The first `wanted` different positions of `records` with known truth, excluding positions of
+    `apart_from`, by which a network is judged, and their images. Raises Fatal(BAD_DATA) if there are none."""
     history = game.history
     seen = _keys_of(game, apart_from)
     rows: list[tuple[npt.NDArray[np.uint64], Searched, Known, npt.NDArray[np.uint16]]] = []
@@ -191,7 +191,7 @@ def save(path: Path, labelled: LabelledGames) -> None:
 
 
 def load(path: Path, game: Game) -> LabelledGames:
-    """Read a file of `save`. Fatal(BAD_DATA) if it is none, or of another game."""
+    """Read a file of `save`. Raises Fatal(BAD_DATA) if it is invalid, or of another game."""
     try:
         with np.load(path, allow_pickle=False) as found:
             columns: list[Any] = [found[name] for name in LabelledGames._fields]

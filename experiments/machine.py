@@ -1,4 +1,4 @@
-"""The machine that a recipe was run on, so that its wall clock can be compared."""
+"""The machine that a recipe was run on, so that wall-clock times can be compared."""
 
 from __future__ import annotations
 

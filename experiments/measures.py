@@ -28,7 +28,7 @@ class Measure:
     target: float | None = None
     """None: the figure has no target."""
     at_most: bool = False
-    """Whether less is better: a target is then an upper limit."""
+    """Whether less is better; then a target is an upper limit."""
     unit: str = "share"
     """`share` (printed as per cent), `moves`, or empty for a plain number."""
 
@@ -41,7 +41,7 @@ class Measure:
 
     @property
     def target_name(self) -> str | None:
-        """What a recipe calls a target of this figure; None if it is not of the last network or its
+        """The name of a target for this figure in recipes; None if it is not of the last network or its
         self-play."""
         who, _, how = self.player.partition(", ")
         if who not in ("trained", "self-play"):
@@ -66,8 +66,8 @@ class Judgement:
         self.curves.setdefault(panel, {}).setdefault(label, []).append((minute, value))
 
     def with_targets(self, targets: Mapping[str, float]) -> Judgement:
-        """The same with a recipe's targets, which are for the last network and its self-play. What was not
-        measured is noted."""
+        """The same with a recipe's targets, which are for the last network and its self-play. Missing
+        measurements are noted."""
         measures = [replace(one, target=targets.get(one.target_name or "")) for one in self.measures]
         missing = sorted(targets.keys() - {one.target_name for one in measures})
         notes = [f"nothing was measured for the target {name!r}" for name in missing]
@@ -88,12 +88,12 @@ class Judgement:
 
 
 def share(what: str, player: str, hits: int, count: int, *, at_most: bool = False) -> Measure:
-    """A share of independent trials, with Wilson's interval. ValueError without trials."""
+    """A share of independent trials, with Wilson's interval. Raises ValueError without trials."""
     if count <= 0:
         raise ValueError(f"{what}: nothing was counted")
     return Measure(what, player, hits / count, count, *wilson(hits, count), at_most=at_most)
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """NaN if there are none."""
+    """The mean; NaN without values."""
     return sum(values) / len(values) if values else math.nan

@@ -35,7 +35,7 @@ from trainer.training_loop import TrainingLoop
 HELD_OUT = "0.1"
 """Share of the games that no variant is trained on."""
 FIGURES = ("policy_loss", "value_loss", "value_spread", "material_r")
-"""Columns of the table, of `HeldOutFigures`."""
+"""Columns of the table, from `HeldOutFigures`."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Taught:
     seed: int
     steps: int
     seconds: float
-    """Processor time of the steps."""
+    """Processor time of the steps, in seconds."""
     figures: dict[str, float]
     """Held-out losses, and the share of errors in known positions by group."""
 
 
 def variant_of(text: str) -> tuple[str, list[str]]:
-    """(name, flags of the trainer) of NAME=FLAGS. Fatal(USAGE)."""
+    """(name, flags of the trainer) of NAME=FLAGS. Raises Fatal(USAGE)."""
     name, equals, flags = text.partition("=")
     if not name or not equals:
         raise Fatal(
@@ -62,7 +62,7 @@ def variant_of(text: str) -> tuple[str, list[str]]:
 
 
 def settings_of(run: RunFolder, flags: Sequence[str], seed: int) -> TrainerConfig:
-    """The run's own, with the flags over them. Fatal(CONFIG, BAD_DATA)."""
+    """The run's own settings, overridden by the flags. Raises Fatal(CONFIG, BAD_DATA)."""
     if not run.trainer_config.is_file():
         raise Fatal(f"{run.path} has no trainer.toml: no trainer has worked on this run", Exit.BAD_DATA)
     own = ["--config", str(run.trainer_config)]
@@ -70,7 +70,7 @@ def settings_of(run: RunFolder, flags: Sequence[str], seed: int) -> TrainerConfi
 
 
 def teach(run: RunFolder, variant: str, flags: Sequence[str], seed: int, steps: int) -> Taught:
-    """Train a new network on all games of the run. Fatal(BAD_DATA) if they are too few."""
+    """Train a new network on all games of the run. Raises Fatal(BAD_DATA) if there are too few."""
     config, about = settings_of(run, flags, seed), json.loads(run.about.read_bytes())
     game = get_game(about["game"])
     with TemporaryDirectory() as folder:
@@ -90,7 +90,7 @@ def teach(run: RunFolder, variant: str, flags: Sequence[str], seed: int, steps: 
 
 
 def figures_of(found: HeldOutFigures) -> dict[str, float]:
-    """Those of `FIGURES` that there are."""
+    """The known ones of `FIGURES`."""
     values = {name: getattr(found, name) for name in FIGURES}
     return {name: value for name, value in values.items() if value is not None}
 

@@ -47,7 +47,7 @@ TARGETS = {
     "visits and true value": ("visit_shares", "values"),
     "true moves and outcome": ("keeps", "outcomes"),
 }
-"""What a network is told: columns of `LabelledGames` for policy and value."""
+"""The targets for policy and value: columns of `LabelledGames`."""
 BATCH = 256
 EMA = 0.998
 KEPT_BACK = 8192
@@ -57,24 +57,24 @@ INSTEAD = "train its networks on games"
 
 @dataclass(frozen=True)
 class Told:
-    """One network that was trained, and how it did."""
+    """One trained network, and its results."""
 
     net: str
     targets: str
     positions: int
     steps: int
     seconds: float
-    """Processor time of training."""
+    """Processor time of training, in seconds."""
     errors: dict[str, float]
-    """Share by group, in labelled positions of other play."""
+    """Share of errors by group, in labelled positions of other play."""
     own_errors: dict[str, float]
-    """Likewise in positions that were kept back."""
+    """The same in positions that were kept back."""
     value_error: float
     """Mean square of value minus truth, in positions that were kept back."""
 
 
 def samples_of(labelled: LabelledGames, numbers: npt.NDArray[np.int64], targets: tuple[str, str]) -> Samples:
-    """Training samples of the positions `numbers [n]`, told as `TARGETS` says."""
+    """Training samples of the positions `numbers [n]`, with targets as in `TARGETS`."""
     policy, value = (getattr(labelled, name)[numbers] for name in targets)
     shares = policy / policy.sum(axis=1, keepdims=True)
     rows, actions = np.nonzero(labelled.legal[numbers])
@@ -91,7 +91,7 @@ def samples_of(labelled: LabelledGames, numbers: npt.NDArray[np.int64], targets:
 
 
 class Judge:
-    """Asks a trained network about positions that it has not seen, in which some move loses something."""
+    """Tests a trained network on positions that it has not seen, in which some move loses something."""
 
     def __init__(self, game: Game, kept_back: LabelledGames) -> None:
         solution = solution_of(game, INSTEAD)
@@ -105,7 +105,7 @@ class Judge:
         self._kept_back = kept_back
 
     def ask(self, step: TrainStep) -> dict[str, Any]:
-        """The fields of `Told` that only a trained network has."""
+        """The fields of `Told` that need a trained network."""
         off = step.values(self._kept_back.packed_features) - self._kept_back.values
         return {
             "errors": self.known.errors(step.policies(self.known.packed_features)),
@@ -117,7 +117,7 @@ class Judge:
 def train(
     game: Game, net: str, labelled: LabelledGames, targets: str, steps: int, judge: Judge, seed: int = 0
 ) -> tuple[Told, TrainStep]:
-    """A new network, trained for so many steps on positions drawn evenly."""
+    """A new network, trained for `steps` steps on positions drawn uniformly."""
     torch.manual_seed(seed)
     network = build(named(net), game, game.history)
     optimizer = OptimizerSettings(batch=BATCH, ema=EMA, cosine_steps=steps)
@@ -132,7 +132,7 @@ def train(
 
 
 def split(labelled: LabelledGames) -> tuple[LabelledGames, LabelledGames]:
-    """(to train on, kept back): the last of them, which are of other games."""
+    """(to train on, kept back): the last positions, which are of other games."""
     cut = max(len(labelled.legal) - KEPT_BACK, len(labelled.legal) // 2)
     return labelled.at(slice(cut)), labelled.at(slice(cut, None))
 
@@ -170,7 +170,7 @@ def _share(share: float, count: int) -> str:
 
 
 def games_in(run: str, game: Game, seed: int = 0) -> Iterator[GameRecord]:
-    """The games of a run or of a games.db, in an order of chance."""
+    """The games of a run or of a games.db, in random order."""
     path = Path(run) if run.endswith(".db") else run_named(run).games
     reader = StoreReader(path)
     if reader.game != game.name:
@@ -195,11 +195,11 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def labels_of(options: argparse.Namespace, game: Game) -> LabelledGames:
-    """From the file, or made anew and written there."""
+    """The labels from the file, or made and written there."""
     if options.labels and options.labels.exists():
         return load(options.labels, game)
     solution = solution_of(game, INSTEAD)
-    # Where every position is one of those that judge, nothing can be kept apart.
+    # Where all positions are used for judging, nothing can be kept apart.
     apart_from = [] if game.few_positions else [*final_rows(game), *solution.rows(1, 0)]
     found = label(game, games_in(options.games, game), solution, apart_from, options.positions, print)
     if options.labels:

@@ -12,7 +12,7 @@ import msgspec
 
 from games import get_game
 from games.names import GAME_NAMES, is_game, listed
-from games.nearest import nearest
+from games.nearest import near, nearest
 from runtime.config import renamed
 from runtime.exits import Exit, Fatal
 from server.config import MOVED as MOVED_SERVER
@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent / "recipes"
 ANY_GAME = "any_game"
 """The judge of every game."""
 OLD_JUDGES = ("any", "chess", "connect_four", "tic_tac_toe")
-"""Judges of results from before there was one for every game: it measures what they did."""
+"""Judges in results from before there was one for every game; that one measures the same."""
 MINUTES = 10.0
 """Minutes of a game without a recipe."""
 
@@ -38,12 +38,12 @@ class Recipe:
     minutes: float
     """Of self-play and training together, by `clock`."""
     clock: Literal["wall", "cores"] = "wall"
-    """What minutes are: `wall`, or `cores`, the processor time of all processes of the run together. On a
-    machine that does other work too, `cores` makes runs comparable."""
+    """What `minutes` are: `wall`, or `cores`, the processor time of all processes of the run together. With
+    `cores`, runs on a machine that also does other work are comparable."""
     judge: str = ANY_GAME
     """Judge of the result: `any_game`, or `endgame` for a run that begins at an ending with tables."""
     targets: dict[str, float] = field(default_factory=dict)
-    """What the last network is to reach: figures of the judge by name, `NAME, raw policy` for the network
+    """What the last network should reach: figures of the judge by name, `NAME, raw policy` for the network
     without search."""
     seeds: tuple[int, ...] = (1, 2)
     snapshot_minutes: float = 5.0
@@ -57,8 +57,8 @@ class Recipe:
     opponents: tuple[str, ...] = ()
     """Players of the final matches, weak to strong; empty: the game's own list (`Knowledge.matches`)."""
     opening: str = ""
-    """Moves that begin every game of the matches, in the game's notation, joined by blanks; empty: random
-    moves, others in each pair of games."""
+    """Moves that begin every game of the matches, in the game's notation, separated by spaces; empty: random
+    moves, different for each pair of games."""
     judge_search: str = ""
     """Search when it is judged, as in player specs: puct, gumbel, thompson, gumbel?gumbel_c_scale=0.1; empty:
     as in self-play."""
@@ -67,7 +67,7 @@ class Recipe:
     """Games in flight in the worker process."""
     workers: int = 1
     most_games: int = 0
-    """Games after which the run ends before its time; 0: no such end."""
+    """Games after which the run ends early; 0: no such limit."""
     server: dict[str, Any] = field(default_factory=dict)
     """Further settings of azserver (those of self-play under `self_play`)."""
     trainer: dict[str, Any] = field(default_factory=dict)
@@ -86,16 +86,16 @@ def names() -> list[str]:
 
 def load(name: str) -> Recipe:
     """The recipe `name` of `experiments/recipes`, or in the file of that name; a game without a recipe is
-    trained for MINUTES with default settings. Fatal(CONFIG) if it is none of them."""
+    trained for MINUTES with default settings. Raises Fatal(CONFIG) otherwise."""
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     try:
         settings = tomllib.loads(path.read_text())
     except FileNotFoundError as error:
         if is_game(name):
             return _of_game(name)
-        meant = nearest(name, [*names(), *GAME_NAMES])
+        meant = near(name, [*names(), *GAME_NAMES])
         raise Fatal(
-            f"there is no recipe and no game {name!r}; the nearest is {meant!r}. "
+            f"there is no recipe and no game {name!r}{f'; the nearest is {meant!r}' if meant else ''}. "
             f"Recipes: {', '.join(names())}. Games: {listed()}",
             Exit.CONFIG,
         ) from error
@@ -105,7 +105,7 @@ def load(name: str) -> Recipe:
 
 
 def _of_game(name: str) -> Recipe:
-    """Default settings for MINUTES. Fatal(CONFIG) for a board size that the game does not have."""
+    """Default settings for MINUTES. Raises Fatal(CONFIG) for a board size that the game does not have."""
     try:
         get_game(name)
     except ValueError as error:
@@ -114,13 +114,13 @@ def _of_game(name: str) -> Recipe:
 
 
 def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
-    """A recipe from the settings in its file. Fatal(CONFIG) for an unknown or missing setting, or a value of
-    the wrong type."""
+    """A recipe from the settings in its file. Raises Fatal(CONFIG) for an unknown or missing setting, or a
+    value of the wrong type."""
     known = {one.name for one in fields(Recipe)} - {"name"}
     for key in settings:
         if key not in known:
             raise Fatal(
-                f"recipe {name}: {key!r} is no setting; did you mean {nearest(key, known)!r}?", Exit.CONFIG
+                f"recipe {name}: {key!r} is not a setting; did you mean {nearest(key, known)!r}?", Exit.CONFIG
             )
     try:
         return msgspec.convert({**settings, "name": name}, Recipe)
@@ -129,7 +129,7 @@ def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
 
 
 def under_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe's settings as results of any age have them, under the names that settings have now."""
+    """A recipe's settings from results of any age, under today's names."""
     judge = ANY_GAME if settings["judge"] in OLD_JUDGES else settings["judge"]
     return {
         **settings,

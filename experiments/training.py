@@ -1,4 +1,4 @@
-"""Trains a recipe: runs `azrun` with its settings for its time, and keeps networks along the way."""
+"""Trains a recipe: runs `azrun` with its settings for its time, and saves networks along the way."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from runtime.runs import RunFolder, write_atomically
 LOOK_EVERY = 1.0
 """Seconds between two looks at the run."""
 LONGEST_ROW = 65536
-"""Bytes; no row of figures is longer."""
+"""Most bytes in a row of figures."""
 END_SECONDS = 120.0
-"""Time that azrun gets to end."""
+"""Seconds that azrun has to end."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Snapshot:
     """A network during training."""
 
     minute: float
-    """Since the start of the run, by the recipe's clock, to a hundredth; each snapshot has another one."""
+    """Minutes since the start of the run, by the recipe's clock, rounded to a hundredth; different for each
+    snapshot."""
     games: int
     """Games that the trainer had."""
     step: int
@@ -57,9 +58,9 @@ class Trained:
     summary: dict[str, Any]
     """azrun's last line."""
     minutes: float
-    """Wall clock, starting and stopping included."""
+    """Wall-clock minutes, including start and stop."""
     core_minutes: float
-    """Processor time that all its processes used."""
+    """Processor time of all its processes, in minutes."""
 
     def path(self, snapshot: Snapshot) -> Path:
         return snapshots_folder(self.folder) / snapshot.file
@@ -69,7 +70,7 @@ class Trained:
         return search_for(recipe.judge_search, game, self.folder.weights / "any")
 
     def to_json(self) -> dict[str, Any]:
-        """All but the folder."""
+        """All fields except the folder."""
         listed = [asdict(snapshot) for snapshot in self.snapshots]
         rest = {"summary": self.summary, "minutes": self.minutes, "core_minutes": self.core_minutes}
         return {"snapshots": listed, **rest}
@@ -80,7 +81,7 @@ def snapshots_folder(folder: RunFolder) -> Path:
 
 
 def command_of(recipe: Recipe, seed: int, minutes: float, runs: Path, run: str, settings: Path) -> list[str]:
-    """Write settings files into the folder `settings`; returns azrun's command line."""
+    """Write settings files into the folder `settings`. Returns azrun's command line."""
     server = {**recipe.server, "seed": seed}
     by_azrun = minutes if recipe.clock == "wall" else 0.0
     server["self_play"] = {**server.get("self_play", {}), "seed": seed}
@@ -105,8 +106,8 @@ def train(
     run: str = "",
     tell: Callable[[str], None] = print,
 ) -> Trained:
-    """Train in `runs` for `minutes` of the recipe's clock. Fatal if the run exists already or ends without a
-    network."""
+    """Train in `runs` for `minutes` of the recipe's clock. Raises Fatal if the run exists already or ends
+    without a network."""
     folder = RunFolder(runs, run or f"{recipe.name}-seed{seed}")
     if folder.path.exists():
         raise Fatal(
@@ -139,7 +140,7 @@ def train(
 
 
 def read_trained(folder: RunFolder) -> Trained:
-    """A run that `train` made earlier. Fatal(BAD_DATA) if it was not finished."""
+    """A run that `train` made earlier. Raises Fatal(BAD_DATA) if it was not finished."""
     try:
         about = json.loads(_about(folder).read_bytes())
         snapshots = [Snapshot(**one) for one in about.pop("snapshots")]
@@ -159,7 +160,7 @@ def _watch(
     process: subprocess.Popen[bytes], recipe: Recipe, folder: RunFolder, minutes: float
 ) -> list[Snapshot]:
     """Take snapshots until the run ends. Interrupt it when it has its games, or its time by a clock that
-    azrun does not know. Fatal(INTERNAL) if it does not end."""
+    azrun does not know. Raises Fatal(INTERNAL) if it does not end."""
     snapshots: list[Snapshot] = []
     minutes_of, asked, over = _clock(recipe, process.pid), False, math.inf
     while process.poll() is None:
@@ -206,7 +207,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def minute_after(snapshots: Sequence[Snapshot], minute: float) -> float:
-    """`minute` to a hundredth, but later than all of `snapshots`: their files are named by it."""
+    """`minute` to a hundredth, but later than all of `snapshots`, because their files are named by it."""
     rounded = round(minute, 2)
     return max(rounded, round(snapshots[-1].minute + 0.01, 2)) if snapshots else rounded
 

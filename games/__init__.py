@@ -1,6 +1,6 @@
-"""The games: what is known of each in a folder of its own. `get_game(name)` finds them.
+"""The games: what is known about each is in a folder of its own. `get_game(name)` finds them.
 
-Importing this loads nothing: `--help` lists the games without Numba.
+Importing this package loads no game, so `--help` lists the games without Numba.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["GAME_NAMES", "Game", "get_game"]
 
 
 def get_game(name: str) -> Game:
-    """The game called `name`, which may be a variant of one (`games.names.OPTIONS`).
+    """The game called `name`, which may be a variant of a game (`games.names.OPTIONS`).
 
-    ValueError names the nearest of the known games, or the package whose game cannot be used. Imports only
-    that game's module.
+    Raises ValueError naming the nearest known game, or the package whose game cannot be used. Only that
+    game's module is imported.
     """
     base, options = parts_of(name)
     if base not in GAME_MODULES:

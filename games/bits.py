@@ -65,7 +65,7 @@ def reverse_bits(_typingctx: Any, bits: Any) -> Any:
 
 @intrinsic
 def float_as_word(_typingctx: Any, number: Any) -> Any:
-    """The bits of a float32 in the low half of a word: how a scalar plane is packed."""
+    """The bits of a float32 in the low half of a word: the packed form of a scalar plane."""
 
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.zext(builder.bitcast(args[0], ir.IntType(32)), ir.IntType(64))

@@ -1,4 +1,4 @@
-"""Cells of a board as numbers, and the planes that these stand for."""
+"""Cells of a board as numbers, and the planes that these numbers stand for."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class CodedCells:
-    """Cells that travel as a small number each, and not as a bit on each of many planes.
+    """Cells that are sent as a small number each, instead of a bit on each of many planes.
 
     `planes_of[code]` are the planes that a code sets on its cell. Code 0, which also fills positions before
-    the start, sets none. ValueError for a table that cannot be.
+    the start, sets none. Raises ValueError for an invalid table.
     """
 
     bits: int
-    """Of a code: 1 to 8."""
+    """Bits of a code: 1 to 8."""
     planes_of: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
@@ -31,12 +31,12 @@ class CodedCells:
 
     @property
     def planes(self) -> int:
-        """Planes that they become."""
+        """Number of planes that the codes become."""
         return 1 + max(max(planes, default=-1) for planes in self.planes_of)
 
     @property
     def cells_a_word(self) -> int:
-        """The first of them in the lowest bits. No code begins in one word and ends in the next."""
+        """Cells per word, the first in the lowest bits. No code is split between two words."""
         return 64 // self.bits
 
     def words(self, cells: int) -> int:
@@ -44,8 +44,8 @@ class CodedCells:
         return -(-cells // self.cells_a_word)
 
     def lists(self) -> npt.NDArray[np.int16]:
-        """[2 ** bits, most planes of a code] the planes of each code, then -1; codes that there are none of
-        set nothing, so that whatever comes over the wire can be looked up."""
+        """[2 ** bits, most planes of a code] the planes of each code, then -1; unused codes set nothing, so
+        that any received value can be looked up."""
         found = np.full((1 << self.bits, max(map(len, self.planes_of))), -1, np.int16)
         for code, planes in enumerate(self.planes_of):
             found[code, : len(planes)] = planes

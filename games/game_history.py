@@ -1,5 +1,5 @@
-"""A game from its start: all positions, and the actions between them. What players, analysis and match
-records talk about."""
+"""A game from its start: all positions, and the actions between them. Used by players, analysis and match
+records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from games.spec import PLY_CAP, Game, Positions, State, outcome_for_first_player
 class GameHistory:
     """Positions from a start position on, and the actions between them.
 
-    `start` is in the game's notation ("" is the usual start); ValueError if it cannot be read.
+    `start` is in the game's notation ("" is the usual start). Raises ValueError if it cannot be read.
     """
 
     def __init__(self, game: Game, start: str = "", max_plies: int = 0) -> None:
@@ -28,7 +28,7 @@ class GameHistory:
 
     @property
     def ply(self) -> int:
-        """Moves played."""
+        """Number of moves played."""
         return len(self.actions)
 
     @property
@@ -53,7 +53,7 @@ class GameHistory:
         return self._legal[:count].copy()
 
     def play(self, action: int) -> None:
-        """Play an action. ValueError if it is not legal or the game is over."""
+        """Play an action. Raises ValueError if it is not legal or the game is over."""
         if self.end_reason() is not None:
             raise ValueError(f"the game is over ({self.end_reason()})")
         if action not in self.legal_actions():
@@ -67,7 +67,7 @@ class GameHistory:
         self.actions.append(action)
 
     def play_text(self, move: str) -> None:
-        """Play a move in the game's notation. ValueError as from `play`."""
+        """Play a move in the game's notation. Raises ValueError as `play` does."""
         self.play(self.game.notation.action_from_text(self.state, move))
 
     def moves_text(self) -> list[str]:
@@ -79,7 +79,7 @@ class GameHistory:
         ]
 
     def end_reason(self) -> str | None:
-        """Why the game is over, None while it goes on."""
+        """Why the game is over; None while it continues."""
         index = self._end_index()
         if index:
             return self.game.reason_name(index)
@@ -90,8 +90,8 @@ class GameHistory:
         return outcome_for_first_player(self.game.end_reasons[self._end_index()].value, self.side_to_move)
 
     def score(self) -> float | None:
-        """By how much the first player has won (`Game.score`); None unless the rules have ended the game, and
-        count anything."""
+        """The margin by which the first player has won (`Game.score`); None unless the rules have ended the
+        game and define a score."""
         count = self.game.score
         return None if count is None or not self._end_index() else count(self.state)
 
@@ -101,7 +101,7 @@ class GameHistory:
 
 
 def replay(game: Game, start: str = "", moves: Sequence[str] = ()) -> GameHistory:
-    """The game after `moves`. ValueError names the move that is not legal and its number."""
+    """The game after `moves`. Raises ValueError naming the move that is not legal and its number."""
     game_history = GameHistory(game, start)
     for number, move in enumerate(moves, 1):
         try:

@@ -1,11 +1,12 @@
-"""Jitted functions that are whole where Python calls them, and part of their caller where jitted code does.
+"""Jitted functions that are compiled whole for calls from Python, and inlined into their caller in jitted
+code.
 
-Numba makes a library of its own of every jitted function: optimised, with one wrapper for calls from Python
-and another for calls from C, and machine code in which all that it calls is contained once more. A small
-kernel at the bottom of the search was optimised and translated a dozen times, and nobody ever called it.
+Numba makes a library of every jitted function: optimised, with one wrapper for calls from Python and another
+for calls from C, and with machine code that contains everything it calls once more. A small kernel at the
+bottom of the search was optimised and translated a dozen times, and nobody ever called it.
 
-Here every function has two compilers. The one for calls from Python does all that, but for the wrapper for C.
-The one for calls from jitted code stops at plain LLVM code, which the caller links; so an entry point is
+Here every function has two compilers. The one for calls from Python does all that, except for the wrapper for
+C. The one for calls from jitted code stops at plain LLVM code, which the caller links; so an entry point is
 optimised as a whole, once. That takes less than half the time, and the code is as fast.
 """
 
@@ -37,11 +38,11 @@ class _Code(JITCodeLibrary):  # type: ignore[misc]
 
     @property
     def codegen(self) -> _Code:
-        """Who is told the environment of a function."""
+        """The object that is told a function's environment."""
         return self
 
     def set_env(self, env_name: str, env: object) -> None:
-        """Only code that goes back to the interpreter needs its environment; kernels do not."""
+        """Do nothing: only code that returns to the interpreter needs its environment, and kernels do not."""
 
 
 class _Inlining(Compiler):  # type: ignore[misc]
@@ -51,7 +52,7 @@ class _Inlining(Compiler):  # type: ignore[misc]
 
 class _Inlined(CPUDispatcher):  # type: ignore[misc]
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Signed integers, known ones too, are passed as int64: one compilation serves all of them."""
+        """Signed integers, also literal ones, are passed as int64: one compilation serves all of them."""
         return super().get_call_template(tuple(_widened(one) for one in args), kws)
 
 
@@ -68,17 +69,17 @@ def _copy(function: Any) -> Any:
 
 
 class EntryPoint(CPUDispatcher):  # type: ignore[misc]
-    """`function`, compiled when it is first called with arguments of some types, and cached on disk."""
+    """`function`, compiled when it is first called with arguments of new types, and cached on disk."""
 
     def __init__(self, function: Callable[..., Any], **options: bool | str) -> None:
         options = {"nopython": True, "no_cfunc_wrapper": True, **options}
         super().__init__(function, targetoptions=options)
         inlined_options = {**options, "no_cpython_wrapper": True}
-        twin = _copy(function)  # Numba tells recursion by the function that is being compiled
+        twin = _copy(function)  # Numba detects recursion by the function that is being compiled
         self._inlined = _Inlined(twin, targetoptions=inlined_options, pipeline_class=_Inlining)
         self.enable_caching()
 
     @property
     def _numba_type_(self) -> Any:
-        """What Numba takes this for where jitted code calls it."""
+        """The type that Numba uses for this object where jitted code calls it."""
         return types.Dispatcher(self._inlined)

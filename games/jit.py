@@ -1,8 +1,8 @@
 """How this project compiles with Numba: one decorator, one cache rule, one way to join kernels and rules.
 
-Numba's own disk cache looks only at the file a function stands in, so a change in the rules would
-leave an old search in the cache. We therefore key the cache folder by the contents of all modules that
-compiled code can come from (`games.jit_sources`).
+Numba's own disk cache only checks the file in which a function is, so a change in the rules would leave an
+old search in the cache. We therefore key the cache folder by the contents of all modules that compiled code
+can come from (`games.jit_sources`).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ CompiledFunction = Callable[..., Any]
 
 
 def source_key(root: Path) -> str:
-    """Hash of all sources that jitted code may come from, and of the Numba that compiles them and how."""
+    """Hash of all sources that jitted code may come from, and of Numba's version and options."""
     checked = bool(
         numba.config.BOUNDSCHECK
-    )  # NUMBA_BOUNDSCHECK=1; else checked runs would load unchecked code
+    )  # NUMBA_BOUNDSCHECK=1; otherwise checked runs would load unchecked code
     digest = hashlib.sha256(f"{numba.__version__} {checked=}".encode())
     for name, text in sources(root).items():
         digest.update(f"{name} {len(text)} {text}".encode())
@@ -42,7 +42,7 @@ def source_key(root: Path) -> str:
 
 
 def cache_folder() -> Path:
-    """The folder compiled code is cached in (`AZ_JIT_CACHE`, else under the user's cache folder)."""
+    """The folder in which compiled code is cached (`AZ_JIT_CACHE`, else under the user's cache folder)."""
     home = os.environ.get("AZ_JIT_CACHE") or Path.home() / ".cache" / "azselfplay" / "jit"
     return Path(home) / source_key(Path(__file__).resolve().parent.parent)
 
@@ -68,7 +68,7 @@ CACHE = _prepare_cache()
 def jit(function: Callable[..., Any], **options: bool) -> CompiledFunction:
     """Compile `function` on first call, cached on disk, releasing the GIL while it runs."""
     key = _foreign(function)
-    # Numba reads the folder when the function is made.
+    # Numba reads the folder when the function is created.
     numba.config.CACHE_DIR = str(CACHE / key)
     try:
         return EntryPoint(function, nogil=True, error_model="numpy", **options)
@@ -77,13 +77,13 @@ def jit(function: Callable[..., Any], **options: bool) -> CompiledFunction:
 
 
 signed: Any = np.int64
-"""For counts and indices in jitted code: Numba makes float64 of int64 and uint64 together."""
+"""For counts and indices in jitted code: Numba turns int64 combined with uint64 into float64."""
 
 
 class Unbound(int):
-    """Stands in a module of kernels for a number, until `bind` puts the number there.
+    """Stands for a number in a module of kernels, until `bind` replaces it.
 
-    Each is an object of its own, as a plain 0 is not.
+    Each one is a distinct object, which a plain 0 would not be.
     """
 
 
@@ -91,29 +91,29 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(function: Function) -> Function:
-    """Mark a plain function for `bind`, and leave it as it is."""
+    """Mark a plain function for `bind`, without changing it."""
     function.is_kernel = True  # type: ignore[attr-defined]
     return function
 
 
 Bindings = Sequence[tuple[Any, Any]]
-"""Pairs (stands in the modules, is used instead): the stubs of `games.stubs` and the rules of a game,
-say. A stub is a function, an array or an `Unbound`."""
+"""Pairs (object in the modules, its replacement), such as the stubs of `games.stubs` and the rules of a game.
+A stub is a function, an array or an `Unbound`."""
 
 
 def bind(
     modules: Sequence[types.ModuleType], bindings: Mapping[str, Bindings], *, allocates: bool = False
 ) -> types.SimpleNamespace:
-    """The kernels of some modules, compiled with `bindings` (by a name for each set of them).
+    """Return the kernels of some modules, compiled with `bindings` (named sets of pairs).
 
-    Wherever a kernel has imported a stub, or another kernel, under whatever name, it calls what is bound. For
-    that each kernel is copied, so that Numba can inline the rules into the search without the search knowing
-    a game, and compiled under a name that says what is bound, so that each has its own cache entry. A kernel
-    that reaches none of some bindings is the same for all of these: what games and selections share is
-    compiled once.
+    Wherever a kernel has imported a stub, or another kernel, under any name, it calls what is bound. For that
+    each kernel is copied, so that Numba can inline the rules into the search without the search knowing a
+    game. It is compiled under a name that includes its bindings, so that each has its own cache entry. A
+    kernel that does not reach certain bindings is the same for all of these: what games and selections share
+    is compiled once.
 
-    Unless a kernel `allocates`, all are compiled without Numba's counts of references (`_nrt`): for arrays
-    that travel in tuples it does not remove the atomic additions, which took as long as the search itself.
+    Unless a kernel `allocates`, all are compiled without Numba's reference counts (`_nrt`): for arrays in
+    tuples it does not remove the atomic additions, which took as long as the search itself.
     """
     binder = _Binder(bindings, allocates)
     kernels = [
@@ -126,7 +126,7 @@ def bind(
 
 
 _compiled: dict[tuple[Any, ...], CompiledFunction] = {}
-"""By kernel, what it reaches and how it is compiled."""
+"""Compiled functions by kernel, the bindings it reaches, and the compiler options."""
 
 
 class _Binder:
@@ -150,18 +150,19 @@ class _Binder:
             copy = types.FunctionType(function.__code__, namespace, function.__name__)
             copy.__qualname__ = f"{function.__name__}__{tag}"
             copy.__module__ = function.__module__
-            _compiled[key] = jit(copy, _nrt=self._allocates)  # before its globals: it may call itself
+            _compiled[key] = jit(copy, _nrt=self._allocates)  # before its globals, because it may call itself
             for name, value in _globals(function.__code__, namespace):
                 namespace[name] = self.bound(value) if hasattr(value, "is_kernel") else self._real(value)
         return _compiled[key]
 
     def _real(self, value: Any) -> Any:
-        """What is bound in the place of `value`, be it a kernel again, or `value` itself."""
+        """The replacement of `value`, compiled if it is a kernel; `value` itself if nothing is bound to
+        it."""
         _, real = self._instead.get(id(value), (value, value))
         return self.bound(real) if hasattr(real, "is_kernel") else real
 
     def _reached(self, function: Any, seen: set[int]) -> set[int]:
-        """The ids of all stubs that `function` or what it calls has."""
+        """The ids of all stubs in `function` and in what it calls."""
         for _, value in _globals(function.__code__, function.__globals__):
             _, real = self._instead.get(id(value), (value, value))
             if id(value) not in seen:
@@ -172,7 +173,7 @@ class _Binder:
 
 
 def _globals(code: types.CodeType, namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Names of the globals that `code` reads, and what they are in `namespace`."""
+    """Names of the globals that `code` reads, and their values in `namespace`."""
     for name in _global_names(code):
         if name in namespace:
             yield name, namespace[name]
@@ -192,7 +193,8 @@ def _foreign(function: Any) -> str:
 
 
 def _said(pair: tuple[Any, Any]) -> tuple[str, str]:
-    """What stands in the place of which stub: a function by its name, a constant by its value."""
+    """A description of a pair: the stub's name, and the replacement's name (a function) or value (a
+    constant)."""
     stub, real = pair
     if callable(real):
         return stub.__name__, f"{real.__module__}.{real.__qualname__}{_foreign(real)}"

@@ -1,8 +1,8 @@
 """Which source files compiled code can come from.
 
-These are the modules with jitted functions, and all that they import, as constants are compiled in. What is
-bound to kernels (`games.jit.bind`) stands in the names of the compiled functions instead. Games of other
-packages have a key of their own (`foreign_key`), so that a change in one compiles nothing else anew.
+These are the modules with jitted functions and everything they import, because constants are compiled in.
+What is bound to kernels (`games.jit.bind`) is in the names of the compiled functions instead. Games of other
+packages have a key of their own (`foreign_key`), so a change in one recompiles nothing else.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from functools import cache
 from pathlib import Path
 
 PACKAGES = ("games", "protocol", "search", "net", "trainer", "evaluation", "bench")
-"""All packages with jitted functions, and those whose constants these use."""
+"""All packages with jitted functions, and those whose constants they use."""
 
 _COMPILED = re.compile(r"^@(jit|kernel)\b|\bjit\(", re.MULTILINE)
 _IMPORT = re.compile(r"^(?:from ([\w.]+) import (\([^)]*\)|.*)|import ([\w.]+))", re.MULTILINE)
-"""At the margin only: no constant comes by an import inside a function or under TYPE_CHECKING."""
+"""Only unindented imports: no constant comes from an import inside a function or under TYPE_CHECKING."""
 
 
 def sources(root: Path, packages: Sequence[str] = PACKAGES) -> dict[str, str]:
-    """Text by module name, in order of names, for a tree of source files below `root`."""
+    """Text by module name, sorted by name, for a tree of source files below `root`."""
     texts: dict[str, str] = {}
     for package in packages:
         for path in (root / package).rglob("*.py"):
@@ -41,10 +41,10 @@ def sources(root: Path, packages: Sequence[str] = PACKAGES) -> dict[str, str]:
 
 @cache
 def foreign_key(module: str, file: str) -> str:
-    """Hash of the sources of a package of somebody else that has jitted functions, such as a game; "" for
-    our own packages and for code that stands in no file. `module` is one of the package's modules.
+    """Hash of the sources of another package with jitted functions, such as a game; "" for our own packages
+    and for code without a file. `module` is one of the package's modules.
 
-    All files of the package count, be there compiled code in them or not.
+    All files of the package count, whether or not they contain compiled code.
     """
     if module.partition(".")[0] in PACKAGES or not file:
         return ""
@@ -59,7 +59,7 @@ def foreign_key(module: str, file: str) -> str:
 
 
 def _imported(text: str) -> list[str]:
-    """What may be modules: of `from a import b` both `a` and `a.b`."""
+    """Names that may be modules: from `from a import b`, both `a` and `a.b`."""
     names: list[str] = []
     for package, listed, module in _IMPORT.findall(text):
         names += [module or package, *(f"{package}.{one}" for one in re.findall(r"\w+", listed))]

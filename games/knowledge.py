@@ -1,7 +1,7 @@
-"""What is known of a game beyond its rules: for players without a network, judges, exports and pages.
+"""What is known about a game beyond its rules: for players without a network, judges, exports and pages.
 
-Each game says so in `games/GAME/knowledge.py`, which `Game.knowledge` imports when somebody asks: self-play
-needs none of it. A game without such a module can be played, trained, matched and judged all the same.
+Each game defines it in `games/GAME/knowledge.py`, which `Game.knowledge` imports on request: self-play needs
+none of it. A game without such a module can still be played, trained, matched and judged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from games.jit import jit
 from games.spec import Game, Positions, State
 
 Say = Callable[[str], None]
-"""Takes a line of progress."""
+"""Called with a line of progress."""
 
 
 @jit
@@ -26,7 +26,7 @@ def nothing(state: State) -> int:
 
 @jit
 def nothing_of_action(state: State, action: int) -> int:
-    """All actions alike."""
+    """The ordering score of a game that has none: all actions are equal."""
     return 0
 
 
@@ -51,42 +51,42 @@ PgnWriter = Callable[[Mapping[str, str], str, Sequence[WrittenMove], str], str]
 
 @dataclass(frozen=True)
 class Heuristic:
-    """Jitted functions that say what a position is worth without search, for alpha-beta and greedy players.
+    """Jitted functions that give positions a value without search, for alpha-beta and greedy players.
 
-    All of them see the position as its side to move does; `evaluate` and `material` are in one unit (chess:
-    centipawns). Where they are missing, these players see the ends of games only.
+    All of them are from the point of view of the side to move; `evaluate` and `material` have the same unit
+    (chess: centipawns). Without them, these players only see the ends of games.
     """
 
     evaluate: Callable[..., Any] = nothing
-    """(state) -> int, what alpha-beta takes a position for that it does not search on."""
+    """(state) -> int, the value at which alpha-beta stops searching."""
     material: Callable[..., Any] = nothing
-    """(state) -> int, what the greedy player counts."""
+    """(state) -> int, the material that the greedy player counts."""
     order_score: Callable[..., Any] = nothing_of_action
     """(state, action) -> int; larger is searched first."""
     is_noisy: Callable[..., Any] = never
-    """(state, action) -> bool, whether the quiescence search goes on with it."""
+    """(state, action) -> bool, whether the quiescence search continues with it."""
     sees_reply: bool = True
     """Whether the greedy player avoids moves after which the other side wins at once."""
 
 
 class Judged:
-    """What `Known` and `Row` have in common."""
+    """The common part of `Known` and `Row`."""
 
     keeps: frozenset[int]
     legal: int
 
     @property
     def matters(self) -> bool:
-        """Whether some legal action throws the result away."""
+        """Whether some legal action loses the best result."""
         return len(self.keeps) < self.legal
 
 
 @dataclass(frozen=True)
 class Known(Judged):
-    """The truth of a position in which the game goes on."""
+    """The truth about a position in which the game continues."""
 
     group: str
-    """Part of a report that it counts for."""
+    """The group in reports that it counts for."""
     value: int
     """Result with best play, for the side to move: +1, 0 or -1."""
     keeps: frozenset[int]
@@ -94,21 +94,21 @@ class Known(Judged):
     legal: int
     """Number of legal actions."""
     plies: int | None = None
-    """To the end with best play; None where it is not counted."""
+    """Plies to the end with best play; None where they are not counted."""
     best: frozenset[int] = frozenset()
-    """Of `keeps` those that win soonest or lose latest; empty where plies are not counted."""
+    """Those of `keeps` that win soonest or lose latest; empty where plies are not counted."""
 
 
 @dataclass(frozen=True)
 class Row(Judged):
-    """A position whose truth is known, with its past: what a network is asked."""
+    """A position of known truth with its past, used as a question to a network."""
 
     group: str
-    """Part of the report that it counts for."""
+    """The group in reports that it counts for."""
     start: str
     """In the game's notation; "" is the usual start."""
     moves: tuple[int, ...]
-    """Actions from there, so that the network sees the past as it would in a game."""
+    """Actions from there, so that the network sees the same history as in a game."""
     value: int
     """Result with best play, for the side to move."""
     keeps: frozenset[int]
@@ -116,15 +116,16 @@ class Row(Judged):
     legal: int
     """Number of legal actions."""
     longer: dict[int, int]
-    """For actions that keep a won position: plies lost against the quickest win. Empty if not counted."""
+    """For actions that keep a won position: plies lost compared with the quickest win. Empty if not
+    counted."""
 
 
 class BadTruth(ValueError):
-    """A file of known positions that cannot be read; says what to do."""
+    """A file of known positions cannot be read; the text says what to do."""
 
 
 class Check(NamedTuple):
-    """Something about the truth that is known from elsewhere."""
+    """A fact about the truth that is known from another source."""
 
     what: str
     found: object
@@ -133,13 +134,13 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True)
 class Labels:
-    """What a file of labelled positions is made of: `azplay known`."""
+    """The input from which `azplay known` makes a file of labelled positions."""
 
     seed: int
     per_group: int
     """Positions of each group."""
     apart_from: Path | None = None
-    """A file whose positions, and mirror images of them, are not taken."""
+    """A file whose positions, and their mirror images, are excluded."""
 
 
 WonRows = Callable[[int, int, Collection[Row]], list[Row]]
@@ -153,44 +154,46 @@ class Solution:
     covers: str
     """For people: which positions are known."""
     probe: Callable[[State], Known | None]
-    """The truth of a position in which the game goes on; None where it is not known, or takes too long."""
+    """Returns the truth about a position in which the game continues; None where it is unknown, or takes too
+    long."""
     rows: Callable[[int, int], list[Row]]
-    """(seed, most of each group, 0: all) -> positions to ask a network about. BadTruth."""
+    """(seed, most of each group, 0: all) -> positions to ask a network about. Raises BadTruth."""
     checks: Callable[[Path | None, Say], Iterator[Check]]
-    """(a file that `label` made, None: those of the program; progress) -> what there is to check."""
+    """(a file that `label` made, None: those of the program; progress) -> the checks."""
     groups: tuple[str, ...] = ()
-    """In the order of a game."""
+    """Names of the groups, in the order of a game."""
     final_rows: Callable[[], list[Row]] | None = None
-    """Other positions, for final judgements: nobody tunes on them. None: `rows` are all there are."""
+    """Other positions, for final judgements: nobody tunes on them. None: there are no others than `rows`."""
     label: Callable[[Labels, Say], bytes] | None = None
-    """Draws and labels positions anew: contents of a file."""
+    """Draws and labels positions anew. Returns the contents of a file."""
     probe_with_past: Callable[[Positions], Known | None] | None = None
-    """The truth of the newest of these positions, a whole history, where the result depends on that
-    (superko); None: `probe` says it."""
+    """The truth about the newest of these positions, a whole history, where the result depends on that
+    (superko); None: `probe` is enough."""
     plays_whole_games: bool = True
     """Whether enough is known for a player that never errs."""
     depth: int = 0
-    """Plies of alpha-beta by which that player chooses where nothing is known; 0: everything is."""
+    """Plies of alpha-beta with which that player chooses where nothing is known; 0: everything is known."""
     counts_plies: bool = False
     """Whether `Known.plies` and `Known.best` are known: the tables of endgames."""
     endings: Mapping[str, WonRows] = field(default_factory=dict)
-    """Endings of which there are tables, by name: different won positions, the side that wins to move."""
+    """Endings with tables, by name: they return different won positions, with the winning side to move."""
 
     def known(self, positions: Positions) -> Known | None:
-        """The truth of the newest of `positions` [n, state_words], the history of a game that goes on."""
+        """The truth about the newest of `positions` [n, state_words], the history of a game that
+        continues."""
         return self.probe(positions[-1]) if self.probe_with_past is None else self.probe_with_past(positions)
 
 
 @dataclass(frozen=True)
 class Odds:
-    """Positions in which one side has more material, so much that it should win."""
+    """Positions in which one side has so much more material that it should win."""
 
     name: str
-    """Of what is more, for people: `an extra queen`."""
+    """What the extra material is, for people: `an extra queen`."""
     starts: tuple[str, ...]
-    """In the game's notation; each side is ahead in as many of them."""
+    """Positions in the game's notation; each side is ahead equally often."""
     lead: int
-    """Of `Heuristic.material`: what must still be there after a few random moves."""
+    """Least lead by `Heuristic.material` that must remain after a few random moves."""
 
 
 @dataclass(frozen=True)
@@ -198,18 +201,18 @@ class Matches:
     """How networks are judged by matches (`experiments.judges.matches`)."""
 
     opponents: tuple[str, ...] = ("random", "rollouts:100")
-    """Player specs, weak to strong. The learning curve is against the first two."""
+    """Player specs, weak to strong. The learning curve is measured against the first two."""
     opening_plies: int = 0
     """Random plies that begin a game; 0: `evaluation.match.openings.usual_plies`."""
     max_plies: int = 0
     """Plies after which a game is drawn; 0: only the rules end it."""
     mate: str = ""
-    """The name of the end reason that is a mate, in games that have one: such wins are counted apart."""
+    """The name of the end reason that is a mate, in games that have one: such wins are counted separately."""
     odds: Odds | None = None
 
 
 class Spot(NamedTuple):
-    """A place on the picture of a board that a person can click; a rectangle, in the picture's units."""
+    """A place on the picture of a board that can be clicked; a rectangle, in the picture's units."""
 
     name: str
     """For people and screen readers: `e4`, `column 3`."""
@@ -224,19 +227,19 @@ class Clicks:
     """How a person plays on the picture that `Knowledge.svg` draws."""
 
     width: float
-    """Of the picture's view box, like `height`; its upper left corner is (0, 0)."""
+    """Width of the picture's view box, like `height`; its upper left corner is (0, 0)."""
     height: float
     spots: tuple[Spot, ...]
     clicked: Callable[[State, int], tuple[str, ...]]
-    """(state, a legal action) -> the names of the spots to click, in order; () for an action that belongs to
-    no place (a pass). Actions with the same clicks (a promotion or none) are told apart by their text."""
+    """(state, a legal action) -> the names of the spots to click, in order; () for an action without a place
+    (a pass). Actions with the same clicks (a promotion or none) are told apart by their text."""
     svg_turned: Callable[[State, str], bytes] | None = None
-    """The picture as the second player sees it: every spot lies opposite to where it lies here. None: both
-    players look at the same picture."""
+    """The picture from the second player's side, where every spot is in the opposite place. None: both
+    players see the same picture."""
 
 
 def grid(names: Sequence[Sequence[str]], left: float, top: float, step: float) -> tuple[Spot, ...]:
-    """Square spots side by side, from rows of names, the uppermost first."""
+    """Square spots side by side, from rows of names, the top row first."""
     return tuple(
         Spot(name, left + col * step, top + row * step, step, step)
         for row, line in enumerate(names)
@@ -246,34 +249,35 @@ def grid(names: Sequence[Sequence[str]], left: float, top: float, step: float) -
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Everything about a game that no worker needs."""
+    """Everything about a game that workers do not need."""
 
     heuristic: Heuristic = Heuristic()
     anchors: Mapping[str, float] = field(default_factory=dict)
     """Elo over `random` of players that never change, weak to strong; measured by
-    `evaluation.rating.calibrate` and kept fixed. Empty: nobody has measured them yet."""
+    `evaluation.rating.calibrate` and then fixed. Empty: not measured yet."""
     book: Mapping[str, str] = field(default_factory=dict)
     """Openings for matches by name: moves from the usual start, in the game's notation."""
     counted_openings: Mapping[str, str] = field(default_factory=dict)
-    """Openings that are counted in self-play, likewise; a game counts for one if it begins with its moves.
-    Empty: each first move is one."""
+    """Openings that are counted in self-play, in the same form; a game counts for one if it begins with its
+    moves. Empty: each first move is one."""
     read_start: Callable[[str], str] = str.strip
-    """Turns a start position in an openings file into the game's notation."""
+    """Converts a start position of an openings file to the game's notation."""
     svg: Callable[[State, str], bytes] | None = None
     """(state, the move that led to it, "" at the start) -> picture of a board. None: the terminal's drawing
     is shown."""
     clicks: Clicks | None = None
     """Where to click on that picture. None: moves are chosen by their text."""
     pgn: PgnWriter | None = None
-    """In the form that programs for the game read: PGN for chess, CSA for shogi. None: there is none."""
+    """Writes games in the usual format of programs for the game: PGN for chess, CSA for shogi. None: there is
+    none."""
     more_forms: Mapping[str, PgnWriter] = field(default_factory=dict)
-    """Other forms by name: `kif`."""
+    """Writers of other formats by name: `kif`."""
     between_games: str = ""
-    """Stands between the games of a file in that form."""
+    """Separates the games of a file in that format."""
     solution: Solution | None = None
     matches: Matches = Matches()
 
 
 def knowledge_of(game: Game) -> Knowledge:
-    """What is known of a game; of one that says nothing, nothing is."""
+    """What is known about a game; nothing if it has no knowledge."""
     return Knowledge() if game.knowledge is None else game.knowledge()

@@ -1,4 +1,5 @@
-"""Legal actions as a bit for each action of the game: how they travel where there are many of them."""
+"""Legal actions as one bit for each action of the game, the form in which they are sent when there are
+many."""
 
 from __future__ import annotations
 
@@ -13,26 +14,27 @@ U16 = npt.NDArray[np.uint16]
 
 
 class LegalMasks:
-    """Between lists of legal actions laid end to end and a mask for each position.
+    """Converts between concatenated lists of legal actions and one mask per position.
 
     Bit `a % 8` of byte `a // 8` is set where action `a` is legal. Priors for a mask are in the order of the
     actions' numbers.
     """
 
     def __init__(self, mask_bytes: int) -> None:
-        """`mask_bytes`: of one position (`Game.mask_bytes`)."""
+        """`mask_bytes`: size of one position's mask (`Game.mask_bytes`)."""
         self._bytes = mask_bytes
         self._ranks = np.zeros(8 * mask_bytes, np.uint16)
 
     def masks(self, counts: U16, actions: U16) -> U8:
-        """uint8[rows, mask_bytes] of lists of `counts [rows]` actions each, `actions [sum of counts]`."""
+        """uint8[rows, mask_bytes] the masks of lists with `counts [rows]` actions each, `actions [sum of
+        counts]`."""
         found = np.zeros((len(counts), self._bytes), np.uint8)
         write_masks(counts, actions, found)
         return found
 
     def lists(self, counts: U16, masks: U8) -> U16:
-        """uint16[sum of counts] the actions of `masks [rows, mask_bytes]`, ascending; each row has
-        `counts [rows]` of them."""
+        """uint16[sum of counts] the actions of `masks [rows, mask_bytes]`, ascending; each row has `counts
+        [rows]` actions."""
         found = np.empty(int(counts.sum(dtype=np.int64)), np.uint16)
         read_masks(masks, found)
         return found
@@ -40,7 +42,7 @@ class LegalMasks:
     def as_listed(
         self, counts: U16, actions: U16, priors: npt.NDArray[np.float16]
     ) -> npt.NDArray[np.float16]:
-        """float16[sum of counts] `priors [sum of counts]` for masks, in the order of lists of `counts [rows]`
+        """float16[sum of counts] `priors [sum of counts]` for masks, reordered to lists with `counts [rows]`
         actions each, `actions [sum of counts]`."""
         found = np.empty(len(priors), np.float16)
         reorder(counts, actions, priors.view(np.uint16), self._ranks, found.view(np.uint16))
@@ -49,7 +51,7 @@ class LegalMasks:
 
 @jit
 def write_masks(counts: U16, actions: U16, masks: U8) -> None:
-    """Set the bits of `actions [sum of counts]` in `masks [rows, mask_bytes]`, which are 0."""
+    """Set the bits of `actions [sum of counts]` in `masks [rows, mask_bytes]`, which must be 0."""
     at = 0
     for row in range(len(counts)):
         for k in range(at, at + signed(counts[row])):
@@ -73,9 +75,9 @@ def read_masks(masks: U8, actions: U16) -> None:
 
 @jit
 def reorder(counts: U16, actions: U16, ascending: U16, ranks: U16, out: U16) -> None:
-    """Write to `out [sum of counts]`, for each of `actions [sum of counts]`, its entry of `ascending`
-    [sum of counts], which holds those of a row in the order of the actions' numbers. `ranks [all actions]` is
-    scratch, 0 before and after."""
+    """Write to `out [sum of counts]`, for each of `actions [sum of counts]`, its entry of `ascending` [sum of
+    counts], whose rows are in the order of the actions' numbers. `ranks [all actions]` is scratch, 0 before
+    and after."""
     at = 0
     for row in range(len(counts)):
         end = at + signed(counts[row])
@@ -88,7 +90,7 @@ def reorder(counts: U16, actions: U16, ascending: U16, ranks: U16, out: U16) -> 
 
 @jit
 def is_ascending(actions: U16) -> bool:
-    """As most games list them, unless they are seen through a symmetry. `actions [legal]`."""
+    """Whether `actions [legal]` are ascending, as most games list them unless a symmetry is applied."""
     steps_back = 0
     for k in range(len(actions) - 1):
         steps_back += actions[k] > actions[k + 1]

@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 def legal_action(
     text: str, action: int, legal: Sequence[int], to_text: Callable[[int], str], said: Callable[[], str]
 ) -> int:
-    """`action`, which `text` would be if it were legal, where it is and is written so.
+    """Return `action`, the meaning of `text`, if it is legal and is written that way.
 
-    ValueError lists the legal moves that begin like `text`, else all.
-
-    said() is how moves are written, and in which position
+    Raises ValueError listing the legal moves that begin like `text`, else all. said() describes how moves are
+    written, and in which position.
     """
     if action in legal and to_text(action) == text:
         return action

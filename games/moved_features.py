@@ -1,4 +1,4 @@
-"""Packed features as they are after a symmetry of the board."""
+"""Packed features after a symmetry of the board."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ def move_features(
     history: int,
     moved: npt.NDArray[np.uint64],
 ) -> None:
-    """Write `packed_features` to `moved`, both uint64[feature_words], with all where a symmetry takes it.
+    """Write `packed_features` to `moved`, both uint64[feature_words], with everything moved by a symmetry.
 
-    cells      [cells of the board] where each goes, with its bits and its code
-    planes     [bit planes of a position] where each goes
-    code_bits  of a cell's code, 0 where cells have none
+    cells: [cells of the board] the target of each cell, with its bits and its code. planes: [bit planes of a
+    position] the target of each plane. code_bits: bits of a cell's code, 0 where cells have none.
     """
-    # The maps are those of one position and serve all of the history. Bits that are 0 are written as well: no
-    # branch depends on the data.
+    # The maps are those of one position and serve the whole history. Bits that are 0 are written as well, so
+    # that no branch depends on the data.
     words_a_plane = (len(cells) + 63) // 64
     bit_words = history * len(planes) * words_a_plane
     a_word = 64 // max(code_bits, 1)

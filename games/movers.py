@@ -1,4 +1,4 @@
-"""Who makes each move of a game: found by playing it again under its rules, not by counting plies."""
+"""Who makes each move of a game, found by replaying it under its rules, not by counting plies."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from games.spec import Game, Positions
 from games.stubs import bindings, play, side_to_move
 
 KNOWN_STARTS = 1000
-"""Start positions remembered."""
+"""Number of start positions that are remembered."""
 
 Signs = npt.NDArray[np.int8]
 MoversOf = Callable[[str, npt.NDArray[np.uint16]], Signs]
-"""What `Movers` is to its users."""
+"""The type of `Movers` for its users."""
 
 
 @kernel
 def write_movers(positions: Positions, actions: npt.NDArray[np.uint16], signs: Signs) -> None:
-    """Write +1 for each of `actions` that is the first player's, -1 for each of the second's.
+    """Write +1 for each of the first player's `actions`, -1 for each of the second's.
 
-    positions  uint64[2, state_words]; row 0 is the start position, both are written over
-    actions    uint16[plies];  signs  int8[plies]
+    positions: uint64[2, state_words]; row 0 is the start position, both are overwritten. actions:
+    uint16[plies]. signs: int8[plies].
     """
     for ply in range(len(actions)):
         here = ply & 1
@@ -34,7 +34,7 @@ def write_movers(positions: Positions, actions: npt.NDArray[np.uint16], signs: S
 
 
 class Movers:
-    """Who makes each move of the games of one kind. Holds scratch space: use one per thread."""
+    """Finds who makes each move, for one game. Holds scratch space: use one per thread."""
 
     def __init__(self, game: Game) -> None:
         self._game = game
@@ -45,8 +45,8 @@ class Movers:
     def __call__(self, start: str, actions: npt.NDArray[np.uint16]) -> Signs:
         """int8[plies]: +1 where the first player moves, -1 where the second does.
 
-        start    in the game's notation, as in a record; ValueError if it cannot be read
-        actions  uint16[plies] of a game under the rules (they are not checked again)
+        start: in the game's notation, as in a record; raises ValueError if it cannot be read. actions:
+        uint16[plies] of a game under the rules (they are not checked again).
         """
         if start not in self._starts:
             if len(self._starts) >= KNOWN_STARTS:

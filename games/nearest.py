@@ -6,23 +6,24 @@ import difflib
 from collections.abc import Iterable
 
 NEAR = 0.6
-"""`difflib` ratio from which two names are alike: 0.75 for `paly` and `play`, 0.44 for `nosuch` and `uci`."""
+"""`difflib` ratio from which two names are similar: 0.75 for `paly` and `play`, 0.44 for `nosuch` and
+`uci`."""
 SHOWN = 12
-"""Names that are listed where none is near."""
+"""Number of names listed where none is similar."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Of `known`, the one most like `name`; '' if there is none at all."""
+    """The name in `known` most similar to `name`; '' if `known` is empty."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)), "")
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """As `nearest`, but '' also if none of them is like `name`."""
+    """Like `nearest`, but '' if none of them is similar to `name`."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=NEAR)), "")
 
 
 def near_or_all(name: str, known: Iterable[str], kind: str = "") -> str:
-    """To follow "there is no NAME: ": the one that is near, else what there is. `kind`: such as "key"."""
+    """Text to follow "there is no NAME: ": the similar name, else the known ones. `kind`: such as "key"."""
     names = list(known)
     if meant := near(name, names):
         return f"the nearest{f' {kind}' if kind else ''} is {meant!r}"

@@ -1,4 +1,4 @@
-"""Small whole numbers that travel packed in words, and the planes that they stand for."""
+"""Small whole numbers that are sent packed in words, and the planes that they stand for."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ MOST_BITS = 16
 
 @dataclass(frozen=True)
 class PackedScalars:
-    """Scalar planes whose number is `count / divisor`, and travels as the count.
+    """Scalar planes with the value `count / divisor`, sent as the count.
 
-    A count above its divisor stands for 1: whatever comes over the wire becomes a number in [0, 1].
-    ValueError for a field that cannot be.
+    A count above its divisor stands for 1, so that any received value becomes a number in [0, 1]. Raises
+    ValueError for an invalid field.
     """
 
     fields: tuple[tuple[int, int], ...] = ()
-    """(bits, divisor) of each plane. Fields fill a word from its lowest bits on; one that does not fit into
-    what is left of a word begins the next."""
+    """(bits, divisor) of each plane. Fields fill a word from its lowest bits on; a field that does not fit
+    into the rest of a word starts the next one."""
 
     def __post_init__(self) -> None:
         for bits, divisor in self.fields:

@@ -1,4 +1,4 @@
-"""Perft: the number of move sequences of a given length, the standard proof of a move generator."""
+"""Perft: the number of move sequences of a given length, the standard test of a move generator."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from games.stubs import bindings, end_reason, legal_actions, play
 def count_leaves(
     positions: Positions, actions: npt.NDArray[np.uint16], left: npt.NDArray[np.int64], depth: int, ends: bool
 ) -> int:
-    """Depth-first over a stack of `depth` positions; the last level is counted, not played. With `ends` a
-    game that is over goes on nowhere.
+    """Depth-first over a stack of `depth` positions; the last level is counted, not played. With `ends`, a
+    finished game has no continuations.
 
-    positions [depth, state_words], row 0 is where it begins; actions [depth, max_legal] and left [depth]
-    (moves not tried yet): scratch
+    positions [depth, state_words], whose row 0 is the root; actions [depth, max_legal] and left [depth]
+    (moves not tried yet) are scratch.
     """
     nodes, level = 0, 0
     left[0] = legal_actions(positions, 1, actions[0])
@@ -46,10 +46,10 @@ def count_leaves(
 
 
 def perft(game: Game, state: State, depth: int, *, ends: bool = False) -> int:
-    """Number of leaves of the tree of legal moves `depth` >= 1 half-moves deep, `state` being its root.
+    """Number of leaves of the tree of legal moves `depth` >= 1 half-moves deep, with `state` as its root.
 
-    Only the lack of legal moves ends a game here, as perft of chess has it: repetitions and counters do not;
-    with `ends` (Go, where two passes end a game) all rules do. ValueError for another depth.
+    Only a lack of legal moves ends a game here, as usual in perft for chess: repetitions and counters do not.
+    With `ends` (Go, where two passes end a game) all rules do. Raises ValueError for another depth.
     """
     if depth < 1:
         raise ValueError(f"perft depth must be at least 1, not {depth}")

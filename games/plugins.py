@@ -23,10 +23,14 @@ GROUP = "azselfplay.games"
 NAME = r"[a-z][a-z0-9_]{0,39}"
 
 
+class UnknownGame(ValueError):
+    """No such game is known to this process, or the package that has it cannot be used."""
+
+
 @cache
 def entry_points_by_name() -> Mapping[str, tuple[EntryPoint, ...]]:
-    """Entry points of installed packages by the game's name: several if packages claim the same name."""
-    from importlib.metadata import entry_points  # 30 ms that the games of this program do not need
+    """Entry points of installed packages by the game's name; several if packages claim the same name."""
+    from importlib.metadata import entry_points  # takes 30 ms that this program's own games do not need
 
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for point in entry_points(group=GROUP):
@@ -36,20 +40,20 @@ def entry_points_by_name() -> Mapping[str, tuple[EntryPoint, ...]]:
 
 
 def plugin_names() -> tuple[str, ...]:
-    """Names of all games of other packages, also of those that cannot be imported."""
+    """Names of all games of other packages, including those that cannot be imported."""
     return tuple(sorted(entry_points_by_name()))
 
 
 def load_plugin(name: str) -> Game:
-    """The game of another package. ValueError names the package and says why it cannot be used."""
+    """The game of another package. Raises UnknownGame naming the package and why it cannot be used."""
     first, *others = entry_points_by_name()[name]
     if others:
         packages = " and ".join(_package(point) for point in (first, *others))
-        raise ValueError(f"several packages have a game {name!r}: {packages}; uninstall all but one")
+        raise UnknownGame(f"several packages have a game {name!r}: {packages}; uninstall all but one")
     try:
         game = first.load()
     except Exception as error:
-        raise ValueError(
+        raise UnknownGame(
             _unusable(name, first, f"importing {first.module}: {type(error).__name__}: {error}")
         ) from error
     return _checked(name, first, game)
@@ -59,11 +63,11 @@ def _checked(name: str, point: EntryPoint, game: Any) -> Game:
     from games.spec import Game
 
     if not isinstance(game, Game):
-        raise ValueError(
+        raise UnknownGame(
             _unusable(name, point, f"{point.value} is a {type(game).__name__}, not a games.spec.Game")
         )
     if game.name != name:
-        raise ValueError(
+        raise UnknownGame(
             _unusable(name, point, f"its entry point is called {name!r}, its game {game.name!r}")
         )
     return game

@@ -1,4 +1,4 @@
-"""Working memory of jitted code on the stack: nothing is allocated, and it ends with the function."""
+"""Working memory of jitted code on the stack: nothing is allocated, and it disappears with the function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ WORD_BYTES = 8
 
 @intrinsic(prefer_literal=True)
 def scratch_words(_typingctx: Any, count: Any) -> Any:
-    """uint64[count], `count` a constant of the module. It holds anything at first. Do not return it."""
+    """uint64[count], where `count` is a constant of the module. Its initial content is arbitrary. Do not
+    return it."""
     if not isinstance(count, types.IntegerLiteral):
         return None
     kind, length = types.Array(types.uint64, 1, "C"), count.literal_value

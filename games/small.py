@@ -1,7 +1,8 @@
-"""What games of placing stones on a board of at most 64 cells share: turns, features, text and symmetries.
+"""The common part of games that place stones on a board of at most 64 cells: turns, features, text and
+symmetries.
 
-State: word 0 the stones of the side to move, word 1 those of the other, word 2 stones played so far.
-Bit `i` is cell `i`, row by row from the bottom left. The first player's stones are written `x`.
+State: word 0 the stones of the side to move, word 1 those of the other, word 2 stones played so far. Bit `i`
+is cell `i`, row by row from the bottom left. The first player's stones are written `x`.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from games.spec import Notation, Positions, Rules, State, Symmetry, actions_like
 STATE_WORDS = 3
 PLANES_PER_POSITION = 2
 SCALAR_PLANES = 1
-"""Who is to move. Which of the last free cells are whose (Connect Four's odd and even threats) follows from
-it, and a convolution cannot count the stones of a whole board."""
+"""The side to move. It determines who gets which of the last free cells (Connect Four's odd and even
+threats), and a convolution cannot count the stones of a whole board."""
 _ONE = np.uint64(int(np.float32(1.0).view(np.uint32)))
 
 FIRST, SECOND, EMPTY = "x", "o", "."
@@ -37,8 +38,9 @@ def side_to_move(state: State) -> int:
 
 @jit
 def encode(positions: Positions, n: int, history: int, packed_features: npt.NDArray[np.uint64]) -> None:
-    """Two planes a position, newest first: own stones, then the other's, for the side to move now; then 1
-    if that is the first player, else 0 (AlphaGo Zero's colour plane). packed_features  [2 * history + 1]"""
+    """Write two planes per position, newest first: own stones, then the other's, for the side to move now;
+    then 1 if that is the first player, else 0 (AlphaGo Zero's colour plane). packed_features: [2 * history +
+    1]."""
     for back in range(history):
         own, other = ZERO, ZERO
         if back < n:
@@ -67,13 +69,27 @@ def board_rows(state: State, rows: int, cols: int) -> list[str]:
     return ["".join(letter(row * cols + col) for col in range(cols)) for row in reversed(range(rows))]
 
 
+def cells_in_line(rows: Sequence[str], length: int) -> set[tuple[int, int]]:
+    """(row from the top, column) of the stones in lines of at least `length` of one side; rows: of
+    `board_rows`."""
+    found: set[tuple[int, int]] = set()
+    for down, row in enumerate(rows):
+        for col, seen in enumerate(row):
+            for step_down, step_right in ((0, 1), (1, 0), (1, 1), (1, -1)):
+                line = [(down + n * step_down, col + n * step_right) for n in range(length)]
+                is_inside = line[-1][0] < len(rows) and 0 <= line[-1][1] < len(row)
+                if seen != EMPTY and is_inside and all(rows[y][x] == seen for y, x in line):
+                    found.update(line)
+    return found
+
+
 def stones_to_text(state: State, rows: int, cols: int) -> str:
-    """Rows from the top, joined by `/`: `x.o/.x./...`. Who is to move follows from the counts."""
+    """Rows from the top, joined by `/`: `x.o/.x./...`. The side to move follows from the counts."""
     return "/".join(board_rows(state, rows, cols))
 
 
 def stones_from_text(text: str, rows: int, cols: int, has_line: Callable[[int], bool]) -> State:
-    """The state in `text`, the empty board for "". ValueError says what is wrong with it.
+    """The state in `text`, the empty board for "". Raises ValueError saying what is wrong with it.
 
     `has_line(stones)` tells whether one side's stones win; only the side that moved last may have won.
     """
@@ -111,19 +127,19 @@ def _cells_of(text: str, rows: int, cols: int) -> str:
 
 
 def action_from_number(rules: Rules, state: State, text: str, noun: str, max_legal: int) -> int:
-    """The legal action written as a number from 1. ValueError lists the legal ones."""
+    """The legal action written as a number from 1. Raises ValueError listing the legal ones."""
     positions, actions = state.reshape(1, -1), np.empty(max_legal, dtype=np.uint16)
     count = rules.legal_actions(positions, 1, actions)
     if rules.end_reason(positions, 1, count, False):
         raise ValueError("the game is over")
     legal = {str(int(action) + 1): int(action) for action in actions[:count]}
     if text.strip() not in legal:
-        raise ValueError(f"{text.strip()!r} is no legal {noun} here; legal: {' '.join(legal)}")
+        raise ValueError(f"{text.strip()!r} is not a legal {noun} here; legal: {' '.join(legal)}")
     return legal[text.strip()]
 
 
 def render(state: State, rows: int, cols: int, footer: str = "", beside: Sequence[str] = ()) -> str:
-    """The board for a terminal, with `footer` below it and `beside`, a text for each row, on its right."""
+    """The board for a terminal, with `footer` below it and `beside`, one text per row, on its right."""
     lines = [" ".join(row) for row in board_rows(state, rows, cols)]
     if beside:
         lines = [f"{line}    {text}" for line, text in zip(lines, beside, strict=True)]
@@ -142,8 +158,8 @@ def notation(
     footer: str = "",
     beside: Sequence[str] = (),
 ) -> Notation:
-    """Text of a game whose actions are numbers from 1: `noun` is what they number, and `footer` or `beside`
-    (`render`) shows where they are."""
+    """The notation of a game whose actions are numbers from 1: `noun` is what they number, and `footer` or
+    `beside` (`render`) shows where they are."""
     return Notation(
         state_from_text=state_from_text,
         state_to_text=lambda state: stones_to_text(state, rows, cols),
@@ -154,8 +170,8 @@ def notation(
 
 
 def square_symmetries(rows: int, extra_actions: int = 0) -> tuple[Symmetry, ...]:
-    """The seven symmetries of a square board but the identity, for a game whose actions are its cells and
-    `extra_actions` behind them."""
+    """The seven symmetries of a square board other than the identity, for a game whose actions are its cells
+    and then `extra_actions` others."""
     grid = np.arange(rows * rows, dtype=np.int64).reshape(rows, rows)
     arranged = {
         "rotate_90": np.rot90(grid, 1),

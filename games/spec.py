@@ -1,4 +1,4 @@
-"""What a game is, as the rest of the system sees it. Nothing outside `games/` knows more than this.
+"""The definition of a game for the rest of the system. Nothing outside `games/` knows more than this.
 
 Conventions, used everywhere:
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from games.knowledge import Knowledge
 
 ONGOING = 0
-"""`end_reason` of a position from which the game goes on."""
+"""`end_reason` of a position in which the game continues."""
 
 PLY_CAP = "ply_cap"
 """Name of the end reason of a game that reaches the length limit: scored as a draw."""
@@ -49,11 +49,11 @@ class EndReason:
 
 @dataclass(frozen=True)
 class Symmetry:
-    """A map of the board to itself that changes nothing in the rules.
+    """A map of the board to itself that leaves the rules unchanged.
 
     `cells[i]` is the cell that cell `i` moves to, `actions[a]` the action that `a` becomes, and `planes[p]`
-    the plane that plane `p` of a position becomes (a quarter turn makes horizontal edges vertical). Codes go
-    with their cells, scalars stay (`games.moved_features`).
+    the plane that plane `p` of a position becomes (a quarter turn makes horizontal edges vertical). Codes
+    move with their cells; scalars stay (`games.moved_features`).
     """
 
     name: str
@@ -62,7 +62,7 @@ class Symmetry:
     actions: npt.NDArray[np.int64]
     """[actions]; see `actions_like_cells`."""
     planes: npt.NDArray[np.int64] | None = None
-    """[planes_per_position]; None: each plane stays what it is."""
+    """[planes_per_position]; None: no plane changes."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class Notation:
     action_from_text: Callable[[State, str], int]
     render: Callable[[State], str]
     engine_protocol: str = ""
-    """The protocol of other programs' engines that write moves in this notation: `uci`, `usi` or `gtp`; "" if
-    there is none."""
+    """The protocol of other programs' engines that use this notation: `uci`, `usi` or `gtp`; "" if there is
+    none."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class StartGenerator:
     """
 
     names: str
-    """For people: which names there are."""
+    """Description of the available names, for people."""
     check: Callable[[str], None]
     draw: Callable[[str, np.random.Generator], str]
     matches: Callable[[str, str], bool]
@@ -141,13 +141,13 @@ class Game:
     actions: int
     """Size of the policy."""
     policy_planes: int | None
-    """Planes of a convolutional policy head (`action = plane * rows * cols + cell`), or None: flat. Behind
-    them come `extra_actions`."""
+    """Planes of a convolutional policy head (`action = plane * rows * cols + cell`), or None: flat.
+    `extra_actions` follow them."""
     state_words: int
     max_legal: int
-    """The most legal actions that any position has."""
+    """The largest number of legal actions in any position."""
     mean_legal: float
-    """Legal actions in a typical position; the Dirichlet alpha at the root is about 10 / this."""
+    """Number of legal actions in a typical position; the Dirichlet alpha at the root is about 10 / this."""
     dirichlet_alpha: float
     """Published value where there is one (AlphaZero: chess 0.3, shogi 0.15, Go 0.03)."""
     max_plies: int
@@ -155,43 +155,44 @@ class Game:
     planes_per_position: int
     """Bit planes that each position of the history adds."""
     scalar_planes: int
-    """Planes that hold one number in [0, 1] on every cell, a float32, once and not for each position."""
+    """Planes with one number in [0, 1] on every cell, as a float32, once and not for each position."""
     history: int
     """Default number of positions in the features (AlphaZero: 8)."""
     end_reasons: tuple[EndReason, ...]
-    """Index 0 stands for a game that goes on."""
+    """Index 0 stands for a game that continues."""
     rules: Rules
     notation: Notation
     symmetries: tuple[Symmetry, ...] = field(default=())
     """All symmetries but the identity."""
     extra_actions: int = 0
-    """Actions that belong to no cell (a pass), numbered behind those of the policy planes."""
+    """Actions without a cell (a pass), numbered after those of the policy planes."""
     scalars_per_position: PackedScalars = PackedScalars()
     """Scalar planes that each position of the history adds (pieces in hand)."""
     scalars_once: PackedScalars = PackedScalars()
-    """Scalar planes that come once, like `scalar_planes`, but packed."""
+    """Scalar planes that occur once, like `scalar_planes`, but packed."""
     coded_cells: CodedCells | None = None
-    """Planes that each position of the history adds by a code for each cell; None: it adds none."""
+    """Planes that each position of the history adds through a code for each cell; None: none."""
     legal_as_mask: bool = False
-    """Legal actions travel to the evaluator as a bit for each action (`games.legal_masks`), not as a list of
-    two bytes each: less where a sixteenth of the actions or more are legal in most positions."""
+    """Whether legal actions are sent to the evaluator as one bit for each action (`games.legal_masks`), not
+    as a list of two bytes each. This is smaller where at least a sixteenth of the actions are legal in most
+    positions."""
     score: Callable[[State], float] | None = None
-    """By how much the first player is ahead, in the game's own unit (boxes; points, less komi); in a position
-    in which the rules end the game its sign is the outcome. None: nothing is counted beside the outcome."""
+    """The first player's lead, in the game's own unit (boxes; points, minus komi); where the rules end the
+    game its sign is the outcome. None: the game has no score besides the outcome."""
     knowledge: Callable[[], Knowledge] | None = None
-    """Imports what else is known of the game (`games.knowledge`) when asked; None: nothing is known."""
+    """Imports what else is known about the game (`games.knowledge`) on request; None: nothing is known."""
     few_positions: bool = False
-    """True where a network can learn all positions by heart, and all lines of play can be tried."""
+    """True where a network can memorise all positions, and all lines of play can be tried."""
     played_out_plies: float = 0.0
-    """If drawn games are shorter than this on average (plies), they were not played out; 0: not known."""
+    """If drawn games are shorter than this on average (plies), they were not played out; 0: unknown."""
     generator: StartGenerator | None = None
-    """Random start positions by name, where the game offers some."""
+    """Random start positions by name, if the game offers any."""
     probes: tuple[tuple[str, str], ...] = field(default=())
     """(name, position in the game's notation) of positions with a well-known value: the trainer shows the
     network's value of each."""
     material: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float64]] | None = None
-    """packed_features [n, feature_words] -> [n] material of the side to move less that of the other side, in
-    any unit; None for a game in which nothing is counted."""
+    """packed_features [n, feature_words] -> [n] material of the side to move minus that of the other side, in
+    any unit; None for a game without material."""
 
     def __post_init__(self) -> None:
         if self.policy_planes is None:
@@ -210,34 +211,35 @@ class Game:
 
     @property
     def words_per_plane(self) -> int:
-        """64 cells fit a word; bit `i` of a plane (word `i // 64`) is cell `i`, row `i // cols`."""
+        """Words per plane; 64 cells fit a word. Bit `i` of a plane (word `i // 64`) is cell `i`, row `i //
+        cols`."""
         return (self.cells + 63) // 64
 
     @property
     def mask_bytes(self) -> int:
-        """Of a position's legal actions; 0 where these travel as a list."""
+        """Bytes of the mask of a position's legal actions; 0 where these are sent as a list."""
         return (self.actions + 7) // 8 if self.legal_as_mask else 0
 
     @property
     def code_bits(self) -> int:
-        """Of a cell's code; 0 where cells have none."""
+        """Bits of a cell's code; 0 where cells have none."""
         return 0 if self.coded_cells is None else self.coded_cells.bits
 
     def bit_planes(self, history: int) -> int:
-        """Planes that travel as bits."""
+        """Number of planes that are sent as bits."""
         return self.planes_per_position * history
 
     def coded_planes(self, history: int) -> int:
-        """Planes that travel as codes."""
+        """Number of planes that are sent as codes."""
         return 0 if self.coded_cells is None else self.coded_cells.planes * history
 
     def scalars(self, history: int) -> int:
-        """Planes that travel as one number, packed or not."""
+        """Number of planes that are sent as one number, packed or not."""
         packed = self.scalars_per_position.planes * history + self.scalars_once.planes
         return packed + self.scalar_planes
 
     def planes(self, history: int) -> int:
-        """Input planes of the network (chess with 8 positions: 119)."""
+        """Number of input planes of the network (chess with 8 positions: 119)."""
         return self.bit_planes(history) + self.coded_planes(history) + self.scalars(history)
 
     def plane_map(self, symmetry: Symmetry, history: int) -> npt.NDArray[np.int64]:
@@ -265,13 +267,13 @@ class Game:
 def actions_like_cells(
     cells: npt.NDArray[np.int64], policy_planes: int = 1, extra_actions: int = 0
 ) -> npt.NDArray[np.int64]:
-    """[actions] of a `Symmetry` that moves the actions of each policy plane as it moves cells (`cells`
-    [rows * cols]), and leaves the extra actions what they are."""
+    """[actions] of a `Symmetry` that moves the actions of each policy plane like cells (`cells` [rows *
+    cols]), and leaves the extra actions unchanged."""
     planes = np.arange(policy_planes)[:, None] * len(cells) + cells
     extra = policy_planes * len(cells) + np.arange(extra_actions)
     return np.concatenate([planes.ravel(), extra])
 
 
 def outcome_for_first_player(value: int, side_to_move: int) -> int:
-    """The one place where a value (side to move) becomes an outcome (first player), and back."""
+    """The only place where a value (side to move) becomes an outcome (first player), and back."""
     return value if side_to_move == 0 else -value

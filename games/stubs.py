@@ -1,6 +1,7 @@
-"""The rules of a game as jitted code outside `games/` imports them; `games.jit.bind` puts a game's own here.
+"""The rules of a game as jitted code outside `games/` imports them; `games.jit.bind` replaces them by a
+game's own.
 
-What each does is said in `games.spec.Rules`.
+`games.spec.Rules` describes each of them.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _unbound() -> RuntimeError:
 
 
 def bindings(game: Game) -> list[tuple[Any, Any]]:
-    """What `games.jit.bind` needs to put the rules of `game` in the place of these stubs."""
+    """The bindings with which `games.jit.bind` replaces these stubs by the rules of `game`."""
     rules = game.rules
     return [
         (side_to_move, rules.side_to_move),

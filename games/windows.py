@@ -1,6 +1,6 @@
-"""A heuristic for games of lines of stones, whose state is that of `games.small`.
+"""A heuristic for games of lines of stones with the state of `games.small`.
 
-Every window of k cells in a line that holds stones of one side only counts WEIGHTS[number of stones] for it.
+Every window of k cells in a line that holds stones of only one side counts WEIGHTS[number of stones] for it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from games.knowledge import Heuristic
 from games.spec import Game, State
 
 WEIGHTS = np.array([0, 1, 4, 16, 0], dtype=np.int64)
-"""By stones in a window; a full window is the end of the game and never evaluated."""
+"""Value of a window by its number of stones; a full window ends the game and is never evaluated."""
 WINDOWS = np.zeros(0, dtype=np.uint64)
-"""[n] all runs of cells that count, as boards; `window_heuristic` puts those of a game here."""
+"""[n] all windows that count, as boards; `window_heuristic` binds those of a game here."""
 
 
 def windows_of(rows: int, cols: int, length: int) -> npt.NDArray[np.uint64]:
@@ -36,7 +36,7 @@ def windows_of(rows: int, cols: int, length: int) -> npt.NDArray[np.uint64]:
 
 @kernel
 def evaluate(state: State) -> int:
-    """Sum over WINDOWS, for the side to move."""
+    """The sum over WINDOWS, for the side to move."""
     total = 0
     for i in range(len(WINDOWS)):
         own, other = count_ones(state[0] & WINDOWS[i]), count_ones(state[1] & WINDOWS[i])
@@ -48,6 +48,6 @@ def evaluate(state: State) -> int:
 
 
 def window_heuristic(game: Game, length: int) -> Heuristic:
-    """For a game that a line of `length` stones wins."""
+    """The heuristic for a game that a line of `length` stones wins."""
     windows = windows_of(game.rows, game.cols, length)
     return Heuristic(evaluate=bind([sys.modules[__name__]], {game.name: [(WINDOWS, windows)]}).evaluate)

@@ -1,7 +1,7 @@
-"""Which sizes of a batch give the same answers, to the last bit.
+"""Which batch sizes give the same answers, to the last bit.
 
 A library may add up in another order when it is given another number of rows. So every size is tried on the
-same positions, each of them in two different rows, and only sizes whose answers are equal are used together.
+same positions, each in two different rows, and only sizes with equal answers are used together.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from net.batches import bucket_for
 
 Positions = npt.NDArray[np.int64]
 CALL_ROWS = 2
-"""What one more batch costs, in rows: so much more time do small convolutions take (`bench inference`)."""
+"""Cost of one more batch, in rows: small convolutions take that much more time (`bench inference`)."""
 
 Compute = Callable[[Positions], Sequence[bytes]]
-"""All bits of the answers to the positions with these numbers `[n]`, computed as one batch of n rows."""
+"""Returns all bits of the answers to the positions with these numbers `[n]`, computed as one batch of n
+rows."""
 
 TRIED = 16
-"""Positions that are tried at least, unless told; at larger sizes as many as there are rows."""
+"""Least number of positions that are tried by default; at larger sizes it is the number of rows."""
 
 
 def agreeing_sizes(
     sizes: Sequence[int], positions: int, compute: Compute, tried: int = TRIED
 ) -> tuple[int, ...]:
-    """The group of `sizes` that agree with each other and that costs least; ascending.
+    """The cheapest group of `sizes` that agree with each other; ascending.
 
-    There are so many `positions`, at least as many as the largest size; at each size at least `tried` of them
-    are tried. A size at which the answer depends on the row is in no group. `(1,)` if that is so for all: a
-    single row has no other place.
+    `positions` is the number of positions, at least the largest size; at each size at least `tried` of them
+    are tried. A size at which the answer depends on the row is in no group. Returns `(1,)` if that is so for
+    all, because a single row has no other place.
     """
     groups: list[tuple[list[bytes], list[int]]] = []
     for size in sorted(sizes, reverse=True):
@@ -63,7 +64,8 @@ def cost(group: Sequence[int], most: int) -> int:
 
 
 def _answers(size: int, positions: int, shift: int, compute: Compute) -> list[bytes]:
-    """A hash of the answer to each of so many positions, `size` at a time from position number `shift` on."""
+    """A hash of the answer to each of `positions` positions, `size` at a time from position number `shift`
+    on."""
     order = (np.arange(-(-positions // size) * size) + shift) % positions
     found = [b""] * positions
     for start in range(0, len(order), size):

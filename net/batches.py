@@ -1,4 +1,4 @@
-"""What is asked of an `Inference`: positions, their legal actions, and into which bucket they go."""
+"""The input of an `Inference`: positions, their legal actions, and the buckets for batches."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from games.spec import Game
 
 CPU_BUCKETS = (1, 4, 8, 16, 32, 64, 128, 256, 512)
 CUDA_BUCKETS = (16, 64, 128, 256, 512, 1024, 2048)
-"""Numbers of rows that a network is run with. Fixed, so that kernels and graphs are prepared once."""
+"""Numbers of rows that a network is run with. They are fixed, so that kernels and graphs are prepared
+once."""
 
 CPU_TARGET = 64
 CUDA_TARGET = 512
-"""`target_rows` where nothing was measured."""
+"""Default of `target_rows` where nothing was measured."""
 
 GOOD_ENOUGH = 0.93
 """A bucket is large enough when it reaches this share of the throughput of endless batches."""
@@ -40,7 +41,7 @@ class Batch:
 
 
 def check_batch(batch: Batch, game: Game, feature_words: int) -> None:
-    """ValueError when the arrays of `batch` do not fit each other or the game."""
+    """Raise ValueError if the arrays of `batch` do not fit each other or the game."""
     if batch.counts.ndim != 1 or batch.actions.ndim != 1:
         raise ValueError("counts and actions must have one dimension")
     if batch.features.shape != (batch.rows, feature_words) or batch.features.dtype != np.uint64:
@@ -69,7 +70,7 @@ def buckets_up_to(buckets: Sequence[int], max_rows: int) -> tuple[int, ...]:
 
 
 def bucket_for(rows: int, buckets: Sequence[int]) -> int:
-    """The smallest bucket that takes `rows`. ValueError when none does."""
+    """The smallest bucket that holds `rows`. Raises ValueError if there is none."""
     for bucket in buckets:
         if rows <= bucket:
             return bucket
@@ -79,14 +80,14 @@ def bucket_for(rows: int, buckets: Sequence[int]) -> int:
 def choose_target(turns: Sequence[Mapping[int, float]]) -> int:
     """The smallest bucket that is good enough; the largest if none is.
 
-    `turns`: seconds by bucket, measured several times. The least time of each bucket counts, because
+    `turns`: seconds by bucket, measured several times. The shortest time of each bucket is used, because
     disturbances only make a batch slower. A straight line `a + c * rows` is fitted to these times: `a` is the
     fixed cost of a batch, and a bucket reaches the share `rows / (rows + a / c)` of the throughput of endless
     batches. A fit through all buckets varies less between measurements than the ratio of two of them.
     """
     rows = np.array(sorted(turns[0]), np.float64)
     seconds = np.array([min(turn[int(one)] for turn in turns) for one in rows])
-    # Least squares of the relative errors, or the largest bucket alone would tell where the line begins.
+    # Least squares of the relative errors; otherwise the largest bucket alone would determine the intercept.
     (once, each), *_ = np.linalg.lstsq(np.stack([1 / seconds, rows / seconds], axis=1), np.ones(len(rows)))
     enough = rows * (1 - GOOD_ENOUGH) * each >= GOOD_ENOUGH * once
     return int(rows[enough][0] if enough.any() else rows[-1])

@@ -1,7 +1,7 @@
-"""How many boards a 3x3 convolution may be run with, so that the answer to each does not depend on it.
+"""How many boards a 3x3 convolution may be run with, so that each answer does not depend on that number.
 
-oneDNN prepares each number of boards apart, and which blocks it chooses depends on the processor. What it
-does is tried out on made-up numbers, once on a machine for each shape.
+oneDNN prepares each number of boards separately, and the blocks that it chooses depend on the processor. So
+its behaviour is tested on made-up numbers, once on a machine for each shape.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from net.packed_convs import Affine, PackedConv
 from net.sizes_on_disk import remembered
 
 STEP = 4
-"""Sizes are multiples of this (or 1 or 2): oneDNN prepares each size it meets once."""
+"""Sizes are multiples of this (or 1 or 2): oneDNN prepares each size it gets once."""
 _CANCELLED = 2.0**-5
-"""Half of all terms cancel the other half up to this share, which makes the order of addition show."""
+"""Half of all terms cancel the other half except for this share, which makes the order of addition
+visible."""
 
 
 @dataclass(frozen=True)
 class ConvShape:
-    """A 3x3 convolution from `channels` to `channels` on boards of `rows` x `cols`, `boards` at most."""
+    """A 3x3 convolution from `channels` to `channels` on boards of `rows` x `cols`, at most `boards` of
+    them."""
 
     dtype: torch.dtype
     channels: int
@@ -35,13 +37,14 @@ class ConvShape:
 
 @lru_cache
 def conv_sizes(shape: ConvShape) -> tuple[int, ...]:
-    """Numbers of boards that give the same bits. To be called in a thread set up as those that compute."""
+    """Numbers of boards that give the same bits. Must be called in a thread set up like those that
+    compute."""
     return remembered(str(shape), candidates(shape.boards), lambda: try_sizes(shape))
 
 
 @torch.inference_mode()
 def try_sizes(shape: ConvShape) -> tuple[int, ...]:
-    """The same, by computing."""
+    """The same, determined by computing."""
     conv, inputs = _made_up(shape)
     into = torch.zeros((shape.boards, shape.rows, shape.cols, shape.channels), dtype=shape.dtype)
 
@@ -59,7 +62,7 @@ def candidates(boards: int) -> tuple[int, ...]:
 
 
 def _made_up(shape: ConvShape) -> tuple[PackedConv, Tensor]:
-    """A convolution and boards `[boards, rows, cols, channels]` for it, always the same."""
+    """A convolution and boards `[boards, rows, cols, channels]` for it; always the same."""
     generator = torch.Generator().manual_seed(shape.channels)
     half = shape.channels // 2
     weight = torch.randn((shape.channels, half, 3, 3), generator=generator)
@@ -73,8 +76,8 @@ def _made_up(shape: ConvShape) -> tuple[PackedConv, Tensor]:
 
 
 def _answers(conv: PackedConv, x: Tensor) -> list[bytes]:
-    """All bits of what the network asks of a convolution, in all three ways, for each board of
-    `x [n, channels, rows, cols]`."""
+    """All bits of a convolution's results, in the three ways the network uses it, for each board of `x [n,
+    channels, rows, cols]`."""
     found = [conv(x), conv.relu(x), conv.add_relu_into(x.clone(), x)]
     boards = [answer.permute(0, 2, 3, 1).flatten(1).view(torch.uint8).numpy() for answer in found]
     return [b"".join(one.tobytes() for one in ways) for ways in zip(*boards, strict=True)]

@@ -1,8 +1,8 @@
 """Runs batches on CPU cores: each thread takes chunks of positions and carries them through the whole net.
 
-The usual way splits every layer over all cores and waits for the slowest after each one; that is slow on
-small boards and worse when other processes want the cores too. Here the threads share nothing but a list of
-chunks, and what a chunk computes stays in its core's cache.
+The usual way splits every layer over all cores and waits for the slowest after each layer; that is slow on
+small boards, and worse when other processes use the cores too. Here the threads share only a list of chunks,
+and the activations of a chunk stay in its core's cache.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Work:
 
     batch: Batch
     ends: npt.NDArray[np.int64]
-    """Where the actions of each row begin; one more than rows."""
+    """Where the actions of each row begin; one more entry than rows."""
     priors: F32
     wdl: F32
     sizes: Sequence[int]
@@ -72,12 +72,11 @@ class Work:
 
 
 class CpuEngine:
-    """See `net.engines.Engine`. Threads of its own compute, so the caller goes on until `finish`.
+    """See `net.engines.Engine`. It computes in threads of its own, so the caller may continue until `finish`.
 
-    The answer to a position depends on the weights and the position alone: libraries are run only at `sizes`,
-    which agree to the last bit.
-
-    own_kernels  go the way of `net.cpu_forward` with residual towers; otherwise run the module itself
+    The answer to a position depends only on the weights and the position, because libraries are run only at
+    `sizes`, which agree to the last bit. own_kernels: run residual towers with `net.cpu_forward`; otherwise
+    run the module itself.
     """
 
     def __init__(
@@ -106,9 +105,9 @@ class CpuEngine:
             self._forwards.put(make())
 
     def _lay_out(self, network: Network) -> tuple[Callable[[], Forward], tuple[int, ...]]:
-        """What makes a forward for each thread, and the sizes it may be run with.
+        """A function that makes a forward for each thread, and the sizes it may be run with.
 
-        In a thread that computes: what a library chooses depends on settings of the thread.
+        It runs in a computing thread, because a library's choices depend on settings of the thread.
         """
         shape, chunk = (self._game, self._history), self._chunk
         own_kernels = self._own_kernels and packed_available(self._dtype)
@@ -136,7 +135,7 @@ class CpuEngine:
 
     @torch.inference_mode()
     def _drain(self, work: Work, chunks: Iterator[tuple[int, int]]) -> None:
-        """Compute chunks until none is left; the other threads draw from the same iterator."""
+        """Compute chunks until none is left; the other threads take from the same iterator."""
         forward = self._forwards.get()
         try:
             for start, stop in chunks:
@@ -146,9 +145,10 @@ class CpuEngine:
 
 
 def cut(rows: int, sizes: Sequence[int], threads: int) -> list[tuple[int, int]]:
-    """Chunks of at most the largest of `sizes` (ascending), as even as whole steps allow.
+    """Split into chunks of at most the largest of `sizes` (ascending), as even as whole steps allow.
 
-    A multiple of `threads` chunks where there are rows enough. A step is the smallest size from STEP on.
+    If there are enough rows, the number of chunks is a multiple of `threads`. A step is the smallest size
+    from STEP on.
     """
     if rows == 0:
         return []
@@ -163,8 +163,8 @@ def cut(rows: int, sizes: Sequence[int], threads: int) -> list[tuple[int, int]]:
 def faster_dtype() -> torch.dtype:
     """bfloat16 on a CPU with instructions for it (twice as fast there), else float32.
 
-    Read off the CPU and not measured: a measurement may go either way on a busy machine, and the same
-    network must answer the same in every run.
+    It is read from the CPU's features and not measured: a measurement may go either way on a busy machine,
+    and the same network must answer the same in every run.
     """
     found = getattr(torch.cpu, "get_capabilities", dict[str, object])()
     is_faster = any(found.get(name) for name in BF16_INSTRUCTIONS)
@@ -172,11 +172,11 @@ def faster_dtype() -> torch.dtype:
 
 
 def bfloat16_allowed() -> bool:
-    """Whether oneDNN takes bfloat16 here: `ONEDNN_MAX_CPU_ISA` may forbid what the CPU has."""
+    """Whether oneDNN uses bfloat16 here: `ONEDNN_MAX_CPU_ISA` may forbid what the CPU has."""
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def _prepare_thread() -> None:
-    """Both settings hold for one thread only."""
+    """Set up this thread; both settings hold for one thread only."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)

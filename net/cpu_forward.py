@@ -1,4 +1,5 @@
-"""A folded residual tower on one CPU core: jitted first layer, squeeze-excitation and heads, oneDNN between.
+"""A folded residual tower on one CPU core: jitted first layer, squeeze-excitation and heads, oneDNN in
+between.
 
 The weights are shared by all threads; scratch memory belongs to a `CpuForward`, so each thread has its own.
 """
@@ -43,7 +44,7 @@ def kernels(dtype: torch.dtype) -> SimpleNamespace:
 
 @dataclass(frozen=True)
 class Gate:
-    """Squeeze-and-excitation of one block, as `squeeze_excite_add` takes it."""
+    """Squeeze-and-excitation of one block, in the format of `squeeze_excite_add`."""
 
     squeeze: F32
     squeeze_bias: F32
@@ -91,7 +92,7 @@ class CpuWeights:
         self.value_out = _layer(Affine.of(value.out))
 
     def conv_shape(self) -> ConvShape:
-        """That of all 3x3 convolutions but the first layer, which is no convolution here."""
+        """The shape of all 3x3 convolutions except the first layer, which is computed differently."""
         return ConvShape(self.dtype, self.channels, self.shape.rows, self.shape.cols, self.rows)
 
 
@@ -153,7 +154,7 @@ def _up(channels: int) -> int:
 
 
 def _widen(layer: Affine, outputs: int, inputs: int) -> Affine:
-    """Zeros for channels that only fill up: they answer 0 and nobody listens to them."""
+    """Pad a layer with zeros for channels that are only padding: they are 0 and nothing reads them."""
     weight = torch.zeros((outputs, inputs, *layer.weight.shape[2:]))
     weight[: layer.weight.shape[0], : layer.weight.shape[1]] = layer.weight
     bias = torch.zeros(outputs)
@@ -168,21 +169,21 @@ def _taps(weight: Tensor) -> F32:
 
 
 def _edges(weight: Tensor, rows: int, cols: int) -> F32:
-    """`[planes, 9 * channels]`: the answer to a plane of ones on a first, inner or last row and column."""
+    """`[planes, 9 * channels]`: the response to a plane of ones on a first, inner or last row and column."""
     by_row, by_col = _taps_inside(rows), _taps_inside(cols)
     return torch.einsum("cpkl,ik,jl->pijc", weight, by_row, by_col).flatten(1).contiguous().numpy()
 
 
 def _taps_inside(lines: int) -> Tensor:
-    """`[3, 3]`: 1 for the taps that lie on the board, on a first, inner or last of so many lines."""
+    """`[3, 3]`: 1 for the taps that lie on the board, on the first, an inner or the last of `lines` lines."""
     inside = torch.tensor([[0.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
-    if lines == 1:  # the first line is the last one, too
+    if lines == 1:  # the first line is also the last one
         inside[0, 2] = 0
     return inside
 
 
 def _corners(rows: int, cols: int, channels: int) -> npt.NDArray[np.uint64]:
-    """Where, on a board with a border of one cell, the three lines of taps of each cell begin."""
+    """Where the three lines of taps of each cell begin, on a board with a border of one cell."""
     row, col = np.divmod(np.arange(rows * cols, dtype=np.uint64), np.uint64(cols))
     return (row * np.uint64(cols + 2) + col) * np.uint64(channels)
 
@@ -212,7 +213,7 @@ def _pointwise(conv: nn.Conv2d, channels: int) -> Layer:
 
 
 def _extra(policy: PlanesPolicyHead, channels: int) -> Layer:
-    """What gives extra actions their logits, `[extra actions, channels]`; of no actions if there are none."""
+    """The layer for the logits of extra actions, `[extra actions, channels]`; empty if there are none."""
     if policy.others is None:
         return Layer(np.zeros((0, channels), np.float32), np.zeros(0, np.float32))
     layer = Affine.of(policy.others)
@@ -220,7 +221,7 @@ def _extra(policy: PlanesPolicyHead, channels: int) -> Layer:
 
 
 def _over_width(linear: nn.Linear, cells: int) -> Layer:
-    """A linear layer over `[planes, cells]` with zeros for the cells that only fill up."""
+    """A linear layer over `[planes, cells]`, padded with zeros for cells that are only padding."""
     layer = Affine.of(linear)
     outputs = layer.weight.shape[0]
     weight = torch.zeros((outputs, layer.weight.shape[1] // cells, _up(cells)))

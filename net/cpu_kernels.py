@@ -1,4 +1,4 @@
-"""What torch does poorly at our sizes on a CPU, as loops over one position at a time.
+"""Operations that torch does slowly at our sizes on a CPU, as loops over one position at a time.
 
 `net.cpu_forward` compiles them once for float32 and once for bfloat16, which differ in `load` and `store`.
 Activations are channels-last, `[n, cells, channels]`. `channels` is a multiple of LANES.
@@ -24,16 +24,16 @@ ZERO_F32 = np.float32(0)
 
 
 class FirstLayer(NamedTuple):
-    """The first 3x3 convolution, as bits need it."""
+    """The first 3x3 convolution, arranged for bits."""
 
     masks: Words
-    """[words_per_plane] which bits are cells: nothing else is believed."""
+    """[words_per_plane] the bits that are cells; all others are ignored."""
     corners: npt.NDArray[np.uint64]
-    """[cells] where on `start_block`'s board the nine taps of a cell begin."""
+    """[cells] where the nine taps of a cell begin on `start_block`'s board."""
     taps: F32
     """[planes, 3, 3 * channels] weights by offset of the output from the bit."""
     edges: F32
-    """[planes, 9 * channels] answer to a plane full of ones, by (first, inner, last) row and column."""
+    """[planes, 9 * channels] response to a plane full of ones, by (first, inner, last) row and column."""
     bias: F32
     """[channels]"""
 
@@ -42,13 +42,11 @@ class FirstLayer(NamedTuple):
 def start_block(
     binary_words: Words, scalars: F32, layer: FirstLayer, board: F32, base: F32, out: Activations
 ) -> None:
-    """First 3x3 convolution and ReLU straight from the bits: each set bit adds its nine taps.
+    """First 3x3 convolution and ReLU directly from the bits: each set bit adds its nine taps.
 
     A chess position sets about one cell in thirty, so this does a tenth of the work of the dense form.
-    binary_words  [n, binary planes * words per plane]: what lies behind them is not looked at
-    scalars [n, scalars]
-    board   [(rows + 2) * (cols + 2) * channels] and base [9 * channels]: scratch
-    out     [n, rows, cols, channels]
+    binary_words: [n, binary planes * words per plane]; later words are ignored. scalars: [n, scalars]. board:
+    [(rows + 2) * (cols + 2) * channels] and base [9 * channels], scratch. out: [n, rows, cols, channels].
     """
     rows, cols, channels = out.shape[1:]
     binary_planes = layer.taps.shape[0] - scalars.shape[1]
@@ -101,7 +99,7 @@ def add_bits(
     """Add the nine taps of each bit to `board`, flat and with a margin of one cell.
 
     `corners [cells]`: where in it the taps of a cell begin. `taps`: flat, a plane's nine from `first_tap` on.
-    Indices are unsigned, or Numba would test each for being negative.
+    Indices are unsigned, because Numba would otherwise test whether each is negative.
     """
     while bits != ZERO:
         corner = corners[cell_of_bit_0 + int(count_trailing_zeros(bits))]
@@ -122,7 +120,7 @@ def add_scaled(edges: F32, plane: int, scale: np.float32, base: F32) -> None:
 
 @kernel
 def finish_start(board: F32, base: F32, out: Activations, row: int) -> None:
-    """ReLU of what was added up, in the form the network takes."""
+    """Apply ReLU to the sums, and write them in the network's format."""
     rows, cols, channels = out.shape[1:]
     for r in range(rows):
         i = 0 if r == 0 else (2 if r == rows - 1 else 1)

@@ -17,9 +17,9 @@ USAGE_ERROR = 2
 
 
 def create(game_name: str, history: int, preset: str, seed: int, path: Path) -> str:
-    """Write untrained weights to `path`, the same for the same arguments; returns their sha256.
+    """Write untrained weights to `path`, the same for the same arguments. Returns their sha256.
 
-    `history` 0 means the game's default. ValueError for a `preset` that is no name of a network.
+    `history` 0 means the game's default. Raises ValueError for a `preset` that is not the name of a network.
     """
     game = get_game(game_name)
     history = history or game.history

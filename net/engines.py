@@ -1,4 +1,4 @@
-"""What computes a batch, and how one is chosen for a device."""
+"""The interface of what computes a batch, and the choice for a device."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Engine(Protocol):
     name: str
 
     def set_weights(self, network: Network) -> None:
-        """New weights of the same architecture; only while nothing is in flight."""
+        """Set new weights of the same architecture; only while nothing is in flight."""
 
     def start(self, batch: Batch, slot: int) -> None:
-        """Begin `batch` in a free slot. Its arrays must stay as they are until `finish`."""
+        """Begin `batch` in a free slot. Its arrays must not change until `finish`."""
 
     def finish(self, slot: int) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.float32]]:
         """Wait for the slot and return priors `[sum of counts]` and wdl `[rows, 3]`."""
 
     def close(self) -> None:
-        """Give back threads and memory."""
+        """Release threads and memory."""
 
 
 def make_engine(

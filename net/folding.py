@@ -1,7 +1,7 @@
-"""A trained network made ready for play: batch normalisation folded into the convolutions.
+"""Prepares a trained network for play: batch normalisation folded into the convolutions.
 
-In eval mode batch normalisation is a fixed scale and shift of each channel, so it joins the weights and a
-bias of the convolution before it.
+In eval mode batch normalisation is a fixed scale and shift of each channel, so it can be merged into the
+weights and bias of the convolution before it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from net.architectures.network import Network
 
 @torch.no_grad()
 def fold(network: Network) -> Network:
-    """A copy for play: eval mode, float32, on the CPU, without heads of training and folded normalisation.
+    """A copy for play: eval mode, float32, on the CPU, without training heads and with folded normalisation.
 
-    In every module a normalisation that comes right after a convolution is taken to be applied to its output.
+    In every module, a normalisation that follows a convolution is assumed to be applied to its output.
     """
     folded = copy.deepcopy(network).cpu().double().eval()
     folded.drop_training_heads()

@@ -1,7 +1,7 @@
 """The heads of a network on a CPU, one position after the other: priors over legal actions, win/draw/loss.
 
 A library's matrix product chooses its order of addition by the number of rows, so the last bit of an answer
-would depend on how many positions were run together. Here every position is added up in the same order.
+would depend on how many positions are run together. Here every position is added up in the same order.
 Compiled like `net.cpu_kernels`. Activations are `[n, cells, channels]`; `width` is cells rounded up to LANES.
 """
 
@@ -22,7 +22,7 @@ Activations = npt.NDArray[Any]
 
 
 class Layer(NamedTuple):
-    """`weight` and `bias` of one layer; each kernel says how the weight is laid out."""
+    """`weight` and `bias` of one layer; each kernel documents the layout of the weight."""
 
     weight: F32
     bias: F32
@@ -32,7 +32,7 @@ class Layer(NamedTuple):
 def plane_priors(
     hidden: Activations, out: Layer, extra: Layer, counts: U16, actions: U16, priors: F32
 ) -> None:
-    """Priors over the legal actions: the last 1x1 convolution only where it is asked for, then softmax.
+    """Priors over the legal actions: the last 1x1 convolution, only where it is needed, then softmax.
 
     hidden `[n, cells, channels]`, out.weight `[policy_planes, channels]`, priors `[sum of counts]`;
     extra.weight `[extra actions, channels]` is for the mean over the board.
@@ -68,7 +68,7 @@ def plane_priors(
 
 @kernel
 def average(hidden: Activations, row: int, mean: F32) -> None:
-    """`mean [channels]` over the board of one of `hidden [n, cells, channels]`."""
+    """Write the mean over the board of row `row` of `hidden [n, cells, channels]` to `mean [channels]`."""
     cells, channels = hidden.shape[1:]
     mean[:] = ZERO_F32
     for cell in range(cells):
@@ -115,7 +115,7 @@ def flat_priors(x: Activations, narrow: Layer, out: Layer, counts: U16, actions:
 
 @kernel
 def win_draw_loss(x: Activations, narrow: Layer, hidden: Layer, out: Layer, wdl: F32) -> None:
-    """The value head of the first rows of x, as many as `wdl [rows, 3]` has.
+    """The value head for the first rows of x, as many as `wdl [rows, 3]` has.
 
     x `[n, cells, channels]`, narrow.weight `[planes, channels]`, hidden.weight `[planes * width, h]`,
     out.weight `[3, h]` (logits), or `[1, h]` (before tanh, and then there is no draw).
@@ -142,7 +142,7 @@ def win_draw_loss(x: Activations, narrow: Layer, hidden: Layer, out: Layer, wdl:
 
 @kernel
 def scratch(x: Activations, narrow: Layer) -> tuple[F32, F32]:
-    """Memory for `pointwise`: zeros where a position has no cells."""
+    """Memory for `pointwise`, with zeros where a position has no cells."""
     cells, channels = x.shape[1:]
     width = (cells + LANES - 1) // LANES * LANES
     return np.zeros((channels, width), np.float32), np.empty(narrow.bias.shape[0] * width, np.float32)
@@ -152,7 +152,7 @@ def scratch(x: Activations, narrow: Layer) -> tuple[F32, F32]:
 def pointwise(x: Activations, row: int, narrow: Layer, turned: F32, flat: F32) -> None:
     """1x1 convolution and ReLU of one position.
 
-    turned `[channels, width]`, flat `[planes * width]`: over cells the loops need no sum at the end.
+    turned `[channels, width]`, flat `[planes * width]`: with loops over cells no sum is needed at the end.
     """
     cells, channels = x.shape[1:]
     width = turned.shape[1]
@@ -182,7 +182,7 @@ def add_products(shares: F32, lines: F32, sums: F32) -> None:
 
 @kernel
 def softmax(logits: F32) -> None:
-    """In place. Nothing happens to an empty list."""
+    """Softmax in place. Does nothing with an empty list."""
     largest = np.float32(-np.inf)
     for logit in logits:
         largest = max(largest, logit)

@@ -1,8 +1,8 @@
 """A network that answers batches of packed positions on one device.
 
 Batches are padded to a few fixed sizes (buckets). `submit` starts one and `collect` waits for it; with two in
-flight on a GPU the copies of one hide behind the computing of the other. On a CPU threads of its own compute.
-An `Inference` is used from one thread at a time.
+flight on a GPU, the copies of one overlap with the computing of the other. On a CPU it has threads of its
+own. Use an `Inference` from one thread at a time.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ Priors = npt.NDArray[np.float16]
 Wdl = npt.NDArray[np.float32]
 
 PROBE_SECONDS = 1.0
-"""About how long looking for `target_rows` may take on cores that are ours alone."""
+"""About how long the measurement of `target_rows` may take, with all cores to ourselves."""
 PROBE_TURNS = 5
 _PROBE_ROWS_FROM = 8
 _PROBE_FILL = 28
-"""One cell in so many is set in the positions that a probe makes up: about as in chess."""
+"""One in this many cells is set in the made-up positions of a measurement: about as in chess."""
 
 
 @dataclass(frozen=True)
 class Ticket:
-    """A batch that was submitted; `version` is that of the weights which answer it."""
+    """A submitted batch; `version` is that of the weights which answer it."""
 
     batch: Batch
     slot: int
@@ -61,11 +61,10 @@ class Ticket:
 class Inference:
     """`load` weights, then `run` batches, or `submit` and `collect` them.
 
-    device        "cpu", "cuda" or "cuda:N"
-    threads       CPU threads that compute (None or 0: one a core this process may use)
-    max_rows      largest batch (0: the largest usual bucket)
-    target_rows   rows worth collecting for one batch (0: measured on the first load on a CPU, 512 on CUDA)
-    in_flight     batches that may be submitted and not yet collected
+    device: "cpu", "cuda" or "cuda:N". threads: CPU threads that compute (None or 0: one per core that this
+    process may use). max_rows: largest batch (0: the largest usual bucket). target_rows: rows worth
+    collecting for one batch (0: measured on the first load on a CPU, 512 on CUDA). in_flight: batches that
+    may be submitted and not yet collected.
     """
 
     def __init__(
@@ -95,32 +94,32 @@ class Inference:
         self.meta: WeightsMeta | None = None
         self._engine: Engine | None = None
         self._network: Network | None = None
-        """That of the engine, folded."""
+        """The engine's network, folded."""
         self._free = list(range(in_flight))
 
     @property
     def version(self) -> int:
-        """Version of the weights in use. RuntimeError before any were loaded."""
+        """Version of the weights in use. Raises RuntimeError before any were loaded."""
         if self.meta is None:
             raise RuntimeError("no weights are loaded yet")
         return self.meta.version
 
     @property
     def device_name(self) -> str:
-        """For people: what computes, and how."""
+        """A description for people of what computes, and how."""
         if self.is_cuda:
             return f"{self.device} {torch.cuda.get_device_name(self.device)}{self._engine_name()}"
         return f"cpu{self._engine_name()}"
 
     def load(self, path: Path | str, sha256: bytes | None = None) -> WeightsMeta:
-        """Take the weights in a file, if it has this hash (see `net.weights.load`). BadWeights, and the old
-        ones stay, when they cannot be used."""
+        """Load the weights in a file, if it has this hash (see `net.weights.load`). Raises BadWeights when
+        they cannot be used; then the old ones stay."""
         network, meta = load(path, game=self.game, history=self.history, sha256=sha256)
         self.use(network, meta)
         return meta
 
     def use(self, network: Network, meta: WeightsMeta) -> None:
-        """Take the weights of a network in memory. RuntimeError while batches are in flight."""
+        """Use the weights of a network in memory. Raises RuntimeError while batches are in flight."""
         if len(self._free) != self.in_flight:
             raise RuntimeError("collect all batches before loading other weights")
         folded = fold(network)
@@ -136,7 +135,7 @@ class Inference:
             self.halve()
 
     def _begin(self, folded: Network, meta: WeightsMeta) -> None:
-        """Compute with this network from now on. The engine before stays if a new one cannot be made."""
+        """Compute with this network from now on. The previous engine stays if a new one cannot be made."""
         engine = make_engine(
             folded,
             self.game,
@@ -151,8 +150,8 @@ class Inference:
         self._prepare()
 
     def halve(self) -> None:
-        """The device has no room for the largest batch: take half as many rows from now on, or as many as it
-        has room for. Batches in flight are lost. torch's OutOfMemoryError if one row is too many."""
+        """Halve the largest batch (repeatedly if needed), because the device has no memory for it. Batches in
+        flight are lost. Raises torch's OutOfMemoryError if one row is too many."""
         if self._network is None or self.meta is None:
             raise RuntimeError("no weights are loaded yet")
         while True:
@@ -178,8 +177,8 @@ class Inference:
         """Start a batch of at most `max_rows` positions.
 
         `features uint64[n, words]`, `counts uint16[n]` legal actions of each, `actions uint16[sum(counts)]`.
-        The arrays must stay as they are until `collect`.
-        ValueError when they do not fit; RuntimeError without weights or with `in_flight` batches out.
+        The arrays must not change until `collect`. Raises ValueError when they do not fit, and RuntimeError
+        without weights or with `in_flight` batches not collected.
         """
         batch = Batch(features, counts, actions)
         check_batch(batch, self.game, self.game.feature_words(self.history))
@@ -221,7 +220,7 @@ class Inference:
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
     def close(self) -> None:
-        """Give back threads and memory; a later `load` starts anew."""
+        """Release threads and memory; a later `load` makes new ones."""
         if self._engine is not None:
             self._engine.close()
         self._engine = None
@@ -230,17 +229,17 @@ class Inference:
         return "" if self._engine is None else f", {self._engine.name}"
 
     def _prepare(self) -> None:
-        """Make what is made on first use (kernels, graphs), and find the target on a CPU."""
+        """Create what is created on first use (kernels, graphs), and find the target on a CPU."""
         for bucket in self.buckets if self.is_cuda else (1,):
             batch = made_up_batch(self.game, self.history, bucket)
             arrays = (batch.features, batch.counts, batch.actions)
-            for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:  # each slot has its graphs
+            for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:  # graphs of each slot
                 self.collect(ticket)
         if not self.is_cuda and not self._wanted_target:
             (self.target_rows,) = remembered(self._described(), self.buckets, self._measured_target)
 
     def _described(self) -> str:
-        """All that the target depends on, but for the machine."""
+        """Everything that the target depends on, except the machine."""
         assert self.meta is not None
         network = f"{self.game.name}, {self.history} positions, {self.meta.architecture.played}"
         return f"target rows of {network}, {self.threads} threads{self._engine_name()}"
@@ -256,7 +255,7 @@ class Inference:
         least = min(_PROBE_ROWS_FROM, self.max_rows)
         for bucket in (rows for rows in self.buckets if least <= rows <= max(least, CPU_LARGEST_TARGET)):
             batches[bucket] = batch = made_up_batch(self.game, self.history, bucket)
-            self._seconds(batch)  # what is made on first use is not timed
+            self._seconds(batch)  # not timed, because some things are created on first use
             took = self._seconds(batch)
             turn += took
             if PROBE_TURNS * (turn + 2 * took) > PROBE_SECONDS:  # the next bucket takes twice as long
@@ -264,7 +263,8 @@ class Inference:
         return [{rows: self._seconds(batch) for rows, batch in batches.items()} for _ in range(PROBE_TURNS)]
 
     def _seconds(self, batch: Batch) -> float:
-        """That a batch would take, were all `threads` cores ours alone: others do not change the choice."""
+        """Seconds that a batch would take with all `threads` cores to itself: other processes do not affect
+        the choice."""
         begin = time.process_time()
         self.run(batch.features, batch.counts, batch.actions)
         return max(time.process_time() - begin, 1e-6) / self.threads
@@ -276,7 +276,7 @@ def available_cores() -> int:
 
 
 def made_up_batch(game: Game, history: int, rows: int) -> Batch:
-    """Positions that no game has, but about as full as real ones: for timing only. Always the same."""
+    """Positions that no game has, but about as full as real ones, for timing only. Always the same."""
     rng = np.random.default_rng(int.from_bytes(hashlib.sha256(game.name.encode()).digest()[:4]))
     shape = PlaneShape.of(game, history)
     bits = rng.random((rows, shape.bit_words, 64)) < 1 / _PROBE_FILL
@@ -298,7 +298,7 @@ def made_up_batch(game: Game, history: int, rows: int) -> Batch:
 def made_up_codes(
     game: Game, rng: np.random.Generator, rows: int, history: int, fill: float = 0.5
 ) -> npt.NDArray[np.uint64]:
-    """`[rows, words]` of codes that cells may have; a share `fill` of the cells has any but 0."""
+    """`[rows, words]` of valid codes of cells; a share `fill` of the cells has a code other than 0."""
     coded = game.coded_cells
     if coded is None:
         return np.zeros((rows, 0), np.uint64)

@@ -1,7 +1,7 @@
 """A network of any family on one CPU core, run only with numbers of rows whose answers agree to the last bit.
 
-Which those are depends on the shapes of the layers, the number format and the processor, not on the weights.
-So it is tried out once on a machine, with made-up weights that make every number of every layer matter.
+These depend on the shapes of the layers, the number format and the processor, not on the weights. So they are
+determined once on a machine, with made-up weights for which every number of every layer matters.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ F32 = npt.NDArray[np.float32]
 STEP = 8
 """Sizes are multiples of this, or 1, 2 or 4."""
 TRIED = 64
-"""Positions that are tried at each size: differences in the last bit show in some numbers of some only."""
+"""Positions tried at each size: differences in the last bit show only in some numbers of some of them."""
 
 
 class ModuleOnCpu:
-    """Runs up to `rows` positions at once in the calling thread. The module is shared, memory is its own."""
+    """Runs up to `rows` positions at once in the calling thread. The module is shared; memory is its own."""
 
     def __init__(self, module: Network, shape: PlaneShape, dtype: torch.dtype, rows: int) -> None:
         self._module, self._shape, self._masks = module, shape, shape.masks()
@@ -58,7 +58,7 @@ class ModuleOnCpu:
 def module_sizes(
     network: Network, game: Game, history: int, dtype: torch.dtype, rows: int
 ) -> tuple[int, ...]:
-    """Numbers of rows, at most `rows`, that give the same bits. To be called in a thread that computes."""
+    """Numbers of rows, at most `rows`, that give the same bits. Must be called in a computing thread."""
     sizes = candidates(rows)
     shape = PlaneShape.of(game, history)
     about = f"{network.architecture.family} {network.architecture.played.to_json()} {shape} "
@@ -75,7 +75,7 @@ def candidates(rows: int) -> tuple[int, ...]:
 def try_sizes(
     network: Network, game: Game, history: int, dtype: torch.dtype, sizes: Sequence[int]
 ) -> tuple[int, ...]:
-    """The same, by computing. All blocks have one shape, so a network of one is enough."""
+    """The same, determined by computing. All blocks have the same shape, so a network with one is enough."""
     module = placed(made_up(network, game, history), "cpu", dtype)
     layers: list[Tensor] = []
     for layer in module.modules():
@@ -98,7 +98,7 @@ def try_sizes(
 
 @torch.no_grad()
 def made_up(network: Network, game: Game, history: int) -> Network:
-    """A folded network of one such block whose weights are drawn at random, always the same."""
+    """A folded network with one such block and random weights, always the same."""
     one = dataclasses.replace(network.architecture.played, blocks=1)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -19,7 +19,7 @@ def as_numpy(numbers: Tensor) -> npt.NDArray[Any]:
 
 @intrinsic
 def load_bf16(_typingctx: Any, _bits: Any) -> Any:
-    """The float32 of a bfloat16 given as uint16: the same bits, with 16 zeros behind."""
+    """The float32 of a bfloat16 given as uint16: the same bits, followed by 16 zeros."""
 
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         wide = builder.shl(builder.zext(args[0], ir.IntType(32)), ir.Constant(ir.IntType(32), 16))
@@ -44,7 +44,7 @@ def store_bf16(_typingctx: Any, _number: Any) -> Any:
 
 @intrinsic
 def same_f32(_typingctx: Any, _number: Any) -> Any:
-    """A float32 as it is: `load` and `store` of a float32 network."""
+    """A float32, unchanged: `load` and `store` of a float32 network."""
 
     def codegen(_context: Any, _builder: Any, _signature: Any, args: Any) -> Any:
         return args[0]
@@ -53,12 +53,12 @@ def same_f32(_typingctx: Any, _number: Any) -> Any:
 
 
 def load(number: Any) -> Any:  # noqa: ARG001
-    """A float32 of an activation, in kernels; bound to `load_bf16` or `same_f32`."""
+    """Convert an activation to float32, in kernels; bound to `load_bf16` or `same_f32`."""
     raise _unbound()
 
 
 def store(number: Any) -> Any:  # noqa: ARG001
-    """An activation of a float32, in kernels; bound to `store_bf16` or `same_f32`."""
+    """Convert a float32 to an activation, in kernels; bound to `store_bf16` or `same_f32`."""
     raise _unbound()
 
 

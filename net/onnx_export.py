@@ -20,10 +20,10 @@ from net.folding import fold
 from net.weights import WeightsMeta, describe
 
 OPSET = 20
-"""Version of ONNX's operators: of 2023, known to every runtime of today."""
+"""Version of ONNX's operators: of 2023, known to all current runtimes."""
 CHECKED_POSITIONS = 5
 RELATIVE, ABSOLUTE = 1e-3, 1e-4
-"""How far the answers of two libraries in float32 may be apart."""
+"""Largest differences allowed between the float32 answers of two libraries."""
 
 
 class Playing(nn.Module):
@@ -40,9 +40,9 @@ class Playing(nn.Module):
 
 
 def onnx_model(network: Network, game: Game, meta: WeightsMeta) -> bytes:
-    """The model of a trained network, any number of positions at once, with `meta` as its metadata.
+    """The model of a trained network, for any number of positions at once, with `meta` as its metadata.
 
-    ImportError without the packages `onnx` and `onnxscript`.
+    Raises ImportError without the packages `onnx` and `onnxscript`.
     """
     import onnx
     import onnxscript  # noqa: F401 - torch imports it late and says less when it is not there
@@ -70,7 +70,8 @@ def onnx_model(network: Network, game: Game, meta: WeightsMeta) -> bytes:
 
 @torch.inference_mode()
 def differences(model: bytes, network: Network, game: Game, history: int) -> str:
-    """What ONNX Runtime answers otherwise than the network does, "" if nothing. ImportError without it."""
+    """Describe how ONNX Runtime's answers differ from the network's; "" if they agree. Raises ImportError
+    without it."""
     import onnxruntime
 
     shape = (CHECKED_POSITIONS, game.planes(history), game.rows, game.cols)

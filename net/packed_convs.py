@@ -1,8 +1,8 @@
-"""3x3 convolutions of a CPU through oneDNN, with weights laid out once and ReLU and addition fused.
+"""3x3 convolutions of a CPU through oneDNN, with weights laid out once, and ReLU and addition fused.
 
 These are the operations that torch's own compiler emits for a frozen network; called directly they need no
-C++ compiler at run time. They are not a documented interface, so `packed_available` asks whether this torch
-has them; where it has not, networks run as plain modules (`net.module_on_cpu`).
+C++ compiler at run time. They are not a documented interface, so `packed_available` checks whether this torch
+has them; otherwise networks run as plain modules (`net.module_on_cpu`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Affine:
 
     @staticmethod
     def of(layer: nn.Conv2d | nn.Linear) -> Affine:
-        """Of a layer of a folded network. ValueError if it has no bias: then it was not folded."""
+        """Weights and bias of a layer of a folded network. Raises ValueError if it has no bias, because then
+        it was not folded."""
         if layer.bias is None:
             raise ValueError("a layer of a folded network has a bias")
         return Affine(layer.weight.detach(), layer.bias.detach())

@@ -1,4 +1,4 @@
-"""Into a network and out of it on a CPU, a position at a time: bits to planes, logits to priors."""
+"""Conversions into and out of a network on a CPU, a position at a time: bits to planes, logits to priors."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Numbers = npt.NDArray[Any]
 def expand_codes(
     codes: Words, code_bits: int, lists: npt.NDArray[np.int16], cells: int, binary_words: Words
 ) -> None:
-    """Codes of cells as bit planes.
+    """Write the codes of cells as bit planes.
 
-    codes         [n, positions * words of one], `64 // code_bits` cells a word
-    lists         [2 ** code_bits, most] planes that each code sets, then -1 (`CodedCells.lists`)
-    binary_words  [n, positions, planes, words_per_plane]  all 0
+    codes: [n, positions * words per position], `64 // code_bits` cells a word. lists: [2 ** code_bits, most]
+    planes that each code sets, then -1 (`CodedCells.lists`). binary_words: [n, positions, planes,
+    words_per_plane], all 0.
     """
     a_word = 64 // code_bits
     words = (cells + a_word - 1) // a_word
@@ -45,8 +45,8 @@ def expand_codes(
 def expand_scalars(packed_features: Words, places: npt.NDArray[np.int64], scalars: F32) -> None:
     """Write packed scalars to the first columns of `scalars` (float32[n, scalars]).
 
-    packed_features  [n, feature_words]
-    places           [packed scalars, 4] of each: word, lowest bit, mask of its width, divisor
+    packed_features: [n, feature_words]. places: [packed scalars, 4] of each: word, lowest bit, mask of its
+    width, divisor.
     """
     for row in range(packed_features.shape[0]):
         for k in range(places.shape[0]):
@@ -57,13 +57,12 @@ def expand_scalars(packed_features: Words, places: npt.NDArray[np.int64], scalar
 
 @jit
 def write_planes(binary_words: Words, scalars: Numbers, masks: Words, one: Any, planes: Numbers) -> None:
-    """Planes of packed positions. Few bits are set, so zeros are written first and ones to their cells.
+    """Write the planes of packed positions. Few bits are set, so zeros are written first, and then ones to
+    their cells.
 
-    binary_words  [n, binary planes * words per plane]   what lies behind them is not looked at
-    scalars  [n, scalars]
-    masks    [words per plane]       which bits are cells: nothing else is believed
-    one      1 in their number format
-    planes   [n, cells, planes]      channels-last
+    binary_words: [n, binary planes * words per plane]; later words are ignored. scalars: [n, scalars]. masks:
+    [words per plane] the bits that are cells; all others are ignored. one: 1 in their number format. planes:
+    [n, cells, planes], channels-last.
     """
     parts = masks.shape[0]
     cells = planes.shape[1]

@@ -1,8 +1,7 @@
-"""Packed features to the planes a network takes.
+"""Packed features to the planes that a network takes.
 
-`Game.feature_words` says what the words are; planes come in the same order. Torch has few operations on
-uint64, so here the same bits travel as int64. On a CPU, play needs no planes: see
-`net.cpu_kernels.start_block`.
+`Game.feature_words` describes the words; planes come in the same order. Torch has few operations on uint64,
+so here the same bits are passed as int64. On a CPU, play needs no planes: see `net.cpu_kernels.start_block`.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ WORD_BYTES = 8
 
 @dataclass(frozen=True)
 class PlaneShape:
-    """The blocks that the words of one position are cut into: bits, codes, packed scalars, float32."""
+    """The blocks that the words of one position are split into: bits, codes, packed scalars, float32."""
 
     rows: int
     cols: int
     history: int
     bit_planes: int
-    """Of all positions."""
+    """Planes of bits, all positions together."""
     coded_cells: CodedCells | None
     scalars_per_position: PackedScalars
     scalars_once: PackedScalars
     scalar_planes: int
-    """Scalars that travel as a float32."""
+    """Scalars that are sent as a float32."""
 
     @staticmethod
     def of(game: Game, history: int) -> PlaneShape:
@@ -70,7 +69,7 @@ class PlaneShape:
 
     @property
     def packed_scalars(self) -> int:
-        """Planes of the third block, which stand before those of float32."""
+        """Planes of the third block, which come before those of float32."""
         return self.scalars_per_position.planes * self.history + self.scalars_once.planes
 
     @property
@@ -100,7 +99,7 @@ class PlaneShape:
 
     def binary_words(self, packed_features: Words) -> Words:
         """`uint64[n, binary_planes * words_per_plane or more]` of `packed_features [n, feature_words]`: a bit
-        for each cell of each binary plane. The features themselves where cells have no codes."""
+        for each cell of each binary plane. Returns the features themselves where cells have no codes."""
         coded = self.coded_cells
         if coded is None:
             return packed_features
@@ -123,7 +122,7 @@ class PlaneShape:
 
 @cache
 def scalar_places(shape: PlaneShape) -> npt.NDArray[np.int64]:
-    """[packed scalars, 4] where each stands: word of the features, lowest bit, mask of its width, divisor."""
+    """[packed scalars, 4] the place of each: word of the features, lowest bit, mask of its width, divisor."""
     each, once = shape.scalars_per_position, shape.scalars_once
     blocks = [each] * shape.history + [once]
     begins = shape.end_of_codes + each.words * np.arange(shape.history + 1)
@@ -140,7 +139,7 @@ def _lists(coded: CodedCells) -> npt.NDArray[np.int16]:
 @cache
 def code_table(coded: CodedCells, device: torch.device) -> Tensor:
     """`uint8[2 ** bits, planes]` on a device: 1 where a code sets a plane."""
-    with torch.inference_mode(False):  # training, too, looks into it
+    with torch.inference_mode(False):  # training uses it, too
         return torch.from_numpy(coded.table()).to(device)
 
 
@@ -152,7 +151,7 @@ def _scalar_places(shape: PlaneShape, device: torch.device) -> Tensor:
 
 
 def features_tensor(packed_features: Words) -> Tensor:
-    """The same memory as an int64 tensor `[n, words]`, without a copy."""
+    """The same memory as an int64 tensor `[n, words]`, without copying."""
     return torch.from_numpy(np.ascontiguousarray(packed_features).view(np.int64))
 
 

@@ -1,4 +1,4 @@
-"""Between lists of legal actions laid end to end and a rectangle with one row a position."""
+"""Conversions between concatenated lists of legal actions and a rectangle with one row per position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ U16 = npt.NDArray[np.uint16]
 
 @jit
 def spread(actions: U16, counts: U16, filler: int, out: npt.NDArray[np.int32]) -> None:
-    """Write list `i` of `actions`, which holds `counts[i]`, into row `i` of `out`, then `filler`."""
+    """Write list `i` of `actions`, which has `counts[i]` entries, to row `i` of `out`, then `filler`."""
     at = 0
     for row in range(counts.shape[0]):
         count = int(counts[row])
@@ -24,7 +24,7 @@ def spread(actions: U16, counts: U16, filler: int, out: npt.NDArray[np.int32]) -
 
 @jit
 def compact(rectangle: U16, counts: U16, out: U16) -> None:
-    """Lay the first `counts[i]` entries of each row of `rectangle` end to end (float16 seen as its bits)."""
+    """Concatenate the first `counts[i]` entries of each row of `rectangle` (float16 seen as its bits)."""
     at = 0
     for row in range(counts.shape[0]):
         for k in range(int(counts[row])):

@@ -1,9 +1,8 @@
-"""Remembers on disk which sizes of batches were found good, for this processor, torch and limits on
-instructions alone: those that give the same bits (`net.conv_sizes`), and the size worth collecting.
+"""Remembers on disk which batch sizes were found good, for exactly this processor, torch and limits on
+instructions: those that give the same bits (`net.conv_sizes`), and the size worth collecting.
 
-One small file for each question in the folder of compiled code (`AZ_JIT_CACHE`), whose name depends on all
-sources. A file that cannot be read, or is not what was written, is as good as none; one that cannot be
-written is done without.
+There is one small file per question in the folder of compiled code (`AZ_JIT_CACHE`), whose name depends on
+all sources. A file that cannot be read, or has changed, counts as missing; a failure to write one is ignored.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ _OF_THE_MODEL = (
     "Features",
 )
 _LIMITS = ("ONEDNN_", "DNNL_", "ATEN_", "MKL_", "KMP_")
-"""Environment variables that begin so may change which code a library runs."""
+"""Environment variables with these prefixes may change which code a library runs."""
 
 
 def remembered(about: str, sizes: Sequence[int], find: Callable[[], Sizes], folder: Path = CACHE) -> Sizes:
-    """What `find` found for `about` on this machine, today or earlier: some of `sizes`, ascending."""
+    """What `find` found for `about` on this machine, now or earlier: some of `sizes`, ascending."""
     key = f"{about}; {tuple(sizes)}; {machine()}"
     path = folder / f"sizes-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     known = _read(path, key)
@@ -48,7 +47,7 @@ def remembered(about: str, sizes: Sequence[int], find: Callable[[], Sizes], fold
 
 
 def machine() -> str:
-    """All that decides which code oneDNN runs for a convolution in one thread."""
+    """Everything that decides which code oneDNN runs for a convolution in one thread."""
     limits = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(_LIMITS))
     capability = torch.backends.cpu.get_cpu_capability()
     return "; ".join([torch.__version__, torch.__config__.show(), capability, *limits, _processor()])
@@ -56,7 +55,7 @@ def machine() -> str:
 
 @cache
 def _processor() -> str:
-    """The model with its instructions and caches. A virtual machine may hide some of them."""
+    """The processor's model with its instructions and caches. A virtual machine may hide some of them."""
     found = getattr(torch.cpu, "get_capabilities", dict[str, object])()
     lines = [f"{name}={found[name]}" for name in sorted(found)]
     cpuinfo = Path("/proc/cpuinfo")
@@ -80,7 +79,7 @@ def _read(path: Path, key: str) -> Sizes:
 
 
 def _write(path: Path, key: str, sizes: Sizes) -> None:
-    """Whole or not at all: several processes may write at once."""
+    """Write a file, whole or not at all: several processes may write at once."""
     half = path.with_suffix(f".{os.getpid()}.partial")
     with suppress(OSError):
         half.write_text(json.dumps({"sizes": sizes, "key": key}))

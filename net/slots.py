@@ -1,10 +1,10 @@
 """One batch in flight on a device: buffers on both sides, a stream, and CUDA graphs.
 
-Two slots let the copies and the unpacking of one batch hide behind the computing of the other. Nothing is
-shared between slots but the weights, which are only written while no slot is busy. On a CPU both sides are
-the same memory, `start` has computed all when it returns, and it computes a row at a time: slow, but no
-answer depends on the other rows. On a GPU libraries choose for each bucket how they compute, and the last
-bits of an answer depend on the bucket.
+With two slots, the copies and the unpacking of one batch overlap with the computing of the other. Slots share
+only the weights, which are written only while no slot is busy. On a CPU both sides are the same memory,
+`start` has computed everything when it returns, and it computes one row at a time: slow, but no answer
+depends on the other rows. On a GPU libraries choose for each bucket how they compute, and the last bits of an
+answer depend on the bucket.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ WARM_UP_RUNS = 3
 
 @dataclass(frozen=True)
 class Buffers:
-    """Input and output of one batch, `rows` the largest bucket."""
+    """Input and output of one batch; `rows` is the largest bucket."""
 
     packed_features: Tensor
     """int64[rows, words]"""
     legal: Tensor
-    """int32[rows, max_legal], filled up with NO_ACTION"""
+    """int32[rows, max_legal], padded with NO_ACTION"""
     priors: Tensor
     """float16[rows, max_legal]"""
     wdl: Tensor
@@ -88,7 +88,8 @@ class Slot:
         buffers.wdl[rows].copy_(wdl)
 
     def _graph(self, bucket: int) -> torch.cuda.CUDAGraph:
-        """The captured computation of a bucket. Graphs of one slot never run at once: they share a pool."""
+        """The captured computation of a bucket. Graphs of one slot share a memory pool, because they never
+        run at the same time."""
         if bucket not in self._graphs:
             for _ in range(WARM_UP_RUNS):
                 self._compute(slice(bucket))

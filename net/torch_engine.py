@@ -68,6 +68,6 @@ class TorchEngine:
         self._slots.clear()
 
     def _settle(self) -> None:
-        """Slots have streams of their own: wait until what was written on the usual one is there."""
+        """Wait until writes on the default stream are finished, because slots have streams of their own."""
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)

@@ -1,7 +1,7 @@
-"""Weights files: safetensors with what the net is for in the metadata. Never pickle.
+"""Weights files: safetensors with a description of the network in the metadata. Never pickle.
 
-A file is written whole or not at all, and read with suspicion: it may come from another machine, another
-game or another version of this code, and a net that answers NaN spoils a run quietly.
+A file is written whole or not at all, and read with caution: it may come from another machine, another game
+or another version of this code, and a net that answers NaN silently spoils a run.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from net.architectures.sizes import Architecture
 FORMAT = "azselfplay-net-1"
 _HEADER_LIMIT = 8 << 20
 _MALFORMED = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
-"""What metadata of another shape may raise; Overflow: infinity where a whole number should be."""
+"""Exceptions that malformed metadata may raise; Overflow: infinity where a whole number should be."""
 
 
 class BadWeights(Exception):
-    """A weights file that must not be played with; the message says why in one sentence."""
+    """A weights file that must not be used for play; the message says why in one sentence."""
 
 
 @dataclass(frozen=True)
 class WeightsMeta:
-    """What stands in a weights file beside the tensors."""
+    """The metadata in a weights file."""
 
     game: str
     history: int
     """Positions in the features."""
     architecture: Architecture
     step: int = 0
-    """Training steps behind these weights."""
+    """Number of training steps of these weights."""
     version: int = 0
-    """Counts published weights in one run, 0 = untrained."""
+    """Number of the published weights in one run, 0 = untrained."""
 
 
 def to_bytes(module: Network, meta: WeightsMeta) -> bytes:
-    """The weights file as bytes. The same weights and meta give the same bytes."""
+    """The weights file as bytes. The same weights and metadata give the same bytes."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
     return _with_metadata(safetensors.torch.save(tensors), describe(meta))
 
 
 def save(path: Path | str, module: Network, meta: WeightsMeta) -> str:
-    """Write a weights file so that `path` holds all of it or what it held before; returns the sha256."""
+    """Write a weights file so that `path` holds all of it or its old content. Returns the sha256."""
     target = Path(path)
     data = to_bytes(module, meta)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -74,10 +74,10 @@ def save(path: Path | str, module: Network, meta: WeightsMeta) -> str:
 def load(
     path: Path | str, *, game: Game, history: int, sha256: bytes | None = None
 ) -> tuple[Network, WeightsMeta]:
-    """The network in a file, in eval mode on the CPU. BadWeights when it cannot be used for this game.
+    """The network in a file, in eval mode on the CPU. Raises BadWeights when it cannot be used for this game.
 
-    `sha256`: what was announced, 32 bytes, checked against the very bytes that are used; a disk may have
-    changed them since they were stored, to numbers that look like any others. None: not known.
+    `sha256`: the announced hash, 32 bytes, checked against the bytes that are used, because a disk may have
+    changed them since they were stored to other plausible numbers. None: unknown.
     """
     try:
         data = Path(path).read_bytes()
@@ -92,7 +92,7 @@ def load(
 
 
 def from_bytes(data: bytes, *, game: Game, history: int) -> tuple[Network, WeightsMeta]:
-    """As `load`, from the contents of a file."""
+    """Like `load`, from the contents of a file."""
     meta = read_meta(data)
     if meta.game != game.name:
         raise BadWeights(f"these weights are for the game {meta.game}, this run plays {game.name}")
@@ -112,7 +112,7 @@ def from_bytes(data: bytes, *, game: Game, history: int) -> tuple[Network, Weigh
 
 
 def read_meta(data: bytes) -> WeightsMeta:
-    """The metadata of a weights file's contents. BadWeights when there are none that we understand."""
+    """The metadata in a weights file's contents. Raises BadWeights when there are none that we understand."""
     found = _header(data).get("__metadata__")
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise BadWeights(f"its metadata do not say format {FORMAT}: not a weights file of this program")
@@ -152,7 +152,7 @@ def _header(data: bytes) -> dict[str, object]:
 
 
 def _with_metadata(data: bytes, metadata: dict[str, str]) -> bytes:
-    """Put metadata into a file that has none. (safetensors itself writes them in an order of chance.)"""
+    """Add metadata to a file without any. (safetensors itself writes them in random order.)"""
     (length,) = struct.unpack_from("<Q", data)
     header = {"__metadata__": metadata} | json.loads(data[8 : 8 + length])
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -161,7 +161,7 @@ def _with_metadata(data: bytes, metadata: dict[str, str]) -> bytes:
 
 
 def _check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    """BadWeights unless names, shapes and types are exactly as expected and all numbers are finite."""
+    """Raise BadWeights unless names, shapes and types are exactly as expected and all numbers are finite."""
     other = "; are these weights of another network than the metadata name?"
     if missing := sorted(expected.keys() - found.keys()):
         raise BadWeights(f"{len(missing)} tensors are missing, the first is {missing[0]}{other}")
@@ -180,7 +180,7 @@ def _check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
 
 
 def describe(meta: WeightsMeta) -> dict[str, str]:
-    """The metadata of a file, in words: all that is needed to build the network."""
+    """The metadata of a file as text: everything needed to build the network."""
     return {
         "format": FORMAT,
         "game": meta.game,

@@ -1,8 +1,9 @@
-"""Credits: how many leaves each session may have in flight. The control; high-water marks are the fuse.
+"""Credits: how many leaves each session may have in flight.
 
-The sum of all grants is bounded, so that no set of clients, however written, can make the front hold
-more leaves than it has memory for. The smallest grant is kept free for every session that may still come,
-so that whoever joins is granted something: larger grants are made of what is left.
+Credits limit the load; the high-water marks are only a fuse. The sum of all grants is bounded, so clients
+cannot make the front hold more leaves than it has memory for, however they are written. The smallest grant is
+reserved for every session that may still join, so each newcomer gets at least that; larger grants share what
+is left.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from dataclasses import dataclass
 from protocol.sessions import MAX_SESSIONS
 
 LEAST_GRANT = 128
-"""Leaves every player is granted at least: one message of the size that pays (`docs/protocol.md`)."""
+"""Least number of leaves granted to a player: one message of an efficient size (`docs/protocol.md`)."""
 CHANGE_SECONDS = 10.0
-"""After a grant was lowered, for so long requests that were sent under the larger one are taken."""
+"""Seconds for which requests sent under the old, larger grant are still accepted."""
 
 
 @dataclass(slots=True)
 class _Account:
     limit: int
-    """As the session is told."""
+    """The limit that the session was told."""
     ceiling: int
-    """What is taken at most; above `limit` for a while after a grant was lowered."""
+    """Most leaves that are accepted; above `limit` for a while after a grant was lowered."""
     in_flight: int = 0
     lowered_at: float = 0.0
 
@@ -32,9 +33,9 @@ class Credits:
     """Leaves in flight by session. Pure bookkeeping: no clock, no sockets."""
 
     def __init__(self, total: int, *, minimum: int = 1, sessions: int = MAX_SESSIONS) -> None:
-        """`total` leaves may be in flight together, at least `minimum` of each of `sessions` sessions.
+        """Allow `total` leaves in flight together and at least `minimum` for each of `sessions` sessions.
 
-        ValueError when these do not fit into `total`.
+        Raises ValueError when these minimums do not fit into `total`.
         """
         if sessions * minimum > total:
             raise ValueError(f"{sessions} sessions of {minimum} leaves are more than {total} leaves")
@@ -42,7 +43,8 @@ class Credits:
         self.minimum = minimum
         self.sessions = sessions
         self.granted = 0
-        """The sum of what all sessions may have in flight, those just lowered at what they had."""
+        """The sum of what all sessions may have in flight. A grant just lowered still counts at its old
+        size."""
         self._accounts: dict[int, _Account] = {}
 
     def __len__(self) -> int:
@@ -50,14 +52,15 @@ class Credits:
 
     @property
     def free(self) -> int:
-        """Leaves that may be granted beyond the minimum that is kept for sessions yet to come."""
+        """Return how many leaves may be granted beyond the minimums reserved for sessions yet to come."""
         return self.total - self.granted - self.minimum * (self.sessions - len(self._accounts))
 
     def grant(self, session: int, wanted: int) -> int:
-        """Open an account and return its limit: `wanted`, or as much as is free, at least the minimum.
+        """Open an account and return its limit: `wanted`, or what is free if that is less, but at least the
+        minimum.
 
-        0 (no account) when there are `sessions` accounts. A session that has an account keeps it as it is:
-        HELLO may come twice.
+        Returns 0 (and opens no account) when there are `sessions` accounts already. A session that has an
+        account keeps it unchanged, because HELLO may come twice.
         """
         if session in self._accounts:
             return self._accounts[session].limit
@@ -69,14 +72,15 @@ class Credits:
         return limit
 
     def fair(self, sessions: int) -> int:
-        """The largest grant that as many sessions may all have."""
+        """Return the largest grant that this many sessions can all have."""
         return self.minimum + (self.total - self.minimum * self.sessions) // sessions
 
     def revise(self, wanted: Mapping[int, int], now: float) -> None:
-        """Move grants to `wanted` by session, not below the minimum, and up only as far as leaves are free.
+        """Change the grants to `wanted` (by session): never below the minimum, and upwards only as far as
+        leaves are free.
 
-        A lower limit holds for requests that are still to be sent: what came before the session could know of
-        it is taken for `CHANGE_SECONDS`, and what is in flight then stays until it is answered.
+        A lower limit holds for requests still to be sent. Requests that came before the session could know of
+        it are accepted for `CHANGE_SECONDS`, and leaves then in flight stay until they are answered.
         """
         for session, account in self._accounts.items():
             limit = max(wanted.get(session, account.limit), self.minimum)
@@ -90,7 +94,8 @@ class Credits:
                 self._set_ceiling(account, max(account.ceiling, account.limit))
 
     def take(self, session: int, leaves: int) -> bool:
-        """Count `leaves` as in flight; False, and nothing taken, when over credit."""
+        """Count `leaves` as in flight. Returns False, and counts nothing, when that exceeds the session's
+        credit."""
         account = self._accounts.get(session)
         if account is None:
             return False
@@ -100,13 +105,13 @@ class Credits:
         return True
 
     def release(self, session: int, leaves: int) -> None:
-        """`leaves` were answered or refused. Answers to a session that has gone are nobody's business."""
+        """Subtract `leaves` that were answered or refused. Does nothing for a session that is gone."""
         account = self._accounts.get(session)
         if account is not None:
             account.in_flight = max(0, account.in_flight - leaves)
 
     def forget(self, session: int) -> int:
-        """Close the account of a session that ended; returns the leaves it still had in flight."""
+        """Close the account of a session that ended. Returns the leaves it still had in flight."""
         account = self._accounts.pop(session, None)
         if account is None:
             return 0
@@ -118,7 +123,7 @@ class Credits:
         return 0 if account is None else account.in_flight
 
     def limit(self, session: int) -> int:
-        """Leaves the session may have in flight, 0 without an account."""
+        """Return how many leaves the session may have in flight; 0 without an account."""
         account = self._accounts.get(session)
         return 0 if account is None else account.limit
 

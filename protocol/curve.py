@@ -1,11 +1,11 @@
-"""The server's side of CurveZMQ, pure: who may enter, and the boxes that messages travel in.
+"""The server's side of CurveZMQ, without I/O: the handshake, and the boxes that messages travel in.
 
 The handshake has four commands. HELLO shows that the client knows the server's key, WELCOME brings the
-server's short-term key S', INITIATE proves the client's long-term key C, READY ends it. Messages are boxed
-with the short-term keys alone, so that a long-term key that is lost later opens no recorded session.
-Between HELLO and INITIATE the server keeps one random key, which opens the cookie that the client gives back.
-It is of this connection: an INITIATE that somebody has recorded is of no use on another one.
-Source: https://rfc.zeromq.org/spec/26/ (CurveZMQ); the flags in MESSAGE are those of libzmq 4.3.
+server's short-term key S', INITIATE proves the client's long-term key C, and READY ends it. Messages are
+boxed with the short-term keys alone, so a long-term key that leaks later opens no recorded session. Between
+HELLO and INITIATE the server keeps one random key per connection. It opens the cookie that the client
+returns, so a recorded INITIATE is useless on another connection. Source: https://rfc.zeromq.org/spec/26/
+(CurveZMQ); the flags in MESSAGE are those of libzmq 4.3.
 """
 
 from __future__ import annotations
@@ -28,45 +28,47 @@ from protocol.keys import KEY_BYTES, KeyOwner, KeyPair
 from protocol.zmtp import READY_PROPERTIES, Broken, check_properties, command
 
 HELLO_SIZE, COOKIE_SIZE = 200, 96
-"""Bytes of HELLO with its name, and of the cookie. HELLO is padded, so that WELCOME (168) is shorter."""
+"""Bytes of HELLO with its name, and of the cookie. HELLO is padded to be longer than WELCOME (168 bytes)."""
 VOUCH_SIZE = 80
 _HELLO_BEGIN = b"\1\0" + bytes(72)
 """Version and padding."""
 SHORT_NONCE, LONG_NONCE, MAC = 8, 16, 16
 MESSAGE = b"\x07MESSAGE"
 BOX_OVERHEAD = len(MESSAGE) + SHORT_NONCE + MAC + 1
-"""Bytes by which a frame grows: name, nonce, authenticator, flags."""
+"""Bytes that boxing adds to a frame: name, nonce, authenticator, flags."""
 MORE, COMMAND = 1, 2
 """Bits of the flags inside a box."""
 
 UNKNOWN_KEY = "400"
 """Reason in ERROR: the client's key is not allowed. ZAP's code, which libzmq's monitor reports."""
 WRONG_SERVER_KEY = "500"
-"""HELLO cannot be opened: it was made for the key of another server."""
+"""Reason in ERROR: HELLO cannot be opened because it was made for the key of another server."""
 
 OwnerOf = Callable[[bytes], KeyOwner | None]
-"""Whose public key this is; None if it is not allowed. Raises NotNow if that cannot be known."""
+"""Returns the owner of a public key, or None if the key is not allowed. Raises NotNow if that cannot be
+known."""
 Random = Callable[[int], bytes]
 
 
 class NotNow(Exception):
-    """Nobody new can be let in at the moment. The connection ends without a word: the peer will try again."""
+    """Nobody new can be admitted at the moment. The connection is closed without an ERROR, so the peer tries
+    again."""
 
 
 class Boxes:
-    """Messages of one connection, boxed with the key that both short-term pairs give."""
+    """Seals and opens the messages of one connection with the key derived from both short-term key pairs."""
 
     def __init__(self, key: bytes, ours: bytes, theirs: bytes) -> None:
-        """`ours`, `theirs`: the 16 bytes before the nonce of what goes out and of what comes in."""
+        """`ours` and `theirs` are the 16 bytes before the nonce of outgoing and of incoming boxes."""
         self.heard = 0
-        """Last short nonce of the peer; the next one must be larger."""
+        """Last short nonce received from the peer; the next one must be larger."""
         self._key = key
         self._ours, self._theirs = ours, theirs
         self._sent = 1
-        """READY has used 1."""
+        """Last short nonce sent; READY has used 1."""
 
     def seal(self, flags: int, body: bytes | memoryview) -> bytes:
-        """The content of a MESSAGE."""
+        """Return the content of a MESSAGE."""
         self._sent += 1
         nonce = struct.pack(">Q", self._sent)
         return (
@@ -74,7 +76,7 @@ class Boxes:
         )
 
     def open(self, content: bytes | memoryview) -> tuple[int, memoryview]:
-        """Flags and body of a MESSAGE. Raises Broken for whatever the peer has not boxed, or said before."""
+        """Return flags and body of a MESSAGE. Raises Broken if the peer did not box it, or sent it before."""
         if len(content) < BOX_OVERHEAD or content[: len(MESSAGE)] != MESSAGE:
             raise Broken("a frame that is no MESSAGE of CURVE")
         nonce = bytes(content[len(MESSAGE) : len(MESSAGE) + SHORT_NONCE])
@@ -94,10 +96,10 @@ class _Stage(Enum):
 
 
 class Handshake:
-    """One connection, from the greeting to READY. Then `boxes` and `owner` are set."""
+    """The handshake of one connection, from the greeting to READY, which sets `boxes` and `owner`."""
 
     def __init__(self, server: KeyPair, owner_of: OwnerOf, random: Random) -> None:
-        """`random(n)` gives n bytes that nobody can guess."""
+        """`random(n)` must return n unpredictable bytes."""
         self.boxes: Boxes | None = None
         self.owner: KeyOwner | None = None
         self.key = b""
@@ -109,7 +111,8 @@ class Handshake:
         self._stage = _Stage.HELLO
 
     def on_command(self, content: bytes) -> bytes:
-        """The command that answers this one, as a frame. Raises Broken, perhaps with an ERROR to send."""
+        """Return the command that answers this one, as a frame. Raises Broken, sometimes with an ERROR to
+        send."""
         for stage, act in ((_Stage.HELLO, self._on_hello), (_Stage.INITIATE, self._on_initiate)):
             name = stage.value.encode()
             if self._stage is stage and content.startswith(bytes((len(name),)) + name):
@@ -154,7 +157,7 @@ class Handshake:
         return command(b"READY", first + ready)
 
     def _open_cookie(self, cookie: bytes) -> tuple[bytes, bytes]:
-        """C' and s'. The key that opens it is good for once."""
+        """Return C' and s'. The key that opens the cookie works only once."""
         key, self._cookie_key = self._cookie_key, b""
         try:
             plain = crypto_secretbox_open_easy(cookie[LONG_NONCE:], b"COOKIE--" + cookie[:LONG_NONCE], key)
@@ -163,7 +166,8 @@ class Handshake:
         return plain[:KEY_BYTES], plain[KEY_BYTES:]
 
     def _check_vouch(self, plain: bytes, client: bytes, secret: bytes) -> KeyOwner:
-        """Whose long-term key has vouched for the short-term key C' = `client` towards this server."""
+        """Return the owner of the long-term key that vouches to this server for the short-term key C' =
+        `client`."""
         long_term, tail, vouch = plain[:32], plain[32:48], plain[48:128]
         owner = self._owner_of(long_term)
         if owner is None:
@@ -175,17 +179,18 @@ class Handshake:
 
 
 def error(reason: str) -> bytes:
-    """The ERROR command."""
+    """Return the ERROR command."""
     text = reason.encode()[:255]
     return command(b"ERROR", bytes((len(text),)) + text)
 
 
 def _shared(public: bytes, secret: bytes) -> bytes:
-    """The key of a box between two pairs, 32 bytes. Raises Broken for a public key that is none."""
+    """Return the shared key of two key pairs, 32 bytes. Raises Broken if `public` is not a valid public
+    key."""
     try:
         return crypto_box_beforenm(public, secret)
     except (CryptoError, RuntimeError, ValueError):
-        raise Broken("its public key is no point of the curve") from None
+        raise Broken("its public key is not a point of the curve") from None
 
 
 def _opened(box: bytes, nonce: bytes, key: bytes, reason: str) -> bytes:

@@ -1,6 +1,6 @@
-"""What a peer with a key sends: the frames of ZMTP outside, boxes in them, whole messages out.
+"""Decodes what a peer with a key sends: ZMTP frames outside, boxes inside them, whole messages out.
 
-It stands where `protocol.zmtp.Incoming` stands for a peer that needs no key, and keeps to the same limits.
+It replaces `protocol.zmtp.Incoming`, which serves peers that need no key, and enforces the same limits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PONG = b"\x04PONG"
 
 
 class _Outer(Incoming):
-    """Greeting, handshake, and the frames in which boxes come."""
+    """Reads the greeting, the handshake, and the frames that carry boxes."""
 
     mechanism = CURVE
 
@@ -46,11 +46,11 @@ class _Outer(Incoming):
         self.replies.append(self._handshake.on_command(content))
         if self._handshake.boxes is not None:
             self._end_handshake()
-            self.joined = True  # whole frames are kept: a part of a box cannot be opened
+            self.joined = True  # keep whole frames: part of a box cannot be opened
 
 
 class CurveIncoming:
-    """What one peer sends. Attributes and methods as of `protocol.zmtp.Incoming`."""
+    """Decodes what one peer sends. Attributes and methods as in `protocol.zmtp.Incoming`."""
 
     opening = CURVE_GREETING
 
@@ -61,7 +61,7 @@ class CurveIncoming:
         self._outer = _Outer(limits, handshake)
         self._frames: list[memoryview] = []
         self._count = self._size = self._kept = 0
-        """Frames and bytes of the message so far, and how many of them are kept."""
+        """Frames and bytes of the message so far, and how many of those bytes are kept."""
         self._commands = 0
         self._pongs: list[bytes] = []
 
@@ -75,11 +75,12 @@ class CurveIncoming:
 
     @property
     def owner(self) -> KeyOwner | None:
-        """Of the key that has proved itself; None before."""
+        """The owner of the key that the peer has proved to hold; None before the handshake is done."""
         return self._handshake.owner
 
     def is_revoked(self, owner_of: OwnerOf) -> bool:
-        """Whether the key that it got in by is not allowed any more, or is another's or for another role."""
+        """Return whether the key the peer joined with is no longer allowed, or now has another owner or
+        role."""
         try:
             return self.owner is not None and owner_of(self._handshake.key) != self.owner
         except NotNow:
@@ -91,11 +92,11 @@ class CurveIncoming:
 
     @property
     def replies(self) -> bool:
-        """Whether there is something to say to the peer outside of messages."""
+        """Whether there is something to send to the peer outside of messages."""
         return bool(self._outer.replies or self._pongs)
 
     def take_replies(self) -> bytes:
-        """Boxed only now: boxes must leave in the order in which they were made."""
+        """Box the replies only now: boxes must be sent in the order in which they were made."""
         said = self._outer.take_replies() + b"".join(
             self._boxed(curve.COMMAND, _PONG + one) for one in self._pongs
         )
@@ -103,7 +104,8 @@ class CurveIncoming:
         return said
 
     def wire(self, frames: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
-        """A message to the peer, as the buffers to send; to be sent in the order of the calls."""
+        """Return a message to the peer as the buffers to send. They must be sent in the order of the
+        calls."""
         flags = [curve.MORE] * (len(frames) - 1) + [0]
         return [self._boxed(flag, frame) for flag, frame in zip(flags, frames, strict=True)]
 
@@ -111,9 +113,9 @@ class CurveIncoming:
         return self._boxed(curve.COMMAND, _PING + b"\0\0")
 
     def feed(self, data: bytes) -> Iterator[list[memoryview]]:
-        """The messages that `data` completes, each as its frames. Raises Broken.
+        """Yield the messages that `data` completes, each as its frames. Raises Broken.
 
-        Of a peer without a session a message is its frame 0, cut off behind `MAX_HELLO` + 1 bytes.
+        For a peer without a session a message is only its frame 0, cut off after `MAX_HELLO` + 1 bytes.
         """
         self._commands = 0
         for (content,) in self._outer.feed(data):

@@ -1,8 +1,8 @@
 """Raw array frames of EVALUATE, EVALUATED, BATCH and BATCH_DONE, checked before anyone computes with them.
 
-Every check is a length or one pass of NumPy; the arrays returned are views of the frames, except where
-a frame is not aligned for its type (ZeroMQ keeps tiny messages inline), which is copied. Views of `bytes`
-are read-only, which Numba takes for another array type: copy rows into your own batch before jitted code.
+Every check is a length or one pass of NumPy. The arrays returned are views of the frames, except that a frame
+not aligned for its type is copied (ZeroMQ keeps tiny messages inline). Views of `bytes` are read-only, which
+is another array type to Numba: copy rows into your own batch before calling jitted code.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ Buffer = bytes | bytearray | memoryview
 _U8, _U16, _U64, _F16, _F32 = (np.dtype(name) for name in ("u1", "<u2", "<u8", "<f2", "<f4"))
 
 PROBABILITY_LIMIT = 1.001
-"""What rounding may make of a probability of one."""
+"""Largest value that rounding may make of a probability of one."""
 _HALF_LIMIT = 0x3C01
-"""Bits of the largest float16 not above that; larger words are > 1, negative, infinite or NaN."""
+"""Bits of the largest float16 not above PROBABILITY_LIMIT; larger words are > 1, negative, infinite or
+NaN."""
 _SINGLE_LIMIT = int(np.float32(PROBABILITY_LIMIT).view(np.uint32))
-"""The same for float32, and -0.0 is larger as well."""
+"""The same for float32; the bits of -0.0 are larger as well."""
 _largest = np.maximum.reduce
-"""Of an array. What `max` does, without two Python functions in between."""
+"""The largest element of an array: what `max` computes, without two Python calls in between."""
 _SCALAR_LIMIT = np.uint64(0x3F800000)
-"""Bits of the float32 1.0. Floats that are not negative are ordered like their bits, so a larger word is > 1,
-negative, infinite or NaN, or has something in its upper half."""
+"""Bits of the float32 1.0. Non-negative floats are ordered like their bits, so a larger word is > 1,
+negative, infinite or NaN, or has bits set in its upper half."""
 
 
 class LeafFrames(NamedTuple):
@@ -38,9 +39,9 @@ class LeafFrames(NamedTuple):
     features: npt.NDArray[np.uint64]
     """[rows, words] packed positions."""
     counts: npt.NDArray[np.uint16]
-    """[rows] legal actions of each."""
+    """[rows] number of legal actions of each row."""
     actions: npt.NDArray[Any]
-    """uint16[sum of counts] those actions; or uint8[rows, mask_bytes] a bit for each action."""
+    """uint16[sum of counts] those actions; or uint8[rows, mask_bytes] with a bit for each action."""
 
 
 class EvaluationFrames(NamedTuple):
@@ -62,18 +63,19 @@ def check_leaves(
     scalars: int = 0,
     mask_bytes: int = 0,
 ) -> LeafFrames:
-    """Frames as leaves of a game with `feature_words` a position, `actions_limit` actions, `max_legal` a
-    position.
+    """Return `frames` as leaves of a game with `feature_words` words a position, `actions_limit` actions, and
+    at most `max_legal` legal actions a position.
 
-    The last `scalars` words of each position hold a float32 in [0, 1] each. `mask_bytes`: of the mask of a
-    position's legal actions, 0 where they come as a list. Raises BadMessage with the exact reason.
+    The last `scalars` words of each position hold a float32 in [0, 1] each. `mask_bytes` is the size of a
+    position's mask of legal actions, or 0 where actions come as a list. Raises BadMessage with the exact
+    reason.
     """
     _check_outline(rows, frames, ("features", "counts", "actions"))
     features = _view(frames[0], _U64, rows * feature_words, "features").reshape(rows, feature_words)
     if scalars and _largest(features[:, feature_words - scalars :], axis=None) > _SCALAR_LIMIT:
         raise BadMessage(_wrong_scalar(features, feature_words - scalars))
     counts = _view(frames[1], _U16, rows, "counts")
-    listed = counts.tolist()  # for a hundred numbers cheaper than three calls of NumPy
+    listed = counts.tolist()  # cheaper than three NumPy calls for a hundred numbers
     least, most = min(listed), max(listed)
     limit = actions_limit if max_legal is None else max_legal
     if least < 1 or most > limit:
@@ -90,8 +92,8 @@ def check_leaves(
 def _check_masks(
     frame: Buffer, counts: npt.NDArray[np.uint16], mask_bytes: int, actions_limit: int
 ) -> npt.NDArray[np.uint8]:
-    """`frame` as uint8[rows, mask_bytes], or BadMessage if a row has not as many bits as `counts [rows]`
-    says."""
+    """Return `frame` as uint8[rows, mask_bytes]. Raises BadMessage if a row's number of bits is not its entry
+    in `counts` [rows]."""
     masks = _view(frame, _U8, len(counts) * mask_bytes, "actions").reshape(len(counts), mask_bytes)
     if unused := 8 * mask_bytes - actions_limit:
         beyond = masks[:, -1] >> np.uint8(8 - unused)
@@ -107,22 +109,23 @@ def _check_masks(
 
 
 def check_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> EvaluationFrames:
-    """Frames as evaluations of `rows` leaves with `total` legal actions together.
+    """Return `frames` as evaluations of `rows` leaves with `total` legal actions together.
 
-    Raises BadMessage with the exact reason, also for a number that is no probability (NaN among them).
+    Raises BadMessage with the exact reason, also for a number that is not a probability (such as NaN).
     """
     answers = read_evaluations(rows, total, frames)
     if are_probabilities(answers):
         return answers
     if not _are_priors(answers.priors):
-        raise BadMessage(f"prior {_first_wrong(answers.priors)} is no probability")
+        raise BadMessage(f"prior {_first_wrong(answers.priors)} is not a probability")
     if not _are_probabilities(answers.wdl).all():
-        raise BadMessage(f"wdl {_first_wrong(answers.wdl)} is no probability")
+        raise BadMessage(f"wdl {_first_wrong(answers.wdl)} is not a probability")
     return answers
 
 
 def read_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> EvaluationFrames:
-    """As `check_evaluations`, but looks at lengths only: the numbers may be anything (`wrong_rows`)."""
+    """Like `check_evaluations`, but check only the lengths: the numbers may be anything (see
+    `wrong_rows`)."""
     _check_outline(rows, frames, ("priors", "wdl"))
     priors = _view(frames[0], _F16, total, "priors")
     wdl = _view(frames[1], _F32, 3 * rows, "wdl").reshape(rows, 3)
@@ -132,14 +135,15 @@ def read_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> Evaluat
 
 
 def are_probabilities(answers: EvaluationFrames) -> bool:
-    """Whether all numbers are. The quick check: False for a -0.0 too, of which `wrong_rows` knows better."""
+    """Return whether all numbers are probabilities. A quick check that also rejects -0.0; `wrong_rows`
+    decides."""
     return (
         _are_priors(answers.priors) and int(_largest(answers.wdl.view(np.uint32), axis=None)) <= _SINGLE_LIMIT
     )
 
 
 def wrong_rows(answers: EvaluationFrames, counts: npt.NDArray[np.uint16]) -> npt.NDArray[np.bool_] | None:
-    """[rows] which rows hold a number that is no probability; None when none does.
+    """Return [rows] which rows hold a number that is not a probability; None when all are fine.
 
     `counts`: [rows] legal actions of each row, at least 1.
     """
@@ -161,7 +165,7 @@ def _are_probabilities(wdl: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
 
 
 def _wrong_scalar(features: npt.NDArray[np.uint64], first: int) -> str:
-    """Names the first row whose words from `first` on are no float32 in [0, 1], and the word."""
+    """Describe the first row whose words from `first` on are not float32 in [0, 1], and the word."""
     rows, columns = np.nonzero(features[:, first:] > _SCALAR_LIMIT)
     row, word = int(rows[0]), first + int(columns[0])
     bits = int(features[row, word])
@@ -178,7 +182,7 @@ def _check_outline(rows: int, frames: Sequence[Buffer], names: tuple[str, ...]) 
 
 
 def _view(frame: Buffer, dtype: np.dtype[Any], length: int, name: str) -> npt.NDArray[Any]:
-    """`frame` as `length` elements, or BadMessage with both byte counts."""
+    """Return `frame` as `length` elements. Raises BadMessage with both byte counts."""
     size = frame.nbytes if isinstance(frame, memoryview) else len(frame)
     if size != length * dtype.itemsize:
         raise BadMessage(f"frame {name} has {size} bytes, expected {length * dtype.itemsize}")

@@ -1,4 +1,4 @@
-"""Keys: pairs of Curve25519, who owns one, and what its owner may be. A secret is never shown."""
+"""Keys: Curve25519 pairs, their owners, and the role each owner may take. A secret is never shown."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ROLES_OF_KEY: dict[KeyRole, tuple[str, ...]] = {
     "trainer": ("trainer", "watcher"),
     "watcher": ("watcher",),
 }
-"""Roles in HELLO, by the role of the key. `worker` is none of them: azserver's own workers come over ipc."""
+"""Allowed roles in HELLO, by the role of the key. `worker` is not among them: azserver's workers use ipc."""
 
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A long-term key, 32 bytes each."""
+    """A long-term key pair, 32 bytes each."""
 
     public: bytes
     secret: bytes = field(repr=False)
@@ -29,7 +29,8 @@ class KeyPair:
 
 @dataclass(frozen=True)
 class DialKeys:
-    """What a peer needs to dial a server with keys: the server's public key and a pair of its own."""
+    """What a peer needs to dial a server that uses keys: the server's public key and a key pair of its
+    own."""
 
     server: bytes
     own: KeyPair
@@ -37,14 +38,15 @@ class DialKeys:
 
 @dataclass(frozen=True)
 class KeyOwner:
-    """Whose key it is, as `azserver allow ROLE NAME KEY` was told."""
+    """The owner of a key, as given to `azserver allow ROLE NAME KEY`."""
 
     name: str
     role: KeyRole
 
 
 def role_refusal(owner: KeyOwner | None, role: str) -> Goodbye | None:
-    """The GOODBYE for a HELLO in a role that the peer's key does not have. `owner` None: it needs no key."""
+    """Return the GOODBYE for a HELLO in a role that the peer's key does not have. `owner` is None where no
+    key is needed."""
     if owner is None or role in ROLES_OF_KEY[owner.role]:
         return None
     reason = (

@@ -1,7 +1,7 @@
 """Every message, as a typed struct. Frame 0 is one of these in MessagePack; arrays follow as raw frames.
 
-`docs/protocol.md` is the same list for people: who sends what, the frames behind it, what is promised.
-Unknown fields are ignored, missing ones take their default, so a newer peer may add fields at the end.
+`docs/protocol.md` is the same list for people: who sends each message, its frames, and its guarantees.
+Unknown fields are ignored and missing ones take their default, so a newer peer may add fields at the end.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 PROTOCOL_VERSION = 4
 
 MAX_ROWS = 4096
-"""Leaves in one EVALUATE."""
+"""Most leaves in one EVALUATE."""
 CHUNK = 512 * 1024
-"""Bytes of weights in one message."""
+"""Most bytes of weights in one message."""
 MAX_RECORD = 4 * 1024 * 1024
-"""Bytes of one game record: 19x19 Go, 722 plies with 362 visited actions at each, has 1 MB."""
+"""Most bytes in one game record: 19x19 Go, 722 plies with 362 visited actions at each, needs 1 MB."""
 MAX_FRAME = MAX_RECORD + 1024 * 1024
-"""Bytes of one frame towards the server: a record that is somewhat too long is still answered."""
+"""Most bytes in one frame to the server. A record slightly too long still fits, so that it gets an answer."""
 MAX_START = 4096
-"""Characters of a start position, so that any board of the games to come can be written out."""
+"""Most characters in a start position, enough to write out any board of future games."""
 MAX_HEADER = 64 * 1024
-"""Bytes of frame 0 towards the server; a longer one is refused unread."""
+"""Most bytes in frame 0 to the server; a longer one is refused unread."""
 MAX_HELLO = 4 * 1024
-"""Bytes of frame 0 from a peer without a session, which can only be HELLO: 2 kB with the longest names."""
+"""Most bytes in frame 0 from a peer without a session, which can only be HELLO: 2 kB with the longest
+names."""
 ROLES = ("worker", "client", "trainer", "watcher")
 
 Name = Annotated[str, Meta(max_length=120)]
@@ -39,7 +40,7 @@ Rows = Annotated[int, Meta(ge=0, le=MAX_ROWS)]
 RequestId = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Scalar = int | float | str | bool | None
 Figure = Scalar | list[Scalar] | dict[str, Scalar]
-"""Of the trainer. No deeper, so that the work of reading them is bounded by their length."""
+"""A figure in the trainer's status. It nests no deeper, so its length bounds the work of reading it."""
 Seconds = Annotated[float, Meta(ge=0, le=1e6)]
 Secret = Annotated[bytes, Meta(max_length=64)]
 
@@ -56,15 +57,15 @@ class Hello(Message, frozen=True, tag="hello"):
 
     protocol: Annotated[int, Meta(ge=0, le=2**16)]
     role: Annotated[str, Meta(pattern=f"^({'|'.join(ROLES)})\\Z")]
-    """`worker` is azserver's own, `client` one on another machine; both play games."""
+    """`worker` is azserver's own process, `client` runs on another machine; both play games."""
     name: Name = ""
-    """For people: host and process."""
+    """Host and process, for people to read."""
     software: Name = ""
     join: Count = 0
-    """Grows each time a peer lost its session: tells a HELLO sent again from a new beginning."""
+    """Grows each time the peer loses its session, which tells a resent HELLO from a new session."""
     secret: Secret = b""
-    """Of a trainer: random bytes made once a process, by which the server knows it again on another
-    connection. Neither logged nor told to anybody."""
+    """Random bytes that a trainer draws once per process, by which the server recognises it on another
+    connection. They are neither logged nor told to anybody."""
 
     def __repr__(self) -> str:
         return f"Hello({self.protocol}, {self.role!r}, {self.name!r}, {self.software!r}, {self.join})"
@@ -74,7 +75,7 @@ class WeightsInfo(Message, frozen=True, tag="weights_info"):
     """Which weights are current. Sent to players when they change, in WELCOME and on request."""
 
     version: Count
-    """Grows by one with each publication; 0 is the untrained network of this run."""
+    """Grows by one with each publication; 0 is this run's untrained network."""
     step: Count
     sha256: Sha256
     size: Count
@@ -83,7 +84,7 @@ class WeightsInfo(Message, frozen=True, tag="weights_info"):
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
-    """You are in. Everything a worker needs to know to play."""
+    """The peer has joined. Contains everything a worker needs to know to play."""
 
     session: RequestId
     software: Name
@@ -96,18 +97,18 @@ class Welcome(Message, frozen=True, tag="welcome"):
     games_in_flight: Count
     """Concurrent games the server would like one worker process to play."""
     heartbeat: Seconds
-    """Send PING when nothing was sent, or nothing was heard, for this long."""
+    """Send PING when nothing was sent, or nothing was received, for this long."""
     lease: Seconds
     """A session silent for this long is forgotten."""
     weights: WeightsInfo | None = None
     network: Name = ""
-    """Preset of a network made from nothing (a trainer's default)."""
+    """Preset of a network made from scratch (a trainer's default)."""
     trainer_present: bool = False
     gated: bool = False
-    """Published weights play only once they have won against the best ones: games may lag behind."""
+    """Published weights play only after they have won against the best ones, so games may lag behind."""
     run_id: RunId = b""
-    """16 random bytes drawn when the run was made: a later run of the same name has others. It goes into the
-    records of the games played for it."""
+    """16 random bytes drawn when the run was created, so a later run of the same name has others. They go
+    into the records of the games played for the run."""
 
 
 class Goodbye(Message, frozen=True, tag="goodbye"):
@@ -116,7 +117,7 @@ class Goodbye(Message, frozen=True, tag="goodbye"):
     code: Name
     reason: Text
     retry_after: Seconds = 0.0
-    """0: do not come back with the same request."""
+    """0: do not repeat the same request."""
 
 
 class Ping(Message, frozen=True, tag="ping"):
@@ -124,7 +125,7 @@ class Ping(Message, frozen=True, tag="ping"):
 
 
 class Pong(Message, frozen=True, tag="pong"):
-    """The server's loop is alive."""
+    """Shows that the server's event loop is alive."""
 
     version: Count = 0
 
@@ -153,21 +154,22 @@ class Evaluated(Message, frozen=True, tag="evaluated"):
     first: Rows
     rows: Rows
     version: Count
-    """Weights that answered."""
+    """Version of the weights that computed the answer."""
 
 
 class Refused(Message, frozen=True, tag="refused"):
-    """A request that is not answered, and why. `retry_after` > 0: the same request may be sent again."""
+    """Says why a request is not answered. `retry_after` > 0: the same request may be sent again."""
 
     code: Name
     reason: Text
     request: RequestId = 0
-    """Of EVALUATE its number, of GET_CHUNK its offset; 0 where there is none, or none that can be read."""
+    """The number of an EVALUATE or the offset of a GET_CHUNK; 0 if there is none or it cannot be read."""
     retry_after: Seconds = 0.0
 
 
 class Grant(Message, frozen=True, tag="grant"):
-    """What WELCOME named has changed, as players came or went. Holds for what is sent from now on."""
+    """Changes the limits named in WELCOME because players joined or left. It holds for what is sent from now
+    on."""
 
     credits: Count
     games_in_flight: Count
@@ -177,7 +179,7 @@ class Grant(Message, frozen=True, tag="grant"):
 
 
 class EvaluatorReady(Message, frozen=True, tag="evaluator_ready"):
-    """An evaluator process has started and asks for weights and batches."""
+    """An evaluator process has started and wants weights and batches."""
 
     index: Count
     device: Name
@@ -185,7 +187,7 @@ class EvaluatorReady(Message, frozen=True, tag="evaluator_ready"):
     """Bucket at which the device is efficient; the front aims at this many rows a batch."""
     max_rows: Rows
     pipeline: Annotated[int, Meta(ge=1, le=8)] = 2
-    """Batches it holds at once, so that copying hides behind computing."""
+    """Batches the evaluator holds at once, so that copying overlaps with computing."""
 
 
 class LoadWeights(Message, frozen=True, tag="load_weights"):
@@ -202,7 +204,7 @@ class WeightsLoaded(Message, frozen=True, tag="weights_loaded"):
 
 
 class WeightsRefused(Message, frozen=True, tag="weights_refused"):
-    """The old network stays."""
+    """The evaluator rejects the file and keeps the old network."""
 
     version: Count
     reason: Text
@@ -216,7 +218,7 @@ class Batch(Message, frozen=True, tag="batch"):
 
 
 class BatchDone(Message, frozen=True, tag="batch_done"):
-    """Frames as in EVALUATED. `busy` is the time the device computed for it."""
+    """Frames as in EVALUATED. `busy` is the time the device spent computing the batch."""
 
     batch: RequestId
     rows: Rows
@@ -235,15 +237,15 @@ class PutGame(Message, frozen=True, tag="put_game"):
 
 
 class GameAck(Message, frozen=True, tag="game_ack"):
-    """What became of a game. Only `stored`, `duplicate`, `conflict` and `rejected` are final."""
+    """Reports the status of a game. Only `stored`, `duplicate`, `conflict` and `rejected` are final."""
 
     uid: Uid
     status: Annotated[str, Meta(pattern="^(stored|duplicate|conflict|rejected|retry)\\Z")]
     reason: Text = ""
     retry_after: Seconds = 0.0
     resign_value: Annotated[float, Meta(ge=-1, le=0)] | UnsetType = UNSET
-    """Root value from which on a side is to give up, 0: never; left out where nobody resigns, and by whoever
-    does not know (it is the trainer's to say)."""
+    """Root value at or below which a side resigns; 0: never. Left out where nobody resigns, and in answers of
+    the front itself, because only the trainer knows it."""
 
 
 class RelayGame(Message, frozen=True, tag="relay_game"):
@@ -256,11 +258,11 @@ class RelayGame(Message, frozen=True, tag="relay_game"):
     source: Name
     """`workers` or `clients`."""
     key: Name = ""
-    """Name of the key that its player has shown; "" where none is asked for."""
+    """Name of the key that the player has proved; "" where no keys are used."""
 
 
 class RelayAck(Message, frozen=True, tag="relay_ack"):
-    """Acknowledgements of one commit, each with the `peer` it came from: as many as fit into `MAX_HEADER`."""
+    """Acknowledgements of one commit, each with the `peer` it is for: as many as fit into `MAX_HEADER`."""
 
     acks: Annotated[list[tuple[bytes, GameAck]], Meta(max_length=1024)]
 
@@ -275,14 +277,14 @@ class PutWeights(Message, frozen=True, tag="put_weights"):
 
 
 class WeightsWanted(Message, frozen=True, tag="weights_wanted"):
-    """Send chunks from `offset` on; also the acknowledgement of each chunk. offset == size: stored."""
+    """Asks for chunks from `offset` on, and acknowledges each chunk. offset == size: stored."""
 
     sha256: Sha256
     offset: Count
 
 
 class Chunk(Message, frozen=True, tag="chunk"):
-    """A piece of a weights file, either way. Frame: the bytes, at most `CHUNK`."""
+    """A piece of a weights file, in either direction. Frame: the bytes, at most `CHUNK`."""
 
     sha256: Sha256
     offset: Count
@@ -299,7 +301,7 @@ class GetChunk(Message, frozen=True, tag="get_chunk"):
     offset: Count
 
 
-# ---- Looking in: any session, leaves port or bulk port ------------------------------------------
+# ---- Status: any session, leaves port or bulk port ----------------------------------------------
 
 
 class GetStatus(Message, frozen=True, tag="get_status"):
@@ -339,7 +341,7 @@ _UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 class BadMessage(ValueError):
-    """Bytes that are no message of ours; the text says where they differ."""
+    """The bytes are not a message of this protocol; the text says where they differ."""
 
 
 def encode(message: Message) -> bytes:
@@ -347,7 +349,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(header: bytes | memoryview) -> AnyMessage:
-    """The message in frame 0. Raises BadMessage on anything else than a well-formed message."""
+    """Return the message in frame 0. Raises BadMessage if it is not well formed."""
     try:
         message: AnyMessage = _decoder.decode(header)
         return message
@@ -356,7 +358,7 @@ def decode(header: bytes | memoryview) -> AnyMessage:
 
 
 def decode_hello(header: bytes | memoryview) -> Hello:
-    """As `decode`, where nothing but HELLO may come."""
+    """Like `decode`, where only HELLO may come."""
     try:
         return _hello_decoder.decode(header)
     except _UNREADABLE as error:

@@ -1,9 +1,9 @@
-"""What is read of a header before it is decoded, or of one that cannot be: its type and a few plain entries.
+"""Reads a header's type and a few plain entries, before it is decoded or when it cannot be.
 
 A header is decoded only once it is known that its sender may send this type. Until then the work is bounded
-by construction: entries are skipped, not built (`msgspec.Raw`), however deep or wide what is in them is.
-A peer of another protocol version may send fields that we do not know, so that the outline is all that can
-be read of its HELLO; the version must be judged before anything else.
+by construction: other entries are skipped, not built (`msgspec.Raw`), however deep or wide they are. A peer
+of another protocol version may send fields that we do not know. Then the outline is all that can be read of
+its HELLO; the version must be checked before anything else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from protocol.sessions import version_refusal
 
 MAX_REQUEST = 2**63 - 1
 LONGEST_WORD = 200
-"""Bytes of an entry that is read as text; no type and no role is longer."""
+"""Most bytes of an entry that is read as text; every type and role is shorter."""
 
 HELLO: str = Hello.__struct_config__.tag  # type: ignore[assignment]
 
@@ -27,12 +27,12 @@ _T = TypeVar("_T", int, str)
 
 
 class Outline(NamedTuple):
-    """The entries of a header that are looked at."""
+    """The entries of a header that are read."""
 
     type: str = ""
-    """"" where there is none that is text; likewise `role`."""
+    """Empty if missing or not text; the same holds for `role`."""
     request: int = 0
-    """The request's number, 0 if there is none that can be read."""
+    """The request's number; 0 if there is none or it cannot be read."""
     protocol: int | None = None
     role: str = ""
 
@@ -53,7 +53,8 @@ _decoder = msgspec.msgpack.Decoder(_Entries)
 
 
 def tag_of(header: bytes | memoryview) -> str | None:
-    """The entry `type`, "" if it is missing or no text; None for other bytes than a map with text keys."""
+    """Return the entry `type`, "" if it is missing or not text; None if the bytes are not a map with text
+    keys."""
     try:
         return _tag_decoder.decode(header).type
     except (msgspec.MsgspecError, RecursionError, ValueError):
@@ -61,7 +62,8 @@ def tag_of(header: bytes | memoryview) -> str | None:
 
 
 def outline(header: bytes | memoryview) -> Outline | None:
-    """What can be read of a map with text keys; None for other bytes and for more than `MAX_HEADER`."""
+    """Return what can be read of a map with text keys; None for other bytes and for more than
+    `MAX_HEADER`."""
     if len(header) > MAX_HEADER:
         return None
     try:
@@ -78,7 +80,8 @@ def outline(header: bytes | memoryview) -> Outline | None:
 
 
 def hello_refusal(seen: Outline, error: str) -> Goodbye:
-    """The final GOODBYE for a HELLO of the wrong shape: version first, then role, then what `error` names."""
+    """Return the final GOODBYE for a malformed HELLO: it checks the version, then the role, then gives
+    `error`."""
     known = seen.role if seen.role in ROLES else "client"
     if seen.protocol is not None and (refusal := version_refusal(seen.protocol, known)) is not None:
         return refusal
@@ -88,7 +91,7 @@ def hello_refusal(seen: Outline, error: str) -> Goodbye:
 
 
 def _scalar(raw: msgspec.Raw, kind: type[_T]) -> _T | None:
-    """One number or text; anything else is refused at its first byte."""
+    """Return one number or text; None for anything else, decided at its first byte."""
     if len(bytes(raw)) > LONGEST_WORD:
         return None
     try:

@@ -1,7 +1,7 @@
-"""A finished game as it travels and is stored: moves and search targets, never features.
+"""A finished game as it is sent and stored: moves and search targets, never features.
 
-`docs/records.md` has the format with its sizes and reasons. In memory the columns are arrays, on the
-wire one MessagePack map whose columns are little-endian bytes.
+`docs/records.md` describes the format with its sizes and reasons. In memory the columns are arrays. On the
+wire a record is one MessagePack map whose columns are little-endian bytes.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from protocol.messages import MAX_RECORD, MAX_START, Name, Uid
 from protocol.search_columns import UNKNOWN, fault_of, not_known
 
 FORMAT = 3
-"""Written for a run that has an identity, format 2 for one that has none. Format 1, which knows nothing of
-the network's own view, is still read."""
+"""Format 3 is written for a run that has an identity, format 2 for a run without one. Format 1, which lacks
+the network's own evaluations, can still be read."""
 
 POLICY_TARGET = 1
 """Flag of a ply whose visits are a policy target (a full search)."""
 IMPROVED_POLICY = 2
-"""Flag beside POLICY_TARGET: the visits of this ply are no counts, but shares of the policy that the search
-improved, SHARES in all (`root = gumbel`)."""
+"""Flag beside POLICY_TARGET: the visits of this ply are not counts, but shares of the improved policy that
+add up to SHARES (`root = gumbel`)."""
 PRUNED_TARGET = 4
-"""Flag beside POLICY_TARGET: visits that were forced, or that noise caused, were taken out, so that their sum
-is smaller (`forced_playouts`, `prune_noise`)."""
+"""Flag beside POLICY_TARGET: forced visits, or visits caused by noise, were removed, so the sum is smaller
+(`forced_playouts`, `prune_noise`)."""
 SEARCH_DIFFERS = 8
-"""Flag of a ply whose most visited action (ties go to the lowest) did not have the largest prior: search and
-raw network prefer different moves."""
+"""Flag of a ply whose most visited action (ties go to the lowest index) did not have the largest prior:
+search and raw network prefer different moves."""
 PLAYED_ON = 32
-"""Flag at all plies of a game that was to be played to its end whatever happened, or at none: such games tell
-how often resigning is a mistake."""
+"""Flag at all plies of a game that was to be played to its end without resigning, or at none. Such games show
+how often resigning would be a mistake."""
 SHARES = 10_000
 """Sum of the shares of an improved policy."""
 
@@ -51,7 +51,7 @@ _KINDS_OF_TARGET = (
     POLICY_TARGET | IMPROVED_POLICY,
     POLICY_TARGET | PRUNED_TARGET,
 )
-"""What the bits of a policy target may be together."""
+"""Allowed combinations of the bits of a policy target."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class GameRecord:
     """One finished game. `plies` actions; column `i` belongs to the position before action `i`."""
 
     uid: bytes
-    """16 random bytes drawn when the game began; what makes a resent game count once."""
+    """16 random bytes drawn when the game began; a resent game is recognised by them and counts once."""
     game: str
     start: str
     """Start position in the game's notation, empty for the usual one."""
@@ -67,7 +67,7 @@ class GameRecord:
     simulations: int
     """New simulations per move that the settings asked for."""
     actions: npt.NDArray[np.uint16]
-    """[plies] what was played."""
+    """[plies] the actions played."""
     visited: npt.NDArray[np.uint16]
     """[plies] number of root actions with at least one visit."""
     visit_actions: npt.NDArray[np.uint16]
@@ -85,22 +85,22 @@ class GameRecord:
     reason: str
     """Name of the end reason (`games.spec`), `ply_cap` or `resignation`."""
     seed: int = 0
-    """Of the run; 0 .. 2**63 - 1."""
+    """The run's seed; 0 .. 2**63 - 1."""
     source: str = ""
-    """Who played it, for people: host and process."""
+    """The player's host and process, for people to read."""
     seconds: float = 0.0
-    """Wall clock the game took."""
+    """Wall-clock time the game took."""
     prior_kl: npt.NDArray[np.float16] = not_known(np.float16)
-    """[plies] KL(pi || P) in nats: how far the visits (pi) are from what the network said before the search,
-    without noise (P); NaN where it is not known. This and the next three columns may be left out."""
+    """[plies] KL(pi || P) in nats: how far the visits (pi) are from the network's policy before the search,
+    without noise (P); NaN where unknown. This and the next three columns may be left out."""
     prior_values: npt.NDArray[np.float16] = not_known(np.float16)
-    """[plies] what the network itself said the root is worth, for the side to move, in [-1, 1]; or NaN."""
+    """[plies] the network's own value of the root, for the side to move, in [-1, 1]; or NaN."""
     mean_depths: npt.NDArray[np.float16] = not_known(np.float16)
-    """[plies] plies that a simulation went down from the root, in the mean; or NaN."""
+    """[plies] mean depth of a simulation below the root, in plies; or NaN."""
     max_depths: npt.NDArray[np.uint8] = not_known(np.uint8)
-    """[plies] plies that the deepest simulation went down, 255 for more, 0 where it is not known."""
+    """[plies] depth of the deepest simulation, in plies; 255 for more, 0 where unknown."""
     run: bytes = b""
-    """Identity of the run it was played for, 16 bytes; empty where it is not known."""
+    """Identity of the run that the game was played for, 16 bytes; empty where unknown."""
 
     def __post_init__(self) -> None:
         for name in UNKNOWN:
@@ -113,17 +113,17 @@ class GameRecord:
 
     @property
     def format(self) -> int:
-        """Number of the format that it is written in."""
+        """Number of the format that the record is written in."""
         return FORMAT if self.run else FORMAT - 1
 
     @property
     def targets(self) -> int:
-        """Plies that are policy targets: searched for, and not cheaply. Only they are learned from."""
+        """Number of plies that are policy targets: those with a full search. Only these are trained on."""
         return int(np.count_nonzero(self.flags & POLICY_TARGET))
 
 
 class BadRecord(ValueError):
-    """Bytes that are no record, or a record that cannot be bytes; the text says where."""
+    """The bytes are not a record, or the record cannot be written as bytes; the text says where."""
 
     def __init__(self, reason: str, code: Code = Code.BAD_RECORD) -> None:
         super().__init__(reason)
@@ -135,7 +135,8 @@ _PlyCount = Annotated[int, Meta(ge=1, le=65535)]
 
 
 class _Wire1(Struct, frozen=True, forbid_unknown_fields=True):
-    """The map of format 1; columns little-endian. Strict: what is stored is what was understood."""
+    """The map of format 1; columns are little-endian. It is strict, so that only what was understood is
+    stored."""
 
     format: Annotated[int, Meta(ge=1, le=FORMAT)]
     uid: Uid
@@ -158,7 +159,7 @@ class _Wire1(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Wire2(_Wire1, frozen=True, forbid_unknown_fields=True):
-    """That of format 2: that of format 1, and what only the search knows of the network."""
+    """The map of format 2: format 1 and the network's own evaluations, which only the search knows."""
 
     prior_kl: _Column
     prior_values: _Column
@@ -167,7 +168,7 @@ class _Wire2(_Wire1, frozen=True, forbid_unknown_fields=True):
 
 
 class _Wire3(_Wire2, frozen=True, forbid_unknown_fields=True):
-    """That of format 3: that of format 2, and which run the game was played for."""
+    """The map of format 3: format 2 and the run that the game was played for."""
 
     run: Uid
 
@@ -187,18 +188,19 @@ _COLUMNS: dict[str, np.dtype[Any]] = {
 }
 _OF_VISITS = ("visit_actions", "visits")
 PER_PLY = tuple(name for name in _COLUMNS if name not in _OF_VISITS)
-"""Columns with an entry for each ply."""
+"""Columns with one entry per ply."""
 _PLAIN = ("uid", "game", "start", "max_plies", "simulations", "outcome", "reason", "seed", "source")
 
 _encoder = msgspec.msgpack.Encoder()
 _WIRES: dict[int, type[_Wire1]] = {1: _Wire1, 2: _Wire2, FORMAT: _Wire3}
 _decoders = {number: msgspec.msgpack.Decoder(wire) for number, wire in _WIRES.items()}
 _BEGINNINGS = {b"\xde" + len(wire.__struct_fields__).to_bytes(2): number for number, wire in _WIRES.items()}
-"""First bytes of a record, a map of so many entries, and the format that has so many."""
+"""First bytes of a record (a map with this many entries), and the format that has that many."""
 
 
 def to_bytes(record: GameRecord) -> bytes:
-    """The one way to write this record. Raises BadRecord, so that a fault shows where it was made."""
+    """Return the only valid encoding of this record. Raises BadRecord, so that a fault shows where it was
+    made."""
     number = record.format
     _check(record, number)
     fields: dict[str, Any] = {name: getattr(record, name) for name in _PLAIN}
@@ -215,10 +217,10 @@ def to_bytes(record: GameRecord) -> bytes:
 
 
 def from_bytes(data: bytes | memoryview) -> GameRecord:
-    """The record in `data`; its columns are read-only and do not keep `data` alive.
+    """Return the record in `data`; its columns are read-only and do not keep `data` alive.
 
     Raises BadRecord unless `data` is exactly what `to_bytes` makes of that record, or made of it when it
-    wrote format 1. Says nothing about the rules of the game: that is verified by the trainer.
+    wrote format 1. The rules of the game are not checked here; the trainer verifies them.
     """
     _check_size(data)
     number = _format_of(data)
@@ -239,15 +241,16 @@ def from_bytes(data: bytes | memoryview) -> GameRecord:
 
 
 def _format_of(data: bytes | memoryview) -> int:
-    """By the number of entries; a map of any other is read as the newest format, to say what is wrong."""
+    """Return the format by the number of entries. Any other map is read as the newest format, to say what is
+    wrong."""
     return _BEGINNINGS.get(bytes(data[:3]), FORMAT)
 
 
 def check_bounds(record: GameRecord, actions: int, max_legal: int) -> None:
-    """Whether jitted code of a game may use the columns as counts and indices; some microseconds.
+    """Check that jitted code of a game may use the columns as counts and indices; takes some microseconds.
 
-    Raises BadRecord for columns of other lengths than `visited` says, for an action that is not below
-    `actions`, for a ply with more than `max_legal` of them, and for an outcome that is none.
+    Raises BadRecord if a column's length differs from what `visited` says, if an action is not below
+    `actions`, if a ply has more than `max_legal` actions, or if the outcome is invalid.
     """
     total = int(record.visited.sum(dtype=np.int64))
     for name in _COLUMNS:
@@ -266,7 +269,7 @@ def check_bounds(record: GameRecord, actions: int, max_legal: int) -> None:
 
 
 def sha256(data: bytes | memoryview) -> bytes:
-    """The hash that names these bytes in PUT_GAME and in the store."""
+    """Return the hash that identifies these bytes in PUT_GAME and in the store."""
     return hashlib.sha256(data).digest()
 
 
@@ -291,7 +294,7 @@ def _column(name: str, data: bytes) -> npt.NDArray[Any]:
 
 
 def _check(record: GameRecord, record_format: int) -> None:
-    """What holds for a record of any game. Raises BadRecord."""
+    """Check what holds for a record of any game. Raises BadRecord."""
     plies, total = record.plies, int(record.visited.sum(dtype=np.int64))
     if plies < 1:
         raise BadRecord("no plies")
@@ -322,7 +325,7 @@ def _check_flags(record: GameRecord, record_format: int) -> None:
 
 
 def _check_visits(record: GameRecord) -> None:
-    """Visits are never 0 and their actions ascend within a ply, so that there is one way to write them."""
+    """Check that visits are never 0 and their actions ascend within a ply, so that the encoding is unique."""
     if ((record.visited == 0) & (record.flags & POLICY_TARGET != 0)).any():
         raise BadRecord("a policy target without visits", Code.BAD_VISITS)
     if ((record.visited == 0) & (record.flags & SEARCH_DIFFERS != 0)).any():

@@ -1,7 +1,7 @@
-"""Columns of a game record that nobody can work out later: what only the search knows of the network.
+"""Columns of a game record that cannot be computed later: how far the search differs from the raw network.
 
-All of them may be unknown, ply by ply: where there was no search, in records of format 1, and in games of
-clients that do not tell.
+Each entry may be unknown: where there was no search, in records of format 1, and in games of clients that do
+not send them.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import numpy.typing as npt
 UNKNOWN: dict[str, float] = {
     "prior_kl": np.nan, "prior_values": np.nan, "mean_depths": np.nan, "max_depths": 0,
 }  # fmt: skip
-"""The columns, and what stands for "not known" in them."""
+"""The columns, each with the value that stands for "not known"."""
 PRIOR_FLOOR = 1e-8
-"""Smaller priors (float16 rounds them to 0) count as this, so that every KL is finite."""
+"""Smaller priors (float16 rounds them to 0) are raised to this, so that every KL is finite."""
 MOST_KL = 20.0
 """Largest prior_kl, nats; -log(PRIOR_FLOOR) is 18.4."""
 _LIMITS = (("prior_kl", 0.0, MOST_KL), ("prior_values", -1.0, 1.0), ("mean_depths", 0.0, 65504.0))
 _NAN = 0x7E00
-"""Bits of the one NaN that is taken, so that there is one way to write a record."""
+"""Bits of the only NaN that is accepted, so that the encoding of a record is unique."""
 
 
 def not_known(dtype: type[np.generic]) -> Any:
-    """Default of a column: empty, in whose place `GameRecord` puts what stands for "not known"."""
+    """Return a column's default: empty, which `GameRecord` replaces by the value for "not known"."""
     return field(default_factory=lambda: np.zeros(0, dtype))
 
 
 def fault_of(*columns: npt.NDArray[np.float16]) -> str:
-    """What is wrong with the columns prior_kl, prior_values and mean_depths; "" if nothing is."""
+    """Describe what is wrong with the columns prior_kl, prior_values and mean_depths; "" if nothing is."""
     for (name, low, high), column in zip(_LIMITS, columns, strict=True):
         unknown = np.isnan(column)
         if not (unknown | ((column >= low) & (column <= high))).all():

@@ -1,8 +1,8 @@
-"""Sessions, both ends: joining, keeping alive, losing and joining again. No sockets, no clock inside.
+"""Sessions, both ends: joining, keeping alive, losing and rejoining. No sockets and no clock inside.
 
-Each call is `(event, now) -> instructions`; whoever owns the socket carries them out. A session is a
-lease: any traffic renews it, PING goes out when one direction was quiet, and its end loses nothing,
-because whatever matters is resent by the side that still has it.
+Each call is `(event, now) -> instructions`; the owner of the socket carries them out. A session is a lease.
+Any traffic renews it, and PING is sent when one direction was quiet. Its end loses nothing, because the side
+that still has unfinished work sends it again.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from protocol.errors import REJOIN_CODES, Code
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, Bye, Goodbye, Hello, Ping, Welcome
 
 MAX_SESSIONS = 10_000
-"""Sessions of one port of a server at most."""
+"""Most sessions of one port of a server."""
 HELLO_FIRST = 0.2
-"""Seconds: shortest wait before another HELLO."""
+"""Shortest wait before another HELLO, in seconds."""
 HELLO_LONGEST = 30.0
-"""Seconds: longest wait before another HELLO."""
+"""Longest wait before another HELLO, in seconds."""
 SHORTEST_HEARTBEAT = 0.1
-"""Seconds: whatever WELCOME says, no client sends PING more often."""
+"""Shortest interval between PINGs in seconds, whatever WELCOME says."""
 
 
 @dataclass(frozen=True)
@@ -38,21 +38,21 @@ class Send:
 
 @dataclass(frozen=True)
 class Joined:
-    """The session has begun: (re)send what is unanswered."""
+    """The session has begun: (re)send whatever is unanswered."""
 
     welcome: Welcome
 
 
 @dataclass(frozen=True)
 class Lost:
-    """The session has ended; the machine goes on trying to join by itself."""
+    """The session has ended; the state machine keeps trying to rejoin by itself."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The server does not want this client, now or later: stop, and tell the user its reason."""
+    """The server will not accept this client, now or later: stop, and show the user its reason."""
 
     goodbye: Goodbye
 
@@ -69,12 +69,12 @@ class ClientState(Enum):
 
 
 class ClientSession:
-    """The client's end. Call `tick` at `due()`, and `sent` whenever something else went out."""
+    """The client's end. Call `tick` at `due()`, and `sent` whenever another message was sent."""
 
     def __init__(self, hello: Hello, now: float, rng: random.Random) -> None:
         self.state = ClientState.NEW
         self.welcome: Welcome | None = None
-        """Of the session at hand; None while there is none."""
+        """WELCOME of the current session; None while there is none."""
         self._hello = hello
         self._rng = rng
         self._wait = HELLO_FIRST
@@ -91,7 +91,7 @@ class ClientSession:
         return [self._say_hello(now)]
 
     def on_message(self, message: AnyMessage, now: float) -> list[Instruction]:
-        """Whatever came from the server; all of it shows that the server is alive."""
+        """Handle any message from the server; each one shows that the server is alive."""
         if self.state in (ClientState.NEW, ClientState.REFUSED, ClientState.LEFT):
             return []
         self._heard_at = now
@@ -102,11 +102,11 @@ class ClientSession:
         return []
 
     def sent(self, now: float) -> None:
-        """Something was sent: no PING is needed for a while."""
+        """Note that something was sent, so that no PING is needed for a while."""
         self._sent_at = now
 
     def tick(self, now: float) -> list[Instruction]:
-        """Time has passed."""
+        """Act on the time that has passed."""
         if self.state is ClientState.JOINING and now >= self._hello_at:
             return [self._say_hello(now)]
         if self.state is not ClientState.JOINED or self.welcome is None:
@@ -119,7 +119,7 @@ class ClientSession:
         return []
 
     def due(self) -> float | None:
-        """When `tick` has something to do if nothing else happens; None: never."""
+        """Return when `tick` is needed if nothing else happens; None: never."""
         if self.state is ClientState.JOINING:
             return self._hello_at
         if self.state is ClientState.JOINED and self.welcome is not None:
@@ -127,14 +127,15 @@ class ClientSession:
         return None
 
     def leave(self, now: float) -> list[Instruction]:
-        """Leave on purpose: BYE if there is a session to end."""
+        """Leave on purpose: send BYE if there is a session to end."""
         joined = self.state is ClientState.JOINED
         self.state, self.welcome = ClientState.LEFT, None
         self._sent_at = now
         return [Send(Bye())] if joined else []
 
     def _ping_at(self, welcome: Welcome) -> float:
-        """A peer that only tells hears nothing, and one that only listens is forgotten: both ping."""
+        """Return when the next PING is due. A peer that only sends hears nothing, and one that only receives
+        would be forgotten: both must ping."""
         quiet_since = min(self._sent_at, self._heard_at)
         return max(quiet_since, self._pinged_at) + max(welcome.heartbeat, SHORTEST_HEARTBEAT)
 
@@ -147,7 +148,7 @@ class ClientSession:
         return Send(self._hello)
 
     def _schedule_hello(self, now: float) -> None:
-        """Decorrelated jitter: clients that lost a server together do not come back together."""
+        """Use decorrelated jitter, so that clients that lost a server together do not all rejoin at once."""
         self._wait = min(HELLO_LONGEST, self._rng.uniform(HELLO_FIRST, max(HELLO_FIRST, 3 * self._wait)))
         self._hello_at = now + self._wait
 
@@ -163,7 +164,8 @@ class ClientSession:
 
     def _on_goodbye(self, goodbye: Goodbye, now: float) -> list[Instruction]:
         if goodbye.code in REJOIN_CODES:
-            # While joining, HELLO is under way already: answering each such GOODBYE would make a storm.
+            # While joining, a HELLO is already on its way: answering each such GOODBYE would flood the
+            # server.
             return self._lose(goodbye.reason, now) if self.state is ClientState.JOINED else []
         if goodbye.retry_after > 0:
             instructions = self._lose(goodbye.reason, now) if self.state is ClientState.JOINED else []
@@ -185,16 +187,16 @@ class Session:
     """The server's end: a peer that has said HELLO and was welcomed."""
 
     number: int
-    """Random, so that no session of an earlier server is taken for one of this."""
+    """Random, so that a session of an earlier server is never mistaken for one of this server."""
     peer: Hashable
-    """Where answers go: the door's number of its connection."""
+    """Where answers go: the number that the server's door gave the connection."""
     hello: Hello
     joined_at: float
     heard_at: float
     owner: str = ""
-    """Name of the key that it has shown; "" where it needs none."""
+    """Name of the key that the peer has proved; "" where it needs none."""
     ended: str = ""
-    """Why it came out of `SessionTable.expire`."""
+    """Why `SessionTable.expire` returned the session."""
 
     @property
     def role(self) -> str:
@@ -206,13 +208,14 @@ class Session:
 
 
 def who_of(hello: Hello, owner: str) -> str:
-    """A peer as the log names it. `owner`: the name of its key, "" if it has shown none."""
+    """Return a peer's name for the log. `owner`: the name of its key, "" if it has shown none."""
     who = f"{hello.role} {hello.name}".strip()
     return f"{who} (key of {owner})" if owner else who
 
 
 class SessionTable:
-    """All sessions of a server. `welcome(session, now)` makes the WELCOME, or a GOODBYE that refuses."""
+    """All sessions of a server. `welcome(session, now)` returns the WELCOME, or a GOODBYE that refuses the
+    peer."""
 
     def __init__(
         self,
@@ -222,19 +225,22 @@ class SessionTable:
         rng: random.Random,
         limit: int = MAX_SESSIONS,
     ) -> None:
-        """`lease`: seconds of silence after which a session ends. `limit`: sessions at most."""
+        """`lease`: seconds of silence after which a session ends. `limit`: most sessions. If all are taken,
+        a newcomer takes a place of the key that has most of them, if its own key has fewer."""
         self._welcome = welcome
         self._lease = lease
         self._rng = rng
         self._limit = limit
         self._sessions: OrderedDict[Hashable, Session] = OrderedDict()
-        """Least recently heard first."""
+        """Ordered by when each was last heard, oldest first."""
         self._roles: Counter[str] = Counter()
+        self._owned: Counter[str] = Counter()
+        """Sessions by key; no zeros."""
         self._replaced: list[Session] = []
 
     def join(self, peer: Hashable, hello: Hello, now: float, owner: str = "") -> Welcome | Goodbye:
-        """Answer a HELLO; `owner` as of `Session`. The same HELLO again is a resend and keeps the session;
-        another one from the same peer ends it (it comes out of the next `expire`) and begins a new one."""
+        """Answer a HELLO; `owner` as in `Session`. The same HELLO again is a resend and keeps the session. A
+        different one from the same peer ends it (the next `expire` returns it) and begins a new one."""
         refusal = version_refusal(hello.protocol, hello.role)
         if refusal is not None:
             return refusal
@@ -246,7 +252,7 @@ class SessionTable:
             present.ended = "it said hello anew"
             self._remove(present)
             self._replaced.append(present)
-        if len(self._sessions) >= self._limit:
+        if len(self._sessions) >= self._limit and not self._has_made_room(owner):
             return Goodbye(Code.BUSY, f"the server has {self._limit} sessions, its limit", HELLO_LONGEST)
         number = self._rng.getrandbits(62)
         session = Session(number, peer, hello, joined_at=now, heard_at=now, owner=owner)
@@ -254,10 +260,13 @@ class SessionTable:
         if isinstance(answer, Welcome):
             self._sessions[peer] = session
             self._roles[session.role] += 1
+            if owner:
+                self._owned[owner] += 1
         return answer
 
     def touch(self, peer: Hashable, now: float) -> Session | None:
-        """Something came from `peer`: renew its lease. None: it has no session, answer `hello_first`."""
+        """Renew the lease of `peer`, which sent something. Returns None if it has no session: answer
+        `hello_first`."""
         session = self._sessions.get(peer)
         if session is not None:
             session.heard_at = now
@@ -265,14 +274,14 @@ class SessionTable:
         return session
 
     def leave(self, peer: Hashable) -> Session | None:
-        """`peer` said BYE, or cannot be reached any more."""
+        """End the session of `peer`, which said BYE or cannot be reached any more."""
         session = self._sessions.get(peer)
         if session is not None:
             self._remove(session)
         return session
 
     def expire(self, now: float) -> list[Session]:
-        """Sessions that ended since the last call: lease over, or replaced by a new HELLO."""
+        """Return the sessions that ended since the last call: lease over, or replaced by a new HELLO."""
         ended, self._replaced = self._replaced, []
         while self._sessions:
             oldest = next(iter(self._sessions.values()))
@@ -287,7 +296,8 @@ class SessionTable:
         return self._sessions.get(peer)
 
     def count(self, role: str) -> int:
-        """How many sessions have this role. Asked for with each STATUS, so it is kept and not looked up."""
+        """Return the number of sessions with this role. Each STATUS asks for it, so it is kept up to date,
+        not counted."""
         return self._roles[role]
 
     def all(self) -> list[Session]:
@@ -296,13 +306,30 @@ class SessionTable:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def _has_made_room(self, owner: str) -> bool:
+        """Whether the key with most sessions has lost its newest one. Not if `owner` would have as many."""
+        crowd, most = max(self._owned.items(), key=lambda one: one[1], default=("", 0))
+        if most <= self._owned[owner] + 1:
+            return False
+        leaving = max(
+            (one for one in self._sessions.values() if one.owner == crowd), key=lambda one: one.joined_at
+        )
+        leaving.ended = f"there are {self._limit} sessions, and its key has most of them"
+        self._remove(leaving)
+        self._replaced.append(leaving)
+        return True
+
     def _remove(self, session: Session) -> None:
         del self._sessions[session.peer]
         self._roles[session.role] -= 1
+        if session.owner:
+            self._owned[session.owner] -= 1
+            if not self._owned[session.owner]:
+                del self._owned[session.owner]
 
 
 def version_refusal(protocol: int, role: str) -> Goodbye | None:
-    """The GOODBYE for a peer that speaks another protocol; it says which side to upgrade."""
+    """Return the GOODBYE for a peer that speaks another protocol version; it says which side to upgrade."""
     if protocol == PROTOCOL_VERSION:
         return None
     older = protocol < PROTOCOL_VERSION
@@ -313,6 +340,6 @@ def version_refusal(protocol: int, role: str) -> Goodbye | None:
 
 
 def hello_first() -> Goodbye:
-    """The answer to a message from a peer that has no session."""
+    """Return the answer to a message from a peer that has no session."""
     reason = "no session here: say hello first (it ended, the server was restarted, or there never was one)"
     return Goodbye(Code.HELLO_REQUIRED, reason)

@@ -1,7 +1,7 @@
-"""Settings of self-play: chosen by whoever runs azserver, sent to every worker in WELCOME.
+"""Settings of self-play: chosen in azserver's configuration, sent to every worker in WELCOME.
 
-Frozen dataclasses, one a subject, in one of all: a game is only comparable with games played under the same
-settings. Defaults are AlphaZero's where it published one (arXiv 1712.01815).
+They are frozen dataclasses, one per subject, collected in one: a game is only comparable with games played
+under the same settings. Defaults are AlphaZero's where it published one (arXiv 1712.01815).
 """
 
 from __future__ import annotations
@@ -214,11 +214,11 @@ MOVED = {
     "start": "start.position",
     **{f"start_{name}": f"start.{name}" for name in ("positions", "generator", "share")},
 }
-"""What settings were called before they had groups: run folders and results of that time have these names."""
+"""Old names of settings, from before they had groups; run folders and results of that time use them."""
 
 
 def changed(settings: T, changes: Mapping[str, Any]) -> T:
-    """Nested dataclasses with other values at some paths, such as {"search.c_init": 2.5}."""
+    """Return a copy of nested dataclasses with new values at some paths, such as {"search.c_init": 2.5}."""
     parts: dict[str, Any] = {}
     for path, value in changes.items():
         name, _, rest = path.partition(".")

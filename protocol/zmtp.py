@@ -1,10 +1,10 @@
 """The listening end of ZMTP 3.1, as a pure object: bytes in, whole messages out.
 
-The mechanism is NULL here; `protocol.curve_incoming` puts CURVE around it.
+The mechanism is NULL here; `protocol.curve_incoming` adds CURVE.
 
-It keeps of an unfinished message what `Limits` allow and no more, and next to nothing of a peer that has no
-session yet. What a peer says of its own identity is not even read: whoever listens numbers the connections.
-Why we do this ourselves: docs/decisions/0021-the-door.md. Source: https://rfc.zeromq.org/spec/37/.
+Of an unfinished message it keeps no more than `Limits` allow, and almost nothing for a peer that has no
+session yet. The identity that a peer claims is not even read: the listener numbers the connections.
+docs/decisions/0021-the-door.md says why this is written by hand. Source: https://rfc.zeromq.org/spec/37/.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ NULL = b"NULL".ljust(20, b"\0")
 
 
 def greeting(mechanism: bytes, *, as_server: bool = False) -> bytes:
-    """The first 64 bytes either side says; `mechanism` has 20."""
+    """Return the first 64 bytes that either side sends; `mechanism` has 20 bytes."""
     return _SIGNATURE + b"\x03\x01" + mechanism + bytes((as_server,)) + bytes(31)
 
 
 GREETING = greeting(NULL)
 MAX_COMMAND = 1024
-"""Bytes of a command; READY has about 50."""
+"""Most bytes in a command; READY has about 50."""
 MAX_COMMANDS = 64
-"""Commands in one reading; a PING comes every few seconds."""
+"""Most commands in one read; a PING comes every few seconds."""
 FRIENDS = (b"DEALER", b"REQ", b"ROUTER")
 """Socket types that may dial a ROUTER."""
 
 
 class Broken(ValueError):
-    """The peer does not keep to ZMTP or to the limits. The connection is of no more use."""
+    """The peer violates ZMTP or the limits. The connection cannot be used any more."""
 
     def __init__(self, reason: str, answer: bytes = b"") -> None:
         """`answer`: bytes to send before the connection ends."""
@@ -50,23 +50,23 @@ class Broken(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """How large a message may be. Without a session only the beginning of frame 0 is kept of it."""
+    """How large a message may be. Without a session only the beginning of its frame 0 is kept."""
 
     frame: int = MAX_FRAME
-    """Bytes of one frame."""
+    """Most bytes in one frame."""
     message: int = 8 * 1024 * 1024
-    """Bytes of all frames together."""
+    """Most bytes in all frames together."""
     frames: int = 32
 
 
 def frame_header(size: int, *, more: bool, command: bool = False) -> bytes:
-    """What stands before the `size` bytes of a frame."""
+    """Return the header of a frame with `size` bytes."""
     flags = (MORE if more else 0) | (COMMAND if command else 0)
     return bytes((flags, size)) if size < 256 else struct.pack(">BQ", flags | LONG, size)
 
 
 def command(name: bytes, body: bytes = b"") -> bytes:
-    """A command as one frame."""
+    """Return a command as one frame."""
     content = bytes((len(name),)) + name + body
     return frame_header(len(content), more=False, command=True) + content
 
@@ -75,63 +75,63 @@ READY_PROPERTIES = b"\x0bSocket-Type\x00\x00\x00\x06ROUTER\x08Identity\x00\x00\x
 READY = command(b"READY", READY_PROPERTIES)
 
 PING = command(b"PING", b"\0\0")
-"""Without a time to live: the peer need not watch us for our sake."""
+"""A PING without a time to live: the peer need not close the connection when we fall silent."""
 
 
 class Incoming:
-    """What one peer sends. Set `joined` as soon as it has a session: until then only frame 0 is kept."""
+    """Decodes what one peer sends. Set `joined` once it has a session: until then only frame 0 is kept."""
 
     mechanism = NULL
     opening = GREETING + READY
-    """What is said to the peer first."""
+    """The first bytes sent to the peer."""
     owner: KeyOwner | None = None
-    """Of the peer's key, where it needs one."""
+    """Owner of the peer's key, where keys are needed."""
 
     def __init__(self, limits: Limits) -> None:
         self.joined = False
         self.ready = False
-        """The handshake is done."""
+        """True once the handshake is done."""
         self.answers_pings = False
-        """It speaks ZMTP 3.1 or newer."""
+        """True if the peer speaks ZMTP 3.1 or newer."""
         self.replies: list[bytes] = []
-        """Bytes for the peer (PONG); `take_replies` gives them."""
+        """Bytes to send to the peer (PONG); `take_replies` returns them."""
         self.held = 0
         """Bytes kept of a message that is not complete."""
         self._limits = limits
         self._greeted = self._knows_ping = False
         self._rest = b""
-        """The beginning of a greeting or of a frame's header."""
+        """The incomplete beginning of a greeting or of a frame's header."""
         self._frames: list[memoryview] = []
         self._count = self._size = 0
         """Frames and bytes of the message so far, kept or not."""
         self._commands = 0
-        """In the reading at hand."""
+        """Commands in the current read."""
         self._flags = 0
         self._left = -1
-        """Bytes of the frame at hand that are still to come; -1 between two frames."""
+        """Bytes still to come of the current frame; -1 between two frames."""
         self._length = self._keep = 0
-        """Its length, and how many of its bytes are kept, the first ones."""
+        """Length of the current frame, and how many of its first bytes are kept."""
         self._body = memoryview(b"")
         self._filled = 0
 
     def take_replies(self) -> bytes:
-        """What there is to say to the peer now, outside of messages."""
+        """Return and clear what must be sent to the peer now, outside of messages."""
         said = b"".join(self.replies)
         self.replies.clear()
         return said
 
     def wire(self, frames: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
-        """A message to the peer, as the buffers to send."""
+        """Return a message to the peer as the buffers to send."""
         return wire(frames)
 
     def ping(self) -> bytes:
-        """A question whether the peer is there."""
+        """Return a PING, which asks whether the peer is alive."""
         return PING
 
     def feed(self, data: bytes) -> Iterator[list[memoryview]]:
-        """The messages that `data` completes, each as its frames. Raises Broken.
+        """Yield the messages that `data` completes, each as its frames. Raises Broken.
 
-        Of a peer without a session a message is its frame 0, cut off behind `MAX_HELLO` + 1 bytes.
+        For a peer without a session a message is only its frame 0, cut off after `MAX_HELLO` + 1 bytes.
         """
         if self._rest:
             data, self._rest = self._rest + data, b""
@@ -159,7 +159,7 @@ class Incoming:
                     yield self._end_message()
 
     def _whole_frame(self, data: bytes, at: int) -> int:
-        """Take the frame of a message that begins at `at`, if all of it is there. Where it ends, or 0."""
+        """Take the frame of a message that begins at `at`, if it is complete. Returns where it ends, or 0."""
         flags, start = data[at], at + 2
         if flags & COMMAND or len(data) - at < 9:
             return 0
@@ -181,7 +181,7 @@ class Incoming:
         return message
 
     def _needed(self, first: memoryview) -> int:
-        """Bytes of what stands before the next body."""
+        """Return how many bytes are needed before the next body begins."""
         if not self._greeted:
             return GREETING_SIZE
         return 9 if first[0] & LONG else 2
@@ -212,7 +212,7 @@ class Incoming:
         self._knows_ping = (greeting[10], greeting[11]) >= (3, 1)
 
     def _wrong_mechanism(self, theirs: bytes) -> Broken:
-        """What to say to a peer with another one than `mechanism`."""
+        """Return the error for a peer that uses another security mechanism than `mechanism`."""
         return Broken(f"its mechanism is {theirs!r}, expected NULL: this server uses no keys")
 
     def _check_command(self) -> None:
@@ -231,7 +231,7 @@ class Incoming:
             raise Broken(f"a message of more than {limits.frames} frames or {limits.message} bytes")
 
     def _take(self, part: memoryview) -> None:
-        """More of the body. A body that comes at once is copied once, into bytes of its own."""
+        """Add a part of the body. A body that comes in one piece is copied once, into bytes of its own."""
         self._left -= len(part)
         kept = part[: self._keep - self._filled]
         if self._filled == 0 and len(kept) == self._keep:
@@ -244,7 +244,7 @@ class Incoming:
         self.held += len(kept)
 
     def _end_frame(self) -> bool:
-        """Whether a message is complete."""
+        """End the current frame. Returns whether the message is complete."""
         body, self._body = self._body, memoryview(b"")
         if self._flags & COMMAND:
             self.held -= len(body)
@@ -276,14 +276,14 @@ class Incoming:
 
 
 def check_properties(body: bytes) -> None:
-    """Raises Broken if they are not those of a socket that may dial a ROUTER."""
+    """Raise Broken if the properties are not those of a socket that may dial a ROUTER."""
     kind = _properties(body).get(b"socket-type", b"")
     if kind not in FRIENDS:
         raise Broken(f"its socket is {kind[:20]!r}, expected DEALER")
 
 
 def _properties(body: bytes) -> dict[bytes, bytes]:
-    """The metadata of READY, names in lower case. Raises Broken."""
+    """Return the metadata of READY, names in lower case. Raises Broken."""
     found: dict[bytes, bytes] = {}
     while body:
         name = body[1 : 1 + body[0]]
@@ -296,7 +296,7 @@ def _properties(body: bytes) -> dict[bytes, bytes]:
 
 
 def wire(frames: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
-    """A message as the buffers to send one after the other. A `memoryview` must be of bytes."""
+    """Return a message as the buffers to send one after the other. A `memoryview` must be of bytes."""
     parts: list[bytes | memoryview] = []
     for body in frames:
         parts += (frame_header(len(body), more=True), body)

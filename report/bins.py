@@ -14,9 +14,9 @@ from diagnostics.stretches import percentile_of
 from store.reader import StoreReader
 
 BINS = 24
-"""About so many bins on an axis, at most twice as many."""
+"""Approximate number of bins on an axis; at most twice as many."""
 SMALLEST = 30
-"""Games in a bin, where there are as many."""
+"""Least number of games in a bin, if there are as many."""
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Bin:
     low: int
     """Number of the oldest game."""
     high: int
-    """Number of the newest game; games of other bins may lie between."""
+    """Number of the newest game; games of other bins may lie in between."""
     games: int = 0
     outcomes: Counter[int] = field(default_factory=Counter)
     """Games by outcome for the first player."""
@@ -43,7 +43,7 @@ class Bin:
 
     @property
     def plies(self) -> int:
-        """Of all games together."""
+        """Total plies of all games."""
         return sum(plies * games for plies, games in self.lengths.items())
 
     def percentile(self, percent: int) -> int:
@@ -51,7 +51,7 @@ class Bin:
         return percentile_of(self.lengths, percent)
 
     def __add__(self, other: Bin) -> Bin:
-        """The games of both."""
+        """Combine the games of both."""
         return Bin(
             first=min(self.first, other.first),
             last=max(self.last, other.last),
@@ -71,7 +71,7 @@ class Binned:
 
     bins: list[Bin]
     first_game: dict[int, int]
-    """By version: number of the first game that this version or a newer one played in."""
+    """By version: number of the first game in which this version or a newer one played."""
 
     def of_version(self, version: int) -> int:
         """Index of the bin that the version belongs to."""
@@ -79,7 +79,7 @@ class Binned:
 
 
 def by_version(games: StoreReader) -> list[Bin]:
-    """All games, a bin for each weights version, oldest first."""
+    """All games, one bin for each weights version, oldest first."""
     rows = games.query(
         "SELECT version_max, source, outcome, reason, plies, count(*), min(seq), max(seq) FROM games "
         "GROUP BY version_max, source, outcome, reason, plies"
@@ -103,7 +103,7 @@ def read_bins(games: StoreReader, most: int = BINS) -> Binned:
 
 
 def merged(versions: Sequence[Bin], most: int) -> list[Bin]:
-    """Bins of about equal numbers of games. `versions` has one bin a version, oldest first."""
+    """Bins with about equally many games. `versions` has one bin per version, oldest first."""
     total = sum(one.games for one in versions)
     wanted = max(SMALLEST, -(-total // most))
     found: list[Bin] = []

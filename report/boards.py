@@ -16,9 +16,9 @@ from store.reader import StoreReader
 from store.rows import Stored
 
 PICTURES = 3
-"""Boards of a game, evenly spread, the last one after the last move."""
+"""Boards per game, evenly spread, the last one after the last move."""
 MOVES = 400
-"""Moves printed at most."""
+"""Most moves printed."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Shown:
 
 
 def sample_games(games: StoreReader) -> list[Shown]:
-    """The first, the middle and the newest game, without those that are damaged."""
+    """The first, the middle and the newest game, skipping damaged ones."""
     low, high = games.span()
     wanted = sorted({low, (low + high) // 2, high}) if high else []
     names = {low: "first", high: "newest"}

@@ -1,4 +1,4 @@
-"""Reads everything that a report needs. It only reads, so the run may go on meanwhile."""
+"""Reads everything that a report needs. It only reads, so the run may continue meanwhile."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from report.boards import Shown, sample_games
 from report.history import History, read_history
 from report.ratings import Rated, read_ratings
 from report.sampling import Sample, take_sample
-from runtime.exits import Fatal
 from runtime.runs import RunFolder
 from store.reader import Range, StoreReader
 
 MOMENTS = 100
-"""Moments between which games an hour are counted."""
+"""Moments between which games per hour are counted."""
 NEWEST_GAMES = 100
-"""Games whose weights are compared with the newest ones."""
+"""Newest games, whose weights are compared with the current ones."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Report:
 
 
 def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
-    """Read everything; of each bin of versions at most `per_bin` whole records."""
+    """Read everything, with at most `per_bin` whole records from each bin of versions."""
     history = read_history(run)
     binned = read_bins(games)
     sample = take_sample(games, binned, per_bin)
@@ -64,11 +63,11 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
 
 
 def _about(run: RunFolder, games: StoreReader) -> dict[str, Any]:
-    """run.json, or what the store knows: a report is for runs that went wrong, too."""
-    try:
-        return run.describe()
-    except Fatal:
-        return {"game": games.game}
+    """run.json, or what the store knows if there is none, because a report is also for runs that went wrong.
+
+    Raises Fatal(BAD_DATA) if run.json is damaged.
+    """
+    return run.describe() if run.about.is_file() else {"game": games.game}
 
 
 def _settings(path: Path) -> dict[str, Any]:
@@ -79,9 +78,10 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _lag(run: RunFolder, games: StoreReader, history: History) -> float | None:
-    """Weights versions that the newest games are behind, as the trainer said last, so that all say the same.
+    """How many weights versions the newest games are behind, as last reported by the trainer, so that all
+    tools agree.
 
-    In a run whose trainer never said it: counted from its files; None without weights or games.
+    If the trainer never reported it, it is counted from the files; None without weights or games.
     """
     said = history.rows[-1].get("trainer/weights_age") if history.rows else None
     if said is not None:

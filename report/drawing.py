@@ -34,7 +34,7 @@ def svg_uri(svg: bytes) -> str:
 
 
 def chart(title: str, caption: str, draw: Callable[[Axes], None]) -> Chart:
-    """A chart of one panel that `draw` fills."""
+    """A chart with one panel, which `draw` fills."""
     import matplotlib as mpl
     from matplotlib import pyplot as plt
 
@@ -47,7 +47,7 @@ def chart(title: str, caption: str, draw: Callable[[Axes], None]) -> Chart:
     if len(handles) > 1:
         axis.legend(loc="best", fontsize=8, framealpha=0.85)
     stream = io.BytesIO()
-    # Text stays text: a tenth of the size, and it can be searched.
+    # Text stays text, which is a tenth of the size and can be searched.
     with mpl.rc_context({"svg.fonttype": "none"}):
         figure.savefig(stream, format="svg", metadata={"Date": None})
     plt.close(figure)
@@ -80,7 +80,7 @@ def areas(
     x: str,
     colours: Sequence[str] = COLOURS,
 ) -> None:
-    """Draw shares that add up to 1, stacked; `labels` are the places on the x axis."""
+    """Draw shares that sum to 1, stacked; `labels` are the places on the x axis."""
     places: list[float] = list(range(len(labels)))
     wide = {name: list(values) for name, values in shares.items()}
     if len(labels) == 1:

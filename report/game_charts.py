@@ -1,4 +1,4 @@
-"""Charts of a run's games: results, lengths, openings, searches, values, speed. A chart without data is left
+"""Charts of a run's games: results, lengths, openings, searches, values, speed. Charts without data are left
 out."""
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 VERSIONS = "weights version"
 OUTCOME_COLOURS = ("#1f6fb2", "#b9b9b9", "#d9822b")
 SPANS = 30
-"""Spans of time whose games are counted."""
+"""Time spans in which games are counted."""
 COMMON = 6
 """End reasons with a colour of their own."""
 FEWEST = 20
-"""Plies behind a point of the calibration."""
+"""Least number of plies for a point of the calibration."""
 SEARCH_CHARTS = (
     (
         "What the search adds",
@@ -148,7 +148,7 @@ def sample_charts(binned: Binned, sample: Sample) -> list[Chart]:
 
 
 def search_charts(labels: Sequence[str], found: Sequence[RootSums]) -> list[Chart]:
-    """Charts of what searches add to the network, from a label and sums for each bin."""
+    """Charts of how far searches differ from the raw network, from a label and sums for each bin."""
     means = [sums.means() for sums in found]
     charts = []
     for title, caption, names, unit in SEARCH_CHARTS:
@@ -199,9 +199,9 @@ def speed_chart(times: Sequence[tuple[int, float]]) -> list[Chart]:
 
 
 def speeds(times: Sequence[tuple[int, float]]) -> tuple[list[float], list[float]]:
-    """(middle in hours since the first moment, games an hour) of spans of equal time.
+    """(middle in hours since the first moment, games per hour) of equal time spans.
 
-    Equal time and not equal games, because games of the same length end together.
+    The spans are equal in time, not in games, because games of the same length end together.
     """
     if len(times) < 2 or times[-1][1] <= times[0][1]:
         return [], []

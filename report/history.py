@@ -12,15 +12,16 @@ from runtime.runs import RunFolder
 STEP = "trainer/step"
 LEARNED = ("policy_loss", "policy_entropy", "value_loss")
 LESSONS = 30
-"""Moments of training that alerts compare."""
+"""Number of training figures that alerts compare."""
 
 
 @dataclass(frozen=True)
 class History:
-    """Figures by name, one row a moment, in the order of training."""
+    """Figures by name, one row per moment, in the order of training."""
 
     rows: list[dict[str, float]]
-    """Names are those of TensorBoard, `trainer/policy_loss`; `time` in seconds since 1970."""
+    """Rows of figures with the names that TensorBoard shows, such as `trainer/policy_loss`; `time` in seconds
+    since 1970."""
     damaged: int = 0
     """Lines that could not be read. The last line may be incomplete because it is being written."""
 
@@ -69,7 +70,7 @@ def _lines(path: Path) -> tuple[list[dict[str, float]], int]:
 
 
 def row_of(line: bytes) -> dict[str, float] | None:
-    """The numbers of a line of figures.jsonl; None if it is damaged, or not yet whole."""
+    """The numbers of a line of figures.jsonl; None if it is damaged, or incomplete."""
     try:
         found = json.loads(line)
         row = {name: float(n) for name, n in found.items() if isinstance(n, int | float)}
@@ -80,7 +81,7 @@ def row_of(line: bytes) -> dict[str, float] | None:
 
 
 def _forward(rows: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Drop the rows of steps that the trainer made again after it went back to a checkpoint."""
+    """Drop rows of steps that the trainer repeated after it returned to a checkpoint."""
     kept: list[dict[str, float]] = []
     for row in rows:
         while kept and kept[-1][STEP] >= row[STEP]:

@@ -20,7 +20,7 @@ STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;color:#222;max-width:1280px;margin:1.5rem auto;padding:0 1rem}
 h1{font-size:1.6rem;margin:0}h2{font-size:1.2rem;margin:2rem 0 .5rem;border-bottom:1px solid #ddd}
 h3{font-size:1rem;margin:.2rem 0}.when{color:#666;margin:.2rem 0 1rem}
-.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(380px,1fr));gap:1rem}
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,380px),1fr));gap:1rem}
 figure{margin:0;padding:.6rem;border:1px solid #e2e2e2;border-radius:6px}figure img{width:100%}
 figcaption,.caption{color:#555;font-size:.85rem}
 table{border-collapse:collapse;font-size:.9rem}td,th{padding:.15rem .8rem .15rem 0}
@@ -34,7 +34,7 @@ td+td{overflow-wrap:anywhere}td+td,th+th{font-variant-numeric:tabular-nums}
 """
 
 NAMES = {"versions": "weights versions that played", "weights_age": "versions that games are behind"}
-"""Of figures whose own name says too little."""
+"""Names for figures whose own name is unclear."""
 
 
 def page(report: Report) -> str:
@@ -140,7 +140,7 @@ def _notes(report: Report) -> str:
         f"Results, ends and lengths count all {games:,} games. The other charts of games were made from "
         f"{read:,} of them, evenly spread over {len(report.binned.bins)} bins of weights versions.",
         "A game in which several weights versions played counts for the newest.",
-        "Only records of format 2 say how far the search moves away from the network; older games are left "
+        "Records of format 1 do not say how far the search moves away from the network; their games are left "
         "out there.",
     ]
     if report.sample.damaged:

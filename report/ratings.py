@@ -29,7 +29,7 @@ class Rated(Struct, frozen=True):
 
 
 def read_ratings(path: Path) -> Rated | None:
-    """None if there is no such file or it cannot be read."""
+    """The ratings in a file; None if there is no such file or it cannot be read."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Rated)
     except (OSError, msgspec.DecodeError):

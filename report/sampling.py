@@ -1,4 +1,5 @@
-"""Figures that need whole records: openings, values, visits. Read from some games a bin, evenly spread."""
+"""Figures that need whole records: openings, values, visits. Read from some games of each bin, evenly
+spread."""
 
 from __future__ import annotations
 
@@ -57,12 +58,12 @@ class Sample:
 
 
 def opening_plies(game: Game) -> int:
-    """Ten, fewer in short games."""
+    """The length of an opening in plies: ten, or fewer in short games."""
     return min(OPENINGS[0], game.max_plies // 2)
 
 
 def take_sample(games: StoreReader, binned: Binned, most: int) -> Sample:
-    """At most `most` games a bin are read, a page at a time."""
+    """Read at most `most` games of each bin, a page at a time."""
     game = get_game(games.game)
     movers_of, plies = Movers(game), opening_plies(game)
     lengths = (plies, OPENINGS[1])

@@ -56,9 +56,10 @@ class RunStatus:
     """What is known of a run."""
 
     live: bool
-    """Whether an azserver has just told it; else it is what the trainer left in the folder."""
+    """Whether the figures come from a running azserver just now; otherwise the trainer left them in the
+    folder."""
     figures: Mapping[str, Any]
-    """As in STATUS (docs/protocol.md)."""
+    """Figures with the keys of STATUS (docs/protocol.md)."""
 
     @property
     def alerts(self) -> list[str]:
@@ -67,7 +68,7 @@ class RunStatus:
 
     @property
     def faults(self) -> list[str]:
-        """What keeps a live run from playing."""
+        """Problems that keep a live run from playing."""
         found = figure_findings(self.figures) if self.live else []
         return [f"{one.check}: {one.found}" for one in found if one.level is Level.FAULT]
 
@@ -95,9 +96,9 @@ def _address(config: StatusConfig) -> Address:
 
 
 def of_this_machine() -> RunStatus:
-    """From the azserver that this user has started here, or else from anybody's at the usual port.
+    """The status from the azserver that this user runs here, or else from any at the usual port.
 
-    Fatal(USAGE) names them if there are several, Fatal(UNREACHABLE) if there is none.
+    Raises Fatal(USAGE) naming them if there are several, Fatal(UNREACHABLE) if there is none.
     """
     served = {folder.path: _address_in(folder) for folder in served_runs()}
     if len(served) > 1:
@@ -117,7 +118,7 @@ def of_this_machine() -> RunStatus:
 
 
 def of_server(address: Address) -> RunStatus:
-    """Ask a live azserver. Fatal(UNREACHABLE) if it does not answer."""
+    """Ask a running azserver. Raises Fatal(UNREACHABLE) if it does not answer."""
     from diagnostics.doctor.probe import Probing, probe
 
     facts = probe(address, Probing(seconds=0.0))
@@ -129,22 +130,23 @@ def of_server(address: Address) -> RunStatus:
 
 
 def of_folder(run: str, runs: Path) -> RunStatus:
-    """A run by its folder or name: from its azserver if that runs on this machine, else what is written.
+    """A run by its folder or name: from its azserver if that runs on this machine, else from its files.
 
-    Fatal(BAD_DATA) if it is no run's folder.
+    Raises Fatal(BAD_DATA) if it is not a run's folder.
     """
     folder = run_named(run, runs)
     about = folder.describe()
     if is_locked(folder.path / SERVER_LOCK):
         return of_server(_address_in(folder))
-    # A trainer that was stopped has written both, the whole figures last; one that was killed only the lines.
+    # A trainer that was stopped has written both, the complete figures last; one that was killed only the
+    # lines.
     stopped = _written_at(folder.figures) >= _written_at(folder.figures_log)
     trainer = folder.read_figures() if stopped else _last_line(folder.figures_log)
     return RunStatus(False, {"run": folder.name, "game": about["game"], "trainer": trainer})
 
 
 def _written_at(path: Path) -> float:
-    """Seconds since 1970; 0 if there is no such file."""
+    """When the file was written, in seconds since 1970; 0 if there is no such file."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -169,7 +171,7 @@ def _last_line(path: Path) -> dict[str, Any]:
 
 
 def _address_in(folder: RunFolder) -> Address:
-    """Where the run's azserver listens, by the settings that it left in the folder."""
+    """The address of the run's azserver, from the settings that it left in the folder."""
     try:
         settings = tomllib.loads(folder.config.read_text())
     except (OSError, tomllib.TOMLDecodeError) as error:
@@ -193,7 +195,7 @@ def as_text(status: RunStatus) -> str:
 
 
 def _is_known(text: str) -> bool:
-    """Whether a row tells anything of a run that is not live."""
+    """Whether a row contains information about a run that is not live."""
     return any(char.isdigit() for char in text)
 
 

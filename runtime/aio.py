@@ -1,6 +1,7 @@
 """Runs one asyncio program per process: uvloop, two-stage stop on signals, plain errors.
 
-The first SIGINT or SIGTERM asks for a clean end (`Stop.finishing`), the second one cancels at once.
+The first SIGINT or SIGTERM asks for a clean end (`Stop.finishing`), the second one cancels at once. Signals
+within TOGETHER of the first count as one: `timeout` and some supervisors signal a process and then its group.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -18,6 +20,8 @@ log = logging.getLogger(__name__)
 _ExceptionHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+TOGETHER = 0.3
+"""Seconds. Nobody presses Ctrl-C twice so fast."""
 
 
 class Stop:
@@ -26,8 +30,9 @@ class Stop:
     def __init__(self, waits_for: str = "what is in flight") -> None:
         self.finishing = asyncio.Event()
         self.waits_for = waits_for
-        """For people: what a clean end waits for. The program may set it to something better."""
+        """What a clean end waits for, as text for people. The program may set it to something more exact."""
         self._cancel_now: Callable[[], object] | None = None
+        self._signalled: float | None = None
 
     def request(self) -> None:
         """First stage: finish cleanly. Safe to call more than once."""
@@ -42,8 +47,12 @@ class Stop:
     def on_cancel(self, cancel: Callable[[], object]) -> None:
         self._cancel_now = cancel
 
-    def on_signal(self, number: int) -> None:
+    def on_signal(self, number: int, now: float) -> None:
+        """Handle a signal. `now` is in seconds, on any one clock."""
         name = signal.Signals(number).name
+        if self._signalled is not None and now - self._signalled < TOGETHER:
+            return
+        self._signalled = now
         if self.finishing.is_set():
             log.warning("%s again: stopping at once", name)
             self.cancel()
@@ -66,7 +75,7 @@ def run(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> None:
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """The Fatal inside a (nested) exception group, else its first exception that is no group."""
+    """Return the Fatal inside a (nested) exception group, else its first exception that is not a group."""
     leaves = list(_leaves(error))
     return next((leaf for leaf in leaves if isinstance(leaf, Fatal)), leaves[0])
 
@@ -88,7 +97,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _with_signals(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> None:
-    """`main` as a task of its own, so that the second signal cancels it and not the runner."""
+    """Run `main` as a task of its own, so that the second signal cancels it and not the runner."""
     stop = Stop()
     loop = asyncio.get_running_loop()
     failures: list[BaseException] = []
@@ -97,7 +106,7 @@ async def _with_signals(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> No
         stop.on_cancel(task.cancel)
         loop.set_exception_handler(_ender(task, failures))
         for number in SIGNALS:
-            loop.add_signal_handler(number, stop.on_signal, number)
+            loop.add_signal_handler(number, _on_signal, stop, number)
         try:
             await asyncio.wait({task})
         finally:
@@ -109,8 +118,13 @@ async def _with_signals(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> No
         raise KeyboardInterrupt
 
 
+def _on_signal(stop: Stop, number: int) -> None:
+    stop.on_signal(number, time.monotonic())
+
+
 def _ender(task: asyncio.Task[None], failures: list[BaseException]) -> _ExceptionHandler:
-    """An exception in a callback of the loop ends the program instead of leaving half of it running."""
+    """Return a handler that ends the program at an exception in a callback of the loop; otherwise half of it
+    would keep running."""
 
     def on_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -1,4 +1,4 @@
-"""Adding to a file that must stay readable when the disk is full in the middle of it."""
+"""Appends to a file that must stay readable even if the disk fills up in the middle of a write."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def append_whole(path: Path, data: bytes) -> None:
-    """Append all of `data` in one go, or nothing of it. Raises OSError when the disk does not take it.
+    """Append all of `data`, or nothing of it. Raises OSError when it cannot be written.
 
-    Only for files with one writer. No fsync: a crash of the machine may cost what was written last.
+    Only for files with one writer. No fsync: a crash of the machine may lose what was written last.
     """
     with path.open("ab", buffering=0) as file:
         before = file.tell()

@@ -1,7 +1,7 @@
 """One child process, from its start to its end: never forked without exec, and it never outlives its parent.
 
-The kernel is told before exec to kill the child when this process dies (PR_SET_PDEATHSIG), so the
-promise holds for any command, also while it still imports. docs/decisions/0024-children.md has the reasons.
+Before exec the kernel is told to kill the child when this process dies (PR_SET_PDEATHSIG), so the promise
+holds for any command, even while it is still importing. docs/decisions/0024-children.md has the reasons.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ log = logging.getLogger(__name__)
 
 BACKOFF_FIRST = 0.5
 BACKOFF_LONGEST = 30.0
-"""Seconds between a child's end (or an attempt to start it) and its next start, doubling."""
+"""Longest wait in seconds between a child's end (or a failed start) and its next start; the wait doubles."""
 READ_LIMIT = 1 << 16
-"""Bytes of a child's output buffered before it has to wait."""
+"""Bytes of a child's output that are buffered before the child must wait."""
 SHORTAGES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC})
-"""Why a start may fail now and work later: no room for a process, memory, or open files."""
+"""Errors of a start that may work later: no room for a process, no memory, or no open files."""
 
 _PR_SET_PDEATHSIG = 1
 
 
 def is_shortage(error: OSError) -> bool:
-    """Whether the machine lacks something at the moment, so that the same start may work later."""
+    """Return whether the machine lacks a resource at the moment, so that the same start may work later."""
     return error.errno in SHORTAGES
 
 
 class ChildProcess:
     """A process that runs, or ran. Made by `start`; its output is in `stdout` (and `stderr`).
 
-    Whoever started it closes it: `async with contextlib.aclosing(await start(argv)) as child`.
+    The caller must close it: `async with contextlib.aclosing(await start(argv)) as child`.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], pidfd: int) -> None:
         self.pid = process.pid
         self.stdout = asyncio.StreamReader(READ_LIMIT)
         self.stderr = asyncio.StreamReader(READ_LIMIT)
-        """At its end at once unless asked for."""
+        """Ends at once unless stderr was requested."""
         self._process = process
         self._pidfd = pidfd
         self._loop = asyncio.get_running_loop()
@@ -59,11 +59,11 @@ class ChildProcess:
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs; below 0 the signal that ended it."""
+        """None while it runs; a negative number is the signal that ended it."""
         return self._ended.result() if self._ended.done() else None
 
     async def connect(self) -> None:
-        """Read what it writes from now on."""
+        """Start reading its output."""
         for reader, pipe in ((self.stdout, self._process.stdout), (self.stderr, self._process.stderr)):
             if pipe is None:
                 reader.feed_eof()
@@ -72,7 +72,7 @@ class ChildProcess:
             self._transports.append(transport)
 
     async def wait(self) -> int:
-        """Its exit code, as soon as it has ended."""
+        """Wait until it has ended, and return its exit code."""
         return await asyncio.shield(self._ended)
 
     def terminate(self) -> None:
@@ -80,13 +80,13 @@ class ChildProcess:
         self._process.terminate()
 
     def kill(self) -> None:
-        """SIGKILL to it and to whatever it started in its session."""
+        """Send SIGKILL to it and to everything it started in its session."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def aclose(self) -> None:
-        """End it at once if it still runs, and give its pipes back."""
+        """Kill it if it still runs, and close its pipes."""
         self.kill()
         try:
             await self.wait()
@@ -103,9 +103,9 @@ class ChildProcess:
 async def start(
     argv: Sequence[str], env: Mapping[str, str] | None = None, *, stderr: int = subprocess.STDOUT
 ) -> ChildProcess:
-    """`argv` in a session of its own. Raises OSError if it cannot be started (see `is_shortage`).
+    """Start `argv` in a session of its own. Raises OSError if it cannot be started (see `is_shortage`).
 
-    `env` is added to this process's environment less our settings (`AZ_*`); `stderr` as for Popen.
+    `env` is added to this process's environment without our settings (`AZ_*`); `stderr` as for Popen.
     """
     child = _start(argv, env or {}, stderr)
     try:
@@ -125,10 +125,10 @@ async def start_patiently(
     stderr: int = subprocess.STDOUT,
     backoff: float = BACKOFF_FIRST,
 ) -> ChildProcess | None:
-    """As `start`, but a machine that is short of something is asked again; None once `stop` is set.
+    """Like `start`, but try again while the machine lacks a resource. Returns None once `stop` is set.
 
-    `name`: for the log. `backoff`: seconds before the second attempt, doubled for each further one.
-    Raises Fatal if no later attempt can work either.
+    `name`: for the log. `backoff`: seconds before the second attempt, doubled for each further one. Raises
+    Fatal if no later attempt can work either.
     """
     while not stop.is_set():
         try:
@@ -145,7 +145,8 @@ async def start_patiently(
 
 def _start(argv: Sequence[str], env: Mapping[str, str], stderr: int) -> ChildProcess:
     if threading.current_thread() is not threading.main_thread():
-        # The kernel means the thread that started the child: its end would kill the child.
+        # For the kernel, the parent is the thread that started the child: when that thread ends, the child is
+        # killed.
         raise RuntimeError("child processes are started by the main thread only")
     process = subprocess.Popen(
         argv,
@@ -165,12 +166,12 @@ def _start(argv: Sequence[str], env: Mapping[str, str], stderr: int) -> ChildPro
 
 
 def _ending_with_parent() -> Callable[[], None]:
-    """What the child does between fork and exec; nothing is looked up or imported there any more."""
+    """Return what the child does between fork and exec; nothing is looked up or imported there any more."""
     prctl, parent, code = ctypes.CDLL(None).prctl, os.getpid(), int(Exit.INTERRUPTED)
 
     def tell_kernel() -> None:
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:  # it died before the call above
+        if os.getppid() != parent:  # the parent died before the call above
             os._exit(code)
 
     return tell_kernel

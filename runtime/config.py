@@ -1,9 +1,9 @@
 """Settings of a command: defaults < TOML file (`--config`) < environment (`AZ_*`) < flags.
 
-A command's settings are one frozen dataclass whose field docstrings become the help texts. A key or
-variable that means nothing is an error that names the nearest one, never ignored: a setting that
-silently does nothing costs a day of self-play. Supported types: int, float, str, bool, Path, Literal,
-those `| None`, and dataclasses of them.
+A command's settings are one frozen dataclass whose field docstrings become the help texts. An unknown key or
+variable is an error that names the nearest one. It is never ignored, because a setting that silently does
+nothing costs a day of self-play. Supported types: int, float, str, bool, Path, Literal, those `| None`, and
+dataclasses of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ T = TypeVar("T")
 
 PREFIX = "AZ_"
 NOT_SETTINGS = frozenset({"AZ_JIT_CACHE", "AZ_BENCH_SECONDS", "AZ_CRASH_AT"})
-"""Variables with our prefix that are no command's setting."""
+"""Variables with our prefix that are not settings of a command."""
+FOR_ALL_PROGRAMS = frozenset({"AZ_SERVER", "AZ_SERVER_KEY", "AZ_KEY", "AZ_KEYS"})
+"""Variables that say how a machine reaches its server. They are exported once for all programs, so a program
+without such a setting ignores them."""
 
 _BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False}
 _BOOLEANS["off"] = False
@@ -47,11 +50,11 @@ def load(
     moved: Mapping[str, str] = MappingProxyType({}),
     environment: Mapping[str, str] | None = None,
 ) -> T:
-    """The settings of `command`. `argv` without the program's name; None takes this process's. So for the
-    `environment`.
+    """Return the settings of `command`. `argv` (without the program's name) and `environment` default to this
+    process's own.
 
-    `description` is for `--help`; without one it is the docstring of `config_class`.
-    `moved`: paths of settings that have another one now, such as {"batch": "optimizer.batch"}.
+    `description` is for `--help`; without one it is the docstring of `config_class`. `moved`: old paths of
+    settings and their new ones, such as {"batch": "optimizer.batch"}.
 
     Raises Fatal(CONFIG) for a wrong file or variable, and exits with 2 for a wrong flag. `--help`,
     `--version` and `--print-config` print and exit with 0.
@@ -78,7 +81,7 @@ def load(
 
 
 def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a child process: our settings are passed to it as flags, not by chance."""
+    """Return the environment for a child process without our settings, which are passed to it as flags."""
     return {
         name: value
         for name, value in environment.items()
@@ -87,7 +90,8 @@ def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _with_whole_game(config: T) -> T:
-    """The same settings, with the size in `board` put into the name in `game` (where there are such)."""
+    """Return the settings with the size in `board` joined to the name in `game` (if there are such
+    fields)."""
     settings: Any = config
     if not getattr(settings, "board", ""):
         return config
@@ -109,7 +113,7 @@ def _parse_flags(
     examples: tuple[str, str, str, *tuple[str, ...]],
     description: str,
 ) -> T:
-    import tyro  # not at the top: processes that need no flags do not pay for it
+    import tyro  # not at the top, so that processes without flags do not pay for it
 
     if "--help" in arguments or "-h" in arguments:
         print("examples:", *(f"  {example}" for example in examples), "", sep="\n")
@@ -155,7 +159,7 @@ def _take_option(arguments: list[str], name: str) -> str | None:
 
 
 def _build(config_class: type[T], values: Mapping[str, Any], missing: Any, base: Any = None) -> T:
-    """An instance from nested `values`, over `base` or the class's defaults, or `missing`."""
+    """Return an instance made of nested `values`, over `base` or the class's defaults, or `missing`."""
     arguments: dict[str, Any] = {}
     hints = get_type_hints(config_class)
     for field in dataclasses.fields(cast(Any, config_class)):
@@ -180,7 +184,7 @@ def _build(config_class: type[T], values: Mapping[str, Any], missing: Any, base:
 
 
 def _settings(config_class: type, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """All settings as (path, type), those of nested dataclasses too."""
+    """Yield all settings as (path, type), including those of nested dataclasses."""
     hints = get_type_hints(config_class)
     for field in dataclasses.fields(config_class):
         kind = hints[field.name]
@@ -218,6 +222,8 @@ def _from_environment(
         if not name.startswith(PREFIX) or name in NOT_SETTINGS:
             continue
         if name not in known:
+            if name in FOR_ALL_PROGRAMS:
+                continue
             _refuse_moved(f"the environment variable {name}", new_names.get(name))
             _unknown(f"the environment variable {name}", name, list(known), f" of {command}; unset it")
         path, kind = known[name]
@@ -267,7 +273,7 @@ def _refuse_moved(what: str, new_name: str | None) -> None:
 
 
 def _unknown(what: str, name: str, known: Sequence[str], more: str = "") -> None:
-    """Raise Fatal for a name that means nothing."""
+    """Raise Fatal for an unknown name."""
     raise Fatal(f"{what} is not a setting{more}{what_was_meant(name, known)}; --help lists all", Exit.CONFIG)
 
 
@@ -275,12 +281,13 @@ def _unknown(what: str, name: str, known: Sequence[str], more: str = "") -> None
 
 
 def flattened(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of nested tables by their paths, such as "search.c_init". An empty table leaves nothing."""
+    """Return the values of nested tables by their paths, such as "search.c_init". An empty table yields
+    nothing."""
     return {".".join(path): value for path, value in _entries(table)}
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables of which `flattened` makes `values`."""
+    """Return nested tables: the inverse of `flattened`."""
     tables: dict[str, Any] = {}
     for path, value in values.items():
         _put(tables, tuple(path.split(".")), value)
@@ -288,7 +295,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def renamed(table: Mapping[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
-    """Tables as an older version wrote them, under the names that settings have now (`moved`: see `load`)."""
+    """Return tables written by an older version under today's names of the settings (`moved`: see `load`)."""
     return nested({moved.get(path, path): value for path, value in flattened(table).items()})
 
 
@@ -300,7 +307,7 @@ def _alternatives(kind: Any) -> tuple[Any, ...]:
 
 
 def _checked(value: Any, kind: Any, where: str) -> Any:
-    """A TOML value as the type of its setting, or Fatal(CONFIG)."""
+    """Return a TOML value as the type of its setting. Raises Fatal(CONFIG)."""
     for one in _alternatives(kind):
         if get_origin(one) is Literal and value in get_args(one):
             return value
@@ -314,7 +321,7 @@ def _checked(value: Any, kind: Any, where: str) -> Any:
 
 
 def _parsed(text: str, kind: Any, where: str) -> Any:
-    """The text of a variable as the type of its setting, or Fatal(CONFIG)."""
+    """Return the text of a variable as the type of its setting. Raises Fatal(CONFIG)."""
     for one in _alternatives(kind):
         try:
             if one is bool:
@@ -337,9 +344,10 @@ def _type_name(kind: Any) -> str:
 
 
 def check_ranges(config: Any, group: str = "", /, **ranges: tuple[float, float]) -> None:
-    """Fatal(CONFIG) for the first setting outside its range, both ends included; `math.inf` is no limit.
+    """Raise Fatal(CONFIG) for the first setting outside its range. Both ends are included; `math.inf` is no
+    limit.
 
-    group   what stands before their names, such as `quota.`
+    group: prefix of their names, such as `quota.`
     """
     for name, (low, high) in ranges.items():
         value = getattr(config, name)
@@ -353,8 +361,8 @@ def check_ranges(config: Any, group: str = "", /, **ranges: tuple[float, float])
 
 
 def to_toml(config: Any, table: str = "") -> str:
-    """Settings, a dataclass or a mapping, as a TOML file that `--config` takes. Those that are None are left
-    out. TypeError for values that are no setting."""
+    """Return settings (a dataclass or a mapping) as a TOML file for `--config`. Settings that are None are
+    left out. Raises TypeError for values that cannot be settings."""
     mapping = isinstance(config, Mapping)
     names = config if mapping else (field.name for field in dataclasses.fields(config))
     lines: list[str] = [f"\n[{table}]"] if table else []
@@ -375,5 +383,5 @@ def _toml_value(value: Any) -> str:
         return repr(value)
     if not isinstance(value, str | Path):
         raise TypeError(f"{value!r} cannot be a setting")
-    # As in JSON but for DEL, which TOML wants escaped.
+    # As in JSON, except for DEL, which TOML requires to be escaped.
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

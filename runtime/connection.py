@@ -1,6 +1,6 @@
 """A connection that joins, stays alive and joins again: Channel + ClientSession + one timer.
 
-All decisions are the session's (`protocol.sessions`, pure); this file only carries them out.
+The session makes all decisions (`protocol.sessions`, pure); this file only carries them out.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from runtime.sockets import LEAVES_LIMIT, Channel, Context, Frame, dealer
 log = logging.getLogger(__name__)
 
 FIRST_NOTICE = 4.0
-"""Seconds without an answer at the start after which a person who gave the address is told."""
+"""Seconds without an answer at the start after which the person who gave the address is told."""
 WAIT_NOTICE = 60.0
-"""Seconds between two lines that say that the server is being waited for."""
+"""Seconds between two log lines that say that we are waiting for the server."""
 NOT_NOW_HOLDS = 90.0
-"""Seconds for which a server's "not now" is taken for the reason of the wait; longer than it asks to wait."""
+"""Seconds for which a server's "not now" counts as the reason for waiting; longer than the wait it
+requests."""
 BYE_LINGER = 200
-"""Milliseconds that BYE has to get out."""
+"""Milliseconds that BYE has to be sent."""
 REACT_AFTER = 0.001
 """Seconds added to a due time, so that the timer never fires just before it."""
 
@@ -39,29 +40,29 @@ OnMessage = Callable[[AnyMessage, list[memoryview]], None]
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """What differs between connections besides where they lead."""
+    """How connections differ besides their endpoints."""
 
     server: str = ""
-    """HOST:PORT as people gave it, for messages; empty: it has no such name (ipc)."""
+    """HOST:PORT as the user gave it, for messages; empty for ipc, which has no such name."""
     carries: str = ""
-    """What this connection is for, in messages of a process that has two to one server."""
+    """What this connection is for; used in messages of a process with two connections to one server."""
     max_wait: float = 0.0
     """Seconds without a session after which `Connection.run` gives up; 0: never."""
     limit: int = LEAVES_LIMIT
-    """Of a message, in bytes: see `runtime.sockets.dealer`."""
+    """Most bytes in a message: see `runtime.sockets.dealer`."""
     hwm: int = 64
-    """Messages in a queue: see `runtime.sockets.dealer`."""
+    """Most messages in a queue: see `runtime.sockets.dealer`."""
     keys: DialKeys | None = None
-    """Of a server that asks for a key."""
+    """Keys for a server that requires one."""
 
 
 class Connection:
     """A DEALER connection to azserver. Callbacks run in the event loop and must not block.
 
-    `on_message(message, frames)`: every message that is not about the session itself.
+    `on_message(message, frames)`: called for every message that is not about the session itself.
     `on_joined(welcome)`: a session has begun, also after each loss: send again what is unanswered.
-    `on_lost(reason)`: the session has ended; joining again is under way by itself.
-    `on_unreadable(header, error)`: a message was dropped, as its header could not be decoded.
+    `on_lost(reason)`: the session has ended; the connection rejoins by itself. `on_unreadable(header,
+    error)`: a message was dropped because its header could not be decoded.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Connection:
     ) -> None:
         self.endpoint = endpoint
         self._name = settings.server or endpoint
-        """As the person who gave it knows it: one port only."""
+        """The server as the user knows it: one port only."""
         self._server = f"{self._name} ({settings.carries})" if settings.carries else self._name
         self._first_notice = FIRST_NOTICE if settings.server else WAIT_NOTICE
         keys = settings.keys
@@ -87,7 +88,7 @@ class Connection:
             self._socket, keys, hello.role, self._on_refused_handshake, self._on_ended
         )
         self._has_ended = False
-        """The connection that there was, and nothing has come on another one yet."""
+        """True after a connection ended, until something arrives on the next one."""
         self._channel = Channel(self._socket, self._on_frames, self._on_writable)
         self._session = ClientSession(hello, time.monotonic(), random.Random())
         self._on_message = on_message
@@ -97,37 +98,38 @@ class Connection:
         self._max_wait = settings.max_wait
         self._unsent_hello: AnyMessage | None = None
         self._changed = asyncio.Event()
-        """The session's next due time may have moved."""
+        """Set when the session's next due time may have changed."""
         self._refusal: Goodbye | None = None
         self._refused_handshake = ""
-        """Why the server let this process not in at all."""
+        """Why the server refused the connection's handshake."""
         self._alone_since = time.monotonic()
         self._next_notice = 0.0
         self._not_now = ""
-        """Why the server lets this peer wait, as it said last."""
+        """The reason that the server last gave for making this peer wait."""
         self._not_now_at = -math.inf
         self.bad_messages = 0
         """Messages from the server that could not be decoded; they are dropped."""
 
     @property
     def welcome(self) -> Welcome | None:
-        """Of the session at hand; None while there is none."""
+        """WELCOME of the current session; None while there is none."""
         return self._session.welcome
 
     @property
     def is_up(self) -> bool:
-        """Whether there is a session, and no sign that the server is gone."""
+        """Return whether there is a session, and no sign that the server is gone."""
         return self.welcome is not None and not self._has_ended
 
     def send(self, message: Message, *frames: Frame) -> bool:
-        """False if there is no session or the queue is full: keep it and send it again later."""
+        """Send a message. Returns False if there is no session or the queue is full: keep it and send it
+        later."""
         return self._session.state is ClientState.JOINED and self._send(message, *frames)
 
     async def run(self) -> None:
-        """Be connected until cancelled; says BYE at the end.
+        """Stay connected until cancelled; send BYE at the end.
 
-        Raises Fatal(PROTOCOL or REFUSED) if the server sends this peer away for good, and
-        Fatal(UNREACHABLE) after `max_wait` without a session.
+        Raises Fatal(PROTOCOL or REFUSED) if the server rejects this peer for good, and Fatal(UNREACHABLE)
+        after `max_wait` seconds without a session.
         """
         now = time.monotonic()
         self._alone_since = now
@@ -149,7 +151,7 @@ class Connection:
             self._channel.close(BYE_LINGER)
 
     async def _wait_for_change(self) -> None:
-        """Until the session or the watch over its absence has something to do."""
+        """Wait until the session, or the watch over its absence, has something to do."""
         dues = [due for due in (self._session.due(), self._absence_due()) if due is not None]
         delay = max(0.0, min(dues) - time.monotonic()) + REACT_AFTER if dues else None
         try:
@@ -200,23 +202,24 @@ class Connection:
             self._on_message(message, frames[1:])
 
     def _on_not_now(self, reason: str, now: float) -> None:
-        """The server is there and lets us wait. Said at once, then by `_watch_absence`."""
+        """Handle a server that makes us wait. It is logged at once, and later by `_watch_absence`."""
         if reason != self._waits_for(now):
             log.info("%s does not accept this process yet: %s; asking again", self._name, reason)
             self._next_notice = now + WAIT_NOTICE
         self._not_now, self._not_now_at = reason, now
 
     def _waits_for(self, now: float) -> str:
-        """What the server said of late, "" if it said nothing."""
+        """Return the reason that the server gave recently; "" if it gave none."""
         return self._not_now if now - self._not_now_at < NOT_NOW_HOLDS else ""
 
     def _on_writable(self) -> None:
-        """The connection came up: a HELLO that found none goes out now and not at its next turn."""
+        """Handle a new connection: a HELLO that could not be sent goes out now, not at its next turn."""
         if self._unsent_hello is not None and self._send(self._unsent_hello):
             self._unsent_hello = None
 
     def _on_ended(self) -> None:
-        """The session may go on: who has one says so on the next connection, and hears if it has ended."""
+        """Handle the end of the connection. The session may continue: a peer that has one says so on the next
+        connection, and is told if it has ended."""
         if self.is_up:
             log.warning("the connection to %s has ended; dialling again", self._server)
         self._has_ended = True
@@ -242,7 +245,7 @@ class Connection:
         return min(self._next_notice, give_up)
 
     def _watch_absence(self, now: float) -> None:
-        """Say now and then that nobody answers; give up after `max_wait`."""
+        """Log now and then that the server does not answer; give up after `max_wait`."""
         if self.welcome is not None:
             return
         alone = now - self._alone_since
@@ -262,7 +265,8 @@ class Connection:
             self._next_notice = now + WAIT_NOTICE
 
     def _tell_absence(self, reason: str, alone: float) -> None:
-        """`reason`: why the server lets this process wait, "" if nobody answers. `alone`: seconds so far."""
+        """`reason`: why the server makes this process wait, "" if it does not answer. `alone`: seconds so
+        far."""
         if reason:
             log.warning("%s makes this process wait: %s (%.0f s so far)", self._name, reason, alone)
         elif alone < WAIT_NOTICE:

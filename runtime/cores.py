@@ -1,8 +1,8 @@
-"""How many processors this process may use: those it may run on, within the quota of its container.
+"""How many processors this process may use: those it may run on, within its container's quota.
 
-A container with `--cpus 2` on a machine with 64 processors may still run on each of them, but gets the time
-of two. Linux control groups hold that quota: `cpu.max` in version 2, `cpu.cfs_quota_us` and
-`cpu.cfs_period_us` in version 1 (kernel documentation, "Control Group v2" and "CFS Bandwidth Control").
+A container with `--cpus 2` on a machine with 64 processors may run on any of them, but gets the time of two.
+Linux control groups define that quota: `cpu.max` in version 2, `cpu.cfs_quota_us` and `cpu.cfs_period_us` in
+version 1 (kernel documentation, "Control Group v2" and "CFS Bandwidth Control").
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from pathlib import Path
 MOUNT = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 V1_MOUNTS = ("cpu,cpuacct", "cpu")
-"""Folders of version 1, below MOUNT."""
+"""Controller folders of version 1, below MOUNT."""
 
 
 def usable_cores(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int:
-    """Whole processors, at least 1. `mount`, `membership`: the control groups, and which of them are ours."""
+    """Return whole processors, at least 1. `mount`: the control groups. `membership`: which of them are
+    ours."""
     return max(1, int(min(len(os.sched_getaffinity(0)), cpu_quota(mount, membership))))
 
 
 def cpu_quota(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> float:
-    """The smallest quota of our control group and of those that it lies in, in processors; inf: none."""
+    """Return the smallest quota of our control group and its parents, in processors; inf: none."""
     quotas = [
         *(_quota(_read(folder / "cpu.max").split()) for folder in _groups(mount, membership, "")),
         *(
@@ -37,7 +38,7 @@ def cpu_quota(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> float:
 
 
 def _groups(mount: Path, membership: Path, controller: str) -> Iterator[Path]:
-    """The folder of our group and of those above it. In a container its own group is often all it sees, as
+    """Yield the folder of our group and those of its parents. A container often sees only its own group, as
     `mount`, whatever `membership` says."""
     yield mount
     for line in _read(membership).splitlines():
@@ -50,7 +51,7 @@ def _groups(mount: Path, membership: Path, controller: str) -> Iterator[Path]:
 
 
 def _quota(words: list[str]) -> float:
-    """Of "QUOTA PERIOD", both in microseconds; `max`, -1 or nothing: no limit."""
+    """Return processors from "QUOTA PERIOD", both in microseconds; `max`, -1 or nothing means no limit."""
     try:
         quota, period = (int(word) for word in words)
     except ValueError:

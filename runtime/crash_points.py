@@ -1,8 +1,8 @@
-"""Named places around every write that matters, at which tests end the process (tests/faults).
+"""Named places around every important write, at which tests kill the process (tests/faults).
 
-`AZ_CRASH_AT=spool.renamed:3` kills this process with SIGKILL when it comes to that place for the third
-time. Nothing else happens at these places: without the variable one costs a function call. `NAMES` is all
-of them; a test compares it with the source.
+`AZ_CRASH_AT=spool.renamed:3` kills this process with SIGKILL when it reaches that place for the third time.
+Nothing else happens at these places: without the variable each costs a function call. `NAMES` lists all of
+them; a test compares the list with the source.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NAMES = (
     "weights.folder_synced",
     "weights.adopted",
 )
-"""ROOM.PLACE: the place has just been passed when the process ends there."""
+"""Names of the form PART.PLACE; the process is killed just after it has passed the place."""
 
 
 def _from_environment() -> Callable[[str], None] | None:
@@ -58,7 +58,7 @@ def _from_environment() -> Callable[[str], None] | None:
 
 
 def killing(name: str, times: int) -> Callable[[str], None]:
-    """A watcher that ends the process with SIGKILL when it comes to this place for so many times."""
+    """Return a watcher that kills the process with SIGKILL when it reaches this place for the given time."""
     left = times
 
     def count(reached: str) -> None:
@@ -72,11 +72,11 @@ def killing(name: str, times: int) -> Callable[[str], None]:
 
 
 watcher: Callable[[str], None] | None = _from_environment()
-"""Called with the name of each place. Simulations set it: they end a part of themselves instead of a
+"""Called with the name of each place. Simulations set it, because they end a part of themselves instead of a
 process."""
 
 
 def reach(name: str) -> None:
-    """The process has come to this place."""
+    """Note that the process has reached this place."""
     if watcher is not None:
         watcher(name)

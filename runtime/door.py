@@ -1,9 +1,9 @@
-"""The door of azserver: a listening ZMTP socket that strangers may knock at (decision 21).
+"""The door of azserver: a listening ZMTP socket that strangers may connect to (decision 21).
 
-It stands where a ROUTER would, with the same bytes on the wire, and bounds what a ROUTER does not: the
-size of an unfinished message, what is queued for a peer that does not read, connections without a session,
-and all of it together. Peers are known by numbers that the door gives; what they call themselves is not
-read. Everything happens in the event loop, with plain sockets; no task, no polling, no thread.
+It replaces a ROUTER, with the same bytes on the wire, and bounds what a ROUTER does not: the size of an
+unfinished message, what is queued for a peer that does not read, connections without a session, and all of it
+together. The door numbers its peers; the names they give themselves are not read. Everything happens in the
+event loop, with plain sockets; no task, no polling, no thread.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from runtime import pacing
 from runtime.door_connection import DoorConnection, Silence
 from runtime.door_limits import DoorLimits
 from runtime.door_lock import DoorLock
+from runtime.faults import Faults
 from runtime.holdings import Holdings
 from runtime.listening import LOCAL, Listener
 from runtime.logs import Repeated
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 READ_SIZE = 128 * 1024
 """Bytes read from one connection before the others get their turn: one message of 128 chess leaves."""
 TURN = 64
-"""Messages of one connection handled before the others get their turn."""
+"""Messages handled from one connection before the others get their turn."""
 TICK_SECONDS = 1.0
 
 OnMessage = Callable[[bytes, list[memoryview]], None]
@@ -41,7 +42,7 @@ OnGone = Callable[[bytes, str], None]
 
 
 class Door:
-    """`start` it with what is to be done. A message is its frames; who sent it or gets it is a number."""
+    """A listening socket for messages. Call `start` with the callbacks. Peers are identified by numbers."""
 
     def __init__(
         self,
@@ -50,9 +51,10 @@ class Door:
         clock: Callable[[], float] = time.monotonic,
         lock: DoorLock | None = None,
     ) -> None:
-        """Listens at once (`tcp://` and `ipc://`). Raises Fatal as of `listen` if an endpoint cannot be had.
+        """Listen at once (`tcp://` and `ipc://`). Raises Fatal as `listen` does if an endpoint is
+        unavailable.
 
-        `lock`: whose keys are asked for, of all but this user's own processes; None: no keys.
+        `lock`: keys required from all but this user's own processes; None: no keys.
         """
         self._limits = limits or DoorLimits()
         self._lock = lock
@@ -66,22 +68,23 @@ class Door:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._warn = Repeated(log)
+        self.faults = Faults(log)  # of ours, each in the reading of one connection
         self.on_drained: Callable[[], None] = lambda: None
-        """Called when all that was queued for some peer is with the kernel."""
+        """Called when everything queued for some peer has been passed to the kernel."""
         self.cut = self.refused = 0
-        """Connections that the door ended because of what they did; those among them that showed no key, or
-        one that is not allowed."""
+        """Connections that the door closed because of what they did; `refused` counts those among them
+        without an allowed key."""
 
     def start(self, on_message: OnMessage, on_gone: OnGone) -> None:
-        """Begin to accept and read. `on_message(peer, frames)`. `on_gone(peer, why)`: its connection has
-        ended; "": it hung up."""
+        """Begin to accept and read. `on_message(peer, frames)` is called for each message, and `on_gone(peer,
+        why)` when a connection has ended; `why` is "" if the peer hung up."""
         self._on_message, self._on_gone = on_message, on_gone
         self._loop = asyncio.get_running_loop()
         self._listener.start(self._loop, self._take_in)
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     def close(self) -> None:
-        """End all connections, and hear no more of them."""
+        """Close all connections without calling back."""
         if self._timer is not None:
             self._timer.cancel()
         for connection in list(self._connections.values()):
@@ -91,42 +94,42 @@ class Door:
 
     @property
     def held(self) -> int:
-        """Bytes held for all peers."""
+        """Return the bytes held for all peers."""
         return self._held.total
 
     def __len__(self) -> int:
-        """Connections."""
+        """Return the number of connections."""
         return len(self._connections)
 
     def admit(self, peer: bytes) -> None:
-        """It has a session: whole messages are kept for it."""
+        """Note that the peer has a session: whole messages are kept for it."""
         if (connection := self._connections.get(peer)) is not None:
             connection.incoming.joined = True
             self._strangers.remove(peer)
 
     def dismiss(self, peer: bytes) -> None:
-        """It has none any more."""
+        """Note that the peer's session has ended."""
         if (connection := self._connections.get(peer)) is not None:
             connection.incoming.joined = False
             self._add_stranger(connection)
 
     def unsent(self, peer: bytes) -> int:
-        """Bytes queued for a peer, beside what the kernel holds; 0 if it is gone."""
+        """Return the bytes queued for a peer, besides those in the kernel; 0 if it is gone."""
         connection = self._connections.get(peer)
         return 0 if connection is None else connection.unsent_size
 
     def address(self, peer: bytes) -> str:
-        """Where a peer's connection comes from; "" for a local socket, and for one that is gone."""
+        """Return the address of a peer; "" for a local socket, and for a peer that is gone."""
         connection = self._connections.get(peer)
         return LOCAL if connection is None else connection.address
 
     def owner(self, peer: bytes) -> KeyOwner | None:
-        """Whose key it has shown; None where it needs none."""
+        """Return the owner of the key that the peer has proved; None where no keys are needed."""
         connection = self._connections.get(peer)
         return None if connection is None else connection.incoming.owner
 
     def revoke(self, tell: Callable[[bytes], None]) -> None:
-        """The allowed keys have changed: cut those whose key is allowed no more; `tell(peer)` before."""
+        """Cut all connections whose key is no longer allowed; call `tell(peer)` before each."""
         lock = self._lock
         for peer in [
             one.peer for one in self._connections.values() if lock and lock.is_revoked(one.incoming)
@@ -135,10 +138,11 @@ class Door:
             self._cut_soon(peer, "its key is not allowed any more")
 
     def charge(self, peer: bytes, size: int = 0, price: float = 1.0, is_ping: bool = False) -> None:
-        """It sent a message of `size` bytes that brings no work and costs as much as `price` others. One that
-        sends many of them is read more slowly, or cut; who shares its address and does the same, more slowly.
+        """Charge a peer for a message of `size` bytes that brings no work and costs as much as `price`
+        others. A peer that sends many of them is read more slowly, or cut. Peers that share its address and
+        do the same are read more slowly.
 
-        Peers on local sockets are this user's own processes, and are not held up. Some PINGs are free.
+        Peers on local sockets are this user's own processes and are never delayed. Some PINGs are free.
         """
         connection = self._connections.get(peer)
         if connection is None or connection.is_local:
@@ -154,9 +158,9 @@ class Door:
         connection.pause = pause_of(max(wait, of_address))
 
     def send(self, peer: bytes, frames: Sequence[bytes | memoryview]) -> bool:
-        """Hand a message over; False if the peer is gone or does not read. Never waits.
+        """Send a message. Returns False if the peer is gone or does not read. Never waits.
 
-        Frames that a slow reader has to wait for are copied, unless they are read-only.
+        Frames that must wait for a slow reader are copied, unless they are read-only.
         """
         connection = self._connections.get(peer)
         if connection is None or connection.broken or not connection.incoming.ready:
@@ -178,7 +182,7 @@ class Door:
             return False
         if taken < size:
             connection.queue(parts, taken)
-            if connection.unsent_size == size - taken:  # the first that waits
+            if connection.unsent_size == size - taken:  # the first part that must wait
                 self._in_loop.add_writer(connection.fd, self._on_writable, connection)
             self._account(connection, progress=False)
         return True
@@ -199,9 +203,9 @@ class Door:
     # ---- in ---------------------------------------------------------------------------------
 
     def _take_in(self, sock: socket.socket, address: str) -> bool:
-        """A connection of an address that is in debt is greeted, and read, once the debt is paid.
+        """Accept a connection. If its address is in debt, it is greeted and read once the debt is paid.
 
-        False: it is turned away.
+        Returns False if it is turned away.
         """
         now = self._clock()
         if self._addresses.wait(address, now) > pacing.LONGEST_GREETING:
@@ -234,7 +238,7 @@ class Door:
         self._warn.warning("turned away", text, self._clock())
 
     def _begin(self, connection: DoorConnection) -> None:
-        """Greet it, and read what it says from now on."""
+        """Greet the connection, and read from it from now on."""
         if connection.broken:
             return
         if connection.has_hung_up():
@@ -244,7 +248,7 @@ class Door:
         self._in_loop.add_reader(connection.fd, self._on_readable, connection)
         self._send(connection, [connection.incoming.opening])
         if not connection.broken:
-            self._on_readable(connection)  # its greeting is there as a rule: that saves a turn of the loop
+            self._on_readable(connection)  # usually its greeting has arrived, which saves a turn of the loop
 
     def _on_readable(self, connection: DoorConnection) -> None:
         try:
@@ -261,9 +265,9 @@ class Door:
         self._read(connection, connection.incoming.feed(data), len(data))
 
     def _read(self, connection: DoorConnection, messages: Iterator[list[memoryview]], size: int = 0) -> None:
-        """Hand over up to `TURN` messages; the others come in the next turn of the loop, or after a pause.
+        """Pass on up to `TURN` messages; the others follow in the next turn of the loop, or after a pause.
 
-        `size`: bytes that were read; 0: nothing was, these are messages read before.
+        `size`: bytes that were read; 0: none, because these messages were read before.
         """
         handled = 0
         try:
@@ -283,6 +287,10 @@ class Door:
         except NotNow:
             self._cut(connection, "nobody new is let in while the allowed keys cannot be read", "not now")
             return
+        except Exception as error:  # it ends this connection, and neither the others nor the process
+            self.faults.note("reading a connection", error, self._clock())
+            self._cut(connection, "a fault of ours", "fault")
+            return
         if price := connection.price_of_reading(size, handled):
             wait = pause_of(self._addresses.take(connection.address, connection.heard, price))
             connection.pause = max(connection.pause, wait if price >= pacing.CRUMB_PRICE else 0.0)
@@ -297,7 +305,7 @@ class Door:
             self._account(connection, progress=handled > 0)
 
     def _stop_reading(self, connection: DoorConnection, messages: Iterator[list[memoryview]]) -> None:
-        """For a turn of the loop, or for a pause."""
+        """Stop reading for one turn of the loop, or for a pause."""
         loop, pause = self._in_loop, connection.pause
         connection.pause = 0.0
         loop.remove_reader(connection.fd)
@@ -306,7 +314,7 @@ class Door:
 
     def _read_on(self, connection: DoorConnection, messages: Iterator[list[memoryview]]) -> None:
         if not connection.broken:
-            connection.heard = self._clock()  # it is not silent: we did not listen
+            connection.heard = self._clock()  # it is not silent: we did not read
             self._read(connection, messages)
 
     def _pong(self, connection: DoorConnection) -> None:
@@ -334,13 +342,12 @@ class Door:
         self._timer = self._in_loop.call_later(TICK_SECONDS, self._tick)
 
     def _account(self, connection: DoorConnection, *, progress: bool) -> None:
-        """What is held for this connection has changed."""
+        """Update the amount held for this connection."""
         size = connection.incoming.held + connection.unsent_size
         connection.is_held = size > 0
         for peer in self._held.update(connection.peer, size, self._clock(), progress=progress):
-            self._cut_soon(
-                peer, f"{self._limits.held} bytes are held for all peers, and it holds them longest"
-            )
+            reason = f"{self._limits.held} bytes are held for all peers, and it holds them longest"
+            self._cut_soon(peer, reason)
 
     def _add_stranger(self, connection: DoorConnection) -> None:
         leaving = self._strangers.add(connection.peer, connection.address, self._clock())
@@ -358,7 +365,7 @@ class Door:
         self._drop(connection, reason)
 
     def _say_cut(self, connection: DoorConnection, reason: str, kind: str) -> None:
-        """`kind`: one of few, and no peer's words. Of each there is a line every half a minute."""
+        """Log a cut connection. `kind`: one of a few fixed texts, each logged at most every half a minute."""
         self.cut += 1
         held = connection.incoming.held / pacing.PRICED_BYTES
         self._addresses.take(connection.address, self._clock(), held)
@@ -366,7 +373,7 @@ class Door:
         self._warn.warning(kind, text, self._clock())
 
     def _drop_soon(self, connection: DoorConnection, reason: str) -> None:
-        """In the next turn of the loop, as whoever asks may be in the middle of something."""
+        """Drop the connection in the next turn of the loop, because the caller may be using it."""
         if not connection.broken:
             connection.broken = True
             self._held.forget(connection.peer)

@@ -1,4 +1,4 @@
-"""One connection of the door: its socket, what it is in the middle of sending, what it has not read yet."""
+"""One connection of the door: its socket, what it is sending, and what it has received but not handled."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from runtime.pacing import CRUMB, CRUMB_PRICE, PRICED_BYTES, Pace
 TCP_INFO, ESTABLISHED = socket.TCP_INFO, 1
 """The first byte of TCP_INFO is the connection's state, as in Linux's `tcp_states.h`."""
 PARTS_AT_ONCE = 64
-"""Buffers handed to one `sendmsg`."""
+"""Buffers passed to one `sendmsg`."""
 
 
 class Silence(Enum):
-    """How long a peer has said nothing."""
+    """What to do about a peer's silence."""
 
     SHORT = "short"
     PING = "ping"
@@ -29,7 +29,7 @@ class Silence(Enum):
 
 
 class DoorConnection:
-    """One peer: its socket, what it is in the middle of sending, and what it has not read yet."""
+    """One peer: its socket, what it is sending, and what it has received but not handled."""
 
     def __init__(
         self,
@@ -52,26 +52,26 @@ class DoorConnection:
         self.talk = Pace(limits.talk, now)
         self.crumbs = Pace(limits.crumbs, now)
         self.pause = 0.0
-        """Seconds until more of it is read; set while one of its messages is handled."""
+        """Seconds until more is read from it; set while one of its messages is handled."""
         self.is_held = False
-        """Something was held for it when that was last counted."""
+        """Whether anything was held for it at the last count."""
         self.broken = False
-        """It is to be dropped in the next turn of the loop: nothing is read or sent any more."""
+        """Whether it will be dropped in the next turn of the loop: nothing is read or sent any more."""
 
     @property
     def is_local(self) -> bool:
-        """Whether it came over a local socket, which only this user's processes can reach."""
+        """Return whether it came over a local socket, which only this user's processes can reach."""
         return self.address == LOCAL
 
     def has_hung_up(self) -> bool:
-        """Whether its peer has ended the connection, which is known before it is read. One that waited for
-        its greeting need not be greeted then, nor is what it said before of any use to it. A local one
-        never waits."""
+        """Return whether the peer has closed the connection, which is known before reading. If it was waiting
+        for its greeting, it need not be greeted, and what it sent is of no use to it. A local peer never
+        waits."""
         return not self.is_local and self.sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 1)[0] != ESTABLISHED
 
     def price_of_reading(self, size: int, messages: int) -> float:
-        """What it costs that `size` bytes were read which completed so many messages: bytes before a session,
-        and a crumb beyond those that are free. In messages without work."""
+        """Return the price, in messages without work, of reading `size` bytes that completed `messages`
+        messages: it covers bytes before a session, and crumbs beyond the free ones."""
         if not size or self.is_local:
             return 0.0
         price = 0.0 if self.incoming.joined else size / PRICED_BYTES
@@ -79,14 +79,15 @@ class DoorConnection:
         return price + (CRUMB_PRICE if is_crumb and self.crumbs.take(self.heard) > 0.0 else 0.0)
 
     def write(self, parts: Sequence[bytes | memoryview]) -> int:
-        """Send what the kernel takes of these buffers; bytes taken. Raises OSError."""
+        """Send as much of these buffers as the kernel accepts. Returns the bytes sent. Raises OSError."""
         try:
             return self.sock.sendmsg(parts)
         except (BlockingIOError, InterruptedError):
             return 0
 
     def queue(self, parts: Sequence[bytes | memoryview], skip: int) -> None:
-        """Keep what is behind the first `skip` bytes. What can be changed is copied: whoever sent it may."""
+        """Queue everything after the first `skip` bytes. Writable buffers are copied, because the sender may
+        change them."""
         for part in parts:
             if skip < len(part):
                 rest = memoryview(part)[skip:]
@@ -95,7 +96,7 @@ class DoorConnection:
             skip = max(0, skip - len(part))
 
     def flush(self) -> int:
-        """Send what is queued; bytes taken. Raises OSError."""
+        """Send what is queued. Returns the bytes sent. Raises OSError."""
         taken = left = self.write(list(itertools.islice(self.unsent, PARTS_AT_ONCE))) if self.unsent else 0
         self.unsent_size -= taken
         while left:
@@ -106,9 +107,9 @@ class DoorConnection:
         return taken
 
     def silence(self, now: float, ping_after: float, patience: float) -> Silence:
-        """What to do about a peer of which nothing has been heard; PING is due again after each answer.
+        """Return what to do about a peer that was silent. PING is due again after each answer.
 
-        `ping_after`, `patience`: seconds without a word until a PING, and without an answer to it.
+        `ping_after`: seconds of silence until a PING. `patience`: seconds to wait for its answer.
         """
         if not self.incoming.answers_pings or now - self.heard < ping_after:
             return Silence.SHORT

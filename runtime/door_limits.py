@@ -1,4 +1,4 @@
-"""What the peers of a door may cost (decision 21)."""
+"""Limits on what the peers of a door may cost (decision 21)."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from runtime.pacing import PaceLimits
 
 @dataclass(frozen=True)
 class DoorLimits:
-    """What peers may cost. The bounds hold whatever they send."""
+    """Limits on what peers may cost. They hold whatever the peers send."""
 
     incoming: Limits = field(default_factory=Limits)
     unsent: int = 4 * 1024 * 1024 + 256 * 1024
-    """Bytes queued for one peer with a session, beside what the kernel holds: eight chunks of weights."""
+    """Bytes queued for one peer with a session, besides those in the kernel: eight chunks of weights."""
     unsent_stranger: int = 64 * 1024
-    """The same for a peer without."""
+    """Bytes queued for one peer without a session."""
     held: int = 256 * 1024 * 1024
-    """Bytes held for all peers together: unfinished messages and what they do not read."""
+    """Bytes held for all peers together: unfinished messages and messages that they do not read."""
     patience: float = 60.0
-    """Seconds without progress after which a peer for whom something is held is cut off."""
+    """Seconds without progress after which a peer for which something is held is cut."""
     connections: int = 11_000
-    """At most. When there are so many, one without a session goes for a new one, or the new one does."""
+    """Most connections. Beyond that a new one replaces one without a session, or is turned away."""
     strangers: int = 1000
-    """Connections without a session."""
+    """Most connections without a session."""
     stranger_patience: float = 60.0
-    """Seconds that one may have none: longer than the waits between two HELLOs."""
+    """Seconds that a connection may have no session: longer than the waits between two HELLOs."""
     talk: PaceLimits = PaceLimits(rate=100.0, burst=60.0)
     """Messages of one connection that bring no work (`Door.charge`)."""
     talk_of_address: PaceLimits = PaceLimits(rate=240.0, burst=60.0)
-    """The same of all connections from one address, and the connections themselves. A thousand workers behind
-    one address are all there after 20 s; after 29 s where they show keys."""
+    """The same for all connections from one address, including the connections themselves. A thousand workers
+    behind one address have all joined after 20 s, or after 29 s with keys."""
     crumbs: PaceLimits = PaceLimits(rate=1.0, burst=10.0)
-    """Crumbs of one connection (`runtime.pacing.CRUMB`), and PINGs, that count for nothing: those of its
-    handshake and of an honest peer. So these never wait, and a thousand peers that are quiet say nothing."""
+    """Free allowance of one connection for crumbs (`runtime.pacing.CRUMB`) and PINGs: those of its handshake
+    and of an honest peer. So these never wait, and a thousand quiet peers cost nothing."""
     handshake_patience: float = 10.0
     """Seconds that a peer has for greeting and handshake."""
     ping_after: float = 5.0
-    """Seconds of silence after which a peer gets a PING: a host that vanished says nothing."""
+    """Seconds of silence after which a peer gets a PING, because a host that vanished sends nothing."""
     ping_patience: float = 15.0
-    """Seconds that it has for the answer."""
+    """Seconds that the peer has to answer a PING."""

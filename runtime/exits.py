@@ -1,4 +1,4 @@
-"""Exit codes, and the one exception that ends a process with a clear message instead of a traceback.
+"""Exit codes, and the exception that ends a process with a clear message instead of a traceback.
 
 The codes follow sysexits, so that a supervisor can tell what is worth retrying (systemd:
 `RestartPreventExitStatus=2 65 76 77 78`).
@@ -22,20 +22,20 @@ class Exit(IntEnum):
     USAGE = 2
     """Wrong flags."""
     FOUND = 3
-    """The command did its work, and what it looked at is not well: a fault (doctor), an alert (status)."""
+    """The command succeeded, but what it examined is not well: a fault (doctor) or an alert (status)."""
     BAD_DATA = 65
-    """A file or run folder is not what it should be."""
+    """A file or run folder is damaged or of the wrong kind."""
     UNREACHABLE = 69
-    """The server did not answer within the wait that was allowed."""
+    """The server did not answer within the allowed time."""
     INTERNAL = 70
-    """A fault of ours."""
+    """A bug in azselfplay."""
     DISK = 74
     """Reading or writing failed."""
     TRY_AGAIN = 75
     PROTOCOL = 76
     """Server and client speak different versions of the protocol."""
     REFUSED = 77
-    """The server does not want this peer."""
+    """The server rejects this peer."""
     CONFIG = 78
     """A setting is wrong."""
     INTERRUPTED = 130
@@ -43,11 +43,11 @@ class Exit(IntEnum):
 
 
 NOT_RETRIED = frozenset({Exit.USAGE, Exit.BAD_DATA, Exit.PROTOCOL, Exit.REFUSED, Exit.CONFIG})
-"""A process that ended with one of these would end the same way again."""
+"""A process that ended with one of these would fail the same way again."""
 
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""No space left, for anybody or for this user."""
+"""No space left, for everybody or for this user."""
 
 
 class Fatal(Exception):
@@ -61,8 +61,8 @@ class Fatal(Exception):
 def guarded(main: Callable[[], int]) -> int:
     """Run `main`; print a Fatal as one "command: error: ..." line and return its code.
 
-    So is a disk that is full, read-only or another user's, and an optional package that is not installed.
-    Any other exception is a fault of ours: its traceback is printed, and the code is INTERNAL.
+    A full or read-only disk, missing permissions, and a missing optional package are reported the same way.
+    Any other exception is a bug: its traceback is printed, and the code is INTERNAL.
     """
     command = _command()
     try:
@@ -74,7 +74,7 @@ def guarded(main: Callable[[], int]) -> int:
         _say(f"{command}: interrupted")
         return int(Exit.INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has had enough (`--help | head`); nothing more may be written to it.
+        # The reader of our output has closed it (`--help | head`); nothing more may be written to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(Exit.OK)
     except ModuleNotFoundError as error:
@@ -90,7 +90,8 @@ def guarded(main: Callable[[], int]) -> int:
 
 
 def _of_the_disk(error: OSError) -> str:
-    """About a disk that is full, read-only or another user's; "" for any other error, a fault of ours."""
+    """Return the message for a full or read-only disk or missing permissions; "" for any other error, which
+    is a bug."""
     what = error.filename or "a file"
     if error.errno in DISK_FULL:
         return f"{what} cannot be written: {error.strerror}; free some space"
@@ -103,7 +104,7 @@ def _of_the_disk(error: OSError) -> str:
 
 
 def _not_installed(command: str, module: str) -> int:
-    """To be called while a ModuleNotFoundError is handled."""
+    """Report the missing package. To be called while a ModuleNotFoundError is handled."""
     from runtime.extras import extra_of, how_to_install, is_installed
 
     package = module.partition(".")[0]
@@ -116,7 +117,7 @@ def _not_installed(command: str, module: str) -> int:
 
 
 def _fault(command: str) -> int:
-    """To be called while an exception is handled."""
+    """Report a bug. To be called while an exception is handled."""
     traceback.print_exc()
     _say(f"{command}: error: this is a bug in azselfplay; please report it with the traceback above")
     return int(Exit.INTERNAL)
@@ -125,7 +126,7 @@ def _fault(command: str) -> int:
 def _say(text: str) -> None:
     from logging import ERROR
 
-    from runtime.logs import as_line  # a command that ends well does without
+    from runtime.logs import as_line  # imported only when needed: most commands end well
 
     print(as_line(text, ERROR), file=sys.stderr, flush=True)
 
@@ -139,7 +140,8 @@ _COMMANDS = {
 
 
 def _command() -> str:
-    """As it was called: the name of a script, or the module of `python -m package.module`."""
+    """Return the command as it was called: the name of a script, or the module of `python -m
+    package.module`."""
     called = sys.argv[0] if sys.argv and sys.argv[0] else "azselfplay"
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     if spec is not None and called == spec.origin:

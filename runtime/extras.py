@@ -1,4 +1,5 @@
-"""Which packages come with which extra of `pip install 'azselfplay[EXTRA]'`, and what to say without them.
+"""Which packages come with which extra of `pip install 'azselfplay[EXTRA]'`, and what to say if they are
+missing.
 
 A client that uses the server's evaluators needs none of them (docs/install.md).
 """
@@ -22,17 +23,17 @@ EXTRAS = {
 
 
 def extra_of(package: str) -> str | None:
-    """The extra that brings `package`; None if no extra does."""
+    """Return the extra that contains `package`; None if no extra does."""
     return next((extra for extra, packages in EXTRAS.items() if package in packages), None)
 
 
 def is_installed(package: str) -> bool:
-    """Whether `package` can be imported. It is not imported, so this takes a millisecond."""
+    """Return whether `package` can be imported. It is not imported, so this takes a millisecond."""
     return importlib.util.find_spec(package) is not None
 
 
 def how_to_install(what: str, packages: Sequence[str], extra: str) -> str:
-    """The sentence for a person who has asked for `what` without these packages."""
+    """Return the sentence for a person who asked for `what` without these packages."""
     return (
         f"{what} needs packages that are not installed ({', '.join(packages)}): "
         f"pip install 'azselfplay[{extra}]'"
@@ -40,7 +41,7 @@ def how_to_install(what: str, packages: Sequence[str], extra: str) -> str:
 
 
 def require(extra: str, what: str) -> None:
-    """Fatal(CONFIG) names the packages of `extra` that are missing, if any is."""
+    """Raise Fatal(CONFIG) naming the missing packages of `extra`, if there are any."""
     missing = [package for package in EXTRAS[extra] if not is_installed(package)]
     if missing:
         raise Fatal(how_to_install(what, missing, extra), Exit.CONFIG)

@@ -11,7 +11,8 @@ from runtime.logs import Repeated
 
 
 class Faults:
-    """The faults of one process. A Fatal is none: it ends the process, as it says."""
+    """The unexpected exceptions of one process. A Fatal is not one of them: it ends the process on
+    purpose."""
 
     def __init__(self, log: logging.Logger) -> None:
         self.count = 0
@@ -20,7 +21,8 @@ class Faults:
         self._known: set[str] = set()
 
     def note(self, where: str, error: Exception, now: float) -> None:
-        """Count `error`. The first of its kind at `where` is logged with its traceback, others in one line.
+        """Count `error`. The first of its kind at `where` is logged with its traceback, further ones in one
+        line.
 
         Raises `error` again if it is a Fatal.
         """
@@ -32,11 +34,11 @@ class Faults:
             self._repeated.warning(kind, f"{where}: again {error!r}", now)
             return
         self._known.add(kind)
-        self._log.error("%s: a fault of ours, which ended this event only", where, exc_info=error)
+        self._log.error("%s: a bug in azselfplay; only this event is lost", where, exc_info=error)
 
     @contextmanager
     def survived(self, where: str, now: float) -> Iterator[None]:
-        """Note an exception of the block, and go on behind it."""
+        """Note an exception of the block, and continue after the block."""
         try:
             yield
         except Exception as error:

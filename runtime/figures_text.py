@@ -1,6 +1,6 @@
-"""The figures of STATUS as text, for people: rows of a table, or one line.
+"""The figures of STATUS as text for people: rows of a table, or one line.
 
-Keys as in docs/protocol.md; any of them may be missing. Imports nothing that a small client lacks.
+Keys are those in docs/protocol.md; any of them may be missing. Imports nothing that a small client lacks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Figures = Mapping[str, Any]
 
 
 def rows(figures: Figures) -> list[tuple[str, str]]:
-    """Everything worth seeing, as (name, text) in reading order."""
+    """Return everything worth seeing, as (name, text) in reading order."""
     trainer: Figures = figures.get("trainer") or {}
     sessions: Figures = figures.get("sessions") or {}
     outcomes: Figures = trainer.get("outcomes") or {}
@@ -41,7 +41,8 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
 
 
 def line(figures: Figures) -> str:
-    """The most important of it in one line; before anything is played, what is being done instead."""
+    """Return the most important figures in one line; before anything is played, what is being prepared
+    instead."""
     if figures.get("preparing"):
         return _preparing(figures)
     trainer: Figures = figures.get("trainer") or {}
@@ -65,7 +66,7 @@ def _preparing(figures: Figures) -> str:
 
 
 def _gate(gate: Figures) -> str:
-    """What plays against the best weights, and what came of those before."""
+    """Describe the candidate that plays against the best weights, and the results of earlier ones."""
     done = f"{_count(gate.get('promoted'))} promoted, {_count(gate.get('rejected'))} rejected"
     if gate.get("candidate") is None:
         return f"waits for a candidate; {done}"
@@ -74,7 +75,7 @@ def _gate(gate: Figures) -> str:
 
 
 def _stored_today(by_key: Figures) -> list[tuple[str, str]]:
-    """Where the server asks for keys: who has handed in most since midnight, UTC."""
+    """Where the server uses keys: list the keys with the most bytes stored since midnight, UTC."""
     most = sorted(by_key.items(), key=lambda item: (-item[1], item[0]))
     told = [f"{key} {size / 2**20:.1f} MiB" for key, size in most[:5]]
     more = f" and {len(most) - 5} more keys" if len(most) > 5 else ""
@@ -91,7 +92,7 @@ def _trainer_state(figures: Figures) -> str:
 
 
 def _resignation(figures: Figures) -> list[tuple[str, str]]:
-    """Where sides may resign: from which root value on, and how often that is a mistake."""
+    """Where sides may resign: give the threshold, and how often resigning is a mistake."""
     if not figures:
         return []
     mistakes = figures.get("mistakes")
@@ -102,7 +103,7 @@ def _resignation(figures: Figures) -> list[tuple[str, str]]:
 
 
 def _search(search: Figures) -> str:
-    """What searching adds to the network, in the newest games."""
+    """Describe how far the search result differs from the raw network, in the newest games."""
     if search.get("kl") is None:
         return "-"
     differs = 100 * (search.get("differs") or 0.0)

@@ -1,7 +1,7 @@
-"""A run by its folder or its name, and a network by a file or by its run, as people write them.
+"""Finds a run by its folder or its name, and a network by its file or its run, as users write them.
 
 `chess-tiny` is the run of that name in the folder of all runs; `runs/chess-tiny` and `/data/chess-tiny` are
-folders. Where a weights file is wanted, a run stands for the newest of its networks.
+folders. Where a weights file is needed, a run stands for its newest network.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from runtime.runs import RunFolder
 from runtime.weights_files import SUFFIX, weights_path
 
 RUNS = Path("runs")
-"""The folder of all runs, where no other is said."""
+"""Default folder of all runs."""
 SERVER_LOCK = "azserver.lock"
-"""In a run's folder, held by its azserver."""
+"""File in a run's folder, locked by its azserver."""
 SHOWN = 5
-"""Runs that are named where none is like the one that was asked for."""
+"""Number of runs listed where none is similar to the requested one."""
 MARKS = ("run.json", "games.db", "weights/current.json")
-"""A folder with one of these is a run's, or a copy of a part of one."""
+"""A folder with one of these belongs to a run, or is a copy of a part of one."""
 
 
 def run_named(text: str | Path, runs: Path = RUNS) -> RunFolder:
-    """The run in the folder `text`, or called `text` in `runs`.
+    """Return the run in the folder `text`, or called `text` in `runs`.
 
-    Fatal(BAD_DATA) names the nearest run, or some if none is near.
+    Raises Fatal(BAD_DATA) naming the nearest run, or some if none is near.
     """
     found = find_run(text, runs)
     if found is None:
@@ -40,7 +40,8 @@ def run_named(text: str | Path, runs: Path = RUNS) -> RunFolder:
 
 
 def weights_named(text: str | Path, runs: Path = RUNS) -> Path:
-    """The weights file `text`, or the newest network of the run that `run_named` finds. Fatal(BAD_DATA)."""
+    """Return the weights file `text`, or the newest network of the run that `run_named` finds. Raises
+    Fatal(BAD_DATA)."""
     path = Path(text)
     if path.is_file():
         return path
@@ -55,7 +56,7 @@ def weights_named(text: str | Path, runs: Path = RUNS) -> Path:
 
 
 def newest_weights(run: RunFolder) -> Path:
-    """The network of a run that plays now. Fatal(BAD_DATA) if it has none yet."""
+    """Return the network of a run that plays now. Raises Fatal(BAD_DATA) if it has none yet."""
     current = run.weights / "current.json"
     try:
         info = msgspec.json.decode(current.read_bytes(), type=WeightsInfo)
@@ -72,7 +73,7 @@ def newest_weights(run: RunFolder) -> Path:
 
 
 def one_network(first: str, weights: Path | None, runs: Path) -> Path | None:
-    """The file of a network that may be said without a flag (`first`), or by `--weights`, or not at all."""
+    """Return the network file given as an argument (`first`), by `--weights`, or not at all."""
     if first and weights is not None:
         raise Fatal(f"two networks: {first} and --weights {weights}; give one of them", Exit.CONFIG)
     wanted = first or weights
@@ -80,7 +81,7 @@ def one_network(first: str, weights: Path | None, runs: Path) -> Path | None:
 
 
 def find_run(text: str | Path, runs: Path = RUNS) -> RunFolder | None:
-    """As `run_named`, but None if there is no such run."""
+    """Like `run_named`, but return None if there is no such run."""
     for folder in (Path(text), runs / text):
         if str(text) and _is_run(folder):
             full = folder.resolve()
@@ -89,13 +90,13 @@ def find_run(text: str | Path, runs: Path = RUNS) -> RunFolder | None:
 
 
 def served_runs(proc: Path = Path("/proc")) -> list[RunFolder]:
-    """The runs that an azserver of this user works on at this moment, wherever their folders are.
+    """Return the runs that an azserver of this user is serving at this moment, wherever their folders are.
 
-    It has the lock of its run open. The files that a process has open are told to its own user only.
+    Such a process has the lock of its run open. Linux shows a process's open files only to its own user.
     """
     folders = set()
     for link in proc.glob("[0-9]*/fd/*"):
-        with contextlib.suppress(OSError):  # of somebody else, or closed meanwhile
+        with contextlib.suppress(OSError):  # another user's process, or closed meanwhile
             target = link.readlink()
             if target.name == SERVER_LOCK and _is_run(target.parent):
                 folders.add(target.parent)
@@ -114,8 +115,8 @@ def _looked(text: str | Path, runs: Path) -> str:
 def _nearest(text: str | Path, runs: Path) -> str:
     known = sorted({folder.name for folder in runs.glob("*") if _is_run(folder)})
     if not known:
-        return f"there are no runs in the folder {runs} (--runs names another)"
+        return f"there are no runs in the folder {runs.absolute()} (--runs, in Python runs=, names another)"
     if near := difflib.get_close_matches(Path(text).name, known, n=1):
-        return f"the nearest run in {runs} is {near[0]!r}"
+        return f"the nearest run in {runs.absolute()} is {near[0]!r}"
     more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-    return f"the runs in {runs} are {', '.join(known[:SHOWN])}{more}"
+    return f"the runs in {runs.absolute()} are {', '.join(known[:SHOWN])}{more}"

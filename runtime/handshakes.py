@@ -1,6 +1,5 @@
-"""What libzmq's monitor tells of a connection: why a server does not let it in, after which libzmq does not
-try again; and that it has ended, after which libzmq dials again.
-"""
+"""Reads from libzmq's monitor why a server refused a connection, after which libzmq does not try again, and
+that a connection has ended, after which libzmq dials again."""
 
 from __future__ import annotations
 
@@ -14,12 +13,13 @@ from runtime.keys import as_text
 from runtime.sockets import Channel, Socket
 
 UNKNOWN_KEY = 400
-"""The server's ERROR, as the monitor gives it (`protocol.curve`); any other one: not this server's key."""
+"""The server's ERROR for an unknown key, as the monitor reports it (`protocol.curve`). Any other code means a
+wrong server key."""
 
 
 class HandshakeWatch:
-    """Calls `on_refused(reason)` once the server has refused the handshake of `socket`, or has other ideas of
-    keys, and `on_ended()` when a connection has ended."""
+    """Calls `on_refused(reason)` once the server has refused the handshake of `socket`, or the two sides
+    disagree about using keys, and `on_ended()` when a connection has ended."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class HandshakeWatch:
         self._channel.start()
 
     def close(self) -> None:
-        """Before the socket is closed."""
+        """Stop watching. To be called before the socket is closed."""
         if not self._socket.closed:
             self._socket.disable_monitor()
         self._channel.close()
@@ -53,7 +53,7 @@ class HandshakeWatch:
 
 
 def refusal(event: int, value: int, keys: DialKeys | None, role: str) -> str:
-    """What an event of the monitor means for a person, and what to do; "" if the server refused nothing."""
+    """Explain an event of the monitor to a person, with what to do; "" if the server refused nothing."""
     if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH and keys is not None:
         if value != UNKNOWN_KEY:
             return "--server-key is not the key of this server; it prints its own at its start"

@@ -1,6 +1,6 @@
 """The help text of each setting: the docstring below its field.
 
-tyro finds these by itself, but keeps the line ends of the source. They fall anywhere in a terminal.
+tyro finds these by itself, but keeps the line breaks of the source, which are wrong for a terminal.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from tyro.constructors import StructConstructorSpec, StructTypeInfo
 
 _METAVARS = {int: "INT", float: "FLOAT", str: "STR", Path: "PATH"}
-"""As tyro calls them."""
+"""tyro's names for these types."""
 
 
 @cache
 def field_docstrings(config_class: type) -> dict[str, str]:
-    """The text below each field, from the class and from those it inherits, on one line."""
+    """Return the text below each field, from the class and its base classes, on one line."""
     found: dict[str, str] = {}
     for one in reversed(config_class.__mro__):
         if not dataclasses.is_dataclass(one):
@@ -39,7 +39,7 @@ def field_docstrings(config_class: type) -> dict[str, str]:
 
 
 def settings_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
-    """How tyro takes a dataclass of settings apart. Texts are read only for `--help`."""
+    """Tell tyro how to build a dataclass of settings. Texts are read only for `--help`."""
     from tyro.constructors import StructConstructorSpec, StructFieldSpec
 
     if not dataclasses.is_dataclass(info.type):
@@ -63,7 +63,7 @@ def _help_text(settings: type, field: str) -> str:
 
 
 def _without_none(kind: Any) -> Any:
-    """`Path | None` is shown as PATH: the text says what it means not to give one."""
+    """Return the type without None: `Path | None` is shown as PATH, and the text explains the default."""
     if get_origin(kind) is not types.UnionType:
         return kind
     import tyro

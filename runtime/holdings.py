@@ -1,7 +1,7 @@
 """Bytes held for peers that do not finish what they send or do not read what they get. Pure.
 
-Together they are bounded: beyond the budget the peer goes that has made no progress for the longest time. An
-honest peer's message is on its way for milliseconds, an attacker's for as long as it lasts.
+The total is bounded: beyond the budget, the peer that has made no progress for the longest time must go. An
+honest peer's message takes milliseconds to arrive, an attacker's may never end.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from dataclasses import dataclass
 class _Holding:
     size: int
     since: float
-    """When it last made progress."""
+    """When the peer last made progress."""
 
 
 class Holdings:
-    """For whom how much is held, least recent progress first."""
+    """How much is held for which peer, least recent progress first."""
 
     def __init__(self, budget: int, patience: float) -> None:
-        """`budget`: bytes for all together. `patience`: seconds without progress that a peer may have."""
+        """`budget`: bytes for all together. `patience`: seconds that a peer may go without progress."""
         self.total = 0
         self._budget = budget
         self._patience = patience
         self._by_peer: OrderedDict[bytes, _Holding] = OrderedDict()
 
     def update(self, peer: bytes, size: int, now: float, *, progress: bool) -> list[bytes]:
-        """`size` bytes are held for `peer` now. Gives the peers that have to go, perhaps this one."""
+        """Note that `size` bytes are held for `peer` now. Returns the peers that must go, perhaps including
+        this one."""
         if not size:
             self.forget(peer)
             return []
@@ -43,13 +44,13 @@ class Holdings:
         return self._beyond()
 
     def forget(self, peer: bytes) -> None:
-        """Nothing is held for it any more."""
+        """Note that nothing is held for the peer any more."""
         holding = self._by_peer.pop(peer, None)
         if holding is not None:
             self.total -= holding.size
 
     def expire(self, now: float) -> list[bytes]:
-        """Peers that have made no progress for too long."""
+        """Return the peers that have made no progress for too long."""
         late = []
         for peer, holding in self._by_peer.items():
             if now - holding.since < self._patience:

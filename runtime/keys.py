@@ -1,7 +1,7 @@
-"""Key files: a pair of keys in TOML, readable by its user alone, and the folder where they are.
+"""Key files: a key pair in TOML, readable by its user alone, and the folder where they are.
 
-Keys are text in Z85 (40 characters), as libzmq's tools write them. No secret is a flag, so that none is in a
-list of processes; programs get the names of files.
+Keys are text in Z85 (40 characters), as libzmq's tools write them. No secret is passed as a flag, so none
+appears in a list of processes; programs get the names of files.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 from protocol.keys import KEY_BYTES, DialKeys, KeyPair
 from runtime.exits import Exit, Fatal
 from runtime.ports import LOOPBACK
+from runtime.runs import sync_folder
 
 SERVER_FILE, ALLOWED_FILE = "server.key", "allowed.toml"
 TEXT_LENGTH = 40
@@ -26,13 +27,13 @@ TEXT_LENGTH = 40
 
 
 def default_folder() -> Path:
-    """`~/.config/azselfplay`; XDG_CONFIG_HOME is honoured."""
+    """Return `~/.config/azselfplay`; XDG_CONFIG_HOME is respected."""
     config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(config) / "azselfplay"
 
 
 def _z85() -> ModuleType:
-    """Imported when it is needed: `--help` answers without ZeroMQ."""
+    """Import zmq's Z85 only when needed, so that `--help` works without ZeroMQ."""
     from zmq.utils import z85
 
     return z85
@@ -44,7 +45,8 @@ def as_text(key: bytes) -> str:
 
 
 def from_text(text: str, what: str) -> bytes:
-    """Fatal(CONFIG) if the text is no key; it is not repeated, as it might be a secret."""
+    """Return the key in `text`. Raises Fatal(CONFIG) if it is not a key, without repeating a possible
+    secret."""
     try:
         key: bytes = _z85().decode(text.strip().encode("ascii"))
         if len(text.strip()) == TEXT_LENGTH and len(key) == KEY_BYTES:
@@ -52,14 +54,14 @@ def from_text(text: str, what: str) -> bytes:
     except (ValueError, KeyError, IndexError):
         pass
     raise Fatal(
-        f"{what} is no key: a key has {TEXT_LENGTH} characters; put it in single quotes, as the shell would "
-        "read some of them",
+        f"{what} is not a key: a key has {TEXT_LENGTH} characters; put it in single quotes, because the "
+        "shell would interpret some of them",
         Exit.CONFIG,
     )
 
 
 def new_pair() -> KeyPair:
-    """From the system's random numbers. The public key begins with a letter or digit: it can be pasted."""
+    """Return a random key pair. The public key begins with a letter or digit, so that it can be pasted."""
     import zmq
 
     while True:
@@ -69,43 +71,49 @@ def new_pair() -> KeyPair:
 
 
 def write_pair(path: Path, pair: KeyPair, about: str) -> None:
-    """A new file. Fatal(CONFIG) if there is one already, Fatal(DISK) if it cannot be written."""
+    """Write a new key file. Raises Fatal(CONFIG) if there is one already, Fatal(DISK) if it cannot be
+    written."""
     text = f'# {about}\npublic = "{as_text(pair.public)}"\nsecret = "{as_text(pair.secret)}"\n'
     if path.exists():
         raise Fatal(
-            f"{path} exists already, and who relies on its key would be shut out; delete it if you mean it",
+            f"{path} exists already, and everybody who uses it would be locked out; delete the file first "
+            "if you want a new key",
             Exit.CONFIG,
         )
     write_private(path, text)
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only this user may read, whole or not at all. Fatal(DISK) if that fails."""
+    """Write a file that only this user may read, whole or not at all, and sync it. Raises Fatal(DISK) if that
+    fails."""
     part = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         part.unlink(missing_ok=True)
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
+            os.fchmod(handle, 0o600)  # whatever the umask takes away
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
+        sync_folder(path.parent)  # a key that was revoked shall not be back after a power loss
     except OSError as error:
         part.unlink(missing_ok=True)
         raise Fatal(f"cannot write {path}: {error.strerror}", Exit.DISK) from error
 
 
-def read_pair(path: Path, how_to_make: str) -> KeyPair:
-    """Fatal(CONFIG) if there is none, if it is damaged, or if other users may read it."""
+def read_pair(path: Path, how_to_make: str, instead: str = "") -> KeyPair:
+    """Return the pair in a file. Raises Fatal(CONFIG) if there is none, if it is damaged, or if other users
+    may read it. `instead` follows the first of these: what else to do."""
     import zmq
 
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise Fatal(f"there is no key in {path}: {how_to_make} makes one", Exit.CONFIG) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Fatal(f"there is no key in {path}: {how_to_make} makes one{instead}", Exit.CONFIG) from None
+    except (OSError, ValueError, RecursionError) as error:
         raise Fatal(f"the key in {path} cannot be read: {error}", Exit.CONFIG) from None
     if mode & 0o027:
         raise Fatal(f"other users may read {path} (mode {mode:03o}): chmod 600 {path}", Exit.CONFIG)
@@ -118,42 +126,46 @@ def read_pair(path: Path, how_to_make: str) -> KeyPair:
 
 
 def server_command(folder: Path, *words: str) -> str:
-    """A command of azserver about the keys in `folder`, to be copied into a shell."""
+    """Return a command of azserver about the keys in `folder`, to be copied into a shell."""
     command, *others = words
     where = [] if folder == default_folder() else ["--keys", str(folder)]
     return shlex.join(["azserver", command, *where, *others])
 
 
 def server_keygen(folder: Path) -> str:
-    """The command that makes the keys of a server in `folder`."""
+    """Return the command that makes the keys of a server in `folder`."""
     return f"`{server_command(folder, 'keygen')}`"
 
 
 def read_server_pair(folder: Path) -> KeyPair:
-    """That of the server whose keys are in `folder`. Fatal(CONFIG) as of `read_pair`."""
+    """Return the pair of the server whose keys are in `folder`. Raises Fatal(CONFIG) as `read_pair` does."""
     return read_pair(folder / SERVER_FILE, server_keygen(folder))
 
 
 def dial_keys(server_key: str, file: Path | None, role: str) -> DialKeys | None:
-    """For a client or a trainer; None if no `server_key` is given. `file` None: the usual one of its role."""
+    """Return a client's or trainer's keys; None if no `server_key` is given. `file` None: its role's default
+    file."""
     if not server_key:
         if file is not None:
             raise Fatal("--key needs --server-key, which azserver prints at its start", Exit.CONFIG)
         return None
     make = "azclient keygen --trainer" if role == "trainer" else "azclient keygen"
-    server = from_text(server_key, "--server-key")
-    return DialKeys(server, read_pair(file or default_folder() / f"{role}.key", f"`{make}`"))
+    server, path = from_text(server_key, "--server-key"), file or default_folder() / f"{role}.key"
+    others = sorted(path.parent.glob("*.key")) if file is None and not path.exists() else []
+    instead = "".join(f", and --key {other} uses that one" for other in others)
+    return DialKeys(server, read_pair(path, f"`{make}`", instead))
 
 
 def keys_folder(listen: str, keys: Path | None, *, insecure: bool) -> Path | None:
-    """Where the keys are that azserver with these settings asks for; None: it asks for none."""
+    """Return the folder of the keys that azserver uses with these settings; None: it uses none."""
     if insecure or (keys is None and listen in LOOPBACK):
         return None
     return keys or default_folder()
 
 
 def own_server_keys(settings: Mapping[str, Any]) -> DialKeys | None:
-    """To look at a server of this user, by the settings in its run's folder: its own key, if it asks for one.
+    """Return keys for watching a server of this user, given the settings in its run's folder: the server's
+    own key if it uses keys.
 
     Raises Fatal(CONFIG) if that cannot be read here.
     """
@@ -161,12 +173,13 @@ def own_server_keys(settings: Mapping[str, Any]) -> DialKeys | None:
     folder = keys_folder(
         str(settings.get("listen", LOOPBACK[0])),
         Path(keys) if isinstance(keys, str) else None,
-        insecure=settings.get("insecure") is not False,  # no word of it: a version that knew no keys
+        insecure=settings.get("insecure") is not False,  # missing: written by a version without keys
     )
     return None if folder is None else server_keys(folder)
 
 
 def server_keys(folder: Path) -> DialKeys:
-    """The server's own pair, with which its user's tools may look at it. Fatal(CONFIG) as of `read_pair`."""
+    """Return the server's own pair, with which its user's tools may watch it. Raises Fatal(CONFIG) as
+    `read_pair` does."""
     pair = read_server_pair(folder)
     return DialKeys(pair.public, pair)

@@ -1,4 +1,4 @@
-"""Listening sockets, from endpoints as ZeroMQ writes them: `tcp://HOST:PORT` and `ipc://PATH`."""
+"""Listening sockets for endpoints as ZeroMQ writes them: `tcp://HOST:PORT` and `ipc://PATH`."""
 
 from __future__ import annotations
 
@@ -19,41 +19,42 @@ log = logging.getLogger(__name__)
 
 LARGEST_PORT = 65535
 USER_TIMEOUT = 30_000
-"""Milliseconds after which the kernel gives up a connection that acknowledges nothing."""
+"""Milliseconds after which the kernel closes a connection that acknowledges nothing."""
 UNSENT_IN_KERNEL = 256 * 1024
-"""Bytes that the kernel takes for a connection before it can send them. What is on its way is not counted, so
-that a long way can be filled; without this the kernel takes 4 MB for a peer that does not read."""
+"""Bytes that the kernel buffers per connection before sending them. Bytes in transit do not count, so long
+distances can be filled; without this limit the kernel buffers 4 MB for a peer that does not read."""
 BACKLOG = 1024
-"""Connections that wait to be accepted; the kernel may allow fewer."""
+"""Connections that may wait to be accepted; the kernel may allow fewer."""
 ACCEPTS = 64
 """Connections accepted in one turn of the loop."""
 CROWD = 64
 """Connections turned away, one by one or at once, after which none is accepted for `CROWD_PAUSE`."""
 CROWD_PAUSE = 0.2
-"""Seconds. Who floods a port then waits in the kernel and costs the others nothing: at most 320 connections a
-second are turned away. Behind a full backlog a newcomer waits for some three seconds."""
+"""Seconds. A flood of connections then waits in the kernel and costs the other peers nothing: at most 320
+connections a second are turned away. Behind a full backlog a newcomer waits for some three seconds."""
 ACCEPT_PAUSE = 0.2
-"""Seconds without accepting after the system had no descriptor or memory for a connection."""
+"""Seconds without accepting after the system had no file descriptor or memory for a connection."""
 LOCAL = ""
-"""In place of an address: a local socket."""
+"""Stands for the address of a local socket."""
 
 
 class Listener:
-    """Accepts connections at some endpoints once it is started."""
+    """Accepts connections at several endpoints once it is started."""
 
     def __init__(self, endpoints: Sequence[str], clock: Callable[[], float]) -> None:
-        """Listens at once. Raises Fatal as of `listen` if an endpoint cannot be had."""
+        """Listen at once. Raises Fatal as `listen` does if an endpoint is unavailable."""
         self._sockets = listen(endpoints)
         self._clock = clock
         self._warn = Repeated(log)
         self._turned_away: Counter[socket.socket] = Counter()
-        """Since the last pause, by listening socket."""
+        """Connections turned away since the last pause, by listening socket."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(
         self, loop: asyncio.AbstractEventLoop, on_connection: Callable[[socket.socket, str], bool]
     ) -> None:
-        """`on_connection(socket, address)` for each connection; False: it was turned away."""
+        """Begin to accept. `on_connection(socket, address)` is called for each connection; it returns False
+        to turn it away."""
         self._loop, self._on_connection = loop, on_connection
         for sock in self._sockets:
             loop.add_reader(sock.fileno(), self._accept, sock)
@@ -71,7 +72,7 @@ class Listener:
                 sock, address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as error:  # no descriptor or memory for another one
+            except OSError as error:  # no file descriptor or memory for another connection
                 text = f"cannot accept connections now: {error.strerror}"
                 self._warn.warning("accept", text, self._clock())
                 self._pause(listening, ACCEPT_PAUSE)
@@ -85,7 +86,7 @@ class Listener:
                 return
 
     def _pause(self, listening: socket.socket, seconds: float) -> None:
-        """Those that wait in the backlog stay there."""
+        """Stop accepting for a while. Connections in the backlog stay there."""
         assert self._loop is not None, "start comes first"
         self._loop.remove_reader(listening.fileno())
         self._loop.call_later(seconds, self._accept_again, listening)
@@ -96,7 +97,8 @@ class Listener:
 
 
 def check_base_port(host: str, base: int) -> None:
-    """Fatal as of `listen` if the ports of a server cannot be had now; nothing listens afterwards."""
+    """Raise Fatal as `listen` does if the ports of a server are not available now; nothing listens
+    afterwards."""
     with named_base_port(base):
         for sock in listen([f"tcp://{host}:{base + offset}" for offset in range(PORTS)]):
             sock.close()
@@ -104,7 +106,8 @@ def check_base_port(host: str, base: int) -> None:
 
 @contextmanager
 def named_base_port(base: int) -> Iterator[None]:
-    """A Fatal from the block names the port that was asked for, also if another of the server's is in use."""
+    """Make a Fatal from the block name the port that the user gave, even if the server's other port is in
+    use."""
     try:
         yield
     except Fatal as error:
@@ -113,8 +116,8 @@ def named_base_port(base: int) -> Iterator[None]:
 
 
 def listen(endpoints: Sequence[str]) -> list[socket.socket]:
-    """One socket for each endpoint. If one cannot be had, none is open: Fatal(TRY_AGAIN) if somebody else
-    listens there, else Fatal(CONFIG)."""
+    """Open one listening socket per endpoint, or none: Raises Fatal(TRY_AGAIN) if an endpoint is in use,
+    Fatal(CONFIG) if it is unavailable for another reason."""
     opened: list[socket.socket] = []
     try:
         for endpoint in endpoints:
@@ -135,7 +138,7 @@ def _listen(endpoint: str) -> socket.socket:
     except OSError as error:
         if sock is not None:
             sock.close()
-        number = error.errno or (errno.ENAMETOOLONG if local else 0)  # Python gives none for a long path
+        number = error.errno or (errno.ENAMETOOLONG if local else 0)  # Python sets none for a long path
         code = Exit.TRY_AGAIN if number == errno.EADDRINUSE else Exit.CONFIG
         raise Fatal(bind_message(endpoint, number, error.strerror or str(error)), code) from error
     sock.setblocking(False)
@@ -143,7 +146,7 @@ def _listen(endpoint: str) -> socket.socket:
 
 
 def bind_message(endpoint: str, number: int, text: str) -> str:
-    """What to do about the error `number` (of `errno`) when nobody can listen on `endpoint`."""
+    """Return the message for error `number` (of `errno`) of listening on `endpoint`, with what to do."""
     if number == errno.EADDRINUSE and endpoint.startswith("tcp:"):
         port = endpoint.rpartition(":")[2]
         return (
@@ -156,7 +159,7 @@ def bind_message(endpoint: str, number: int, text: str) -> str:
 
 
 def _local(path: str) -> socket.socket:
-    """A socket file; one that an earlier process left is replaced."""
+    """Listen on a socket file; one left by an earlier process is replaced."""
     sock = socket.socket(socket.AF_UNIX)
     try:
         if Path(path).is_socket():
@@ -169,9 +172,10 @@ def _local(path: str) -> socket.socket:
 
 
 def _tcp(address: str) -> socket.socket:
-    """HOST:PORT; HOST may be a name, an address, an IPv6 address with or without brackets, or `*`."""
+    """Listen on HOST:PORT; HOST may be a name, an address, an IPv6 address with or without brackets, or
+    `*`."""
     host, _, port = address.rpartition(":")
-    if int(port) > LARGEST_PORT:  # getaddrinfo takes it modulo 65536
+    if int(port) > LARGEST_PORT:  # getaddrinfo would take it modulo 65536
         raise OSError(errno.EINVAL, f"a port is at most {LARGEST_PORT}")
     host = "0.0.0.0" if host == "*" else host.strip("[]")
     family, kind, protocol, _, target = socket.getaddrinfo(
@@ -180,7 +184,7 @@ def _tcp(address: str) -> socket.socket:
     sock = socket.socket(family, kind, protocol)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # The kernel gives these to every connection that is accepted.
+        # Accepted connections inherit these options.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT)

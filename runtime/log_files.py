@@ -1,7 +1,7 @@
-"""Files that log lines and the output of children go to: bounded in size, and never a reason to stop.
+"""Files for log lines and the output of children: bounded in size, and their errors never stop a process.
 
-A file that has its full size becomes `NAME.1`, the one before it `NAME.2`, and so on up to `BACKUPS`. What a
-full disk does not take is dropped and counted; a line says so as soon as the disk takes bytes again.
+A full file is renamed to `NAME.1`, the one before it to `NAME.2`, and so on up to `BACKUPS`. Output that a
+full disk does not take is dropped and counted; a line says so as soon as the disk can be written again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 from runtime.appending import append_whole
 
 MAX_BYTES = 10_000_000
-"""Bytes of one file."""
+"""Most bytes in one file."""
 BACKUPS = 3
-"""Older files kept beside it: at most 40 MB in all for each log."""
+"""Older files kept besides it: at most 40 MB in total for each log."""
 
 
 class LogFile:
@@ -25,12 +25,12 @@ class LogFile:
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES, backups: int = BACKUPS) -> None:
         self.path = path
         self.dropped = 0
-        """Bytes dropped since the disk last took some."""
+        """Bytes dropped since the last successful write."""
         self._max_bytes = max_bytes
         self._backups = backups
 
     def write(self, output: bytes) -> None:
-        """Append whole, or drop whole and count."""
+        """Append the output whole, or drop it whole and count it."""
         notice = b""
         if self.dropped:
             text = f"... {self.dropped} bytes are missing here: the disk did not take them ...\n"
@@ -41,7 +41,7 @@ class LogFile:
             self.dropped += len(output)
 
     def _append(self, output: bytes) -> bool:
-        """Whether the disk has taken it."""
+        """Append the output. Returns whether it was written."""
         try:
             self._rotate(len(output))
             append_whole(self.path, output)
@@ -50,7 +50,7 @@ class LogFile:
         return True
 
     def _rotate(self, coming: int) -> None:
-        """Make room for `coming` bytes by renaming; needs no space on the disk."""
+        """Make room for `coming` bytes by renaming, which needs no space on the disk."""
         try:
             size = self.path.stat().st_size
         except FileNotFoundError:
@@ -67,7 +67,7 @@ class LogFile:
 
 
 class LogFileHandler(logging.Handler):
-    """Log lines into a `LogFile`."""
+    """Writes log lines to a `LogFile`."""
 
     def __init__(self, file: LogFile) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class LogFileHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = self.format(record)
-        except Exception:  # a wrong log call must not end what it reports on
+        except Exception:  # a wrong log call must not stop what it reports on
             self.handleError(record)
             return
         self._file.write(line.encode(errors="replace") + b"\n")

@@ -1,4 +1,4 @@
-"""One line per event, to stderr and to a file in the run folder: plain text, or one JSON object."""
+"""One line per event, to stderr and to a file in the run folder, as plain text or as one JSON object."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import Any, Literal
 from runtime.log_files import LogFile, LogFileHandler
 
 DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
-"""Local time."""
+"""Format of local time."""
 LINES, WINDOW = 20, 60.0
-"""Lines of one kind written in so many seconds; further ones are counted."""
+"""Most lines of one kind in this many seconds; further ones are only counted."""
 KINDS = 1000
-"""Kinds of lines that are remembered; there are some 200 places that log."""
+"""Number of kinds of lines that are remembered; some 200 places in the code log."""
 COUNTED = "counted"
-"""Attribute of a record that `Repeated` has counted already."""
+"""Attribute of a record that `Repeated` has already counted."""
 Form = Literal["text", "json"]
-"""Of the lines (`--log-format`)."""
+"""Format of the lines (`--log-format`)."""
 FORMAT = "%(asctime)s %(levelname).1s %(process_name)s  %(message)s"
 
 
@@ -45,14 +45,14 @@ def set_up(name: str, file: Path | None = None, *, quiet: bool = False, form: Fo
         handler.addFilter(RepeatFilter())
         root.addHandler(handler)
     root.setLevel(logging.INFO)
-    # What no line of ours says need not be found out for each: half of what a line costs that is not
-    # written (Python's logging HOWTO, "Optimization").
+    # Do not collect what our lines never show: it is half of what a line costs that is not written (Python's
+    # logging HOWTO, "Optimization").
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None
 
 
 class Allowance:
-    """How often lines of one kind may be written: `lines` in `window` seconds; others are counted. Pure."""
+    """Allows `lines` lines of one kind per `window` seconds; others are counted. Pure."""
 
     def __init__(self, lines: int = LINES, window: float = WINDOW) -> None:
         self._lines, self._window = lines, window
@@ -61,7 +61,8 @@ class Allowance:
         self._unsaid: Counter[Hashable] = Counter()
 
     def admit(self, kind: Hashable, now: float) -> int | None:
-        """None: do not write this line. Else the number of lines of its kind left out before it."""
+        """Return None if this line must not be written, else the number of lines of its kind left out before
+        it."""
         if now - self._begun.get(kind, float("-inf")) >= self._window:
             if len(self._begun) >= KINDS:
                 self._begun.clear()
@@ -76,8 +77,8 @@ class Allowance:
 
 
 class RepeatFilter(logging.Filter):
-    """Keeps what peers or repeated faults can trigger from filling a log. A kind is one place in the code
-    that logs: its logger, level and text before the values are put in."""
+    """Prevents peers or repeated faults from filling a log. A kind is one place in the code that logs: its
+    logger, level, and text before the values are inserted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +93,7 @@ class RepeatFilter(logging.Filter):
 
 
 class CountingFormatter(logging.Formatter):
-    """Says behind a line how many of its kind `RepeatFilter` has left out before it."""
+    """Appends to a line how many of its kind `RepeatFilter` has left out before it."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
         unsaid = getattr(record, "unsaid", 0)
@@ -101,8 +102,8 @@ class CountingFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """A line is one JSON object (docs/metrics.md). `kind` is the text before its values are put in, so that
-    lines about the same thing can be told by it whatever their values are."""
+    """Formats a line as one JSON object (docs/metrics.md). `kind` is the text before its values are inserted,
+    which identifies lines about the same thing whatever their values are."""
 
     def __init__(self, process: str) -> None:
         super().__init__()
@@ -133,7 +134,7 @@ def _json_value(value: object) -> object:
 
 
 def as_line(text: str, level: int = logging.INFO) -> str:
-    """`text`, which goes past the log, as a line of the form that the log has."""
+    """Return `text`, which bypasses the log, as a line in the log's format."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, JsonFormatter):
             return handler.formatter.format(logging.LogRecord("root", level, "", 0, text, None, None))
@@ -141,7 +142,7 @@ def as_line(text: str, level: int = logging.INFO) -> str:
 
 
 def event_in(line: str) -> str:
-    """What a line of a log says, in whichever form it is."""
+    """Return the message of a log line, in either format."""
     if line.startswith("{"):
         try:
             event = json.loads(line)["event"]
@@ -152,8 +153,8 @@ def event_in(line: str) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """`text` with ends of lines, escape sequences and the like written as escapes: a name that a peer gives
-    itself shall neither look like a line of ours nor steer the terminal. A traceback is added after this."""
+    """Return `text` with line breaks, escape sequences and the like escaped: a name that a peer gives itself
+    must neither look like a line of ours nor control the terminal. A traceback is added after this."""
     if text.isprintable():
         return text
     return "".join(
@@ -162,34 +163,34 @@ def on_one_line(text: str) -> str:
 
 
 class Sparing:
-    """Says what peers can trigger up to `LINES` times in `WINDOW`, as `RepeatFilter` would, but decides
-    before a record is made, so that a line that is not written costs next to nothing."""
+    """Logs what peers can trigger, up to `LINES` times in `WINDOW`, like `RepeatFilter`. It decides before a
+    record is made, so a line that is not written costs almost nothing."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._allowance = Allowance()
 
     def info(self, now: float, text: str, *values: object) -> None:
-        """`text`, which tells the kind of line, with its values put in (`%s`)."""
+        """Log `text`, which identifies the kind of line, with its values inserted (`%s`)."""
         unsaid = self._allowance.admit(text, now)
         if unsaid is not None:
             self._log.info(text, *values, extra={COUNTED: True, "unsaid": unsaid})
 
 
 class Repeated:
-    """Says a message that may come thousands of times a minute only now and then, with its count."""
+    """Logs a message that may come thousands of times a minute only now and then, with its count."""
 
     def __init__(self, log: logging.Logger, every: float = 30.0) -> None:
-        """`every`: seconds between two lines about the same kind."""
+        """`every`: seconds between two lines of the same kind."""
         self._log = log
         self._allowance = Allowance(1, every)
 
     def warning(self, kind: str, text: str, now: float) -> None:
-        """Log `text` unless a line about `kind` was logged less than `every` seconds before `now`."""
+        """Log `text` unless a line of this `kind` was logged less than `every` seconds before `now`."""
         self._tell(logging.WARNING, kind, text, now)
 
     def info(self, kind: str, text: str, now: float) -> None:
-        """As `warning`, of what is no cause for concern."""
+        """Like `warning`, for events that are no cause for concern."""
         self._tell(logging.INFO, kind, text, now)
 
     def _tell(self, level: int, kind: str, text: str, now: float) -> None:

@@ -1,7 +1,7 @@
-"""Memory that was freed goes back to the system.
+"""Returns freed memory to the system.
 
-glibc keeps what was freed in the middle of its heap. After messages of megabytes that is megabytes, which the
-next such message may or may not find again, so that a process grows with each flood of them.
+glibc keeps memory that was freed in the middle of its heap. After large messages that is megabytes, which the
+next such message may not be able to reuse, so a process would grow with each flood of them.
 """
 
 from __future__ import annotations
@@ -13,5 +13,5 @@ _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 def give_back() -> bool:
-    """Whether any memory went back to the system. Takes about a millisecond for a heap of 100 MB."""
+    """Return whether any memory went back to the system. Takes about a millisecond for a heap of 100 MB."""
     return _trim is not None and bool(_trim(0))

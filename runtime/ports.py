@@ -13,18 +13,18 @@ from runtime.exits import Exit, Fatal
 
 DEFAULT_PORT = 5600
 PORTS = 2
-"""Ports in a row that azserver takes."""
+"""Number of consecutive ports that azserver uses."""
 LAST_BASE = 65_533
 NUMBERS = (0, 65_535)
 """First and last port number, for `runtime.config.check_ranges`."""
 ANYWHERE = ("0.0.0.0", "::", "*")
-"""Addresses to listen on that nobody can dial."""
+"""Addresses to listen on that cannot be dialled."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Addresses to listen on that only this machine can dial."""
 
 
 def find_base_port(first: int = DEFAULT_PORT, tries: int = 500) -> int:
-    """The first base port from `first` on, in steps of ten, where two in a row are free.
+    """Return the first base port from `first` on, in steps of ten, where two consecutive ports are free.
 
     Raises Fatal(TRY_AGAIN) if there is none.
     """
@@ -36,9 +36,9 @@ def find_base_port(first: int = DEFAULT_PORT, tries: int = 500) -> int:
 
 @contextmanager
 def claimed_base_port(first: int = DEFAULT_PORT) -> Iterator[int]:
-    """As `find_base_port`, but nobody else on this machine is given the same one until the block ends.
+    """Like `find_base_port`, but no other process on this machine gets the same port until the block ends.
 
-    Between finding a port and a server's binding it lie seconds, in which another azrun may look too.
+    Seconds pass between finding a port and binding it, in which another azrun may look for one too.
     """
     base = find_base_port(first)
     while (claim := _claim(base)) is None:
@@ -48,10 +48,10 @@ def claimed_base_port(first: int = DEFAULT_PORT) -> Iterator[int]:
 
 
 def _claim(base: int) -> socket.socket | None:
-    """Holds the claim of a base port while it is open; None when somebody else has it.
+    """Return a socket that holds the claim of a base port while it is open; None when another process has it.
 
-    An abstract socket: all users of the machine see its name (all in its network namespace, as with ports),
-    there is no file that the first of them would own, and it is gone with its process.
+    The socket is abstract: all users of the machine see its name (within its network namespace, as with
+    ports), it leaves no file that its first user would own, and it disappears with its process.
     """
     name = socket.socket(socket.AF_UNIX)
     try:
@@ -76,12 +76,12 @@ def _is_free(port: int) -> bool:
 
 @dataclass(frozen=True)
 class Address:
-    """Of a server: the base port carries leaves, the next one games and weights."""
+    """Address of a server: the base port carries leaves, the next one games and weights."""
 
     host: str
     port: int
     keys: DialKeys | None = None
-    """Of a server that asks for a key."""
+    """Keys for a server that requires one."""
 
     @property
     def leaves(self) -> str:
@@ -93,12 +93,12 @@ class Address:
 
     @property
     def server(self) -> str:
-        """HOST:PORT of the base port, as people give it."""
+        """HOST:PORT of the base port, as users write it."""
         return f"{self._host}:{self.port}"
 
     @property
     def folder_name(self) -> str:
-        """For the spool; no separator of paths in it."""
+        """Folder name for the spool; contains no path separator."""
         return "".join(char if char.isalnum() or char in ".-" else "_" for char in f"{self.host}-{self.port}")
 
     @property
@@ -107,7 +107,8 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """`host`, `host:port`, `[v6]:port` or a bare IPv6 address. Fatal(CONFIG) says what is wrong."""
+    """Parse `host`, `host:port`, `[v6]:port` or a bare IPv6 address. Raises Fatal(CONFIG) saying what is
+    wrong."""
     host, port = text.strip(), ""
     if host.startswith("["):
         host, _, port = host[1:].partition("]")

@@ -23,18 +23,18 @@ from runtime.logs import event_in
 log = logging.getLogger(__name__)
 
 HEALTHY_AFTER = 60.0
-"""Seconds alive after which the back-off begins anew."""
+"""Seconds alive after which the back-off starts again from its shortest wait."""
 TAIL = 4096
-"""Bytes of a child's last output kept, for the message of a child that must not be restarted."""
+"""Bytes of a child's last output that are kept, for the error message if it must not be restarted."""
 
 
 def python_module(module: str, *flags: str) -> list[str]:
-    """The command line that runs a module of ours in a process of its own."""
+    """Return the command line that runs one of our modules in a process of its own."""
     return [sys.executable, "-m", module, *flags]
 
 
 def describe_exit(code: int) -> str:
-    """`exit 78 (CONFIG)`, `killed by SIGKILL`."""
+    """Return a description such as `exit 78 (CONFIG)` or `killed by SIGKILL`."""
     if code < 0:
         with contextlib.suppress(ValueError):
             return f"killed by {signal.Signals(-code).name}"
@@ -44,7 +44,7 @@ def describe_exit(code: int) -> str:
 
 
 def _tell_end(name: str, code: int) -> None:
-    """Of a child after a stop: SIGTERM is how it was asked to end."""
+    """Log how a child ended after a stop, which asked it to end with SIGTERM."""
     if code in (Exit.OK, -signal.SIGTERM):
         log.info("%s has ended, as asked", name)
     else:
@@ -52,7 +52,7 @@ def _tell_end(name: str, code: int) -> None:
 
 
 def to_stderr(output: bytes) -> None:
-    """Where a child's output goes unless told otherwise; what stderr does not take is dropped."""
+    """Default place for a child's output; what stderr does not accept is dropped."""
     with contextlib.suppress(OSError):
         sys.stderr.buffer.write(output)
         sys.stderr.buffer.flush()
@@ -60,7 +60,7 @@ def to_stderr(output: bytes) -> None:
 
 @dataclass
 class Child:
-    """One child as it is kept running."""
+    """One child that is kept running."""
 
     name: str
     argv: Sequence[str]
@@ -70,12 +70,12 @@ class Child:
     on_exit: Callable[[int], None] | None
     sink: Callable[[bytes], None]
     pid: int | None = None
-    """Of the process at hand; None between two."""
+    """Process id of the running process; None between two."""
     starts: int = 0
     tail: bytearray = field(default_factory=bytearray)
 
     def last_error(self) -> str:
-        """What it said last about an error, without its command name and without frames of characters."""
+        """Return its last line about an error, without its command name and without box-drawing frames."""
         text = bytes(self.tail).decode(errors="replace")
         lines = [event_in(line.strip(" \u2502\r")) for line in text.splitlines()]
         told = [line.partition("error: ")[2] for line in lines if "error: " in line]
@@ -84,7 +84,7 @@ class Child:
 
 
 class Children:
-    """A set of child processes with one end: `run(stop)` returns when all have ended after a stop."""
+    """A set of child processes that end together: `run(stop)` returns when all have ended after a stop."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Children:
         sink: Callable[[bytes], None] = to_stderr,
         backoff: float = BACKOFF_FIRST,
     ) -> None:
-        """`grace`: seconds between SIGTERM and SIGKILL. `sink` takes what children print, both streams.
+        """`grace`: seconds between SIGTERM and SIGKILL. `sink` gets what children print on both streams.
         `backoff`: seconds before the first restart."""
         self._grace = grace
         self._sink = sink
@@ -112,29 +112,28 @@ class Children:
         on_exit: Callable[[int], None] | None = None,
         sink: Callable[[bytes], None] | None = None,
     ) -> None:
-        """Have `argv` running under this name, from now on or from the beginning of `run`.
+        """Keep `argv` running under this name, from now on or from the beginning of `run`.
 
-        `env` is added to this process's environment less our settings (`AZ_*`). `on_start()` is
-        called after each start, `on_exit(code)` after each end; codes below 0 are signals. Without
-        `restart` it runs once, and what its end means is for `on_exit` to say.
+        `env` is added to this process's environment without our settings (`AZ_*`). `on_start()` is called
+        after each start, `on_exit(code)` after each end; negative codes are signals. Without `restart` it
+        runs once, and `on_exit` decides what its end means.
         """
         child = Child(name, argv, env or {}, restart, on_start, on_exit, sink or self._sink)
         self._children[name] = child
         self._new.put_nowait(child)
 
     def pids(self) -> dict[str, int]:
-        """Process ids of those that run at this moment."""
+        """Return the process ids of the children that run at this moment."""
         return {child.name: child.pid for child in self._children.values() if child.pid is not None}
 
     def restarts(self) -> int:
-        """How often a child was started again."""
+        """Return how often a child was restarted."""
         return sum(max(0, child.starts - 1) for child in self._children.values())
 
     async def run(self, stop: Stop) -> None:
-        """Keep all children running until `stop`, then end them. Cancelled: kills them at once.
+        """Keep all children running until `stop`, then end them. When cancelled, kill them at once.
 
-        Raises Fatal with a child's own words when one that is restarted ended with a code that no restart
-        can mend.
+        Raises Fatal with a child's own message when it ended with a code that no restart can fix.
         """
         async with asyncio.TaskGroup() as group:
             starter = group.create_task(self._start_added(group, stop))
@@ -146,7 +145,7 @@ class Children:
             group.create_task(self._keep(await self._new.get(), stop))
 
     async def _keep(self, child: Child, stop: Stop) -> None:
-        """Start, wait, report, wait, start again."""
+        """Start the child, wait for its end, report it, wait, and start again."""
         delay = self._backoff
         while not stop.finishing.is_set():
             started = time.monotonic()
@@ -171,9 +170,9 @@ class Children:
             delay = min(2 * delay, BACKOFF_LONGEST)
 
     async def _run_once(self, child: Child, stop: Stop) -> int | None:
-        """The exit code of one process, which is gone when this returns or is cancelled.
+        """Run one process and return its exit code. It is gone when this returns or is cancelled.
 
-        None when the stop came before it could be started.
+        Returns None when the stop came before it could be started.
         """
         child.tail.clear()
         process = await start_patiently(
@@ -191,7 +190,7 @@ class Children:
                 copier = group.create_task(_copy_output(process, child))
                 code = await process.wait()
                 ender.cancel()
-                # A grandchild may keep the pipe open: what is there is read, its end is not waited for.
+                # A grandchild may keep the pipe open: read what is there, but do not wait for the pipe's end.
                 await asyncio.wait({copier}, timeout=1.0)
                 copier.cancel()
         finally:

@@ -8,21 +8,21 @@ from contextlib import suppress
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
-"""A second, in the unit of /proc."""
+"""Ticks per second, the unit of /proc."""
 
 
 def seconds_of(pid: int) -> float:
-    """Of one process with all its threads. OSError if there is none."""
+    """Return the seconds of one process with all its threads. Raises OSError if there is none."""
     user, system = _stat(pid)[11:13]
     return (int(user) + int(system)) / TICKS
 
 
 def seconds_of_trees(roots: Collection[int]) -> float:
-    """Of these processes and all below them, in sessions of their own too, with the children that they have
-    waited for."""
+    """Return the seconds of these processes and their descendants, including those in other sessions and
+    children that they have waited for."""
     ticks, parents = dict[int, int](), dict[int, int]()
     for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # the process has ended meanwhile
             fields, pid = _stat(int(folder.name)), int(folder.name)
             ticks[pid], parents[pid] = sum(map(int, fields[11:15])), int(fields[1])
 
@@ -37,5 +37,5 @@ def seconds_of_trees(roots: Collection[int]) -> float:
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields of `stat` from the third on, the state."""
+    """Return the fields of `stat` from the third (the state) on."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""The lock of a run folder: held by one process, and afterwards it tells how that process ended.
+"""The lock of a run folder: held by one process. Afterwards it tells how that process ended.
 
 The file is empty after a clean end. While the lock is held, and after a kill, it names its holder's machine.
 """
@@ -15,21 +15,21 @@ from types import TracebackType
 
 
 class Left(Enum):
-    """What a lock that nobody holds here tells of its last holder."""
+    """What a lock that no process here holds tells of its last holder."""
 
     ENDED = "ended"
-    """It ended cleanly."""
+    """The holder ended cleanly."""
     KILLED = "killed"
-    """It ran on this machine and was killed."""
+    """The holder ran on this machine and was killed."""
     ELSEWHERE = "elsewhere"
-    """It runs, or ran, where its lock cannot be seen: on another machine, or in another container."""
+    """The holder runs, or ran, where its lock cannot be seen: on another machine, or in another container."""
 
 
 class RunLock:
-    """A lock that this process holds until `close`, or until it is gone, killed or not."""
+    """A lock that this process holds until `close`, or until it ends in any way."""
 
     def __init__(self, path: Path) -> None:
-        """Raises BlockingIOError if another process has it, OSError if the file cannot be made."""
+        """Raises BlockingIOError if another process holds it, OSError if the file cannot be made."""
         self._file = path.open("a")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -45,7 +45,7 @@ class RunLock:
             self._file.close()
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # on a full disk the lock holds all the same
+        with contextlib.suppress(OSError):  # on a full disk the lock still holds
             self._file.truncate(0)
             self._file.write(text)
             self._file.flush()
@@ -60,7 +60,7 @@ class RunLock:
 
 
 def left_by(path: Path) -> Left | None:
-    """What the lock file of a process that does not hold it tells; None if there is none."""
+    """Return what the lock file of a process that no longer holds it tells; None if there is none."""
     try:
         holder = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -72,8 +72,8 @@ def left_by(path: Path) -> Left | None:
 
 @cache
 def here() -> str:
-    """This machine since it was started, and its namespace of processes: a container has one of its own.
-    Where the kernel does not tell, the name of the machine."""
+    """Return an identity of this machine since its last start, and of its process namespace, which differs in
+    a container. Where the kernel does not give one, the machine's name."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"

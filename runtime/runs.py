@@ -31,22 +31,34 @@ from runtime.exits import Exit, Fatal
 from runtime.run_lock import RunLock
 
 OLD_PART = 600.0
-"""Seconds after which a part of a file is nobody's any more."""
+"""Seconds after which an unfinished file is abandoned."""
 FOLDERS = ("weights", "checkpoints", "logs", "spool", "tensorboard")
 PARTIAL = ".partial"
-"""At the end of the name of what is being written; no run is called so."""
+"""Suffix of a file or folder that is being written; no run's name ends in it."""
+
+
+def _is_name(name: str) -> bool:
+    return bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name)) and not name.endswith(PARTIAL)
+
+
+def _no_name(name: str) -> str:
+    """Why a run cannot have this name, and what to give instead."""
+    path = Path(name)
+    if path.name != name and _is_name(path.name):
+        todo = f"use --runs {path.parent} --run {path.name}"
+        return f"{name!r} cannot be a run's name, because it names the run's folder: {todo}"
+    return (
+        f"{name!r} cannot be a run's name: use letters, digits and ._- , for example chess-1, and no "
+        f"{PARTIAL} at the end"
+    )
 
 
 class RunFolder:
     """Paths of the run called `name` under `root`. Nothing is written before `create`."""
 
     def __init__(self, root: Path | str, name: str) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) or name.endswith(PARTIAL):
-            raise Fatal(
-                f"{name!r} cannot be a run's name: use letters, digits and ._- , for example chess-1, and no "
-                f"{PARTIAL} at the end",
-                Exit.CONFIG,
-            )
+        if not _is_name(name):
+            raise Fatal(_no_name(name), Exit.CONFIG)
         self.name = name
         self.path = Path(root) / name
         self.about = self.path / "run.json"
@@ -62,11 +74,11 @@ class RunFolder:
         self.tensorboard = self.path / "tensorboard"
 
     def create(self, game: str, history: int, run_id: bytes = b"") -> None:
-        """Make the folder, or open it again when it is of the same game, history and identity.
+        """Create the folder, or open it again if it has the same game, history and identity.
 
-        `run_id`: 16 bytes, the identity that the server names. Empty: the folder's own, drawn for a new one
-        and for one that has none because an older version made it.
-        Raises Fatal(BAD_DATA) if it belongs to another run, Fatal(DISK) if it cannot be written.
+        `run_id`: 16 bytes, the identity that the server names. Empty: the folder's own, which is drawn for a
+        new folder and for one from an older version without identities. Raises Fatal(BAD_DATA) if it belongs
+        to another run, Fatal(DISK) if it cannot be written.
         """
         try:
             for folder in FOLDERS:
@@ -85,9 +97,11 @@ class RunFolder:
 
     @property
     def run_id(self) -> bytes:
-        """16 bytes; empty in a folder that no server or trainer has opened since there are identities.
+        """Return the run's identity, 16 bytes; empty in a folder that was last used before identities
+        existed.
 
-        Raises Fatal(BAD_DATA) as `describe`."""
+        Raises Fatal(BAD_DATA) as `describe` does.
+        """
         found = self.describe().get("id", "")
         with contextlib.suppress(ValueError, TypeError):
             if len(run_id := bytes.fromhex(found)) in (0, 16):
@@ -108,14 +122,14 @@ class RunFolder:
             )
 
     def _remove_old_parts(self) -> None:
-        """What processes that were killed have left; a younger part may be written at this moment."""
+        """Remove what killed processes have left; a younger part may be in use at this moment."""
         for part in self.path.glob("*.partial"):
             with contextlib.suppress(FileNotFoundError):
                 if time.time() - part.stat().st_mtime > OLD_PART:
                     part.unlink()
 
     def describe(self) -> dict[str, Any]:
-        """Contents of run.json. Raises Fatal(BAD_DATA) if there is none or it is damaged."""
+        """Return the contents of run.json. Raises Fatal(BAD_DATA) if there is none or it is damaged."""
         try:
             about = json.loads(self.about.read_bytes())
             if isinstance(about["game"], str) and isinstance(about["history"], int):
@@ -135,10 +149,9 @@ class RunFolder:
         return Fatal(text, Exit.BAD_DATA)
 
     def lock(self, program: str) -> RunLock:
-        """Claim the folder for one `program` (azserver, trainer) until the lock is closed or this process is
-        gone, killed or not. Raises Fatal(CONFIG) if another process has it, Fatal(DISK) if the file cannot be
-        made.
-        """
+        """Claim the folder for one `program` (azserver, trainer) until the lock is closed or this process has
+        ended in any way. Raises Fatal(CONFIG) if another process has it, Fatal(DISK) if the file cannot be
+        made."""
         try:
             return RunLock(self.lock_of(program))
         except BlockingIOError as error:
@@ -151,15 +164,15 @@ class RunFolder:
             raise Fatal(f"cannot write to the run folder {self.path}: {error.strerror}", Exit.DISK) from error
 
     def lock_of(self, program: str) -> Path:
-        """The file of that lock (`runtime.run_lock`)."""
+        """Return the file of that lock (`runtime.run_lock`)."""
         return self.path / f"{program}.lock"
 
     def write_figures(self, figures: dict[str, Any]) -> None:
-        """Leave the trainer's figures for whoever looks at the run later. Raises OSError."""
+        """Write the trainer's figures, for programs that look at the run later. Raises OSError."""
         write_atomically(self.figures, json.dumps(figures, indent=1).encode())
 
     def read_figures(self) -> dict[str, Any]:
-        """The figures left by the trainer; empty if there are none that can be read."""
+        """Return the trainer's last figures; empty if there are none that can be read."""
         try:
             return dict(json.loads(self.figures.read_bytes()))
         except (OSError, ValueError, TypeError):
@@ -177,7 +190,7 @@ class RunFolder:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock of this file (`RunFolder.lock`). The lock is not taken."""
+    """Return whether a process holds the lock of this file (`RunFolder.lock`), without taking it."""
     try:
         with path.open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -189,9 +202,9 @@ def is_locked(path: Path) -> bool:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that after a crash either the old or the new content is there, never a part.
+    """Write a file so that a crash leaves either the old or the new content, never a part.
 
-    Raises OSError; the old content is there then, and the part is removed.
+    Raises OSError; then the old content is still there, and the part is removed.
     """
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
@@ -204,7 +217,7 @@ def write_atomically(path: Path, data: bytes) -> None:
         partial.replace(path)
         reach("atomic.replaced")
     except OSError:
-        # On a full disk the part would take the room that others need to go on.
+        # On a full disk the part would take the space that others need to continue.
         partial.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
@@ -212,7 +225,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` last through a power loss."""
+    """Make a rename in `folder` survive a power loss."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""What a person meant who wrote a setting that a command does not have."""
+"""Guesses what was meant by a setting that a command does not have."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ GROUPS = {
     "publishing": "the trainer",
     "players": "the trainer",
 }
-"""Groups of settings by the program that has them."""
+"""Groups of settings, by the program that they belong to."""
 FLAGS = {"azserver": "--server-config", "the trainer": "--trainer-config"}
-"""Of azrun: the file of that program."""
+"""azrun's flags for the settings files of these programs."""
 
 
 def what_was_meant(name: str, known: Sequence[str]) -> str:
-    """To follow "... is not a setting": the nearest of `known`, or the program that has this group."""
+    """Return text to follow "... is not a setting": the nearest of `known`, or the program with this
+    group."""
     group = name.partition(".")[0]
     owner = GROUPS.get(group)
     if owner is not None and not any(one.partition(".")[0] == group for one in known):
         return f"; {group} belongs to {owner}: put it into its file (azrun: {FLAGS[owner]})"
     if meant := near(name, known):
         return f"; the nearest is {meant!r}"
-    return "; --help lists the settings" if known else ""
+    return ""
 
 
 def refuse_bare_game(config_class: Any, arguments: Sequence[str], command: str) -> None:
-    """Exit with USAGE if the first argument is a game's name and the command has a flag for that."""
+    """Exit with USAGE if the first argument is a game's name and the command has a flag for it."""
     fields = {field.name: str(field.type) for field in dataclasses.fields(config_class)}
     if "game" not in fields or any(kind.startswith("Positional") for kind in fields.values()):
         return

@@ -1,9 +1,9 @@
-"""ZeroMQ sockets with every option that matters set, and the Channel that reads one inside asyncio.
+"""ZeroMQ sockets with every important option set, and the Channel that reads one inside asyncio.
 
-Options and their reasons: high-water marks are a fuse (credit is the control), LINGER 0 because the
-truth is in a spool and never in a socket,
-heartbeats because TCP does not notice a dead host, MAXMSGSIZE because peers are not trusted.
-Why the Channel reads as it does: docs/decisions/0001-reading-zeromq.md.
+The options and their reasons: high-water marks are a fuse (credits are the control); LINGER is 0 because
+nothing of value exists only in a socket; heartbeats are on because TCP does not notice a dead host;
+MAXMSGSIZE is set because peers are not trusted. docs/decisions/0001-reading-zeromq.md explains how the
+Channel reads.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ from protocol.messages import MAX_FRAME
 from runtime.exits import Exit, Fatal
 
 LEAVES_LIMIT = 4 * 1024 * 1024
-"""Largest frame on the leaves port, bytes: 4,096 chess leaves of 952 bytes."""
+"""Largest frame on the leaves port, in bytes: 4,096 chess leaves of 952 bytes."""
 BULK_LIMIT = MAX_FRAME
-"""Largest frame on the bulk port, bytes: above the largest record, so that a longer one is answered
-(`too_long`). ZeroMQ cuts the connection without a word at whatever is larger than this."""
+"""Largest frame on the bulk port, in bytes. It is larger than the largest record, so that a record slightly
+too long gets an answer (`too_long`). ZeroMQ silently cuts the connection at larger frames."""
 BOX_OVERHEAD = 64
-"""Bytes by which CURVE makes a frame longer, and more."""
+"""Upper bound of the bytes that CURVE adds to a frame."""
 DRAIN_BUDGET = 256
 """Messages read from one socket before other callbacks of the loop get their turn."""
 IN_PLACE_FROM = 32 * 1024
-"""Bytes from which a read-only frame is sent in place (122 kB: 6 us instead of 50 us in the loop)."""
+"""Read-only frames of at least this many bytes are sent in place (122 kB: 6 us instead of 50 us in the
+loop)."""
 
 NOW, NOW_AND_MORE = int(zmq.DONTWAIT), int(zmq.DONTWAIT | zmq.SNDMORE)
 EVENTS, READABLE, WRITABLE = int(zmq.EVENTS), int(zmq.POLLIN), int(zmq.POLLOUT)
-"""As plain integers: `|` and `&` of two flags are four calls of Python functions. A worker handles a message
-every few milliseconds, other processes empty the caches meanwhile, and each function that has to be fetched
+"""Plain integers, because `|` and `&` of two flags are four calls of Python functions. A worker handles a
+message every few milliseconds while other processes empty the caches, and each function that must be fetched
 again costs microseconds."""
 
 HEARTBEAT_MS = 5_000
-"""Milliseconds between two heartbeats of ZeroMQ; after three without an answer a connection is cut."""
+"""Milliseconds between two heartbeats of ZeroMQ; a connection is cut after three without an answer."""
 
 Socket = zmq.Socket[bytes]
 Context = zmq.Context[Socket]
@@ -50,15 +51,15 @@ Frame = bytes | memoryview | npt.NDArray[Any]
 
 
 class _Context(Context):
-    """pyzmq ends a forgotten context by waiting for its sockets, for ever: a process that ends on an
-    error must not hang in that. Ending it properly is `destroy(0)`."""
+    """pyzmq ends a forgotten context by waiting for its sockets, forever: a process that ends on an error
+    must not hang there. The proper way to end it is `destroy(0)`."""
 
     def __del__(self) -> None:
-        """Leave it to the end of the process."""
+        """Do nothing: the end of the process frees the context."""
 
 
 def new_context(io_threads: int = 1) -> Context:
-    """A context, after raising the limit on open files: libzmq refuses peers silently at the limit."""
+    """Return a context, after raising the limit on open files: at the limit libzmq silently refuses peers."""
     raise_file_limit()
     context = _Context(io_threads)
     context.set(zmq.MAX_SOCKETS, 65_000)
@@ -66,7 +67,7 @@ def new_context(io_threads: int = 1) -> Context:
 
 
 def raise_file_limit() -> int:
-    """Raise RLIMIT_NOFILE to what this user may have; returns it."""
+    """Raise RLIMIT_NOFILE to this user's maximum. Returns it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 1_048_576 if hard == resource.RLIM_INFINITY else hard
     if soft < wanted:
@@ -82,10 +83,10 @@ def dealer(
     hwm: int = 64,
     keys: DialKeys | None = None,
 ) -> Socket:
-    """A DEALER that dials `endpoint` and dials again when the connection is lost.
+    """Return a DEALER that dials `endpoint`, and dials again when the connection is lost.
 
-    `limit`: largest frame taken, bytes. `hwm`: messages queued either way. Sending while there is no
-    connection fails at once (IMMEDIATE) instead of queueing. `keys`: of a server that asks for one.
+    `limit`: largest accepted frame, in bytes. `hwm`: messages queued in each direction. Sending while there
+    is no connection fails at once (IMMEDIATE) instead of queueing. `keys`: for a server that requires one.
     """
     socket = context.socket(zmq.DEALER)
     set_common(socket, limit if keys is None else limit + BOX_OVERHEAD, hwm)
@@ -99,7 +100,8 @@ def dealer(
 
 
 def set_common(socket: Socket, limit: int, hwm: int) -> None:
-    """Options of every socket: `limit` of a frame in bytes, `hwm` messages queued either way."""
+    """Set the options of every socket. `limit`: bytes of a frame. `hwm`: messages queued in each
+    direction."""
     socket.set(zmq.LINGER, 0)
     socket.set(zmq.MAXMSGSIZE, limit)
     socket.set(zmq.SNDHWM, hwm)
@@ -113,13 +115,13 @@ def set_common(socket: Socket, limit: int, hwm: int) -> None:
 
 
 def _set_reconnect(socket: Socket, endpoint: str) -> None:
-    """Try again after 0.2 s, doubling up to 30 s; on this machine up to 1 s only, nobody is crowded."""
+    """Retry after 0.2 s, doubling up to 30 s; on this machine only up to 1 s, because few peers do."""
     socket.set(zmq.RECONNECT_IVL, 200)
     socket.set(zmq.RECONNECT_IVL_MAX, 1_000 if is_local(endpoint) else 30_000)
 
 
 def is_local(endpoint: str) -> bool:
-    """Whether an endpoint is on this machine for certain."""
+    """Return whether an endpoint is certainly on this machine."""
     url = urlsplit(endpoint)
     host = url.hostname or ""
     return url.scheme in ("ipc", "inproc") or host in ("localhost", "::1") or host.startswith("127.")
@@ -141,10 +143,10 @@ def _connect(socket: Socket, endpoint: str) -> Socket:
 class Channel:
     """One socket, read by the running event loop. Never blocks; no task, no polling.
 
-    `on_message(frames)` is called for each message. The views
-    stay good for as long as they are kept. An exception in it reaches the loop's exception handler
-    (`runtime.aio.run` then ends the process), after seeing to it that reading goes on.
-    `on_writable()` is called once sending works again after `send` returned False.
+    `on_message(frames)` is called for each message. The views stay valid for as long as they are kept. An
+    exception in it reaches the loop's exception handler (`runtime.aio.run` then ends the process), after
+    reading on has been arranged. `on_writable()` is called once sending works again after `send` returned
+    False.
     """
 
     def __init__(
@@ -162,23 +164,23 @@ class Channel:
         self._blocked = False
 
     def start(self) -> None:
-        """Begin reading; must be called in the loop's thread."""
+        """Begin reading. Must be called in the thread of the event loop."""
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._fd, self._drain)
         self._drain_soon()
 
     def close(self, linger: int = 0) -> None:
-        """Stop reading and close the socket; what was sent gets `linger` milliseconds to leave."""
+        """Stop reading and close the socket; messages already sent get `linger` milliseconds to leave."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._fd)
         self._loop = None
         self.socket.close(linger)
 
     def send(self, frames: Sequence[Frame]) -> bool:
-        """Hand a message over; False if the peer is gone or its queue is full.
+        """Send a message. Returns False if the peer is gone or its queue is full.
 
-        Frames are copied, except large ones that are read-only (bytes, arrays whose `writeable` flag is
-        off): those are sent in place, and nobody may change what is under them.
+        Frames are copied, except large ones that are read-only (bytes, arrays whose `writeable` flag is off):
+        those are sent in place, and their memory must not change.
         """
         if self.socket.closed:
             return False
@@ -195,8 +197,8 @@ class Channel:
                 self._blocked = error.errno == zmq.EAGAIN
                 if index == 0:
                     break
-                # A pipe that dies between two frames: libzmq drops up to the last frame, so go on to it.
-        # The file descriptor is edge-triggered and sending may have eaten the edge of an arrival.
+                # A pipe may die between two frames: libzmq drops the frames up to the last one, so continue
+                # up to it.
         self._drain_soon()
         return sent
 
@@ -206,7 +208,7 @@ class Channel:
             self._loop.call_soon(self._drain)
 
     def _drain(self) -> None:
-        """Read until nothing is left or the budget is spent, which leaves another drain scheduled."""
+        """Read until nothing is left or the budget is spent; then another drain is scheduled."""
         self._drain_comes = False
         is_dry = False
         try:
@@ -216,7 +218,7 @@ class Channel:
                 self._drain_soon()
 
     def _read_messages(self) -> bool:
-        """True if the socket was read empty, or is closed."""
+        """Read messages. Returns True if nothing is left to read, or the socket is closed."""
         for _ in range(DRAIN_BUDGET):
             if self._loop is None or self.socket.closed:
                 return True
@@ -234,7 +236,7 @@ class Channel:
 
 
 def receive(socket: Socket) -> list[memoryview] | None:
-    """One message without waiting, or None. Frames are not copied."""
+    """Return one message without waiting, or None. Frames are not copied."""
     try:
         frame = socket.recv(NOW, copy=False)
     except zmq.Again:
@@ -247,7 +249,7 @@ def receive(socket: Socket) -> list[memoryview] | None:
 
 
 def plain(frame: Frame) -> bytes | memoryview:
-    """The frame as bytes; keeps an array's read-only flag."""
+    """Return the frame as bytes; keeps an array's read-only flag."""
     if not isinstance(frame, np.ndarray):
         return frame
     return np.ascontiguousarray(frame).data.cast("B") if frame.size else b""

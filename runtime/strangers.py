@@ -1,7 +1,7 @@
 """Connections without a session: how many there may be, and for how long. Pure.
 
-When there are too many, the oldest one of the address that has most of them goes, so that one host cannot
-keep the others out.
+When there are too many, the oldest one from the address with the most of them must go, so that one host
+cannot keep the others out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class Strangers:
     """The connections without a session, by address."""
 
     def __init__(self, limit: int, patience: float) -> None:
-        """`limit`: of all addresses together. `patience`: seconds that one may go without a session."""
+        """`limit`: for all addresses together. `patience`: seconds that one may go without a session."""
         self._limit = limit
         self._patience = patience
         self._since: OrderedDict[bytes, float] = OrderedDict()
@@ -24,7 +24,8 @@ class Strangers:
         return len(self._since)
 
     def add(self, peer: bytes, address: str, now: float) -> bytes | None:
-        """A connection has no session (any more). Gives the one that has to go for it, if any."""
+        """Add a connection that has no session (any more). Returns the connection that must go for it, if
+        any."""
         self.remove(peer)
         self._since[peer] = now
         self._address[peer] = address
@@ -32,12 +33,12 @@ class Strangers:
         return self.next_to_go() if len(self._since) > self._limit else None
 
     def next_to_go(self) -> bytes | None:
-        """The oldest one of the address that has most of them."""
+        """Return the oldest one from the address with the most of them."""
         crowd = max(self._of.values(), key=len, default=None)
         return None if crowd is None else next(iter(crowd))
 
     def remove(self, peer: bytes) -> None:
-        """It has a session, or it is gone."""
+        """Remove a connection that has a session, or is gone."""
         if self._since.pop(peer, None) is None:
             return
         address = self._address.pop(peer)
@@ -47,7 +48,7 @@ class Strangers:
             del self._of[address]
 
     def expire(self, now: float) -> list[bytes]:
-        """Those that have been without a session for too long."""
+        """Return those that have been without a session for too long."""
         late = []
         for peer, since in self._since.items():
             if now - since < self._patience:

@@ -1,4 +1,4 @@
-"""Folders among the temporary files: what a killed process leaves behind, the next one removes."""
+"""Temporary folders: what a killed process leaves behind, the next one removes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from pathlib import Path
 
 PREFIX = "az-"
 _NEW = ".az-"
-"""Prefix until the folder is locked: nobody takes it for one without an owner."""
+"""Prefix until the folder is locked, so that it is not mistaken for one without an owner."""
 _LOCK = "owner.lock"
 
 
 @contextlib.contextmanager
 def own_folder() -> Iterator[Path]:
-    """A folder with a short name for this process (ipc endpoints have a limit), removed at the end.
+    """Yield a folder with a short name for this process (ipc endpoints are limited in length); remove it at
+    the end.
 
-    First removes those of this user whose process is gone: the lock in each dies with its owner.
+    First removes this user's folders whose process is gone: the lock in each ends with its owner.
     """
     root = Path(tempfile.gettempdir())
     _sweep(root)
@@ -35,7 +36,7 @@ def own_folder() -> Iterator[Path]:
 
 
 def _sweep(root: Path) -> None:
-    """Folders that hold no lock file are not ours to judge; those of other users neither."""
+    """Remove folders without an owner. Those without a lock file, or of other users, are left alone."""
     for path in root.glob(f"{PREFIX}*/{_LOCK}"):
         with contextlib.suppress(OSError):
             if path.parent.stat().st_uid != os.getuid():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Columns as wide as their widest cell: the first `left` begin at the left, the others end at the right.
+    """Return columns as wide as their widest cell: the first `left` are aligned left, the others right.
 
     All rows have the same number of cells; the first row holds the headings.
     """

@@ -1,4 +1,4 @@
-"""Which azselfplay this is."""
+"""The version of azselfplay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ UNKNOWN = "unknown"
 
 @cache
 def version() -> str:
-    """As `0.1.0`; `unknown` when the package is not installed but run from its folder."""
+    """Return a version such as `0.1.0`; `unknown` when the package is not installed but run from its
+    folder."""
     from importlib.metadata import PackageNotFoundError, version  # some commands never need it
 
     try:
@@ -20,5 +21,5 @@ def version() -> str:
 
 
 def software() -> str:
-    """As peers tell each other: `azselfplay 0.1.0`."""
+    """Return the name and version that peers tell each other: `azselfplay 0.1.0`."""
     return f"{NAME} {version()}"

@@ -1,7 +1,7 @@
-"""What a run looks like while it runs: a live table on a terminal, one plain line now and then elsewhere.
+"""Shows a run while it runs: a live table on a terminal, elsewhere one plain line now and then.
 
-Fed with the figures of STATUS. Written to stderr, so that stdout stays free for results. NO_COLOR is
-honoured.
+It gets the figures of STATUS. It writes to stderr, so that stdout stays free for results. NO_COLOR is
+respected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PLAIN_EVERY = 30.0
 
 
 class View:
-    """Shows figures as they come. A context manager: the terminal is given back at the end."""
+    """Shows figures as they come. A context manager: the terminal is restored at the end."""
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
         self._title = title
@@ -46,22 +46,22 @@ class View:
             self._live.stop()
 
     def update(self, figures: Figures, now: float) -> None:
-        """Redraw, or print a line if the last one is PLAIN_EVERY seconds old. `now` in seconds."""
+        """Redraw the table, or print a line if the last one is PLAIN_EVERY seconds old. `now` in seconds."""
         if self._live is not None:
             self._live.update(self._table(figures), refresh=True)
         elif now - self._said_at >= PLAIN_EVERY:
             self._said_at = now
-            with contextlib.suppress(OSError):  # a file on a full disk
+            with contextlib.suppress(OSError):  # stderr may be a file on a full disk
                 self._console.file.write(as_line(f"{self._title}: {line(figures)}") + "\n")
                 self._console.file.flush()
 
     def note(self, text: str) -> None:
-        """Something that happened, above the table."""
+        """Show an event above the table."""
         with contextlib.suppress(OSError):
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def warnings(self) -> logging.Handler:
-        """A log handler that notes warnings above the table, for the eyes of whoever watches."""
+        """Return a log handler that shows warnings above the table."""
         return _NotesWarnings(self)
 
     def _table(self, figures: Figures) -> Table:

@@ -8,27 +8,31 @@ newest                         a symbolic link to the file that `current.json` n
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 from pathlib import Path
 
 from protocol.messages import WeightsInfo
+from runtime.exits import Exit, Fatal
 
 SUFFIX = ".safetensors"
 NEWEST = "newest"
 DIGITS = 8
-"""Hex digits of the sha256 in a name; who must be sure compares the whole hash with the bytes."""
+"""Hex digits of the sha256 in a name; where it matters, the whole hash is compared with the bytes."""
+_NAMED = re.compile(f"(?:[0-9]{{6,}}-(?=.{{{DIGITS}}}$)|(?=.{{64}}$))([0-9a-f]+)")
+"""The stem of a file with its hash in the name."""
 
 
 def weights_path(folder: Path, info: WeightsInfo) -> Path:
-    """The file of these weights: the one that is there, else the one to write."""
+    """Return the file of these weights: the existing one, else the one to write."""
     path = folder / f"{info.version:06d}-{short_hash(info.sha256.hex())}{SUFFIX}"
     old = folder / f"{info.sha256.hex()}{SUFFIX}"
     return old if old.exists() and not path.exists() else path
 
 
 def find_weights(folder: Path, sha256: bytes) -> Path | None:
-    """The file with this hash by its name, of whatever version; None if there is none."""
+    """Return the file with this hash in its name, of any version; None if there is none."""
     digits = sha256.hex()
     return next(
         iter([*folder.glob(f"*-{short_hash(digits)}{SUFFIX}"), *folder.glob(f"{digits}{SUFFIX}")]), None
@@ -36,23 +40,39 @@ def find_weights(folder: Path, sha256: bytes) -> Path | None:
 
 
 def hash_in_name(path: Path) -> str:
-    """The digits of the sha256 in a file's name: `DIGITS` of them, or all 64 in an old name."""
+    """Return the digits of the sha256 in a file's name: `DIGITS` of them, or all 64 in an old name."""
     return path.stem.rpartition("-")[2]
 
 
+def read_weights(path: Path) -> bytes:
+    """Return the contents of a file. Raises Fatal(BAD_DATA) if it cannot be read, or has another sha256 than
+    its name says, or that of the file that a link points to. A name without a hash says nothing."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise Fatal(f"{path} cannot be used: it cannot be read: {error.strerror}", Exit.BAD_DATA) from error
+    named = _NAMED.fullmatch(path.resolve().stem)
+    digits = hashlib.sha256(data).hexdigest()
+    if named is None or digits.startswith(named[1]):
+        return data
+    text = f"{path} is damaged: its sha256 begins with {short_hash(digits)}, its name says {named[1]}"
+    raise Fatal(f"{text}; restore it from a backup, or use another file", Exit.BAD_DATA)
+
+
 def short_hash(digits: str) -> str:
-    """What two spellings of one hash have in common."""
+    """Return the part that two spellings of one hash have in common."""
     return digits[:DIGITS]
 
 
 def short_name(path: Path) -> str:
-    """A file for people: what `newest` stands for, and 12 digits of an old name."""
+    """Return a file's name for people: the target of `newest`, and 12 digits of an old name."""
     stem = path.resolve().stem
     return stem[:12] if re.fullmatch("[0-9a-f]{40,}", stem) else stem
 
 
 def point_newest(target: Path) -> None:
-    """Have `newest` name `target`, in one step. For people: nothing in the program depends on it."""
+    """Make `newest` point to `target`, in one step. It is for people: nothing in the program depends on
+    it."""
     link = target.with_name(NEWEST)
     partial = link.with_name(f"{NEWEST}.{os.getpid()}.partial")
     with contextlib.suppress(OSError):  # a file system without links, or a full one

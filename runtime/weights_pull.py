@@ -1,7 +1,7 @@
-"""Which chunks of which weights to ask for. Pure: events with `now` in, instructions out.
+"""Which chunks of which weights to request. Pure: events with `now` in, instructions out.
 
-WELCOME names the weights, and WEIGHTS_INFO comes when they change. The newest
-weights told of are pulled with a window of chunks; what was begun of older ones is dropped.
+WELCOME names the weights, and WEIGHTS_INFO comes when they change. The newest announced weights are requested
+with a window of chunks; unfinished downloads of older ones are dropped.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from protocol.messages import CHUNK, WeightsInfo
 
 WINDOW = 8
-"""Chunks asked for and not yet here: 4 MB in flight keep a fast line busy."""
+"""Chunks requested and not yet received: 4 MB in flight keep a fast line busy."""
 TIMEOUT = 10.0
-"""Seconds until a chunk is asked for again."""
+"""Seconds until a chunk is requested again."""
 LARGEST = 2 * 1024**3
-"""Bytes of weights that are pulled at most; the largest preset has some 100 MB."""
+"""Most bytes of weights that are downloaded; the largest preset has some 100 MB."""
 PAUSE = 3.0
-"""Seconds to wait after the server refused a chunk (it may have dropped the file meanwhile)."""
+"""Seconds to wait after the server refused a chunk (it may have removed the file meanwhile)."""
 TRIES = 6
-"""Times that a file is fetched whose bytes have another hash than announced. The pauses between double."""
+"""How often a file is fetched whose bytes do not have the announced hash. The pauses between double."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Complete:
-    """These are the announced bytes: try to use them, then report `settled`."""
+    """These bytes have the announced hash: try to use them, then report `settled`."""
 
     info: WeightsInfo
     data: bytes
@@ -42,44 +42,44 @@ class Complete:
 
 @dataclass(frozen=True)
 class Damaged:
-    """The bytes that came have another hash. Nothing but a line in the log is to be done."""
+    """The received bytes have another hash. This only needs a line in the log."""
 
     info: WeightsInfo
     tries: int
-    """So far, of TRIES."""
+    """Tries so far, of TRIES."""
     pause: float
-    """Seconds before the next try; 0: there is none, these weights are given up."""
+    """Seconds before the next try; 0: these weights are given up."""
 
 
 Instruction = Ask | Complete | Damaged
 
 
 class WeightsPull:
-    """At most one file is being pulled, and only while no complete one waits for its verdict."""
+    """At most one file is being downloaded, and only while no complete one waits for its verdict."""
 
     def __init__(self, window: int = WINDOW, timeout: float = TIMEOUT) -> None:
         self.in_use: WeightsInfo | None = None
         self.damaged = 0
-        """Files that came whole but with another hash."""
+        """Complete files with a wrong hash."""
         self._damaged_now = 0
-        """Of the weights that are being pulled."""
+        """The same for the weights that are being downloaded."""
         self._window = window
         self._timeout = timeout
         self._joined = False
         self._newest: WeightsInfo | None = None
-        """Best offer so far; not necessarily begun."""
+        """The best offer so far; its download may not have begun."""
         self._refused: tuple[int, bytes] | None = None
-        """Version and hash of the weights last found unusable: not tried a second time."""
+        """Version and hash of the weights last found unusable: they are not tried again."""
         self._pulling: WeightsInfo | None = None
         self._settling = False
         self._data = bytearray()
         self._to_ask: deque[int] = deque()
         self._asked: dict[int, float] = {}
-        """Offset -> when to ask again."""
+        """Offset -> when to request the chunk again."""
         self._paused_until = 0.0
 
     def offered(self, info: WeightsInfo | None, now: float) -> list[Instruction]:
-        """WELCOME or WEIGHTS_INFO names the current weights."""
+        """Handle WELCOME or WEIGHTS_INFO, which names the current weights."""
         if info is None or not 0 < info.size <= LARGEST or (info.version, info.sha256) == self._refused:
             return []
         if info.version > self._best:
@@ -88,16 +88,16 @@ class WeightsPull:
 
     @property
     def _best(self) -> int:
-        """Newest version in use or on its way, -1 if there is none."""
+        """Return the newest version in use or being downloaded; -1 if there is none."""
         return max((known.version for known in (self.in_use, self._newest) if known), default=-1)
 
     def is_new(self, version: int) -> bool:
-        """Whether the server has weights that it told nothing of, or its word was lost."""
+        """Return whether the server has weights that it has not announced, or whose announcement was lost."""
         refused = -1 if self._refused is None else self._refused[0]
         return version > max(self._best, refused)
 
     def joined(self, now: float) -> list[Instruction]:
-        """A new session: ask again for what was asked and did not come."""
+        """Handle a new session: request again what was requested and did not come."""
         self._joined = True
         self._ask_again(list(self._asked))
         return self._go_on(now)
@@ -106,7 +106,7 @@ class WeightsPull:
         self._joined = False
 
     def chunk(self, sha256: bytes, offset: int, data: bytes | memoryview, now: float) -> list[Instruction]:
-        """A chunk came. One that was not asked for, or of another length than it must have, is ignored."""
+        """Handle a chunk. Ignored if it was not requested or has the wrong length."""
         info = self._pulling
         if info is None or sha256 != info.sha256 or offset not in self._asked:
             return []
@@ -119,18 +119,18 @@ class WeightsPull:
         return self._all_here(info, now)
 
     def chunk_postponed(self, offset: int, until: float) -> None:
-        """The server does not give this chunk now, but has it: ask again at `until`."""
+        """Handle a server that has this chunk but does not send it now: request it again at `until`."""
         if offset in self._asked:
             self._asked[offset] = until
 
     def chunk_refused(self, now: float) -> None:
-        """The server does not keep that file any more: begin again with the newest, after a pause."""
+        """Handle a server that no longer has the file: start again with the newest, after a pause."""
         if not self._settling:
             self._pulling = None
             self._paused_until = now + PAUSE
 
     def settled(self, usable: bool, now: float) -> list[Instruction]:
-        """The verdict on what `Complete` gave."""
+        """Handle the verdict on what `Complete` delivered."""
         assert self._pulling is not None
         if usable:
             self.in_use = self._pulling
@@ -144,7 +144,7 @@ class WeightsPull:
         return self._go_on(now)
 
     def next_wake(self) -> float | None:
-        """When `tick` has something to do, None if only another event can change anything."""
+        """Return when `tick` has something to do; None if only another event can change anything."""
         if not self._joined or self._newest is None or self._settling:
             return None
         if self._pulling is None:

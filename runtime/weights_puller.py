@@ -1,7 +1,7 @@
-"""Hears which weights are current, fetches them and has them loaded.
+"""Learns which weights are current, downloads them and has them loaded.
 
-For workers with a network of their own, and for a trainer that begins with the server's.
-The edge around `WeightsPull`. Weights that cannot be used are refused, and the old ones stay.
+For workers with a local network, and for a trainer that begins with the server's weights. This is the I/O
+around `WeightsPull`. Weights that cannot be used are rejected, and the old ones stay.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from runtime.runs import write_atomically
 from runtime.weights_pull import TRIES, Ask, Complete, Damaged, Instruction, WeightsPull
 
 WRITE_AGAIN = 5.0
-"""Seconds between two attempts to write to a disk that is full."""
+"""Seconds between two attempts to write to a full disk."""
 KEPT_FILES = 2
-"""Weights files left in the cache folder: the one in use, and the one before for looking into."""
+"""Weights files left in the cache folder: the one in use, and the previous one for inspection."""
 
 log = logging.getLogger(__name__)
 
 Load = Callable[[Path, WeightsInfo], str]
-"""Blocks; "" if the weights in this file are now in use, else a sentence why they are not."""
+"""Blocks; returns "" if the weights in this file are now in use, else why they are not."""
 
 
 class WeightsPuller:
@@ -49,7 +49,7 @@ class WeightsPuller:
         self.ready = asyncio.Event()
         """Set once some weights are in use."""
         self._end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Why some weights were given up."""
+        """Set to the reason when some weights were given up."""
         self._folder = folder
         self._load = load
         self._send = send
@@ -57,17 +57,18 @@ class WeightsPuller:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._complete: Complete | None = None
-        """On its way to the disk, at `_settle_at` or as soon as it can be."""
+        """A complete download that is to be written to disk at `_settle_at` or as soon as possible."""
         self._settle_at = 0.0
         self._repeated = Repeated(log)
 
     @property
     def version(self) -> int:
-        """Of the weights in use, 0 before there are any."""
+        """Version of the weights in use, 0 before there are any."""
         return 0 if self._pull.in_use is None else self._pull.in_use.version
 
     async def first(self) -> None:
-        """Returns once some weights are in use. Fatal(BAD_DATA) if those that there are cannot be fetched."""
+        """Wait until some weights are in use. Raises Fatal(BAD_DATA) if the available ones cannot be
+        downloaded."""
         async with asyncio.TaskGroup() as group:
             ready = group.create_task(self.ready.wait())
             either: set[asyncio.Future[Any]] = {ready, self._end}
@@ -84,7 +85,7 @@ class WeightsPuller:
         self._pull.lost()
 
     def on_message(self, message: AnyMessage, frames: Sequence[memoryview]) -> None:
-        """What a player hears on the bulk port, as far as it is about weights."""
+        """Handle what a player receives on the bulk port, as far as it is about weights."""
         match message:
             case Chunk():
                 self.on_chunk(message, frames)
@@ -105,7 +106,7 @@ class WeightsPuller:
             self._obey(self._pull.chunk(message.sha256, message.offset, frames[0], self._loop.time()))
 
     def on_refused(self, message: Refused) -> None:
-        """Ask for this piece again when the server says so (it is busy), else begin anew."""
+        """Request this chunk again when the server says so (it is busy), else start again."""
         log.warning("the server refuses a piece of the weights: %s", message.reason)
         now = self._loop.time()
         if message.retry_after > 0:
@@ -115,7 +116,7 @@ class WeightsPuller:
         self._wake.set()
 
     async def run(self) -> None:
-        """Fetch and load until cancelled."""
+        """Download and load until cancelled."""
         while True:
             waits = (self._pull.next_wake(), self._settle_at if self._complete is not None else None)
             with suppress(TimeoutError):
@@ -127,7 +128,7 @@ class WeightsPuller:
                 await self._settle(self._complete)
 
     async def _settle(self, complete: Complete) -> None:
-        """Keep and load what is complete; later, if the disk does not take it now."""
+        """Store and load a complete download; later, if it cannot be written now."""
         info = complete.info
         try:
             fault = await asyncio.to_thread(self._store_and_load, complete)
@@ -157,7 +158,7 @@ class WeightsPuller:
         return fault
 
     def _obey(self, instructions: list[Instruction]) -> None:
-        """Carry out what an event from outside brought, and have `run` look at the time again."""
+        """Carry out the instructions of an outside event, and make `run` check the time again."""
         self._carry_out(instructions)
         self._wake.set()
 

@@ -1,7 +1,7 @@
-"""Folders that are whole or not there, and files in them whose bytes are known by their hashes.
+"""Folders that are either complete or absent, and files in them whose bytes are known by their hashes.
 
-A folder is filled under the name NAME.partial and renamed at the end. So what is called NAME is whole, and
-what a killed process has left can be seen to be a part by its name.
+A folder is filled under the name NAME.partial and renamed at the end. So a folder called NAME is complete,
+and what a killed process has left can be recognised by its name.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from runtime.exits import Exit, Fatal
 from runtime.runs import PARTIAL, sync_folder
 
 OURS = "FILLED_BY_AZPLAY"
-"""A file in NAME.partial, by which we know that we may remove what is in it. It goes after the renaming; a
-process killed between leaves it, where it means nothing."""
+"""A file in NAME.partial that marks its content as ours, so that we may remove it. It is deleted after the
+renaming; a process killed in between leaves it behind, where it means nothing."""
 SUMS = "SHA256SUMS"
 """The hashes of all other files of a folder, as `sha256sum -c SHA256SUMS` reads them."""
 _BLOCK = 1 << 20
@@ -27,14 +27,15 @@ _BLOCK = 1 << 20
 
 @contextlib.contextmanager
 def filled(folder: Path) -> Iterator[Path]:
-    """A new folder to put files in. At the end of the block it is made durable and renamed to `folder`.
+    """Yield a new folder to put files in. At the end of the block it is made durable and renamed to `folder`.
 
-    If the block raises, what was filled is removed. What a killed process left under that name is removed
-    first. Fatal(CONFIG) if `folder` exists, or if another process is filling it; Fatal(DISK).
+    If the block raises, everything in it is removed. What a killed process left under that name is removed
+    first. Raises Fatal(CONFIG) if `folder` exists, or if another process is filling it; Fatal(DISK) if
+    writing fails.
     """
     partial = folder.with_name(folder.name + PARTIAL)
     if folder.exists() or folder.is_symlink():
-        raise Fatal(f"{folder} exists already, and nothing is written over: choose another name", Exit.CONFIG)
+        raise Fatal(f"{folder} exists already and is not overwritten: choose another name", Exit.CONFIG)
     try:
         partial.mkdir(parents=True, exist_ok=True)
         with _claimed(partial):
@@ -52,7 +53,7 @@ def filled(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _claimed(partial: Path) -> Iterator[None]:
-    """Only one process fills a folder. The claim ends with the process."""
+    """Ensure that only one process fills a folder. The claim ends with the process."""
     handle = os.open(partial, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
@@ -86,12 +87,12 @@ def _finish(partial: Path, folder: Path) -> None:
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether its filling has not come to its end."""
+    """Return whether the folder was not filled completely."""
     return folder.name.endswith(PARTIAL) or ((folder / OURS).exists() and not (folder / SUMS).exists())
 
 
 def copy_file(source: Path, target: Path) -> str:
-    """Copy a file so that it lasts through a power loss, with the time of its last change.
+    """Copy a file so that it survives a power loss, with its modification time.
 
     Returns the SHA-256 of the bytes that were read, in hex. Raises OSError.
     """
@@ -109,7 +110,8 @@ def copy_file(source: Path, target: Path) -> str:
 
 
 def hash_file(path: Path, *, sync: bool = False) -> str:
-    """SHA-256 of a file in hex. `sync`: make it last through a power loss, as somebody else wrote it."""
+    """Return the SHA-256 of a file in hex. `sync`: make it survive a power loss, because another program
+    wrote it."""
     with path.open("rb") as file:
         if sync:
             os.fsync(file.fileno())
@@ -117,7 +119,7 @@ def hash_file(path: Path, *, sync: bool = False) -> str:
 
 
 def write_file(target: Path, data: bytes) -> str:
-    """Write a file of a folder that is being filled; its SHA-256 in hex. Raises OSError."""
+    """Write a file of a folder that is being filled. Returns its SHA-256 in hex. Raises OSError."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("wb") as file:
         file.write(data)
@@ -127,13 +129,14 @@ def write_file(target: Path, data: bytes) -> str:
 
 
 def write_sums(folder: Path, sums: Mapping[str, str]) -> None:
-    """`sums`: SHA-256 in hex by path below `folder`. Raises OSError."""
+    """Write the hashes. `sums`: SHA-256 in hex by path below `folder`. Raises OSError."""
     lines = "".join(f"{sums[path]}  {path}\n" for path in sorted(sums))
     write_file(folder / SUMS, lines.encode())
 
 
 def read_sums(folder: Path) -> dict[str, str]:
-    """SHA-256 in hex by path. Fatal(BAD_DATA) unless they name exactly the files that are in `folder`."""
+    """Return the SHA-256 in hex by path. Raises Fatal(BAD_DATA) unless exactly these files are in
+    `folder`."""
     sums: dict[str, str] = {}
     try:
         for line in (folder / SUMS).read_bytes().decode().splitlines():
@@ -141,7 +144,7 @@ def read_sums(folder: Path) -> dict[str, str]:
             sums[path] = digest
     except (OSError, UnicodeDecodeError) as error:
         raise Fatal(
-            f"{folder / SUMS} cannot be read ({error}): this is no whole backup", Exit.BAD_DATA
+            f"{folder / SUMS} cannot be read ({error}): this is not a complete backup", Exit.BAD_DATA
         ) from None
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()} - {SUMS, OURS}
     if there != set(sums):

@@ -1,6 +1,6 @@
-"""Folders that a program must be able to write to: looked at when it starts, not when a child fails.
+"""Checks at the start that folders can be written, before a child process fails.
 
-A container may have a read-only root file system. Then only what is mounted for a purpose can be written to.
+A container may have a read-only root file system. Then only folders mounted for a purpose can be written.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from runtime.exits import Exit, Fatal
 
 
 def compiled_code_folder() -> Path:
-    """Where `games.jit` keeps compiled code. Not asked there: its import fails where nothing can be kept."""
+    """Return where `games.jit` keeps compiled code. Not imported from there, because that import fails where
+    nothing can be kept."""
     return Path(os.environ.get("AZ_JIT_CACHE") or Path.home() / ".cache" / "azselfplay" / "jit")
 
 
 def check_folders(own: Path, setting: str) -> None:
-    """Fatal(CONFIG) names the first folder that a program of a run cannot write to, and what to do.
+    """Raise Fatal(CONFIG) naming the first folder that cannot be written by a program of a run, and what to
+    do.
 
-    `own`: what it keeps (a run's folder, a spool); need not exist yet. `setting`: that names another one.
+    `own`: its own folder (a run's folder, a spool), which need not exist yet. `setting`: the setting that
+    names it.
     """
     _check(own, f"give another folder with {setting}")
     _check(
@@ -38,6 +41,6 @@ def _check(folder: Path, what_to_do: str) -> None:
     there = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
     if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
         return
-    why = "is no folder" if not there.is_dir() else "cannot be written (read-only, or not allowed)"
+    why = "is not a folder" if not there.is_dir() else "cannot be written (read-only, or not allowed)"
     below = "" if there == folder.absolute() else f" ({there} {why})"
     raise Fatal(f"{folder} {'cannot be made' if below else why}{below}: {what_to_do}", Exit.CONFIG)

@@ -1,10 +1,10 @@
-"""Evaluations are kept for a while: the next search looks at many positions that the last one looked at.
+"""A cache of evaluations: the next search visits many positions that the last one evaluated.
 
-A bounded table: buckets of WAYS entries, chosen by a hash of 128 bits, and a ring with the priors, in which
-the newest overwrite the oldest. Places in the ring are counted on and on and taken modulo its room, so that
-an entry's place says whether its priors are still there, and nothing has to be removed. The hash is over the
-whole input of the network *and* the legal actions, over which the priors are. (The features alone do not
-tell them: chess with one position of history does not see that a pawn may be taken en passant.)
+It is a bounded table: buckets of WAYS entries, chosen by a 128-bit hash, and a ring with the priors, in which
+the newest overwrite the oldest. Places in the ring are counted without wrapping and taken modulo its size, so
+an entry's place shows whether its priors are still there, and nothing has to be removed. The hash covers the
+whole input of the network *and* the legal actions, over which the priors are defined. (The features alone are
+not enough: chess with one position of history does not show that a pawn may be taken en passant.)
 `tests/search/naive_cache.py` is the slow twin.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from games.jit import kernel
 
 WAYS = 4
-"""Entries of a bucket, 128 bytes together: two lines of the processor's cache."""
+"""Entries of a bucket, 128 bytes together: two cache lines of the processor."""
 NOTHING = -1
 START_1, START_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 TIMES_1, TIMES_2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
@@ -28,8 +28,8 @@ S29, S32 = np.uint64(29), np.uint64(32)
 def write_key(packed_features: Any, actions: Any, count: int, pending: Any) -> None:
     """Write the key of `packed_features [W]` with `count` legal `actions [count]` to `pending`, a PENDING.
 
-    Two multiplicative hashes with different constants, so that 128 bits would have to meet for a mistake. A
-    product only carries upwards; the shift after it brings the high bits down, which choose the bucket.
+    Two multiplicative hashes with different constants, so a mistake needs a collision of 128 bits. A product
+    only carries upwards; the shift after it brings down the high bits, which choose the bucket.
     """
     one, two = START_1, START_2 ^ np.uint64(count)
     for i in range(len(packed_features) + count):
@@ -46,10 +46,11 @@ def write_key(packed_features: Any, actions: Any, count: int, pending: Any) -> N
 
 @kernel
 def find(entries: Any, written: int, room: int, pending: Any) -> int:
-    """The way, in its bucket of `entries` (ENTRY[buckets, WAYS]), of the entry for `pending` (PENDING);
-    NOTHING if there is none.
+    """Return the way, in its bucket of `entries` (ENTRY[buckets, WAYS]), of the entry for `pending`
+    (PENDING); NOTHING if there is none.
 
-    `written` priors have gone into a ring of `room`: an entry whose priors began longer ago was overwritten.
+    `written` priors have gone into a ring of size `room`: an entry whose priors began further back was
+    overwritten.
     """
     bucket = int(pending.key_1 % np.uint64(len(entries)))
     for way in range(WAYS):
@@ -61,7 +62,7 @@ def find(entries: Any, written: int, room: int, pending: Any) -> int:
 
 @kernel
 def keep(entries: Any, ring: Any, cache: Any, pending: Any, priors: Any, value: float) -> None:
-    """Enter the evaluation of `pending` (PENDING), `priors [n]` and `value`, in place of the oldest entry of
+    """Store the evaluation of `pending` (PENDING), `priors [n]` and `value`, replacing the oldest entry of
     its bucket. `entries` ENTRY[buckets, WAYS], `ring` float32[room], `cache` CACHE[1]."""
     count, room = len(priors), len(ring)
     if count > room or find(entries, cache[0].written, room, pending) != NOTHING:
@@ -77,7 +78,7 @@ def keep(entries: Any, ring: Any, cache: Any, pending: Any, priors: Any, value: 
             way = other
     begin = cache[0].written
     left = room - begin % room
-    if count > left:  # the priors of one position stand in one piece
+    if count > left:  # the priors of one position are contiguous
         begin += left
     for i in range(count):
         ring[begin % room + i] = priors[i]

@@ -1,7 +1,7 @@
 """Whether a game's rules and search are compiled on this machine, and how long compiling takes here.
 
-`search.warm` leaves a note beside the compiled code. Like the code itself, it counts for these very sources
-only; the notes of older sources tell how long the next time will take.
+`search.warm` leaves a note beside the compiled code. Like the code itself, the note holds only for exactly
+these sources; the notes of older sources tell how long compiling will take next time.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from games.jit_sources import foreign_key
 from games.spec import Game
 
 USUAL_SECONDS = 20.0
-"""Of compiling where nothing is known of this machine yet. Alone on a machine it took 6 to 9 s
+"""Estimate of the time to compile on a machine without notes. On an idle machine it took 6 to 9 s
 (docs/decisions/0002), on a busy one 30."""
 LEAST_SECONDS = 4.0
-"""Less is the time of loading code that was compiled before there were notes."""
+"""A shorter time is that of loading code which was compiled before there were notes."""
 
 
 @dataclass(frozen=True)
@@ -31,27 +31,27 @@ class Compiled:
     game: Game
     selection: str
     cache: Path = CACHE
-    """Of compiled code, one folder for each state of the sources."""
+    """Folder of compiled code, with a subfolder for each state of the sources."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether somebody has compiled it, so that it is only loaded."""
+        """Whether the code is compiled, so that it only needs to be loaded."""
         return self._note.exists()
 
     @property
     def expected_seconds(self) -> float:
-        """Of compiling: as it took here last time, for older sources or for another game."""
+        """Expected time to compile: that of the last time here, for older sources or another game."""
         same = self._times(f"*/compiled-{self.game.name}-{self.selection}.*.json")
         return (same or self._times("*/compiled-*.json") or [USUAL_SECONDS])[-1]
 
     def took(self, seconds: float) -> None:
-        """Note that it is compiled. The first note stays: later ones would tell the time of loading."""
+        """Note that the code is compiled. The first note stays, because later ones would measure loading."""
         with contextlib.suppress(OSError):
             if not self.is_ready:
                 self._note.write_text(json.dumps({"seconds": round(seconds, 1), "at": time.time()}))
 
     def announcement(self) -> str:
-        """For people who wait."""
+        """Return a message for people who wait."""
         if self.is_ready:
             return f"loading the compiled search of {self.game.name}"
         return (
@@ -66,7 +66,7 @@ class Compiled:
         return self.cache / f"compiled-{self.game.name}-{self.selection}.{key}.json"
 
     def _times(self, pattern: str) -> list[float]:
-        """Seconds in the notes that match, the oldest first."""
+        """Return the seconds in matching notes, the oldest first."""
         found = []
         for path in self.cache.parent.glob(pattern):
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):

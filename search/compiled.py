@@ -1,4 +1,4 @@
-"""The kernels of the search compiled for a game and a selection: one set a pair and process."""
+"""The kernels of the search compiled for a game and a selection: one set per pair in each process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KERNELS = (tree_kernel, random_kernel, cache_kernel, step_kernel, root_kernel)
 
 @cache
 def kernels_for(game_name: str, selection_name: str) -> SimpleNamespace:
-    """Compiled on their first call, cached on disk."""
+    """Return the kernels. They are compiled on their first call, and cached on disk."""
     game, chooses = get_game(game_name), selection(selection_name)
     chosen = [(stubs.choose_root, chooses.choose_root), (stubs.choose_below, chooses.choose_below)]
     return bind([*KERNELS, chooses], {game_name: bindings(game), selection_name: chosen})

@@ -1,8 +1,8 @@
-"""What a search asks for evaluations: `submit(batch, reply)`. Here those that live in the process of the
-search.
+"""The interface through which a search requests evaluations, `submit(batch, reply)`, and the evaluators that
+run in the search's own process.
 
 The one over ZeroMQ is `client.remote_evaluator`. All of them join what was submitted in one turn of the event
-loop: batching is over games.
+loop: batches combine many games.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ class Evaluator(Protocol):
         ...
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
-        """Ask for some leaves; `reply` hears of them, never before this returns. Arrays must stay as they
-        are."""
+        """Request the evaluation of some leaves. `reply` is called later, never before this returns. The
+        arrays must not change."""
         ...
 
 
 async def evaluate(evaluator: Evaluator, batch: LeafBatch) -> Evaluations:
-    """The answers to a whole batch. Raises what `evaluator` says went wrong with any of its rows."""
+    """Return the answers to a whole batch. Raises the evaluator's error for any of its rows."""
     reply = _Whole(batch)
     evaluator.submit(batch, reply)
     return await reply.done
 
 
 class _Whole:
-    """Puts the parts of an answer together. Whoever waits may be gone (cancelled)."""
+    """Joins the parts of an answer. The caller that waits for it may be gone (cancelled)."""
 
     def __init__(self, batch: LeafBatch) -> None:
         self.done: asyncio.Future[Evaluations] = asyncio.get_running_loop().create_future()
@@ -104,7 +104,7 @@ class LocalEvaluator:
             asyncio.get_running_loop().call_soon(self._next_batch)
 
     def close(self) -> None:
-        """Stop the thread; what still waits is never answered."""
+        """Stop the thread; requests that still wait are never answered."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _next_batch(self) -> None:
@@ -131,7 +131,7 @@ class LocalEvaluator:
 
 
 def _error_of(done: asyncio.Future[Evaluations], batch: LeafBatch) -> Exception | None:
-    """What went wrong with a batch, be it that the answers do not fit the questions."""
+    """Return the error of a batch, including answers whose shape does not fit; None if there is none."""
     error = done.exception()
     if isinstance(error, Exception):
         return error
@@ -143,9 +143,10 @@ def _error_of(done: asyncio.Future[Evaluations], batch: LeafBatch) -> Exception 
 
 
 class UniformEvaluator:
-    """Every legal action equally likely, every value 0: a network that knows nothing and costs nothing.
+    """Gives every legal action the same prior and every position the value 0: a network that knows and costs
+    nothing.
 
-    Joins and cuts like the others, so that its speed is the speed of everything but the network.
+    It joins and splits batches like the others, so its speed is the speed of everything but the network.
     """
 
     version = 0

@@ -1,4 +1,4 @@
-"""Which move is played once nothing is drawn any more: five ways to read a finished PUCT search.
+"""How the move is chosen when it is not sampled: five ways to read a finished PUCT search.
 
 The children are named as in Chaslot et al., "Progressive strategies for Monte-Carlo tree search" (2008).
 """
@@ -22,36 +22,36 @@ class Candidates:
     actions: npt.NDArray[np.uint16]
     visits: npt.NDArray[np.int32]
     values: npt.NDArray[np.float64]
-    """Mean, for the side to move."""
+    """Mean value, for the side to move."""
 
 
 def is_sampled(settings: SelfPlaySettings, ply: int) -> bool:
-    """Whether the move of this ply is drawn from the visits (temperature)."""
+    """Return whether the move of this ply is sampled from the visits (temperature)."""
     return ply < settings.moves.temperature_plies and settings.moves.temperature > 0
 
 
 def max_child(candidates: Candidates) -> int:
-    """Index of the highest value; ties go to the most visited."""
+    """Return the index of the highest value; ties go to the most visited."""
     return _best(candidates.values, candidates.visits)
 
 
 def robust_child(candidates: Candidates) -> int:
-    """Index of the most visits; ties go to the highest value."""
+    """Return the index of the most visits; ties go to the highest value."""
     return _best(candidates.visits, candidates.values)
 
 
 def secure_child(candidates: Candidates, c: float) -> int:
-    """Index of the highest lower bound, value - c / sqrt(visits)."""
+    """Return the index of the highest lower bound, value - c / sqrt(visits)."""
     return _best(candidates.values - c / np.sqrt(candidates.visits), candidates.visits)
 
 
 def agrees(candidates: Candidates) -> bool:
-    """Whether an action with the highest value is one with the most visits: the max-robust child."""
+    """Return whether an action with the highest value also has the most visits: the max-robust child."""
     return bool(candidates.visits[max_child(candidates)] == candidates.visits.max())
 
 
 def final_action(candidates: Candidates, settings: SelfPlaySettings) -> int:
-    """The action that `final_move` plays; for `visits` the first of the most visited."""
+    """Return the action that `final_move` plays; for `visits` the first of the most visited."""
     rule = settings.moves.final_move
     if rule == "max" or (rule == "max_robust" and agrees(candidates)):
         index = max_child(candidates)
@@ -65,5 +65,5 @@ def final_action(candidates: Candidates, settings: SelfPlaySettings) -> int:
 
 
 def _best(first: npt.NDArray[np.generic], second: npt.NDArray[np.generic]) -> int:
-    """Index of the largest (`first [k]`, `second [k]`), ties go to the lowest index."""
+    """Return the index of the largest pair (`first [k]`, `second [k]`); ties go to the lowest index."""
     return int(np.lexsort((-np.arange(len(first)), second, first))[-1])

@@ -1,8 +1,8 @@
-"""All search trees of a process that are searched alike: slots of common arrays, and their compiled kernels.
+"""All search trees of a process with the same settings: slots of common arrays, and their compiled kernels.
 
-Every tree has a fixed room, so that nothing is copied in the normal path; the system hands out the memory of
-that room only as it is used. When a tree needs more, all of them get more (rare: a game with far more legal
-actions than usual).
+Every tree has a fixed amount of space, so that normally nothing is copied; the system provides the memory
+only as it is used. When one tree needs more, all of them get more (rare: a game with far more legal actions
+than usual).
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ SPARE = 1.3
 
 
 class Forest:
-    """Trees for `settings` (resolved by `search.settings.resolve`), at first `slots` of them.
+    """Trees for `settings` (resolved by `search.settings.resolve`), initially `slots` of them.
 
-    `leaves`: of one tree in flight, at most. `max_nodes`: evaluated positions of each tree, which then never
-    grows and keeps any subtree (for engines); 0: as many as a search of these settings needs. `cache`:
-    evaluations that are kept, 0: none.
+    `leaves`: most leaves in flight of one tree. `max_nodes`: evaluated positions of each tree, which then
+    never grows and keeps any subtree (for engines); 0: as many as a search with these settings needs.
+    `cache`: number of evaluations that are cached, 0: none.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Forest:
         self.alphas = np.full(game.max_legal, settings.noise.dirichlet_alpha)
         self._free: list[int] = []
         self.generation = 0
-        """Counts how often the arrays were replaced by larger ones."""
+        """Number of times that the arrays were replaced by larger ones."""
         nodes = max(2, max_nodes) if max_nodes else self._nodes_needed()
         spare = 1.0 if max_nodes else SPARE
         edges = nodes * int(game.mean_legal * spare) + leaves * game.max_legal
@@ -89,30 +89,30 @@ class Forest:
         return len(self.arrays.states)
 
     def add_slots(self, more: int) -> None:
-        """Room for so many more trees."""
+        """Make room for `more` further trees."""
         slots = self.slots
         self._resize(slots + more, self.arrays.nodes.shape[1], self.arrays.edges.shape[1])
         self._free.extend(reversed(range(slots, slots + more)))
 
     def take_slot(self) -> int:
-        """A slot for one more tree; the forest grows if none is free."""
+        """Return a slot for another tree; the forest grows if none is free."""
         if not self._free:
             self.add_slots(max(1, self.slots // 2))
         return self._free.pop()
 
     def release(self, slot: int) -> None:
-        """The tree is needed no more; leaves of it that are in flight are forgotten."""
+        """Free a tree's slot; its leaves in flight are forgotten."""
         self.give_up(slot)
         self._free.append(slot)
 
     def give_up(self, slot: int) -> None:
-        """Nothing will be heard of the leaves of this tree that are in flight."""
+        """Forget the leaves of this tree that are in flight: they will not be answered."""
         arrays = self.arrays
         state = arrays.states[slot : slot + 1]
         self.kernels.give_up(arrays.edges[slot], arrays.paths[slot], arrays.pending[slot], state)
 
     def tree(self, slot: int) -> Tree:
-        """The arrays of one tree, good until `generation` changes."""
+        """Return the arrays of one tree, valid until `generation` changes."""
         arrays = self.arrays
         return Tree(
             arrays.parameters,
@@ -124,7 +124,7 @@ class Forest:
         )
 
     def grow(self) -> None:
-        """Half as much room again for the nodes and edges of each tree."""
+        """Give each tree half as much space again for nodes and edges."""
         nodes, edges = self.arrays.nodes.shape[1], self.arrays.edges.shape[1]
         self._resize(self.slots, nodes * 3 // 2, edges * 3 // 2)
 
@@ -136,10 +136,10 @@ class Forest:
         priors: npt.NDArray[np.float32] = NO_PRIORS,
         wdl: npt.NDArray[np.float32] = NO_WDL,
     ) -> list[tuple[int, int]]:
-        """Do what `rows` (ROW[n]) ask, each for its tree. Of those that do not wait now: (index of the row,
-        what became of it). If one of them was short of room, there is more when this returns.
+        """Do what `rows` (ROW[n]) ask, each for its tree. Returns (index of the row, result) for those that
+        do not wait now. If one of them lacked space, there is more when this returns.
 
-        `priors [sum of counts]` and `wdl [n, 3]` of the rows that bring an evaluation.
+        `priors [sum of counts]` and `wdl [n, 3]` belong to the rows that bring an evaluation.
         """
         status = np.empty(len(rows), np.int8)
         if not self.kernels.expand_backup_select(self.arrays, rows, priors, wdl, self.outbox, status):
@@ -151,7 +151,7 @@ class Forest:
         return list(zip(found.tolist(), became, strict=True))
 
     def take_leaves(self) -> tuple[LeafBatch, npt.NDArray[np.void]]:
-        """Empty the outbox: the leaves, and the rows (ROW[n]) that bring their answers."""
+        """Empty the outbox. Returns the leaves, and the rows (ROW[n]) that will bring their answers."""
         out = self.outbox
         rows, actions = out.used.tolist()
         out.used[:] = 0
@@ -162,18 +162,18 @@ class Forest:
 
     @property
     def cache_hits(self) -> int:
-        """Leaves answered from memory."""
+        """Leaves answered from the cache."""
         return int(self.arrays.cache["hits"][0])
 
     def forget_evaluations(self) -> None:
-        """Other weights answer from now on."""
+        """Clear the cache, because other weights answer from now on."""
         self.arrays.entries["place"] = -1
 
     # ---- Memory -------------------------------------------------------------------------------
 
     @property
     def nbytes(self) -> int:
-        """Bytes reserved for all trees; those that were never used take no memory."""
+        """Bytes reserved for all trees; those never used take no memory."""
         return sum(array.nbytes for array in self.arrays)
 
     def _nodes_needed(self) -> int:
@@ -241,9 +241,9 @@ class Forest:
 
 
 def _reserved(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array of zeros whose memory the system hands out page by page as it is written.
+    """Return an array of zeros whose memory the system provides page by page as it is written.
 
-    Without large pages: one of them would hold the rooms of several trees that are mostly empty.
+    Large pages are avoided: one of them would span several trees' spaces, which are mostly empty.
     """
     kind = np.dtype(dtype)
     nbytes = int(np.prod(shape)) * kind.itemsize
@@ -255,7 +255,7 @@ def _reserved(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def _cache(positions: int, game: Game) -> tuple[npt.NDArray[Any], ...]:
-    """(entries, ring, cache) of ForestArrays."""
+    """Return (entries, ring, cache) of ForestArrays."""
     entries = np.zeros((-(-positions // WAYS), WAYS), ENTRY)
     entries["place"] = -1
     room = max(int(positions * game.mean_legal), game.max_legal) if positions else 0
@@ -263,7 +263,7 @@ def _cache(positions: int, game: Game) -> tuple[npt.NDArray[Any], ...]:
 
 
 def _symmetries(game: Game, *, wanted: bool) -> npt.NDArray[np.int32]:
-    """As in ForestArrays."""
+    """Return `symmetries` of ForestArrays."""
     rows = [
         np.concatenate([one.cells, game.plane_map(one, 1), one.actions])
         for one in (game.symmetries if wanted else ())

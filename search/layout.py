@@ -1,8 +1,8 @@
 """The arrays of a forest: every search tree of a process is a slot of them.
 
 Node 0 of a tree is its root; a node owns a run of consecutive edges. A node exists from the moment its
-position was evaluated, so nodes and their edges are laid down in the order of expansion: a child always
-stands behind its parent. `search.tree_kernel.compact` relies on that.
+position was evaluated, so nodes and their edges are stored in the order of expansion: a child always comes
+after its parent. `search.tree_kernel.compact` relies on that.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ UNEXPANDED = -1
 TERMINAL = -2
 """`child` of an edge that ends the game; its value is value_sum / visits, whatever the visits."""
 BLOCKED = 0xFFFF
-"""`in_flight` of a root edge that this search must not look at."""
+"""`in_flight` of a root edge that this search must not choose."""
 
 SETTINGS = np.dtype(
     [
         ("history", np.int32),
         ("max_plies", np.int32),
         ("max_legal", np.int32),
-        ("most_leaves", np.int32),  # of one tree in flight
+        ("most_leaves", np.int32),  # leaves in flight of one tree
         ("cells", np.int32),
         ("planes", np.int32),  # bit planes of a position
-        ("code_bits", np.int32),  # of a cell
+        ("code_bits", np.int32),  # bits of the code of a cell
     ],
     align=True,
 )
@@ -55,29 +55,29 @@ SETTINGS = np.dtype(
 
 STATE = np.dtype(
     [
-        ("random", np.uint64),  # of `search.random_kernel`
-        ("depth_sum", np.int64),  # plies that this search's simulations went down
-        ("nodes", np.int32),  # in use; 0: the root has not been evaluated
-        ("edges", np.int32),  # in use
+        ("random", np.uint64),  # state of `search.random_kernel`
+        ("depth_sum", np.int64),  # sum of the depths of this search's simulations, in plies
+        ("nodes", np.int32),  # nodes in use; 0: the root has not been evaluated
+        ("edges", np.int32),  # edges in use
         ("positions", np.int32),  # length of the game's history up to the root
         ("remaining", np.int32),  # simulations still to run in this search
         ("root_visits", np.int32),  # 1 for its own evaluation, 1 for each simulation through it
         ("root_value_sum", np.float32),  # for the side to move at the root
         ("waiting", np.int32),  # leaves in flight
-        ("deepest", np.int32),  # simulation of this search, plies
-        ("ticket", np.int64),  # of the newest leaf; each has one of its own
+        ("deepest", np.int32),  # depth of this search's deepest simulation, in plies
+        ("ticket", np.int64),  # of the newest leaf; each leaf has its own
         ("has_noise", np.int32),  # whether noise is in the root's priors in this search
     ],
     align=True,
 )
-"""Where one tree and its search stand."""
+"""The state of one tree and its search."""
 
 PENDING = np.dtype(
     [
-        ("key_1", np.uint64),  # of the cache of evaluations
+        ("key_1", np.uint64),  # key of the cache of evaluations
         ("key_2", np.uint64),
         ("depth", np.int32),  # edges on the path to it; 0: the root itself
-        ("count", np.int32),  # its legal actions
+        ("count", np.int32),  # number of its legal actions
         ("mover", np.int32),
         ("ticket", np.int64),  # 0: nothing waits here
     ],
@@ -86,17 +86,17 @@ PENDING = np.dtype(
 """A leaf that waits for its evaluation."""
 
 STEP = np.dtype([("node", np.int32), ("edge", np.int32)])
-"""Of the path from the root to a leaf: a node, and the edge chosen there."""
+"""A step of the path from the root to a leaf: a node, and the edge chosen there."""
 
 ROW = np.dtype(
     [("slot", np.int32), ("leaf", np.int32), ("ticket", np.int64), ("what", np.int32), ("count", np.int32)],
     align=True,
 )
-"""What a step is asked to do. Of a leaf that travels: whose it is; it comes back with the answer."""
+"""What a kernel step must do. A leaf that is sent names its tree here; the row returns with the answer."""
 
 ANSWER, SETTLE, SELECT, OPEN_ROOT = 0, 1, 2, 3
-"""`what` of a ROW: here is the evaluation of this leaf, with `count` legal actions, so take it and select the
-next ones; only take it; select the first leaves of a search; make the root a leaf."""
+"""`what` of a ROW: take the evaluation of this leaf, which has `count` legal actions, and select the next
+leaves; only take it; select the first leaves of a search; make the root a leaf."""
 
 ENTRY = np.dtype(
     [
@@ -105,13 +105,13 @@ ENTRY = np.dtype(
         (
             "place",
             np.int64,
-        ),  # in the ring, where its priors begin, counted from the start of time; -1: nothing
+        ),  # place in the ring where its priors begin, counted without wrapping; -1: nothing
         ("value", np.float32),  # for the side to move
         ("count", np.int32),  # legal actions
     ],
     align=True,
 )
-"""An evaluation that is kept (`search.cache_kernel`)."""
+"""A cached evaluation (`search.cache_kernel`)."""
 
 CACHE = np.dtype([("written", np.int64), ("hits", np.int64)])
 """Priors ever written to the ring; leaves answered from it."""
@@ -120,12 +120,12 @@ Array = npt.NDArray[Any]
 
 
 class ForestArrays(NamedTuple):
-    """Everything that kernels are passed. T slots, L leaves in flight for one, W words of features."""
+    """Everything that is passed to kernels. T slots, L leaves in flight per tree, W words of features."""
 
     settings: Array
     """SETTINGS[1]"""
     parameters: Array
-    """float64[P] what `parameters` of the selection says."""
+    """float64[P], from `parameters` of the selection."""
     states: Array
     """STATE[T]"""
     nodes: Array
@@ -133,14 +133,14 @@ class ForestArrays(NamedTuple):
     edges: Array
     """EDGE[T, edge_room]"""
     history: Array
-    """uint64[T, max_plies + 2, state_words] positions of each game up to its root and, behind them, of the
+    """uint64[T, max_plies + 2, state_words] positions of each game up to its root, followed by those of the
     path being walked."""
     pending: Array
     """PENDING[T, L]"""
     paths: Array
     """STEP[T, L, max_plies + 1]"""
     actions: Array
-    """uint16[T, L, max_legal] legal actions of the leaves that wait."""
+    """uint16[T, L, max_legal] legal actions of the waiting leaves."""
     root_noise: Array
     """float64[T, max_legal] noise of this search, in the order of the root's edges."""
     plan: Array
@@ -148,34 +148,34 @@ class ForestArrays(NamedTuple):
     packed_features: Array
     """uint64[W] scratch."""
     symmetries: Array
-    """int32[S, cells + planes of a position + actions]: where each cell, plane and action goes under the
-    symmetries under which leaves are shown to the network; S is 0 if that is not wanted."""
+    """int32[S, cells + planes of a position + actions]: the permutations of cells, planes and actions under
+    each symmetry that may be applied to leaves; S is 0 if that is off."""
     entries: Array
-    """ENTRY[buckets, WAYS]; no buckets: nothing is kept."""
+    """ENTRY[buckets, WAYS]; no buckets: nothing is cached."""
     ring: Array
-    """float32[room] priors, the newest over the oldest."""
+    """float32[room] priors, the newest overwriting the oldest."""
     cache: Array
     """CACHE[1]"""
 
 
 class Outbox(NamedTuple):
-    """Leaves to evaluate, written where they travel from. R rows."""
+    """Leaves to evaluate, written in the form in which they are sent. R rows."""
 
     features: Array
     """uint64[R, W]"""
     counts: Array
     """uint16[R] legal actions of each row."""
     actions: Array
-    """uint16[R * max_legal] those of row 0, then of row 1, ..."""
+    """uint16[R * max_legal] actions of row 0, then of row 1, ..."""
     rows: Array
     """ROW[R]"""
     used: Array
-    """int64[2]: rows, actions."""
+    """int64[2]: rows and actions in use."""
 
 
 class Tree(NamedTuple):
-    """One slot of a forest: what is passed around. Few arrays, as each makes every function slower to
-    compile."""
+    """One slot of a forest, as it is passed around. There are few arrays, because each one makes every
+    function slower to compile."""
 
     parameters: Array
     """float64[P]"""
@@ -193,6 +193,6 @@ class Tree(NamedTuple):
 
 DONE, EXPANDED, WAITING = 0, 1, 2
 AGAIN, GROW, NO_ROW, MISFIT, STALE = 3, 4, 5, 6, 7
-"""What a step of a search comes back with: no simulations are left; the root is evaluated; leaves of it wait;
-it should be called again (that was enough for one call); nodes or edges must grow; the outbox is full; the
-answer has not one prior for each legal action, and nothing was changed; nobody waits for this answer."""
+"""Results of a search step: no simulations are left; the root is evaluated; leaves of it wait; call it again
+(it did enough for one call); nodes or edges must grow; the outbox is full; the answer has not one prior for
+each legal action, and nothing was changed; nothing waits for this answer."""

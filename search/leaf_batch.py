@@ -21,7 +21,7 @@ class Leaf(NamedTuple):
 
 
 class BadEvaluation(ValueError):
-    """An answer that is not as long as what was asked. It ends the search that waits for it, and no more."""
+    """The answer's length does not match the request. It only ends the search that waits for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class LeafBatch:
 
     @classmethod
     def of(cls, leaf: Leaf) -> LeafBatch:
-        """One row."""
+        """Return a batch of one row."""
         counts = np.array([len(leaf.actions)], np.uint16)
         return cls(leaf.features[np.newaxis], counts, leaf.actions)
 
@@ -53,38 +53,40 @@ class Evaluations:
     wdl: npt.NDArray[np.float32]
     """[rows, 3] probabilities of win, draw and loss for the side to move."""
     version: int
-    """Weights that answered."""
+    """Version of the weights that answered."""
 
     @property
     def values(self) -> npt.NDArray[np.float32]:
-        """[rows] for the side to move, in [-1, 1]."""
+        """[rows] values for the side to move, in [-1, 1]."""
         values: npt.NDArray[np.float32] = self.wdl[:, 0] - self.wdl[:, 2]
         return values
 
 
 class Reply(Protocol):
-    """Whoever asked for a LeafBatch. It may be answered in parts, and a row more than once."""
+    """Receives the answers to a LeafBatch, perhaps in parts, and perhaps more than once for a row."""
 
     def answered(self, first: int, evaluations: Evaluations) -> None:
-        """Of the rows `first ..`. There is a prior for each legal action, and a row of `wdl` for each row."""
+        """Take the answers to rows `first ..`, with one prior for each legal action, and one row of `wdl` for
+        each row."""
         ...
 
     def failed(self, first: int, rows: int, error: Exception) -> None:
-        """Nothing will be said of these rows."""
+        """Note that these rows will never be answered."""
         ...
 
 
 class Part(NamedTuple):
-    """Some rows of what was asked, on their way in a batch together with others."""
+    """Some rows of a request, sent in a batch together with others."""
 
     reply: Reply
     first: int
-    """Of the asker's rows."""
+    """Index of the first row in the request."""
     rows: int
 
 
 def check_answers(answers: Evaluations, batch: LeafBatch) -> None:
-    """BadEvaluation unless there is a prior for each legal action and a row of `wdl` for each position."""
+    """Raise BadEvaluation unless there is one prior for each legal action and one row of `wdl` for each
+    position."""
     total = len(batch.actions)
     if answers.priors.shape != (total,) or answers.wdl.shape != (batch.rows, 3):
         raise BadEvaluation(
@@ -94,7 +96,7 @@ def check_answers(answers: Evaluations, batch: LeafBatch) -> None:
 
 
 class LeafQueue:
-    """What was asked and is not on its way yet, in order; cut and joined to batches of the wanted size."""
+    """Rows that were requested and not sent yet, in order; split and joined to batches of the wanted size."""
 
     def __init__(self) -> None:
         self._asked: deque[tuple[LeafBatch, Part]] = deque()
@@ -107,7 +109,7 @@ class LeafQueue:
             self._asked.append((batch, Part(reply, 0, batch.rows)))
 
     def take(self, most: int) -> tuple[LeafBatch, list[Part]]:
-        """The oldest rows, `most` at most: as one batch, and who asked for which of its rows."""
+        """Return the oldest rows, at most `most`, as one batch, and the requester of each of its rows."""
         batches: list[LeafBatch] = []
         parts: list[Part] = []
         while self._asked and most > 0:
@@ -143,13 +145,13 @@ def _joined(batches: Sequence[LeafBatch]) -> LeafBatch:
 def deliver(
     parts: Sequence[Part], counts: npt.NDArray[np.uint16], first: int, evaluations: Evaluations
 ) -> None:
-    """Hand the answers to the rows `first ..` of a batch to whoever asked for them.
+    """Pass the answers to the rows `first ..` of a batch to their requesters.
 
     `counts [rows of the batch]`: legal actions of each row.
     """
     end = first + len(evaluations.wdl)
     begin = 0  # of the part, in rows of the batch
-    used = 0  # priors of the rows before
+    used = 0  # priors of the previous rows
     for part in parts:
         low, high = max(first, begin), min(end, begin + part.rows)
         if low < high:
@@ -164,7 +166,7 @@ def deliver(
 
 
 def fail(parts: Sequence[Part], rows: Sequence[int], error: Exception) -> None:
-    """Tell whoever asked for these `rows` of a batch (ascending) that nothing will be said of them."""
+    """Tell the requesters of these `rows` of a batch (ascending) that they will never be answered."""
     begin = 0
     for part in parts:
         for row in rows:

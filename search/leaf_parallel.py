@@ -1,8 +1,8 @@
-"""The search coroutine with several leaves in flight: for an engine, which has one position to think about.
+"""The search coroutine with several leaves in flight: for an engine, which searches a single position.
 
-Self-play batches over games and keeps one leaf of a game in flight (`search.mcts`). An engine has no other
-games: here several leaves of one tree are evaluated together. With one leaf at a time both searches do the
-same. Choices and figures: docs/decisions/0006-leaves-in-flight.md.
+Self-play makes batches over games and keeps one leaf of a game in flight (`search.mcts`). An engine has no
+other games, so here several leaves of one tree are evaluated together. With one leaf at a time both searches
+do the same. Choices and figures: docs/decisions/0006-leaves-in-flight.md.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from search.leaf_batch import BadEvaluation, Evaluations, LeafBatch
 from search.tree import SearchTree
 
 MOST_VISITS = 1 << 24
-"""Of a root: from there on a float32 sum of values no longer takes up single visits."""
+"""Most visits of a root: beyond that, a float32 sum of values no longer changes by a single visit."""
 
 T = TypeVar("T")
 
 
 @dataclass
 class Limits:
-    """When a search ends. It may be changed while the search runs."""
+    """When a search ends. The limits may be changed while the search runs."""
 
     simulations: int = 0
     """New simulations; 0: as many as fit."""
     until: float = float("inf")
-    """Time of the event loop, seconds."""
+    """Time of the event loop, in seconds."""
     allowed: tuple[int, ...] = ()
-    """Root actions to look at; none: all."""
+    """Root actions to consider; none: all."""
     stop_when_proven: bool = False
     """End when the root is a proven win or loss."""
     is_enough: Callable[[], bool] | None = None
@@ -45,7 +45,7 @@ class Limits:
 
 
 class Interrupt:
-    """How a running search is told to look at its limits again: set `stop`, or only `wake` it."""
+    """Makes a running search check its limits again: set `stop`, or only `wake` it."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -60,15 +60,15 @@ class Interrupt:
             self._waiter.set_result(None)
 
     def waiter(self) -> asyncio.Future[None]:
-        """Resolved by the next `wake`."""
+        """Return a future that the next `wake` resolves."""
         if self._waiter is None or self._waiter.done():
             self._waiter = asyncio.get_running_loop().create_future()
         return self._waiter
 
 
 class ParallelTree(SearchTree):
-    """The tree of an engine, alone in a forest of fixed size: `max_nodes` evaluated positions, at most
-    `max_leaves` more in flight.
+    """The tree of an engine, alone in a forest of fixed size: `max_nodes` evaluated positions, and at most
+    `max_leaves` in flight.
 
     Its memory is reserved at once, so that nothing is copied while a clock runs.
     """
@@ -90,7 +90,8 @@ class ParallelTree(SearchTree):
         self._asked = np.zeros(0, ROW)
 
     def start_search(self, simulations: int, allowed: Sequence[int] = ()) -> None:
-        """Begin a search of at most `simulations` (0: without end) over the root actions `allowed` (all)."""
+        """Begin a search of at most `simulations` (0: unlimited) over the root actions `allowed` (none:
+        all)."""
         room = max(0, MOST_VISITS - self.root_visit_count)
         self._wanted = min(simulations or room, room)
         self.is_full = False
@@ -106,22 +107,22 @@ class ParallelTree(SearchTree):
         self._take_win()
 
     def _take_win(self) -> None:
-        """Look at a win in one first, if there is one."""
+        """Visit a move that wins at once first, if there is one."""
         found = np.zeros(self.game.max_legal, np.int32)
         count = self._kernels.winning_edges(self.arrays, self._history, self._root_actions, found)
         if count and self._wanted > 0:
             self._kernels.take_win(self.arrays, self.forest.arrays.paths[self.slot, 0], found[0])
 
     def gather(self) -> LeafBatch:
-        """Leaves to evaluate; none when the search is over or only games' ends were met."""
+        """Return the leaves to evaluate; none when the search is over or only ends of games were reached."""
         stopped = self.forest.step(np.array([(self.slot, 0, 0, SELECT, 0)], ROW))
         self.is_full = self.is_full or (0, GROW) in stopped
         batch, self._asked = self.forest.take_leaves()
         return batch
 
     def settle(self, evaluations: Evaluations) -> None:
-        """The evaluations of all leaves that `gather` gave. BadEvaluation, with nothing changed, if they do
-        not fit."""
+        """Take the evaluations of all leaves that `gather` returned. Raises BadEvaluation, with nothing
+        changed, if they do not fit."""
         rows, priors = self._asked, int(self._asked["count"].sum())
         if len(evaluations.wdl) != len(rows) or len(evaluations.priors) != priors:
             raise BadEvaluation(
@@ -132,12 +133,12 @@ class ParallelTree(SearchTree):
         self.forest.step(rows, evaluations.priors.astype(np.float32, copy=False), evaluations.wdl)
 
     def give_up(self) -> None:
-        """Forget the leaves that wait."""
+        """Forget the waiting leaves."""
         self._asked = self._asked[:0]
         self.forest.give_up(self.slot)
 
     def unblock(self) -> None:
-        """All root actions are allowed again. No leaf waits."""
+        """Allow all root actions again. No leaf may be waiting."""
         if self.is_expanded:
             self.edges_of(0)["in_flight"] = 0
 
@@ -148,22 +149,22 @@ class ParallelTree(SearchTree):
 
     @property
     def depths(self) -> tuple[int, int]:
-        """(sum of the depths of this search's simulations, the deepest), in plies."""
+        """Return (sum of the depths of this search's simulations, the deepest), in plies."""
         state = self.state_of_search
         return int(state["depth_sum"]), int(state["deepest"])
 
 
 def node_bytes(game: Game) -> int:
-    """Memory of one evaluated position with its edges, bytes."""
+    """Return the memory of one evaluated position with its edges, in bytes."""
     return NODE.itemsize + np.dtype(np.int32).itemsize + int(game.mean_legal) * EDGE.itemsize
 
 
 async def search_parallel(
     tree: ParallelTree, evaluator: Evaluator, limits: Limits, interrupt: Interrupt | None = None
 ) -> None:
-    """Search from the root, which must be expanded and not the game's end, until a limit says stop.
+    """Search from the root, which must be expanded and not the end of the game, until a limit is reached.
 
-    Reacts to `interrupt` and to the clock at once: leaves still in flight are given up then.
+    Reacts to `interrupt` and to the clock at once: leaves still in flight are then given up.
     """
     interrupt = interrupt or Interrupt()
     tree.start_search(limits.simulations, limits.allowed)
@@ -197,7 +198,8 @@ def _is_over(tree: ParallelTree, limits: Limits, interrupt: Interrupt) -> bool:
 async def unless_over(
     asked: Awaitable[T], limits: Limits, interrupt: Interrupt, grace: float = 0.0
 ) -> T | None:
-    """What was asked for, or None if the clock or an interrupt came first by more than `grace` seconds."""
+    """Return what was requested, or None if the clock or an interrupt came first by more than `grace`
+    seconds."""
     loop = asyncio.get_running_loop()
     answer = asyncio.ensure_future(asked)
     try:

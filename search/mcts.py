@@ -1,4 +1,4 @@
-"""The search coroutine of one move: it awaits the root's evaluation and all simulations (DESIGN 4)."""
+"""The search coroutine of one move: it awaits the root's evaluation and all simulations."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from search.search_stats import NetView, search_stats
 from search.tree import SearchTree
 
 AGREEMENT_CHECKS = 8
-"""How often, at most, a search that is extended is looked at."""
+"""Most checks of a search that is extended."""
 PROVEN_DEPTHS = (1.0, 1)
-"""Mean and largest depth of a search that only looked for a win in one."""
+"""Mean and largest depth of a search that only looked for a move that wins at once."""
 
 
 async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) -> SearchResult:
     """Run `simulations` simulations of the tree's settings (cheap: `cheap_simulations`) from the root.
 
-    `pool` is one of the tree's forest. The root must not be the game's end. Raises what the evaluator says
-    went wrong.
+    `pool` must belong to the tree's forest. The root must not be the end of the game. Raises the evaluator's
+    errors.
     """
     if not tree.is_expanded:
         await pool.expand(tree)
@@ -48,9 +48,9 @@ def _with_stats(result: SearchResult, view: NetView, depths: tuple[float, int]) 
 
 
 async def _extended(result: SearchResult, tree: SearchTree, pool: SearchPool) -> SearchResult:
-    """Search on until a max-robust action is there, or `final_extra` simulations are spent.
+    """Continue the search until there is a max-robust action, or `final_extra` simulations are used up.
 
-    What is learned stays what `simulations` found: only the candidates change.
+    The policy target stays as `simulations` found it: only the candidates change.
     """
     left = tree.settings.moves.final_extra
     step = max(1, left // AGREEMENT_CHECKS)
@@ -63,9 +63,9 @@ async def _extended(result: SearchResult, tree: SearchTree, pool: SearchPool) ->
 
 
 def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -> SearchResult:
-    """A win in one needs no search: all `actions [k]` that win at once share the visits evenly.
+    """Return a result without a search: all `actions [k]` that win at once share the visits evenly.
 
-    What cannot be divided goes to the lowest of them, as the sum is fixed.
+    The remainder goes to the lowest of them, because the sum is fixed.
     """
     is_improved = tree.forest.selection.LEARNS_SHARES and not is_cheap
     total = tree.settings.playout_cap.cheap_simulations if is_cheap else tree.settings.search.simulations

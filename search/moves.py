@@ -1,4 +1,4 @@
-"""From what a search found to the move played."""
+"""Chooses the move to play from a search result."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ def choose_action(
 def choose_by_scores(
     root: RootScores, temperature: float, rng: np.random.Generator, *, has_noise: bool
 ) -> int:
-    """The winner of sequential halving: of the most visited actions the one with the largest score.
+    """Return the winner of sequential halving: among the most visited actions, the one with the largest
+    score.
 
-    For the first plies (`temperature` above 0) the noise the search was made with counts too, which draws
-    from the improved policy; it does so exactly at temperature 1. A search without noise (a cheap one) draws
-    then from all actions it visited.
+    For the first plies (`temperature` above 0) the noise of the search is included, which samples from the
+    improved policy (exactly so at temperature 1). A search without noise (a cheap one) then samples from all
+    actions that it visited.
     """
     candidates, scores = root.visits == root.visits.max(), root.scores
     if temperature > 0 and has_noise:

@@ -1,8 +1,8 @@
 """Joins coroutines and batches: a coroutine awaits its whole search, and one compiled call steps all of them.
 
-A search that begins, or a root to evaluate, waits for the end of the turn of the event loop; then one call
-walks all of them to their next leaves, which travel together. When an answer arrives, one call expands,
-backs up and selects for every search it concerns; searches that are done wake their coroutine.
+A search that begins, or a root to evaluate, waits for the end of the turn of the event loop. Then one call
+walks all of them to their next leaves, which are sent together. When an answer arrives, one call expands,
+backs up and selects for every search it concerns; finished searches wake their coroutine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from search.tree import SearchTree
 
 
 class SearchPool:
-    """Runs the searches of a forest on one evaluator. All methods belong to the loop's thread."""
+    """Runs the searches of a forest on one evaluator. Its methods may only be called in the event loop's
+    thread."""
 
     def __init__(self, forest: Forest, evaluator: Evaluator) -> None:
         self.forest = forest
@@ -39,7 +40,7 @@ class SearchPool:
         self.leaves = 0
         """Leaves sent to the evaluator since the start."""
         self._waiting: dict[int, asyncio.Future[None]] = {}
-        """By slot: who waits for the search of that tree."""
+        """The future that waits for each tree's search, by slot."""
         self._roots: list[int] = []
         self._begun: list[int] = []
         self._turn_comes = False
@@ -50,7 +51,7 @@ class SearchPool:
         await self._wait_for(tree, self._roots)
 
     async def run(self, tree: SearchTree) -> None:
-        """Make the simulations that remain in `tree`, whose root is expanded."""
+        """Run the remaining simulations of `tree`, whose root is expanded."""
         await self._wait_for(tree, self._begun)
 
     async def _wait_for(self, tree: SearchTree, asked: list[int]) -> None:
@@ -65,7 +66,7 @@ class SearchPool:
                 self._abandon(tree.slot)
 
     def _abandon(self, slot: int) -> None:
-        """The coroutine was cancelled: nobody waits for this tree."""
+        """Give up the tree of a cancelled coroutine."""
         self._waiting.pop(slot, None)
         for asked in (self._roots, self._begun):
             if slot in asked:
@@ -80,7 +81,7 @@ class SearchPool:
             loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """At the end of a turn of the loop: begin what was asked for, and send what waits."""
+        """At the end of a turn of the loop: begin the requested searches, and send the waiting leaves."""
         self._turn_comes = False
         asked = len(self._roots) + len(self._begun)
         if asked:
@@ -95,10 +96,11 @@ class SearchPool:
     def _step(
         self, rows: npt.NDArray[np.void], priors: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
     ) -> None:
-        """One call for `rows` (ROW[n]), `priors [sum of counts]`, `wdl [n, 3]`; then wake who is done."""
+        """Make one kernel call for `rows` (ROW[n]), `priors [sum of counts]`, `wdl [n, 3]`; then wake
+        finished searches."""
         try:
             stopped = self.forest.step(rows, priors, wdl)
-        except Exception as error:  # it could not be compiled: no search may wait for ever
+        except Exception as error:  # compilation failed: no search may wait forever
             for slot in rows["slot"].tolist():
                 self._fail(slot, error)
             raise
@@ -138,7 +140,7 @@ class SearchPool:
         self.evaluator.submit(batch, _Sent(self, rows, len(batch.actions)))
 
     def answered(self, rows: npt.NDArray[np.void], total: int, evaluations: Evaluations) -> None:
-        """The evaluations of `rows` (ROW[n]), which have `total` legal actions."""
+        """Take the evaluations of `rows` (ROW[n]), which have `total` legal actions."""
         if evaluations.version != self._version:
             self._version = evaluations.version
             self.forest.forget_evaluations()
@@ -151,15 +153,15 @@ class SearchPool:
             self._come(asyncio.get_running_loop())
 
     def failed(self, rows: npt.NDArray[np.void], error: Exception) -> None:
-        """Nothing will be said of these `rows` (ROW[n])."""
+        """Note that these `rows` (ROW[n]) will never be answered."""
         for row in rows:
             if self.forest.arrays.pending[row["slot"], row["leaf"]]["ticket"] == row["ticket"]:
                 self._fail(int(row["slot"]), error)
 
 
 class _Sent:
-    """Leaves of a pool that are with the evaluator; their `rows` (ROW[n]), and how many legal actions these
-    have."""
+    """Leaves of a pool that are with the evaluator: their `rows` (ROW[n]), and their number of legal
+    actions."""
 
     def __init__(self, pool: SearchPool, rows: npt.NDArray[np.void], total: int) -> None:
         self._pool, self._rows, self._total = pool, rows, total

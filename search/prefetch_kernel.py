@@ -1,9 +1,10 @@
-"""The memory of a search is asked for before its turn comes.
+"""Prefetches the memory of a search before its turn comes.
 
 A message of answers steps dozens of trees one after the other, none of which is in the processor's caches:
-the trees of 512 games of chess take hundreds of megabytes. Where a tree will be read is known beforehand:
-along the path of its leaf, and selection mostly goes down the same first edges again. So while one tree is
-stepped, the memory of the next ones is fetched, in three stages: each reads what the one before has fetched.
+the trees of 512 games of chess take hundreds of megabytes. It is known beforehand which memory of a tree will
+be read: along the path of its leaf, and selection mostly follows the same first edges again. So while one
+tree is stepped, the memory of the next ones is fetched in three stages, each of which reads what the one
+before has fetched.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from games.jit import kernel
 from search.layout import EDGE, ForestArrays
 
 EDGES_A_LINE = 64 // EDGE.itemsize
-"""Edges that surely lie on one line of the cache or the next."""
+"""Edges that certainly lie on one cache line or the next."""
 ROOT_EDGES = 32
-"""Edges of a root that are fetched before it is known how many it has."""
+"""Edges of a root that are fetched before their number is known."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def prefetch(_context: Any, array: Any, index: Any) -> Any:
-    """Ask for the memory of `array[index]` (any shape [n]); nothing waits for it."""
+    """Request the memory of `array[index]` (any shape [n]); nothing waits for it."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = signature.args[0]
@@ -49,7 +50,7 @@ def prefetch(_context: Any, array: Any, index: Any) -> Any:
 
 @kernel
 def fetch_first(forest: ForestArrays, row: Any) -> None:
-    """Three turns before that of `row` (ROW): where its search stands, its leaf and the root."""
+    """Three turns before that of `row` (ROW): fetch the state of its search, its leaf and the root."""
     slot, leaf = row.slot, row.leaf
     prefetch(forest.states, slot)
     prefetch(forest.pending[slot], leaf)
@@ -64,7 +65,7 @@ def fetch_first(forest: ForestArrays, row: Any) -> None:
 
 @kernel
 def fetch_path(forest: ForestArrays, row: Any) -> None:
-    """Two turns before that of `row` (ROW): the nodes on the path of the leaf, and where it is expanded."""
+    """Two turns before that of `row` (ROW): fetch the nodes on the leaf's path, and where it is expanded."""
     slot, leaf = row.slot, row.leaf
     state, path, pending = forest.states[slot], forest.paths[slot, leaf], forest.pending[slot, leaf]
     for i in range(1, pending.depth):
@@ -79,7 +80,7 @@ def fetch_path(forest: ForestArrays, row: Any) -> None:
 
 @kernel
 def fetch_edges(forest: ForestArrays, row: Any) -> None:
-    """One turn before that of `row` (ROW): the edges of these nodes."""
+    """One turn before that of `row` (ROW): fetch the edges of these nodes."""
     slot, leaf = row.slot, row.leaf
     path = forest.paths[slot, leaf]
     for i in range(1, forest.pending[slot, leaf].depth):
@@ -90,7 +91,7 @@ def fetch_edges(forest: ForestArrays, row: Any) -> None:
 
 @kernel
 def fetch_ahead(forest: ForestArrays, rows: Any, k: int) -> None:
-    """What `rows` (ROW[n]) after row `k` will read."""
+    """Fetch what the rows after row `k` of `rows` (ROW[n]) will read."""
     if k + 3 < len(rows):
         fetch_first(forest, rows[k + 3])
     if k + 2 < len(rows):

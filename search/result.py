@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 DEEPEST = 255
-"""Depths travel as uint8; deeper ones are told as this."""
+"""Largest depth in a record, because depths are stored as uint8; deeper ones are stored as this."""
 
 
 @dataclass(eq=False, slots=True)
@@ -31,25 +31,26 @@ class SearchResult:
     visits: npt.NDArray[np.int32]
     """[k] their visits: the policy target, without temperature."""
     value: float
-    """Of the root, for the side to move, in [-1, 1]."""
+    """Value of the root, for the side to move, in [-1, 1]."""
     kept: int
-    """Visits that came with the kept subtree; sum(visits) == simulations + kept, less what was pruned."""
+    """Visits from the kept subtree; sum(visits) == simulations + kept, less what was pruned."""
     is_target: bool = True
-    """Whether a policy is learned from it: not from a cheap search."""
+    """Whether the policy is trained on it; false for a cheap search."""
     is_improved: bool = False
-    """Whether `visits` are shares of the improved policy, SHARES in all, instead of visits."""
+    """Whether `visits` are shares of the improved policy, which sum to SHARES, instead of visits."""
     scores: RootScores | None = None
-    """From a search with `root = gumbel`, unless a win in one was found."""
+    """Set by a search with `root = gumbel`, unless a move that wins at once was found."""
     is_pruned: bool = False
-    """Whether visits that were forced, or that noise caused, were taken out of `visits`."""
+    """Whether forced visits, or visits caused by noise, were removed from `visits`."""
     candidates: Candidates | None = None
-    """What `final_move` chooses from, if not by visits; None also where a win in one was found."""
+    """The actions that `final_move` chooses from, unless it chooses by visits; None also if a move wins at
+    once."""
     stats: SearchStats | None = None
     """How far it differs from the raw network; None where there was no search."""
 
 
 def evenly(total: int, parts: int) -> npt.NDArray[np.int32]:
-    """[parts] `total` in equal parts; what cannot be divided goes to the first ones."""
+    """Return [parts] `total` in equal parts; the remainder goes to the first ones."""
     each, left = divmod(total, parts)
     shares = np.full(parts, each, np.int32)
     shares[:left] += 1
@@ -59,15 +60,15 @@ def evenly(total: int, parts: int) -> npt.NDArray[np.int32]:
 def listed(
     actions: npt.NDArray[np.uint16], visits: npt.NDArray[np.int32]
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int32]]:
-    """Of `actions [n]` with their `visits [n]`: those with visits, in ascending order."""
+    """Return those of `actions [n]` whose `visits [n]` are not 0, in ascending order, and their visits."""
     order = np.argsort(actions)
     order = order[visits[order] > 0]
     return actions[order], visits[order]
 
 
 def candidates_of(edges: npt.NDArray[np.void], actions: npt.NDArray[np.uint16]) -> Candidates:
-    """Those of the root's `edges` (EDGE[n]) with `actions [k]` (ascending, visited): only what is learned of
-    may be played."""
+    """Return the candidates among the root's `edges` (EDGE[n]) with `actions [k]` (ascending, visited): only
+    actions in the policy target may be played."""
     edges = np.sort(edges[np.isin(edges["action"], actions)], order="action")
     visits = edges["visits"].copy()
     return Candidates(actions, visits, edges["value_sum"] / visits.astype(np.float64))
@@ -81,7 +82,7 @@ def result_of_visits(
     is_cheap: bool,
     is_pruned: bool = False,
 ) -> SearchResult:
-    """Of a search whose policy target is its `visits [k]` of `actions [k]`."""
+    """Return the result of a search whose policy target is `visits [k]` of `actions [k]`."""
     by_value = tree.settings.moves.final_move != "visits"
     return SearchResult(
         actions,
@@ -95,8 +96,8 @@ def result_of_visits(
 
 
 def search_columns(results: Sequence[SearchResult]) -> dict[str, npt.NDArray[Any]]:
-    """What searches found out about the network, as columns of a record by name (`protocol.search_columns`):
-    [plies], unknown where there was no search."""
+    """Return the columns of a record that compare searches with the raw network, by name
+    (`protocol.search_columns`): [plies], unknown where there was no search."""
     unknown = (np.nan, np.nan, np.nan, 0)
     rows = [
         unknown if (one := result.stats) is None else (one.kl, one.value, one.mean_depth, one.max_depth)

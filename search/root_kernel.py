@@ -1,4 +1,4 @@
-"""What a move needs of the root of its tree, before and after the search."""
+"""Kernels for the root of a tree, before and after the search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from search.tree_kernel import backup, edge_proof, expand, prove, wins_at_once
 @kernel
 def look_at_root(tree: Tree, history: Any, positions_seen: int, packed_features: Any, actions: Any) -> int:
     """Write `packed_features` (uint64[W], of `positions_seen` positions) and legal `actions`
-    (uint16[max_legal]) of the root; how many of these. `history`: uint64[max_plies + 2, state_words]."""
+    (uint16[max_legal]) of the root. Returns the number of actions. `history`: uint64[max_plies + 2,
+    state_words]."""
     positions = tree.state[0].positions
     count = legal_actions(history, positions, actions)
     encode(history, positions, positions_seen, packed_features)
@@ -24,8 +25,8 @@ def look_at_root(tree: Tree, history: Any, positions_seen: int, packed_features:
 
 @kernel
 def expand_root(tree: Tree, history: Any, actions: Any, priors: Any, value: float) -> bool:
-    """The root's evaluation, `priors [n]` over its legal actions; False if there are not n of these.
-    `history` uint64[max_plies + 2, state_words]; `actions` uint16[max_legal] is scratch."""
+    """Give the root its evaluation, `priors [n]` over its legal actions. Returns False if there are not n of
+    these. `history` uint64[max_plies + 2, state_words]; `actions` uint16[max_legal] is scratch."""
     state = tree.state[0]
     if legal_actions(history, state.positions, actions) != len(priors):
         return False
@@ -37,7 +38,7 @@ def expand_root(tree: Tree, history: Any, actions: Any, priors: Any, value: floa
 
 @kernel
 def mix_noise(tree: Tree, noise: Any, share: float) -> None:
-    """Mix `noise` (float64[n], one number an edge, summing to 1) into the priors of the root."""
+    """Mix `noise` (float64[n], one number per edge, summing to 1) into the priors of the root."""
     first = tree.nodes[0].first_edge
     for i in range(tree.nodes[0].edge_count):
         prior = tree.edges[first + i].prior
@@ -47,8 +48,8 @@ def mix_noise(tree: Tree, noise: Any, share: float) -> None:
 
 @kernel
 def view_of_net(tree: Tree, actions: Any, priors: Any) -> float:
-    """Write the root's legal actions (uint16[max_legal]) and their priors (float32[max_legal]); the network's
-    own value: what is left of the root's sum without that of its edges."""
+    """Write the root's legal actions (uint16[max_legal]) and their priors (float32[max_legal]). Returns the
+    network's own value, which is the root's sum minus that of its edges."""
     first, behind = tree.nodes[0].first_edge, 0.0
     for i in range(tree.nodes[0].edge_count):
         actions[i] = tree.edges[first + i].action
@@ -59,8 +60,8 @@ def view_of_net(tree: Tree, actions: Any, priors: Any) -> float:
 
 @kernel
 def winning_edges(tree: Tree, history: Any, legal: Any, found: Any) -> int:
-    """Write the root's edges that win at once to `found` (int32[max_legal]); how many there are.
-    `history` uint64[max_plies + 2, state_words]; `legal` uint16[max_legal] is scratch."""
+    """Write the root's edges that win at once to `found` (int32[max_legal]). Returns their number. `history`
+    uint64[max_plies + 2, state_words]; `legal` uint16[max_legal] is scratch."""
     count, first = 0, tree.nodes[0].first_edge
     for edge in range(first, first + tree.nodes[0].edge_count):
         if wins_at_once(tree, history, edge, legal):
@@ -72,7 +73,7 @@ def winning_edges(tree: Tree, history: Any, legal: Any, found: Any) -> int:
 @kernel
 def visited_edges(tree: Tree, actions: Any, visits: Any) -> int:
     """Write the root's actions with visits, ascending (uint16[max_legal]), and their visits
-    (int32[max_legal]); how many there are. Each is inserted where it belongs: no second array, no sort."""
+    (int32[max_legal]). Returns their number. Each is inserted in its place: no second array, no sort."""
     count, first = 0, tree.nodes[0].first_edge
     for edge in range(first, first + tree.nodes[0].edge_count):
         action, n = tree.edges[edge].action, tree.edges[edge].visits
@@ -89,7 +90,7 @@ def visited_edges(tree: Tree, actions: Any, visits: Any) -> int:
 
 @kernel
 def take_win(tree: Tree, path: Any, edge: int) -> None:
-    """Make the root's `edge`, which wins at once, known, as one simulation of it does. `path`: STEP[1]."""
+    """Record that the root's `edge` wins at once, as one simulation of it would. `path`: STEP[1]."""
     if tree.edges[edge].child == UNEXPANDED and tree.edges[edge].in_flight != BLOCKED:
         path[0].node = 0
         path[0].edge = edge
@@ -100,7 +101,8 @@ def take_win(tree: Tree, path: Any, edge: int) -> None:
 
 @kernel
 def forget_simulations(tree: Tree) -> None:
-    """Back to a root that was only evaluated: what came from its edges is taken out of its sum."""
+    """Return the root to the state after its evaluation: the values from its edges are subtracted from its
+    sum."""
     state, behind = tree.state[0], np.float32(0.0)
     first, count = tree.nodes[0].first_edge, tree.nodes[0].edge_count
     for edge in range(first, first + count):
@@ -117,7 +119,7 @@ def forget_simulations(tree: Tree) -> None:
 
 @kernel
 def edge_proofs(tree: Tree, node: int, proofs: Any) -> None:
-    """Write what is proven about each edge of `node`, for who chooses it, to `proofs` (int64[n])."""
+    """Write the proofs of the edges of `node`, for the side that chooses, to `proofs` (int64[n])."""
     first = tree.nodes[node].first_edge
     for i in range(tree.nodes[node].edge_count):
         proofs[i] = edge_proof(tree, node, first + i)

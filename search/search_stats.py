@@ -1,4 +1,5 @@
-"""How far a search result differs from the raw network: the one thing that records cannot tell later.
+"""How far a search result differs from the raw network: the one thing that cannot be computed from records
+later.
 
 `tests/search/naive_search_stats.py` is the slow twin.
 """
@@ -24,21 +25,21 @@ class NetView(NamedTuple):
     priors: npt.NDArray[np.float32]
     """[n]"""
     value: float
-    """For the side to move, in [-1, 1]."""
+    """The network's value, for the side to move, in [-1, 1]."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchStats:
-    """The network's evaluation against what the search found."""
+    """Compares the network's evaluation with the search result."""
 
     kl: float
     """KL(pi || P), nats: pi the visits (or shares of the improved policy), P the priors."""
     value: float
-    """The network's own, for the side to move, in [-1, 1]."""
+    """The network's own value, for the side to move, in [-1, 1]."""
     differs: bool
-    """Whether the most visited action (ties go to the lowest action) had not the largest prior."""
+    """Whether the most visited action (ties go to the lowest index) did not have the largest prior."""
     mean_depth: float
-    """Plies that the simulations of this search went down from the root."""
+    """Mean depth of this search's simulations, in plies."""
     max_depth: int
 
 
@@ -48,7 +49,8 @@ def search_stats(
     visits: npt.NDArray[np.int32],
     depths: tuple[float, int],
 ) -> SearchStats:
-    """`actions [k]` (ascending, all of them legal) with their `visits [k]`; `depths`: mean, largest."""
+    """Compare `actions [k]` (ascending, all legal) and their `visits [k]` with the network; `depths`: mean,
+    largest."""
     kl, differs = _kl_and_differs(view.actions, view.priors, actions, visits)
     return SearchStats(max(0.0, kl), view.value, bool(differs), *depths)
 
@@ -60,7 +62,8 @@ def _kl_and_differs(
     actions: npt.NDArray[np.uint16],
     visits: npt.NDArray[np.int32],
 ) -> tuple[float, bool]:
-    """`legal [n]` actions with their `priors [n]`; `actions [k]` ascending with their `visits [k]`."""
+    """Return (KL, differs) for `legal [n]` actions with their `priors [n]`, and `actions [k]`, ascending,
+    with their `visits [k]`."""
     mass, largest, total, most = 0.0, np.float32(0.0), 0, 0
     for i in range(len(legal)):
         mass += priors[i]

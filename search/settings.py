@@ -1,4 +1,4 @@
-"""Self-play settings with the game's own values filled in where the settings say 0 or nothing."""
+"""Self-play settings with the game's own values filled in where the settings are 0 or empty."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from search.final_move import FINAL_MOVES
 from search.selection import NAMES
 
 MAX_SIMULATIONS = 20_000
-"""Visit counts travel as uint16, and a kept subtree may triple them."""
+"""Visit counts are stored as uint16, and a kept subtree may triple them."""
 
 FPU_MODES = ("reduction", "absolute")
 EXPLORATIONS = ("alphazero", "alphago_zero", "ucb")
@@ -22,17 +22,18 @@ EXPLORATIONS = ("alphazero", "alphago_zero", "ucb")
 
 MOST_STARTS = 1000
 LONGEST_START = 200
-"""Start positions: they travel in every WELCOME, and one in every record."""
+"""Limits of start positions: all are sent in every WELCOME, and one is in every record."""
 CHEAP_PART = 4
-"""A cheap search has this part of the simulations where the settings say nothing."""
+"""A cheap search has this fraction of the simulations if the settings do not say."""
 
 
 EXTRA_PART = 4
-"""So are the simulations added to find a max-robust move."""
+"""The same for the simulations added to find a max-robust move."""
 
 
 def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
-    """Settings that a search can use as they are. ValueError says which value is out of range and why."""
+    """Return settings that a search can use directly. Raises ValueError saying which value is out of range
+    and why."""
     simulations, start = settings.search.simulations, settings.start
     filled_in = {
         "history": settings.history or game.history,
@@ -55,18 +56,18 @@ def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
 
 
 def start_lines(text: str) -> list[str]:
-    """The positions of `start.positions`: lines that are neither empty nor begin with #."""
+    """Return the positions of `start.positions`: lines that are not empty and do not begin with #."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def generator_names(text: str) -> list[str]:
-    """The names in `start.generator`."""
+    """Return the names in `start.generator`."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _check_generator(game: Game, settings: SelfPlaySettings) -> None:
-    """ValueError if the game does not draw what `start.generator` names."""
+    """Raise ValueError if the game does not offer what `start.generator` names."""
     names = generator_names(settings.start.generator)
     if names and game.generator is None:
         offering = [name for name in GAME_NAMES if get_game(name).generator is not None]
@@ -85,7 +86,7 @@ def _check_generator(game: Game, settings: SelfPlaySettings) -> None:
 
 
 def _check_start(game: Game, start: str, name: str) -> None:
-    """ValueError if games cannot begin at `start`, which the setting `name` gives."""
+    """Raise ValueError if games cannot begin at `start`, which the setting `name` gives."""
     try:
         positions = game.notation.state_from_text(start)[np.newaxis]
     except ValueError as error:
@@ -188,13 +189,13 @@ def _check_starts(settings: SelfPlaySettings) -> None:
 def _check_resignation(settings: SelfPlaySettings) -> None:
     if settings.round_games and settings.resignation.value < 0 < settings.resignation.mistakes:
         raise ValueError(
-            "self_play.resignation.value: its threshold moves while a round is played, which cannot be "
-            "repeated; set self_play.resignation.mistakes to 0 for one that stays, or self_play.round_games "
-            "to 0"
+            "self_play.resignation.value: the threshold changes during a round, so the round could not be "
+            "repeated; set self_play.resignation.mistakes to 0 for a fixed threshold, or "
+            "self_play.round_games to 0"
         )
     if settings.resignation.value < 0 < settings.resignation.mistakes and settings.resignation.play_on == 0:
         raise ValueError(
             "self_play.resignation.play_on is 0, but the threshold of resignation follows from the games "
-            "that are played on: set it to 0.1, or self_play.resignation.mistakes to 0 for a threshold "
-            "that stays"
+            "that are played on: set it to 0.1, or self_play.resignation.mistakes to 0 for a fixed "
+            "threshold"
         )

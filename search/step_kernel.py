@@ -1,11 +1,10 @@
-"""The steps of many searches at once: one call begins them, one call gives a message of answers to them.
+"""Steps many searches at once: one call begins them, one call gives them a message of answers.
 
-A step walks from the root to a leaf with the functions of the selection, which are bound as the rules are.
-Ends of games and cached positions are backed up at once, and the walk goes on; any other leaf is written to
-the outbox and waits. What is in flight is counted on the edges: visits and value sums hold finished
-simulations only, so a tree may be looked at at any time, and giving a leaf up costs nothing. Edges with
-leaves in flight are judged by the selection as if these had been visits of the same mean (WU-UCT, arXiv
-1810.11755).
+A step walks from the root to a leaf with the functions of the selection, which are bound like the rules. Ends
+of games and cached positions are backed up at once, and the walk continues; any other leaf is written to the
+outbox and waits. Leaves in flight are counted on the edges: visits and value sums contain finished
+simulations only, so a tree may be read at any time, and giving a leaf up costs nothing. The selection treats
+leaves in flight as visits of the same mean (WU-UCT, arXiv 1810.11755).
 """
 
 from __future__ import annotations
@@ -42,21 +41,23 @@ from search.selection.stubs import choose_below, choose_root
 from search.tree_kernel import backup, expand, prove
 
 LEAF, ENDED, COLLIDED = 0, 1, 2
-"""How a walk ends: at a leaf to evaluate, at the end of a game, at a leaf that is in flight already."""
+"""How a walk ends: at a leaf to evaluate, at the end of a game, or at a leaf that is already in flight."""
 
 VISITS_A_LEAF = 32
-"""The root's visits for each further leaf of its tree in flight: in a small tree each is chosen blindly."""
+"""Root visits needed for each further leaf of its tree in flight, because in a small tree each is chosen
+blindly."""
 
 MOST_WALKS = 512
-"""Walks in one step (ends of games need no evaluation): about 10 ms at most."""
+"""Most walks in one step (ends of games need no evaluation): about 10 ms."""
 
 
 @kernel
 def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
-    """One simulation from the root, along `path` (STEP[max_plies + 1]): (how it ended, edges on the path).
+    """Run one simulation from the root along `path` (STEP[max_plies + 1]). Returns (how it ended, edges on
+    the path).
 
-    Positions are not kept in nodes: moves are played again, each behind the one before in `history`
-    (uint64[max_plies + 2, state_words]), which is what the features of a leaf are made of.
+    Positions are not stored in nodes: moves are replayed, each after the previous one in `history`
+    (uint64[max_plies + 2, state_words]), from which the features of a leaf are made.
     """
     node, depth, positions = 0, 0, tree.state[0].positions
     edge = choose_root(tree)
@@ -80,8 +81,8 @@ def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
 
 @kernel
 def open_leaf(tree: Tree, path: Any, history: Any, actions: Any, pending: Any, max_plies: int) -> int:
-    """Look at the position at the end of `path` (STEP[max_plies + 1]), which has `pending.depth` edges: LEAF,
-    or ENDED and backed up. The ply cap is a draw, as the rules of a run say.
+    """Examine the position at the end of `path` (STEP[max_plies + 1]), which has `pending.depth` edges.
+    Returns LEAF, or ENDED after backing it up. The ply cap is a draw, as the rules of a run say.
 
     `history` uint64[max_plies + 2, state_words]; `actions` (uint16[max_legal]) and `pending` (PENDING) are
     written.
@@ -103,7 +104,7 @@ def open_leaf(tree: Tree, path: Any, history: Any, actions: Any, pending: Any, m
 
 @kernel
 def mark(edges: Any, path: Any, depth: int, change: int) -> None:
-    """Add `change` leaves in flight to every one of `edges` (EDGE[edge_room]) on `path` (STEP[depth])."""
+    """Add `change` leaves in flight to each of `edges` (EDGE[edge_room]) on `path` (STEP[depth])."""
     for i in range(depth):
         edges[path[i].edge].in_flight += change
 
@@ -124,8 +125,8 @@ def settle(tree: Tree, path: Any, actions: Any, pending: Any, priors: Any, value
 @kernel
 def show(forest: ForestArrays, state: Any, actions: Any, features: Any, seen_actions: Any) -> None:
     """Write the features in `forest.packed_features` to `features` (uint64[W]) and the legal `actions`
-    (uint16[n]) of a leaf to `seen_actions` (uint16[n]) as they travel: seen through a random symmetry, drawn
-    from `state` (STATE), if symmetries are wanted."""
+    (uint16[n]) of a leaf to `seen_actions` (uint16[n]), as they are sent: under a random symmetry, drawn from
+    `state` (STATE), if symmetries are on."""
     drawn = 0
     if len(forest.symmetries) > 0:
         drawn = random_below(state, len(forest.symmetries) + 1)
@@ -151,8 +152,8 @@ def show(forest: ForestArrays, state: Any, actions: Any, features: Any, seen_act
 
 @kernel
 def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) -> bool:
-    """Put the leaf whose features are in `forest.packed_features` into the outbox; or, if its evaluation is
-    cached, settle it at once. True if it waits."""
+    """Put the leaf whose features are in `forest.packed_features` into the outbox, or settle it at once if
+    its evaluation is cached. Returns True if it waits."""
     state, pending = tree.state[0], forest.pending[slot, leaf]
     path, actions = forest.paths[slot, leaf], forest.actions[slot, leaf]
     row, at, count = out.used[0], out.used[1], pending.count
@@ -183,12 +184,12 @@ def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) ->
 
 @kernel
 def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
-    """Simulate until as many leaves of this tree wait as it may have in flight; see `search.layout`."""
+    """Simulate until this tree has as many waiting leaves as it may have in flight; see `search.layout`."""
     state, settings, history = tree.state[0], forest.settings[0], forest.history[slot]
     wanted = max(1, min(settings.most_leaves, state.root_visits // VISITS_A_LEAF))
     walks = 0
     while state.waiting < wanted and state.remaining > 0 and walks < MOST_WALKS:
-        more = state.waiting + 1  # each leaf in flight will want a node and its edges
+        more = state.waiting + 1  # each leaf in flight will need a node and its edges
         if state.nodes + more > len(tree.nodes) or state.edges + more * settings.max_legal > len(tree.edges):
             return WAITING if state.waiting > 0 else GROW
         if out.used[0] == len(out.counts):
@@ -197,7 +198,7 @@ def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
         leaf = state.waiting
         path, pending = forest.paths[slot, leaf], forest.pending[slot, leaf]
         end, depth = descend(tree, path, history)
-        if end == COLLIDED:  # that leaf's answer is on its way, and would be asked for twice
+        if end == COLLIDED:  # that leaf's answer is on its way, and would be requested twice
             break
         state.remaining -= 1
         pending.depth = depth
@@ -227,7 +228,7 @@ def open_root(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
 @kernel
 def expand_backup(forest: ForestArrays, tree: Tree, row: Any, priors: Any, value: float) -> int:
     """Give the leaf of `row` (ROW) its evaluation, `priors [n]` over its legal actions and `value` for its
-    side to move. WAITING if other leaves of its tree do."""
+    side to move. Returns WAITING if other leaves of its tree wait."""
     slot, leaf = row.slot, row.leaf
     state, pending, path = tree.state[0], forest.pending[slot, leaf], forest.paths[slot, leaf]
     if pending.ticket != row.ticket:
@@ -249,8 +250,8 @@ def expand_backup(forest: ForestArrays, tree: Tree, row: Any, priors: Any, value
 def expand_backup_select(
     forest: ForestArrays, rows: Any, priors: Any, wdl: Any, out: Outbox, status: Any
 ) -> int:
-    """Do what `rows` (ROW[n]) ask, each for its tree; status: int8[n] what became of each. How many of them
-    do not wait.
+    """Do what `rows` (ROW[n]) ask, each for its tree; status: int8[n] the result of each. Returns how many of
+    them do not wait.
 
     For rows that bring an evaluation: priors float32[sum of counts], wdl float32[n, 3].
     """
@@ -283,8 +284,8 @@ def expand_backup_select(
 
 @kernel
 def give_up(edges: Any, paths: Any, pending: Any, state: Any) -> None:
-    """Nothing will be heard of the leaves of a tree that wait: their simulations were never made.
-    `edges` EDGE[edge_room], `paths` STEP[L, max_plies + 1], `pending` PENDING[L], `state` STATE[1]."""
+    """Give up the waiting leaves of a tree, as if their simulations had never begun. `edges` EDGE[edge_room],
+    `paths` STEP[L, max_plies + 1], `pending` PENDING[L], `state` STATE[1]."""
     for leaf in range(len(pending)):
         if pending[leaf].ticket != 0:
             mark(edges, paths[leaf], pending[leaf].depth, -1)

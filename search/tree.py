@@ -1,7 +1,7 @@
 """One game's search tree: a slot of a forest, and the calls into the kernels compiled for the game.
 
 The order of calls is: `reset`, then for each move `expand` of `search.pool` if the root is not expanded,
-`begin`, `run` of the pool; `advance` plays. `search.mcts.search` does just that.
+`begin`, and `run` of the pool; `advance` plays a move. `search.mcts.search` does just that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ MOST_VISITS = 0xFFFF
 
 
 class SearchTree:
-    """Search over one game, move after move. `close` it, or use it as a context manager, to free its slot."""
+    """The search tree of one game, for all its moves. `close` it, or use it as a context manager, to free its
+    slot."""
 
     def __init__(self, forest: Forest, rng: np.random.Generator) -> None:
         self.forest = forest
@@ -34,7 +35,7 @@ class SearchTree:
         self.rng = rng
         self.slot = forest.take_slot()
         self.kept = 0
-        """Visits of the root that came with a kept subtree."""
+        """Visits of the root from a kept subtree."""
         self._kernels = forest.kernels
         self._root_actions = np.zeros(self.game.max_legal, np.uint16)
         self._numbers = np.zeros(self.game.max_legal, np.int32)
@@ -55,12 +56,12 @@ class SearchTree:
         self.close()
 
     def close(self) -> None:
-        """The tree is needed no more."""
+        """Free the tree's slot."""
         if self.slot >= 0:
             self.forest.release(self.slot)
             self.slot = self._generation = -1
 
-    # ---- Its arrays: views, good until the forest grows ------------------------------------------
+    # ---- Its arrays: views, valid until the forest grows -----------------------------------------
 
     def _look(self) -> None:
         if self._generation != self.forest.generation:
@@ -73,7 +74,7 @@ class SearchTree:
 
     @property
     def arrays(self) -> Tree:
-        """What kernels are passed of this tree."""
+        """The arrays of this tree that kernels take."""
         self._look()
         return self._arrays
 
@@ -91,7 +92,7 @@ class SearchTree:
 
     @property
     def plan(self) -> npt.NDArray[np.int32]:
-        """What the selection plans for this search."""
+        """The selection's plan for this search."""
         return self.arrays.plan
 
     @property
@@ -113,7 +114,7 @@ class SearchTree:
         self._reason = int(self.game.rules.end_reason(self._history, 1, count, False))
 
     def reset_randomness(self) -> None:
-        """Begin the random numbers that kernels draw for this tree, where they draw any: symmetries, and
+        """Reset the random numbers that kernels draw for this tree, if they draw any: for symmetries, and for
         selections that sample."""
         if len(self.forest.arrays.symmetries) or self.forest.selection.IS_RANDOM:
             self.state_of_search["random"] = self.rng.integers(1 << 63)
@@ -135,13 +136,14 @@ class SearchTree:
         return self._root_actions[:count].copy()
 
     def end_reason(self) -> str | None:
-        """Why the game is over at the root, by the rules or by the ply cap; None while it goes on."""
+        """Return why the game is over at the root, by the rules or by the ply cap; None while it
+        continues."""
         if self._reason:
             return self.game.reason_name(self._reason)
         return PLY_CAP if self.ply >= self.settings.max_plies else None
 
     def outcome(self) -> int:
-        """Result of a finished game for the first player: +1, 0 or -1."""
+        """Return the result of a finished game for the first player: +1, 0 or -1."""
         value = self.game.end_reasons[self._reason].value
         return outcome_for_first_player(value, int(self.game.rules.side_to_move(self.state)))
 
@@ -166,10 +168,10 @@ class SearchTree:
         self._is_extended = False
 
     def _check_action(self, action: int) -> None:
-        """ValueError for what would lead the kernels out of their arrays."""
+        """Raise ValueError for an action that would lead the kernels out of their arrays."""
         if not 0 <= action < self.game.actions:
             raise ValueError(
-                f"{action} is no action of {self.game.name}: they are 0 to {self.game.actions - 1}"
+                f"{action} is not an action of {self.game.name}: they are 0 to {self.game.actions - 1}"
             )
         if self.ply >= self.settings.max_plies:
             raise ValueError(f"the game is over: it has {self.ply} plies, and max_plies is no more")
@@ -182,7 +184,7 @@ class SearchTree:
         return bool(self.state_of_search["nodes"])
 
     def root_leaf(self) -> Leaf:
-        """The root as a leaf to evaluate."""
+        """Return the root as a leaf to evaluate."""
         packed_features = np.zeros(len(self.forest.arrays.packed_features), np.uint64)
         seen = self.settings.history
         count = self._kernels.look_at_root(
@@ -191,7 +193,7 @@ class SearchTree:
         return Leaf(packed_features, self._root_actions[:count].copy())
 
     def expand_root(self, priors: npt.NDArray[np.float32], value: float) -> None:
-        """The evaluation of `root_leaf`: `priors` [n] over its legal actions, or BadEvaluation."""
+        """Take the evaluation of `root_leaf`: `priors` [n] over its legal actions. Raises BadEvaluation."""
         if not self._kernels.expand_root(self.arrays, self._history, self._root_actions, priors, value):
             raise BadEvaluation(
                 f"an answer has {len(priors)} priors, but its position has {len(self.legal_actions())} "
@@ -200,33 +202,34 @@ class SearchTree:
 
     @property
     def root_edge_count(self) -> int:
-        """Legal actions at the root, which must be expanded."""
+        """Return the number of legal actions at the root, which must be expanded."""
         return int(self.arrays.nodes[0]["edge_count"])
 
     def mix_noise(self, noise: npt.NDArray[np.float64], share: float) -> None:
-        """Mix `noise [n]`, one number a legal action, summing to 1, into the priors of the root."""
+        """Mix `noise [n]`, one number per legal action, summing to 1, into the priors of the root."""
         self._kernels.mix_noise(self.arrays, noise, share)
 
     def forget_simulations(self) -> None:
-        """Back to a root that was only evaluated: a second search of the same position begins afresh."""
+        """Return the root to the state after its evaluation, so that a second search of the position starts
+        afresh."""
         self._kernels.forget_simulations(self.arrays)
 
     def view_of_net(self) -> NetView:
-        """What the network said about the root, to be asked for before `begin`, which adds noise.
+        """Return the network's evaluation of the root. To be called before `begin`, which adds noise.
 
-        Its value is what is left of the root's sum without that of its edges: a kept subtree has it, too.
+        Its value is the root's sum minus that of its edges, so it is also known for a kept subtree.
         """
         value = self._kernels.view_of_net(self.arrays, self._root_actions, self._priors)
         count = self.root_edge_count
         return NetView(self._root_actions[:count].copy(), self._priors[:count].copy(), value)
 
     def visited(self) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int32]]:
-        """[k] actions of the root that have visits, ascending, and their visits."""
+        """Return [k] actions of the root that have visits, ascending, and their visits."""
         count = self._kernels.visited_edges(self.arrays, self._root_actions, self._numbers)
         return self._root_actions[:count].copy(), self._numbers[:count].copy()
 
     def winning_actions(self) -> npt.NDArray[np.uint16]:
-        """[k] all actions that win at once, ascending."""
+        """Return [k] all actions that win at once, ascending."""
         found = self._numbers
         count = self._kernels.winning_edges(self.arrays, self._history, self._root_actions, found)
         return np.sort(self.arrays.edges[found[:count]]["action"]) if count else NO_ACTIONS
@@ -235,7 +238,7 @@ class SearchTree:
 
     @property
     def remaining(self) -> int:
-        """Simulations this search still may make."""
+        """Simulations that this search may still make."""
         return int(self.state_of_search["remaining"])
 
     def begin(self, *, is_cheap: bool = False) -> None:
@@ -249,9 +252,10 @@ class SearchTree:
         self._start_depths()
 
     def extend(self, simulations: int) -> None:
-        """Go on with a search that is over. No record has room for these visits: `advance` keeps none.
+        """Continue a finished search. Records have no room for these visits, so `advance` keeps no subtree.
 
-        ValueError for a selection that plans its simulations beforehand: its plan ends with the search.
+        Raises ValueError for a selection that plans its simulations beforehand: its plan ends with the
+        search.
         """
         if self.forest.arrays.plan.shape[1]:
             raise ValueError(f"a search with {self.settings.search.selection} cannot be extended")
@@ -264,22 +268,23 @@ class SearchTree:
         self._visits_before = int(state["root_visits"])
 
     def mean_and_max_depth(self) -> tuple[float, int]:
-        """(mean, largest) plies that simulations went down from the root since `begin`."""
+        """Return (mean, largest) depth of the simulations since `begin`, in plies."""
         state = self.state_of_search
         simulations = int(state["root_visits"]) - self._visits_before
         return int(state["depth_sum"]) / max(1, simulations), int(state["deepest"])
 
-    # ---- What was found -----------------------------------------------------------------------
+    # ---- Results ------------------------------------------------------------------------------
 
     def edges_of(self, node: int) -> npt.NDArray[np.void]:
-        """EDGE[n] of a node, in the order of the rules: a view, good until the next move."""
+        """Return EDGE[n] of a node, in the order of the rules: a view, valid until the next move."""
         first, count, _, _ = self.arrays.nodes[node].item()
         return self.arrays.edges[first : first + count]
 
     def principal_variation(self, first_action: int | None = None) -> list[int]:
-        """The most visited actions from the root on; ties go to the lowest, as the move played is chosen.
+        """Return the most visited actions from the root on; ties go to the lowest index, as for the move
+        played.
 
-        `first_action`: the one to begin with, where it is known.
+        `first_action`: the first move, if it is given.
         """
         actions: list[int] = []
         node = 0 if self.is_expanded else UNEXPANDED
@@ -296,7 +301,7 @@ class SearchTree:
         return actions
 
     def root_value(self) -> float:
-        """Mean of the root's own evaluation and of all simulations, for the side to move."""
+        """Return the mean of the root's own evaluation and all simulations, for the side to move."""
         state = self.state_of_search
         return float(state["root_value_sum"]) / int(state["root_visits"])
 
@@ -306,21 +311,22 @@ class SearchTree:
 
     @property
     def node_count(self) -> int:
-        """Positions evaluated."""
+        """Number of evaluated positions."""
         return int(self.state_of_search["nodes"])
 
     @property
     def proof(self) -> int:
-        """Plies to the proven win of the side to move, minus plies to its proven loss, or 0."""
+        """Return the plies to the proven win of the side to move, minus the plies to its proven loss, or
+        0."""
         return int(self.arrays.nodes[0]["proof"]) if self.is_expanded else 0
 
     def edge_proofs(self, node: int) -> list[int]:
-        """What is proven about each edge of a node, for the side that chooses it."""
+        """Return the proof of each edge of a node, for the side that chooses it."""
         proofs = np.zeros(len(self.edges_of(node)), np.int64)
         self._kernels.edge_proofs(self.arrays, node, proofs)
         return [int(proof) for proof in proofs]
 
 
 def tree_for(game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> SearchTree:
-    """A tree for the resolved `settings` in a forest of its own, not yet at a position."""
+    """Return a tree for the resolved `settings` in a forest of its own, not yet at a position."""
     return SearchTree(Forest(game, settings), rng)

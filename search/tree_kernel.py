@@ -1,6 +1,6 @@
-"""What happens to one tree: a leaf is opened, expanded, backed up; a move is played and its subtree kept.
+"""Operations on one tree: a leaf is opened, expanded, backed up; a move is played and its subtree kept.
 
-Kernels are plain functions on arrays (`search.layout`), compiled once a game and selection
+Kernels are plain functions on arrays (`search.layout`), compiled once per game and selection
 (`search.compiled`). A value changes sign between two nodes only where the mover changes.
 """
 
@@ -15,7 +15,7 @@ from search.layout import TERMINAL, UNEXPANDED, Tree
 
 @kernel
 def value_sum_of(tree: Tree, parent: int, edge: int, node: int) -> float:
-    """`value_sum` of the edge from `parent` to `node`, for the side to move at `node`."""
+    """Return `value_sum` of the edge from `parent` to `node`, for the side to move at `node`."""
     value_sum = float(tree.edges[edge].value_sum)
     return value_sum if tree.nodes[parent].mover == tree.nodes[node].mover else -value_sum
 
@@ -36,9 +36,9 @@ def backup(tree: Tree, path: Any, depth: int, value: float, mover: int) -> None:
 
 @kernel
 def expand(tree: Tree, actions: Any, priors: Any, mover: int) -> int:
-    """Append a node whose side to move is `mover`, one edge for each prior; return the node.
+    """Append a node whose side to move is `mover`, with one edge for each prior. Returns the node.
 
-    `priors [n]` comes from outside: whoever calls has compared n with the number of legal `actions`.
+    `priors [n]` comes from outside: the caller has compared n with the number of legal `actions`.
     """
     state = tree.state[0]
     node, first, count = state.nodes, state.edges, len(priors)
@@ -61,8 +61,8 @@ def expand(tree: Tree, actions: Any, priors: Any, mover: int) -> int:
 
 @kernel
 def wins_at_once(tree: Tree, history: Any, edge: int, legal: Any) -> bool:
-    """Whether the root's `edge` ends the game in a win for the side that chooses it.
-    `history` uint64[max_plies + 2, state_words]; `legal` uint16[max_legal] is scratch."""
+    """Return whether the root's `edge` ends the game in a win for the side that chooses it. `history`
+    uint64[max_plies + 2, state_words]; `legal` uint16[max_legal] is scratch."""
     positions = tree.state[0].positions
     play(history[positions - 1], signed(tree.edges[edge].action), history[positions])
     count = legal_actions(history, positions + 1, legal)
@@ -78,8 +78,8 @@ def wins_at_once(tree: Tree, history: Any, edge: int, legal: Any) -> bool:
 
 @kernel
 def edge_proof(tree: Tree, node: int, edge: int) -> int:
-    """What is proven for the side that chooses `edge` at `node`: plies to its win, minus plies to its loss,
-    or 0."""
+    """Return what is proven for the side that chooses `edge` at `node`: plies to its win, minus plies to its
+    loss, or 0."""
     child = tree.edges[edge].child
     if child == UNEXPANDED:
         return 0
@@ -96,8 +96,8 @@ def edge_proof(tree: Tree, node: int, edge: int) -> int:
 
 @kernel
 def node_proof(tree: Tree, node: int) -> int:
-    """What is proven for the side to move at `node`: the quickest win; if every edge is a proven loss, the
-    slowest of them; else 0. One edge that is open keeps a loss from being proven."""
+    """Return what is proven for the side to move at `node`: the quickest win; if every edge is a proven loss,
+    the slowest of them; else 0. One open edge prevents a proof of a loss."""
     win, loss, open_edges = 0, 0, 0
     first = tree.nodes[node].first_edge
     for edge in range(first, first + tree.nodes[node].edge_count):
@@ -115,12 +115,12 @@ def node_proof(tree: Tree, node: int) -> int:
 
 @kernel
 def prove(tree: Tree, path: Any, depth: int) -> None:
-    """A game's end was found behind `path` (STEP[depth]): carry what follows from it towards the root."""
+    """Propagate the end of a game found after `path` (STEP[depth]) towards the root."""
     for i in range(depth - 1, -1, -1):
         node = path[i].node
         known = node_proof(tree, node)
         if known == tree.nodes[node].proof:
-            return  # nothing above can follow from what did not change
+            return  # nothing above can change if this did not
         tree.nodes[node].proof = known
 
 
@@ -131,8 +131,8 @@ def prove(tree: Tree, path: Any, depth: int) -> None:
 def compact(tree: Tree, new_index: Any, root: int) -> None:
     """Keep the subtree under node `root`, which becomes node 0, in place.
 
-    Children stand behind their parents, so one pass in order finds all that is reachable, and each node and
-    run of edges moves to the left or stays. `new_index` int32[node_room] is scratch.
+    Children come after their parents, so one pass in order finds all reachable nodes, and each node and run
+    of edges moves to the left or stays. `new_index` int32[node_room] is scratch.
     """
     state = tree.state[0]
     used_nodes, used_edges = 0, 0
@@ -168,10 +168,11 @@ def relink(tree: Tree, new_index: Any) -> None:
 
 @kernel
 def advance(tree: Tree, history: Any, new_index: Any, legal: Any, action: int, keep: bool) -> int:
-    """Play `action` on the board and, if wanted, keep its subtree; the end reason of the new position.
+    """Play `action` on the board and keep its subtree if `keep` is set. Returns the end reason of the new
+    position.
 
-    `history` uint64[max_plies + 2, state_words]; `new_index` int32[node_room] and `legal`
-    uint16[max_legal] are scratch.
+    `history` uint64[max_plies + 2, state_words]; `new_index` int32[node_room] and `legal` uint16[max_legal]
+    are scratch.
     """
     state = tree.state[0]
     kept = UNEXPANDED

@@ -1,6 +1,6 @@
 """`python -m search.warm GAME[:SELECTION]`: compile a game's rules and search into the disk cache.
 
-Run once before several workers start, so that they load instead of compiling the same code side by side.
+Run it once before several workers start, so that they load the code instead of all compiling it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ WRONG_NAME = 78
 
 
 def warm(game_name: str, root: str = "puct") -> float:
-    """Play two moves of a tiny search with that `search.selection` of SelfPlaySettings; seconds it took."""
+    """Play two moves of a tiny search with that `search.selection` of SelfPlaySettings. Returns the seconds
+    it took."""
     began = time.perf_counter()
     game = get_game(game_name)
     compiled = Compiled(game, root)
@@ -48,7 +49,7 @@ def warm(game_name: str, root: str = "puct") -> float:
 
 
 def main(names: Sequence[str]) -> int:
-    """Warm each GAME[:SELECTION]; the exit status, 78 if there is no such game or selection."""
+    """Warm each GAME[:SELECTION]. Returns the exit status, 78 if there is no such game or selection."""
     for name in names:
         game, _, root = name.partition(":")
         try:

@@ -1,10 +1,15 @@
-"""The keys that may join: one TOML file of names, roles and public keys, read again when it changes."""
+"""The keys that may join: one TOML file of names, roles and public keys, reread when it changes."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import logging
+import os
 import re
+import stat
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -18,8 +23,10 @@ log = logging.getLogger("azserver")
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 MOST_KEYS = 10_000
+MOST_BYTES = 2 * 1024 * 1024
+"""Of the list: an entry has 140 at most."""
 OWN_TOOLS = KeyOwner("this server", "watcher")
-"""Who shows the server's own key: its user's tools."""
+"""The owner of the server's own key, which its user's tools present."""
 HEAD = "# Keys that may join this server; written by `azserver allow` and `azserver revoke`.\n"
 
 Keys = dict[str, tuple[KeyRole, bytes]]
@@ -27,19 +34,21 @@ Keys = dict[str, tuple[KeyRole, bytes]]
 
 
 class Allowed:
-    """The keys of one server. `refresh` now and then; a list that cannot be read lets nobody new in."""
+    """The allowed keys of one server. Call `refresh` regularly; while the list is unreadable, no new peer may
+    join."""
 
     def __init__(self, folder: Path) -> None:
-        """Fatal(CONFIG) if the server has no key, or no list that can be read."""
+        """Raises Fatal(CONFIG) if the server has no key, or no readable list."""
         self.path = folder / ALLOWED_FILE
         self.pair: KeyPair = read_server_pair(folder)
         self.lock = DoorLock(self.pair, self.owner_of)
+        self._seen = self._look()  # before it is read: a change in between is seen later
         self._owners = _owners(read_allowed(self.path))
-        self._seen = self._look()
         self._readable = True
 
     def owner_of(self, key: bytes) -> KeyOwner | None:
-        """Raises NotNow while the list cannot be read."""
+        """Return the owner of `key`; None if it is not allowed. Raises NotNow while the list is
+        unreadable."""
         if key == self.pair.public:
             return OWN_TOOLS
         if not self._readable:
@@ -51,11 +60,11 @@ class Allowed:
 
     @property
     def readable(self) -> int:
-        """Keys that may join now: none while the list cannot be read."""
+        """Return how many keys may join now: none while the list is unreadable."""
         return len(self) if self._readable else 0
 
     def refresh(self) -> bool:
-        """Read the list if its file has changed. Whether other keys are allowed now."""
+        """Reread the list if its file has changed. Returns whether the allowed keys are different now."""
         seen = self._look()
         if seen == self._seen:
             return False
@@ -64,7 +73,7 @@ class Allowed:
             owners = _owners(read_allowed(self.path))
         except Fatal as error:
             self._readable = False
-            log.error("nobody new may join, and who is in stays: %s", error)
+            log.error("nobody new may join, and connected peers stay: %s", error)
             return False
         self._readable = True
         if owners == self._owners:
@@ -74,7 +83,7 @@ class Allowed:
         return True
 
     def _look(self) -> tuple[int, ...]:
-        """What changes when the file does."""
+        """Return what changes when the file does."""
         try:
             found = self.path.stat()
             return found.st_mtime_ns, found.st_ino, found.st_size, found.st_mode
@@ -83,28 +92,61 @@ class Allowed:
 
 
 def read_allowed(path: Path) -> Keys:
-    """Fatal(CONFIG) says what is wrong with the file."""
+    """Return the keys in the file. Raises Fatal(CONFIG) saying what is wrong with it."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(_text_of(path))
     except FileNotFoundError:
         make = server_keygen(path.parent)
         raise Fatal(f"there is no list of keys {path}: {make} makes one", Exit.CONFIG) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: also of a number of 5000 digits
         raise Fatal(f"the list of keys {path} cannot be read: {error}", Exit.CONFIG) from None
     keys: Keys = {}
     for name, entry in table.items():
         said = entry.get("role") if isinstance(entry, dict) else None
         role: KeyRole | None = next((one for one in get_args(KeyRole) if one == said), None)
         if role is None or not NAME.fullmatch(name):
-            raise Fatal(f"{path}: [{name}] is no entry with a role and a key", Exit.CONFIG)
+            raise Fatal(f"{path}: [{name}] is not an entry with a role and a key", Exit.CONFIG)
         keys[name] = role, from_text(str(entry.get("key", "")), f"`key` of [{name}] in {path}")
     if len({key for _, key in keys.values()}) < len(keys) or len(keys) > MOST_KEYS:
         raise Fatal(f"{path}: a key is there twice, or there are more than {MOST_KEYS}", Exit.CONFIG)
     return keys
 
 
+def _text_of(path: Path) -> str:
+    """A running server reads this in its loop: a pipe, a device or a file without end must not hold it up.
+
+    Raises OSError and ValueError.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            raise ValueError("it is not a file")
+        if mode & stat.S_IWOTH:
+            raise ValueError(f"other users may change it (mode {stat.S_IMODE(mode):03o}): chmod 600 {path}")
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"it is longer than {MOST_BYTES} bytes")
+    return data.decode()
+
+
+@contextlib.contextmanager
+def changed_allowed(path: Path) -> Iterator[Keys]:
+    """The list, to be changed in place by one command at a time, and written at the end of the block.
+
+    So nobody who allows a key brings back one that is being revoked. Fatal as of reading and writing.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # no such folder, which reading tells; a disk that knows no locks
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, folder)
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        keys = read_allowed(path)
+        yield keys
+        write_allowed(path, keys)
+
+
 def write_allowed(path: Path, keys: Keys) -> None:
-    """Whole or not at all. Fatal(DISK) if it cannot be written."""
+    """Write the file, whole or not at all. Raises Fatal(DISK) if it cannot be written."""
     entries = (
         f'\n["{name}"]\nrole = "{role}"\nkey = "{as_text(key)}"\n' for name, (role, key) in keys.items()
     )

@@ -1,8 +1,9 @@
-"""azserver as a whole: prepares the run, opens the door, keeps evaluators and workers running, ends in order.
+"""azserver as a whole: prepares the run, opens the door, keeps evaluators and workers running, and stops
+them.
 
-The stop has two stages. First the workers end, with the front still there to take their last games; under
-azrun the trainer's last weights come then; then the evaluators end, then the front. A second signal ends all
-at once.
+The stop has two stages. First the workers end, while the front still accepts their last games. Under azrun
+the trainer's last weights follow. Then the evaluators end, and the front last. A second signal ends
+everything at once.
 """
 
 from __future__ import annotations
@@ -52,15 +53,15 @@ from server.preparation import (
 from server.weights import WeightsStore
 
 LOOK_SECONDS = 1.0
-"""How often the figures are shown and hanging evaluators looked for."""
+"""Seconds between two updates of the figures and checks for hanging evaluators."""
 ALL_UP_SECONDS = 60.0
-"""How long the workers wait for the other evaluators once the first is up."""
+"""Seconds that the workers wait for the other evaluators once the first is up."""
 
 log = logging.getLogger("azserver")
 
 
 class App:
-    """One azserver. `run(stop)` is its whole life."""
+    """One azserver process. `run(stop)` is its whole life."""
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
@@ -75,7 +76,7 @@ class App:
         self._on_terminal = sys.stderr.isatty()
 
     async def run(self, stop: Stop) -> None:
-        """Until `stop`, or a Fatal."""
+        """Run until `stop`. Raises Fatal."""
         stop.waits_for = "the workers' last games, a few seconds"
         with ExitStack() as stack:
             folder = stack.enter_context(opened_run(self._config, self._self_play.history))
@@ -125,7 +126,7 @@ class App:
         stop: Stop,
         gate: Gatekeeper | None,
     ) -> None:
-        """Front, evaluators, workers: started in this order, ended in the opposite one."""
+        """Start front, evaluators and workers in this order, and end them in the opposite one."""
         sink = self._sink(folder.logs / "children.log")
         evaluators, players, pages = (Children(sink=sink) for _ in range(3))
         stop_evaluators = Stop()
@@ -158,12 +159,13 @@ class App:
                 task.cancel()
 
     def _front(self, settings: FrontSettings, store: WeightsStore) -> Front:
-        """Listens at once. A Fatal names the port that was asked for, also where the next one is in use."""
+        """Open the front, which listens at once. A Fatal names the port that the user asked for, even if the
+        next one is in use."""
         with named_base_port(self._config.port):
             return Front(settings, store)
 
     def _gate(self, front: Front, folder: RunFolder, device: str) -> Gatekeeper:
-        """The gate of this run, before which new weights stand from now on."""
+        """Put the gate of this run in front of new weights."""
         settings = GateSettings.of(self._config, self._self_play, device)
         command = gate_command(settings, front.store)
         gate = Gatekeeper(front.store, settings.share, command, front.pool.load, folder.logs / "gate.log")
@@ -172,10 +174,11 @@ class App:
         log.info("alphago_zero: weights %d play until newer ones win the gate", gate.best.version)
         return gate
 
-    # ---- what is started --------------------------------------------------------------------
+    # ---- child processes -------------------------------------------------------------------
 
     def _workers(self, devices: list[str]) -> int:
-        """Local workers: most cores when GPUs evaluate, a quarter when the network needs the cores."""
+        """Return the number of local workers: most cores when GPUs evaluate, a quarter when the network needs
+        the cores."""
         if self._self_play.round_games:
             if len(devices) > 1 or (self._config.workers or 1) > 1:
                 raise Fatal(
@@ -243,16 +246,16 @@ class App:
             children.add(f"worker-{index}", argv)
 
     def _add_pages(self, children: Children, folder: RunFolder) -> None:
-        """The pages in a browser, in a process of their own: they must not take time from the front."""
+        """Serve the web pages from a process of their own, so that they take no time from the front."""
         port = self._config.web
         if port:
             children.add("web", python_module("web.command", str(folder.path), "--port", str(port)))
             log.info("pages on this run: http://127.0.0.1:%d/run/%s", port, folder.name)
 
-    # ---- what is shown ----------------------------------------------------------------------
+    # ---- live view -------------------------------------------------------------------------
 
     async def _look(self, front: Front, evaluators: Children, view: View) -> None:
-        """Show the figures; end evaluators that hang, so that they are started again."""
+        """Show the figures; kill evaluators that hang, so that they are restarted."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             view.update(front.status(), time.monotonic())
@@ -264,7 +267,8 @@ class App:
                     os.kill(pid, signal.SIGKILL)
 
     def _sink(self, file: Path) -> Callable[[bytes], None]:
-        """Children's output: to stderr, or to a file while the terminal shows the live view."""
+        """Return where children's output goes: to stderr, or to a file while the terminal shows the live
+        view."""
         if not self._on_terminal:
             return to_stderr
 
@@ -272,7 +276,7 @@ class App:
 
 
 class notes_to(logging.Handler):  # noqa: N801 (used as a context manager, like contextlib's)
-    """While entered, warnings and progress of this process appear above the live view."""
+    """While entered, shows warnings and progress of this process above the live view."""
 
     def __init__(self, view: View) -> None:
         super().__init__(logging.INFO)
@@ -302,7 +306,7 @@ def _tell(front: Front, index: int) -> Callable[[int], None]:
 
 
 async def _first_of(event: asyncio.Event, stop: asyncio.Event, seconds: float | None = None) -> None:
-    """Wait for `event`. Raises Stopped if `stop` comes first; after `seconds` just goes on."""
+    """Wait for `event`. Raises Stopped if `stop` comes first; returns after `seconds` in any case."""
     async with asyncio.TaskGroup() as group:
         waits = {group.create_task(event.wait()), group.create_task(stop.wait())}
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

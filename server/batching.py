@@ -1,15 +1,16 @@
-"""Which rows go to which device when: the queue of leaves, as a pure object.
+"""The queue of leaves, as a pure object: it decides which rows go to which device, and when.
 
-The rule is Triton's (docs/user_guide/batcher.md): a free device takes the largest batch there is and
-never waits for more; a busy one collects. No timers. Between sessions it is deficit round-robin, so one
-greedy client cannot starve the others; a request may be split over batches and answered in parts.
+The rule is Triton's (docs/user_guide/batcher.md): a free device takes the largest batch available and never
+waits for more, while a busy one lets rows collect. There are no timers. Sessions share by deficit
+round-robin, so one greedy client cannot starve the others. A request may be split over batches and answered
+in parts.
 
-A device that dies gives its rows back. They are suspects then: each is tried once more, alone, so that
-a request that kills whatever touches it is found out and its neighbours are not blamed.
+When a device dies, its rows return to the queue as suspects. Each is tried once more, alone, so a request
+that kills every device it touches is found, and its neighbours are not blamed.
 
-A device that lives, but answers some rows with numbers that are no probabilities, has told which rows they
-are. The others are answered at once; those rows are tried once more when it is their session's turn again,
-beside whatever else is in that batch. So they cost nobody but the session that they came from.
+When a device stays alive but some of its answers are not probabilities, those rows are known. The others are
+answered at once. The wrong rows are tried once more on their session's next turn, together with other rows,
+so they cost only the session that sent them.
 """
 
 from __future__ import annotations
@@ -28,24 +29,24 @@ from server.pieces import Answer, EvaluatorId, Instruction, Piece, Refuse, Reque
 MAX_DEATHS = 2
 """Devices that may die with the same rows before those rows are refused."""
 MAX_WRONG_ANSWERS = 2
-"""Answers to the same rows that may be no probabilities before those rows are refused."""
+"""How often the answer to the same rows may be invalid (not a probability) before those rows are refused."""
 MAX_QUEUED_ROWS = 1 << 21
-"""Fuse against more sessions than memory can hold (chess: about 1 kB a row)."""
+"""A fuse against more sessions than memory can hold (chess: about 1 kB a row)."""
 
 
 @dataclass(eq=False, slots=True)
 class Sent:
-    """A batch that a device is at."""
+    """A batch that a device is computing."""
 
     pieces: tuple[Piece, ...]
     rows: int
     actions: int
-    """Legal actions of all its rows."""
+    """Number of legal actions of all its rows."""
     at: float
     """When it was sent."""
 
     def counts(self) -> npt.NDArray[np.uint16]:
-        """[rows] legal actions of each."""
+        """Return [rows] the number of legal actions of each row."""
         return np.frombuffer(b"".join(piece.frames()[1] for piece in self.pieces), np.uint16)
 
 
@@ -55,13 +56,13 @@ class _Device:
     pipeline: int
     sent: dict[int, Sent] = field(default_factory=dict)
     rows: int = 0
-    """In all that was sent."""
+    """Rows in all batches sent to it."""
     tries_suspects: bool = False
-    """It is at rows that a device may have died of, and at nothing else."""
+    """True while its only rows are suspects that may have killed a device."""
 
     def takes(self, queued: int) -> bool:
-        """Whether it has room, and rows enough are queued: any for a free device, half of what it computes
-        for a busy one."""
+        """Return whether it takes a batch when `queued` rows wait: any number for a free device, half a batch
+        for a busy one with room."""
         if len(self.sent) >= self.pipeline or self.tries_suspects:
             return False
         return queued >= min(self.rows, self.target_rows) // 2
@@ -69,19 +70,19 @@ class _Device:
 
 @dataclass
 class QueueCounts:
-    """What the queue has seen, for figures."""
+    """Counters of the queue, for the figures."""
 
     batches: int = 0
     late_batches: int = 0
-    """Answers to batches this queue does not know (any more)."""
+    """Answers to batches that this queue does not know (any more)."""
     redone_rows: int = 0
     wrong_rows: int = 0
-    """Rows whose answer was no probability."""
+    """Rows whose answer was not a probability."""
     poisoned: int = 0
 
 
 class LeafQueue:
-    """Events in, instructions out; every event may free a place, so each ends in `_dispatch`."""
+    """Events in, instructions out. Every event may free capacity, so each ends in `_dispatch`."""
 
     def __init__(
         self,
@@ -89,8 +90,9 @@ class LeafQueue:
         mask_bytes: int = 0,
         owner_of: OwnerOf = lambda session: session,
     ) -> None:
-        """`mask_bytes`: of the mask of a row's legal actions, 0 where they come as a list. `owner_of`: whose
-        turn it is that a session's rows take; each session is its own owner unless it is said otherwise."""
+        """`mask_bytes`: size of the mask of a row's legal actions, 0 where they come as a list.
+        `owner_of(session)`: the owner in whose turn its rows are sent; by default each session is its own
+        owner."""
         self.counts = QueueCounts()
         self._max_queued_rows = max_queued_rows
         self._mask_bytes = mask_bytes
@@ -103,12 +105,12 @@ class LeafQueue:
 
     @property
     def queued_rows(self) -> int:
-        """Rows that no device has."""
+        """Rows that wait for a device."""
         return self._queue.rows + self._suspect_rows
 
     @property
     def sent_rows(self) -> int:
-        """Rows that devices are at."""
+        """Rows that devices are computing."""
         return sum(device.rows for device in self._devices.values())
 
     # ---- events of sessions -----------------------------------------------------------------
@@ -116,9 +118,11 @@ class LeafQueue:
     def request(
         self, session: Session, request: int, frames: Sequence[memoryview], now: float
     ) -> list[Instruction]:
-        """Leaves have arrived. `frames` (of EVALUATE) must have been checked; they are kept until answered.
+        """Queue leaves that have arrived. `frames` (of EVALUATE) must have been checked; they are kept until
+        answered.
 
-        A request sent again while it is in work is ignored: the first is answered.
+        A request sent again while it is still being processed is ignored, because the first one will be
+        answered.
         """
         mine = self._requests.setdefault(session, {})
         if request in mine:
@@ -132,11 +136,12 @@ class LeafQueue:
         return self._dispatch(now)
 
     def knows(self, session: Session, request: int) -> bool:
-        """Whether this request is in work already (a resend needs nothing, the first is answered)."""
+        """Return whether this request is already being processed. A resend then needs nothing: the first is
+        answered."""
         return request in self._requests.get(session, {})
 
     def cancel(self, session: Session) -> None:
-        """The session is gone: its queued rows are dropped, answers on their way go nowhere."""
+        """Drop the queued rows of a session that is gone; its answers still on the way are discarded."""
         for entry in self._requests.pop(session, {}).values():
             entry.dropped = True
         self._queue.drop_session(session)
@@ -147,13 +152,13 @@ class LeafQueue:
     def evaluator_ready(
         self, evaluator: EvaluatorId, target_rows: int, pipeline: int, now: float
     ) -> list[Instruction]:
-        """A device has come up, with weights loaded. One that was there already is counted as died."""
+        """Add a device that has loaded weights. If it was up already, it is counted as having died."""
         lost = self.evaluator_died(evaluator, now) if evaluator in self._devices else []
         self._devices[evaluator] = _Device(max(1, target_rows), max(1, pipeline))
         return lost + self._dispatch(now)
 
     def evaluator_resized(self, evaluator: EvaluatorId, target_rows: int, now: float) -> list[Instruction]:
-        """A device that is up takes batches of another size from now on. One that is not is ignored."""
+        """Change the batch size of a device that is up. Ignored if it is not up."""
         device = self._devices.get(evaluator)
         if device is None:
             return []
@@ -163,9 +168,9 @@ class LeafQueue:
     def batch_done(
         self, evaluator: EvaluatorId, batch: int, now: float, wrong: npt.NDArray[np.bool_] | None = None
     ) -> list[Instruction]:
-        """The rows of a batch are computed. Unknown batches are counted and ignored.
+        """Handle the answers to a batch. Unknown batches are counted and ignored.
 
-        `wrong`: [rows] rows of the batch whose answer is no use; None: all are good.
+        `wrong`: [rows] True for rows of the batch whose answer is unusable; None: all are good.
         """
         sent = self._take_sent(evaluator, batch)
         if sent is None:
@@ -179,7 +184,7 @@ class LeafQueue:
         return [*answers, *refused, *self._dispatch(now)]
 
     def batch_failed(self, evaluator: EvaluatorId, batch: int, now: float) -> list[Instruction]:
-        """The device lives, but what it answered to this batch is no use."""
+        """Handle an unusable answer to a whole batch from a device that is alive."""
         sent = self._take_sent(evaluator, batch)
         if sent is None:
             return []
@@ -187,7 +192,7 @@ class LeafQueue:
         return [*refused, *self._dispatch(now)]
 
     def evaluator_died(self, evaluator: EvaluatorId, now: float) -> list[Instruction]:
-        """Its unanswered rows go to the head of the queue, each on its own."""
+        """Put the unanswered rows of a dead device at the head of the queue, each request on its own."""
         device = self._devices.pop(evaluator, None)
         if device is None:
             return []
@@ -197,7 +202,7 @@ class LeafQueue:
         return refused + self._dispatch(now)
 
     def stuck(self, older_than: float, now: float) -> list[EvaluatorId]:
-        """Devices that have been at one batch for more than `older_than` seconds."""
+        """Return the devices that have computed one batch for more than `older_than` seconds."""
         return [
             name
             for name, device in self._devices.items()
@@ -205,7 +210,7 @@ class LeafQueue:
         ]
 
     def sent(self, evaluator: EvaluatorId, batch: int) -> Sent | None:
-        """A batch that this device is at; None for any other batch."""
+        """Return a batch that this device is computing; None for any other batch."""
         device = self._devices.get(evaluator)
         return device.sent.get(batch) if device else None
 
@@ -221,7 +226,7 @@ class LeafQueue:
         return sent
 
     def _answers(self, runs: Iterable[tuple[Piece, bool]]) -> Iterator[Answer]:
-        """Answers to the pieces of a batch, in its order, but for those that are marked as wrong."""
+        """Yield the answers to the pieces of a batch, in order, except those marked as wrong."""
         at = actions_at = 0
         for piece, is_wrong in runs:
             start, stop = piece.action_range
@@ -258,7 +263,7 @@ class LeafQueue:
         return refused
 
     def _try_again(self, pieces: list[Piece]) -> list[Instruction]:
-        """Queue rows with wrong answers behind the others of their session, or refuse them."""
+        """Queue rows with wrong answers behind the other rows of their session, or refuse them."""
         refused: list[Instruction] = []
         for piece in pieces:
             self.counts.wrong_rows += piece.rows
@@ -266,7 +271,7 @@ class LeafQueue:
                 continue
             piece.wrong_answers += 1
             if piece.wrong_answers >= MAX_WRONG_ANSWERS:
-                reason = f"the answer to row {piece.first} was no probability, {MAX_WRONG_ANSWERS} times"
+                reason = f"the answer to row {piece.first} was not a probability, {MAX_WRONG_ANSWERS} times"
                 refused.append(self._poison(piece.of, reason))
                 continue
             self._queue.append(piece)
@@ -274,7 +279,7 @@ class LeafQueue:
         return refused
 
     def _poison(self, entry: Request, reason: str) -> Refuse:
-        """Refuse the whole request, and take what is still queued of it out."""
+        """Refuse the whole request, and remove its rows from the queue."""
         self.counts.poisoned += 1
         self._forget(entry)
         self._queue.drop_request(entry)
@@ -286,7 +291,7 @@ class LeafQueue:
         self._suspect_rows = sum(piece.rows for piece in self._suspects)
 
     def _dispatch(self, now: float) -> list[Instruction]:
-        """Send while some device has room for what is queued, the least loaded one first."""
+        """Send batches while a device has room for queued rows, to the least loaded one first."""
         sends: list[Instruction] = []
         while queued := self._queue.rows + self._suspect_rows:
             name = self._next_device(queued)
@@ -296,7 +301,7 @@ class LeafQueue:
         return sends
 
     def _next_device(self, queued: int) -> EvaluatorId | None:
-        """The least loaded one that takes some of so many rows."""
+        """Return the least loaded device that takes a batch when `queued` rows wait."""
         best: EvaluatorId | None = None
         least = 0
         for name, device in self._devices.items():
@@ -332,7 +337,8 @@ class LeafQueue:
 
 
 def _runs(pieces: tuple[Piece, ...], wrong: npt.NDArray[np.bool_]) -> Iterator[tuple[Piece, bool]]:
-    """The pieces of a batch, cut where `wrong` [rows of the batch] changes, each with what it is."""
+    """Yield the pieces of a batch, cut where `wrong` [rows of the batch] changes, each with its value of
+    `wrong`."""
     at = 0
     for piece in pieces:
         yield from piece.runs(wrong[at : at + piece.rows])

@@ -1,4 +1,4 @@
-"""The bulk port: games to the trainer and acknowledgements back, weights from the trainer and to clients."""
+"""The bulk port: games to the trainer and acknowledgements back; weights from the trainer and to clients."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from protocol.errors import Code
 from protocol.messages import (
@@ -42,13 +43,13 @@ from server.weights import WeightsStore
 log = logging.getLogger(__name__)
 
 SECRET_BYTES = 16
-"""Shortest secret that a trainer is known by."""
+"""Shortest secret, in bytes, by which a trainer is recognised."""
 TRAINER_RETRY = 5.0
-"""Seconds after which a trainer that waits for another one's end asks again."""
+"""Seconds after which a trainer that waits for another one to end asks again."""
 
 
 class BulkService:
-    """Joins relay, upload and store. `port` and `pool` are set once both exist."""
+    """Connects relay, upload and store. `port` and `pool` are set once both exist."""
 
     port: Port
     pool: EvaluatorPool
@@ -62,7 +63,7 @@ class BulkService:
         daily_file: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`daily_file`: keeps what `daily` counts over a restart."""
+        """`daily_file` keeps the counts of `daily` across a restart."""
         self.daily = DailyBytes(quota.stored_a_day * MEGABYTE)
         self._daily_file = DailyFile(daily_file, self.daily) if daily_file is not None else None
         if self._daily_file is not None:
@@ -72,14 +73,16 @@ class BulkService:
         self.chunks = ChunkService(store, clock, PaceLimits(rate, burst=rate))
         self.trainer: Session | None = None
         self.gate: Gatekeeper | None = None
-        """Has new weights first, with `gate.mode = alphago_zero`."""
+        """Tests new weights before they are used, with `gate.mode = alphago_zero`."""
         self._store = store
         self._figures = figures
         self._clock = clock
         self._upload = WeightsUpload(game)
         self._to_store: asyncio.Queue[WeightsInfo] = asyncio.Queue(maxsize=1)
+        self._to_keep: asyncio.Queue[dict[str, Any]] = asyncio.Queue(maxsize=1)
+        """Bytes stored today, to be written down."""
         self._untold: dict[bytes, None] = {}
-        """Players that have not been told which weights are current now."""
+        """Peers of players that have not been told which weights are current."""
 
     def routes(self) -> Mapping[type[Message], Route]:
         return {
@@ -93,9 +96,10 @@ class BulkService:
         }
 
     def tell_weights(self) -> None:
-        """Other weights are current: tell all players. Who cannot be told now is told at a later `tick`."""
+        """Tell all players that the current weights changed. A player that cannot be reached now is told at a
+        later `tick`."""
         players = (session for session in self.port.sessions.all() if session.role in PLAYERS)
-        # In the order in which they came: a simulation tells them in the same order each time.
+        # In the order in which they joined, so that a simulation is repeatable.
         self._untold = dict.fromkeys(peer_of(session) for session in players)
         self._tell()
 
@@ -105,21 +109,22 @@ class BulkService:
             self._untold = dict.fromkeys(peer for peer in self._untold if not self.port.send(peer, info))
 
     def close(self) -> None:
-        """Write down what is to be known after a restart."""
+        """Save what must survive a restart."""
         if self._daily_file is not None:
-            self._daily_file.save(self._clock(), at_once=True)
+            self._daily_file.write(self._daily_file.due(self._clock(), at_once=True))
 
     async def run(self) -> None:
-        """Serve chunks and store uploads, until cancelled."""
+        """Serve chunks, store uploads and save the bytes of each key, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.chunks.run())
             group.create_task(self._store_uploads())
+            group.create_task(self._keep_daily_bytes())
 
     # ---- the trainer's session --------------------------------------------------------------
 
     def admit_trainer(self, session: Session) -> Goodbye | None:
-        """One trainer a server. Another one waits until the first is gone; the first itself, known by its
-        secret, goes on at once on a new connection."""
+        """Admit one trainer per server. Another trainer must wait until the first is gone. The first itself,
+        recognised by its secret, may continue at once on a new connection."""
         present = self.trainer
         if present is not None and present.number == session.number:
             return None
@@ -142,10 +147,18 @@ class BulkService:
         self._tell()
         self.chunks.tick(now)
         self._carry_out(self.relay.expire(now))
-        if self._daily_file is not None:
-            self._daily_file.save(now)
+        told = None if self._daily_file is None else self._daily_file.due(now)
+        if told is not None and not self._to_keep.full():
+            self._to_keep.put_nowait(told)
 
     # ---- games ------------------------------------------------------------------------------
+
+    async def _keep_daily_bytes(self) -> None:
+        """In a thread: fsync on a busy disk would hold up the leaves."""
+        while self._daily_file is not None:
+            told = await self._to_keep.get()
+            with self._figures.faults.survived("keeping daily bytes", self._clock()):
+                await asyncio.to_thread(self._daily_file.write, told)
 
     def _on_put_game(self, session: Session, message: PutGame, frames: list[memoryview]) -> None:
         peer = peer_of(session)
@@ -167,7 +180,7 @@ class BulkService:
         self._carry_out(instructions, frames[0])
 
     def _over_quota(self, session: Session, uid: bytes, size: int) -> GameAck | None:
-        """The answer to a game whose key has had its bytes for today."""
+        """Return the answer to a game whose key has used up its bytes for today; None otherwise."""
         key = session.owner
         if self.relay.has(peer_of(session), uid):
             return None
@@ -205,7 +218,7 @@ class BulkService:
 
     @property
     def _newest(self) -> WeightsInfo | None:
-        """Published last."""
+        """Return the weights that were published last."""
         return self.pool.newest if self.gate is None else self.gate.newest
 
     def _on_chunk(self, session: Session, message: Chunk, frames: list[memoryview]) -> None:
@@ -214,7 +227,7 @@ class BulkService:
     def _follow(
         self, peer: bytes, instructions: Sequence[Instruction], data: memoryview | None = None
     ) -> None:
-        """Carry out what the upload says. A disk that does not take the bytes ends the upload."""
+        """Carry out the upload's instructions. If the disk does not take the bytes, the upload ends."""
         for instruction in instructions:
             try:
                 match instruction:
@@ -236,7 +249,7 @@ class BulkService:
                 return
 
     async def _store_uploads(self) -> None:
-        """Make whole uploads durable, in a thread: fsync of a large file would hold up the leaves."""
+        """Make complete uploads durable in a thread: fsync of a large file would hold up the leaves."""
         while True:
             info = await self._to_store.get()
             done = await self._store_upload(info)
@@ -245,7 +258,7 @@ class BulkService:
                     self._follow(peer_of(self.trainer), done)
 
     async def _store_upload(self, info: WeightsInfo) -> Sequence[Instruction]:
-        """What to tell the trainer."""
+        """Store an upload and return what to tell the trainer."""
         try:
             if not self._store.has(info):
                 await asyncio.to_thread(self._store.finish, info)
@@ -269,7 +282,7 @@ class BulkService:
         if self._store.current is None:
             self.port.refuse(peer_of(session), Code.NO_WEIGHTS, "no weights yet", 0, retry_after=3.0)
         elif self._is_trainer(session) and self.gate is not None:
-            self.port.send(peer_of(session), self.gate.newest)  # it asks for a number that is free
+            self.port.send(peer_of(session), self.gate.newest)  # the trainer asks for a free version number
         else:
             self.port.send(peer_of(session), self._store.current)
 
@@ -283,11 +296,11 @@ _ANOTHER_TRAINER = Goodbye(
 
 
 def _are_rivals(present: Session, session: Session) -> bool:
-    """Whether two sessions are of two trainers. One whose connection has ended, or does not answer the door's
-    PINGs, has no session any more."""
+    """Return whether two sessions belong to different trainers. A trainer whose connection has ended, or does
+    not answer the door's PINGs, has no session any more."""
     return present.peer != session.peer and not _is_same(present.hello.secret, session.hello.secret)
 
 
 def _is_same(secret: bytes, other: bytes) -> bool:
-    """Whether two trainers are one. Takes the same time wherever the secrets differ."""
+    """Return whether two secrets are equal, in a time that does not depend on where they differ."""
     return len(secret) >= SECRET_BYTES and hmac.compare_digest(secret, other)

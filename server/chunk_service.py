@@ -1,6 +1,6 @@
-"""Sends chunks of weights to whoever asks for them, as fast as `server.chunk_queue` says.
+"""Sends chunks of weights to the peers that request them, at the rates of `server.chunk_queue`.
 
-What many ask for at about the same time is read once: the newest chunks stay in memory.
+The newest chunks stay in memory, so a chunk that many peers request at about the same time is read once.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from contextlib import suppress
 from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk
 from protocol.sessions import Session
-from runtime.pacing import PaceLimits
+from runtime.pacing import PaceLimits, place_of
 from server.chunk_queue import TO_ALL, ChunkQueue
 from server.port import Port, peer_of
 from server.weights import WeightsStore
 
 KEPT = 128
-"""Chunks, 64 MiB: all of a network that is not larger. Clients that were told of weights together ask for the
-same chunk within seconds."""
+"""Chunks in memory, 64 MiB: a whole network of that size or less. Clients that hear of new weights together
+request the same chunk within seconds."""
 
 
 class ChunkService:
-    """Joins queue and store. `port` is set once it exists."""
+    """Connects queue and store. `port` is set once it exists."""
 
     port: Port
 
     def __init__(self, store: WeightsStore, clock: Callable[[], float], to_all: PaceLimits = TO_ALL) -> None:
-        """`to_all`: bytes of weights to all clients together."""
+        """`to_all`: limits of the bytes of weights to all clients together."""
         self._store = store
         self._clock = clock
         self._queue = ChunkQueue(lambda peer: not self.port.door.unsent(peer), to_all=to_all)
         self._read: OrderedDict[tuple[bytes, int], bytes] = OrderedDict()
-        """By hash of the file and offset, read longest ago first."""
+        """Chunks by hash of the file and offset, least recently read first."""
         self._wake = asyncio.Event()
-        """A chunk was asked for, or somebody has read what was sent."""
+        """Set when a chunk was requested, or a peer has read what was sent."""
 
     def on_get_chunk(self, session: Session, message: GetChunk, _: list[memoryview]) -> None:
         peer = peer_of(session)
-        place = f"key {session.owner}" if session.owner else self.port.door.address(peer)
+        place = place_of(session.owner, self.port.door.address(peer))
         if self._queue.has(peer, place, message):
             self.port.charge(peer)
         elif self._queue.put(peer, place, message):
@@ -56,7 +56,8 @@ class ChunkService:
         self._queue.tidy(now)
 
     async def run(self) -> None:
-        """At most one chunk a turn of the loop, so that leaves never wait behind a crowd of pullers."""
+        """Send at most one chunk per turn of the event loop, so that leaves never wait behind a crowd of
+        downloads."""
         self.port.door.on_drained = self._wake.set
         while True:
             now = self._clock()
@@ -71,13 +72,13 @@ class ChunkService:
             size = 0
             try:
                 size = self._send(peer, message)
-            except Exception as error:  # no descriptor left, a disk that does not read
+            except Exception as error:  # no file descriptor left, or a disk that cannot be read
                 self.port.fault(peer, message, error)
             self._queue.sent(place, size, now)
             await asyncio.sleep(0)
 
     def _send(self, peer: bytes, message: GetChunk) -> int:
-        """Bytes sent."""
+        """Send a chunk. Returns the number of bytes sent."""
         data = self._chunk(message.sha256, message.offset)
         if data is None:
             reason = "these weights are no longer kept: ask for the current ones"
@@ -87,9 +88,10 @@ class ChunkService:
         return len(data)
 
     def _chunk(self, sha256: bytes, offset: int) -> bytes | None:
-        """As `WeightsStore.chunk`, and read once while many ask for it: no bytes have two hashes."""
+        """Return what `WeightsStore.chunk` does, but read once while many request it: a hash names the bytes
+        uniquely."""
         data = self._read.pop((sha256, offset), None) or self._store.chunk(sha256, offset)
-        if data and not offset % CHUNK:  # others begin where nobody else does
+        if data and not offset % CHUNK:  # other offsets are requested by one peer only
             self._read[sha256, offset] = data
             if len(self._read) > KEPT:
                 self._read.popitem(last=False)

@@ -1,8 +1,8 @@
-"""Who claims places of the relay's window, and how many each may hold. Pure.
+"""Which peers claim places in the relay's window, and how many each may hold. Pure.
 
-A peer claims places while it holds one, or was sent back for want of one less than `CLAIM_SECONDS` ago. The
-places are shared by owner (a key, or a peer that needed none), and those of an owner by peer. Everything is
-counted as it changes, so that a game costs the same among ten sessions and among ten thousand.
+A peer claims places while it holds one, or if it was rejected for lack of one less than `CLAIM_SECONDS` ago.
+The places are divided between owners (a key, or a peer without one), and an owner's places between its peers.
+All counts are kept up to date, so a game costs the same among ten sessions and among ten thousand.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from typing import TypeVar
 K = TypeVar("K", bound=Hashable)
 
 CLAIM_SECONDS = 5.0
-"""For so long a peer that was sent back is waited for; it comes again after `server.relay.RETRY_BUSY`."""
+"""Seconds for which the claim of a rejected peer is kept; it returns after `server.relay.RETRY_BUSY`."""
 
 
 class Claims:
     """The places of one window."""
 
     def __init__(self, window: int) -> None:
-        """`window`: places there are."""
+        """`window`: number of places."""
         self._window = window
         self._total = 0
-        """Places that are held."""
+        """Places held by all peers."""
         self._held: Counter[bytes] = Counter()
-        """Places by peer; no zeros. Likewise the next two."""
+        """Places by peer. This and the next two keep no zeros."""
         self._held_by: Counter[Hashable] = Counter()
-        """By owner."""
+        """Places by owner."""
         self._peers_of: Counter[Hashable] = Counter()
-        """How many peers of an owner claim places."""
+        """Number of peers of an owner that claim places."""
         self._owner: dict[bytes, Hashable] = {}
-        """Of the peers that claim places."""
+        """The owner of each peer that claims places."""
         self._sent_back: dict[bytes, float] = {}
-        """When a peer was last sent back for want of a place, oldest first."""
+        """When a peer was last rejected for lack of a place, oldest first."""
 
     def held(self, peer: bytes) -> int:
-        """Places that `peer` holds."""
+        """Return how many places `peer` holds."""
         return self._held[peer]
 
     def take(self, peer: bytes, owner: Hashable, now: float) -> bool:
-        """Give `peer` a place more, if it may hold one more. If not, its claim is noted."""
+        """Give `peer` one more place and return True, if it may hold one more. Otherwise note its claim."""
         self._expire(now)
         if peer not in self._owner:
             self._owner[peer] = owner
@@ -59,14 +59,14 @@ class Claims:
         return False
 
     def give_back(self, peer: bytes) -> None:
-        """A place of `peer` is free again."""
+        """Free a place of `peer`."""
         self._total -= 1
         _less(self._held, peer)
         _less(self._held_by, self._owner[peer])
         self._look_at(peer)
 
     def clear(self) -> None:
-        """All places are free, and nobody claims one."""
+        """Free all places, and forget all claims."""
         self._total = 0
         for counts in (self._held, self._held_by, self._peers_of, self._owner, self._sent_back):
             counts.clear()
@@ -86,7 +86,7 @@ class Claims:
 
 
 def _less(counts: Counter[K], key: K) -> None:
-    """One less; no zeros are kept."""
+    """Subtract one; zeros are removed."""
     counts[key] -= 1
     if not counts[key]:
         del counts[key]

@@ -1,4 +1,4 @@
-"""Settings of azserver. No import here costs anything: `--help` must be quick."""
+"""Settings of azserver. No import here may be slow, because `--help` must be quick."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOVED = {f"self_play.{old}": f"self_play.{new}" for old, new in MOVED_SELF_PLAY.
     "start_positions": "self_play.start.positions",
     **{f"gate_{name}": f"gate.{name}" for name in ("games", "share", "simulations", "device")},
 }
-"""Old names of settings: `runtime.config.load`."""
+"""Old names of settings; see `runtime.config.load`."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +49,19 @@ class GateConfig:
 
 @dataclass(frozen=True)
 class QuotaConfig:
-    """What one key may have, and all clients together (docs/security.md)."""
+    """Limits for one key, and for all clients together (docs/security.md)."""
 
     stored_a_day: float = 0.0
-    """MiB of game records that one key may have stored a day (UTC). Beyond it, its games stay with the client
-    until the next day. 0: any number."""
+    """MiB of game records that one key may have stored per day (UTC). Further games stay with the client
+    until the next day. 0: no limit."""
     weights_rate: float = 256.0
-    """MiB of weights a second to all clients together. One key, or an address that needs none, gets 64 MiB at
-    once and then 32 a second."""
+    """MiB of weights a second to all clients together. Each key, or each address where no keys are used, gets
+    64 MiB at once and then 32 MiB a second."""
 
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """azserver: one evaluator per GPU, local self-play workers, and the door for clients and the trainer."""
+    """azserver: one evaluator per GPU, local self-play workers, and the ports for clients and the trainer."""
 
     game: str = DEFAULT_GAME
     """The game to play; the names are at the top of `--help`."""
@@ -69,39 +69,40 @@ class ServerConfig:
     """Board size, such as 9 or 2x4, of a game that has several; empty: the size in the game's name, or the
     usual one."""
     gpus: str = ""
-    """Devices of the evaluators, one process each: `0,1` (GPU numbers), `cpu`, `cpu,cpu`; empty takes
-    all GPUs there are, else one cpu."""
+    """Devices of the evaluators, one process each: `0,1` (GPU numbers), `cpu`, `cpu,cpu`; empty uses all
+    GPUs, or one cpu process if there are none."""
     workers: int | None = None
-    """Local worker processes; not given: as many as suit the cores. 0: only clients play."""
+    """Local worker processes; not given: chosen by the number of cores. 0: only clients play."""
     games: int = 0
-    """Games in flight per worker process; 0 computes it from the batch sizes of the evaluators."""
+    """Games in flight per worker process; 0 derives it from the batch sizes of the evaluators."""
     listen: str = "127.0.0.1"
-    """Address to listen on for clients and the trainer; 0.0.0.0 lets other machines in, which then need keys
-    (docs/security.md)."""
+    """Address to listen on for clients and the trainer; with 0.0.0.0 other machines can join, which then need
+    keys (docs/security.md)."""
     keys: Path | None = None
-    """Folder of this server's key and of the list of allowed keys. Not given: ~/.config/azselfplay; on the
-    loopback address no keys are asked for."""
+    """Folder with this server's key and the list of allowed keys. Not given: ~/.config/azselfplay; no keys
+    are needed on the loopback address."""
     insecure: bool = False
-    """Listen beyond the loopback address without keys or encryption: whoever reaches the ports may join."""
+    """Listen beyond the loopback address without keys or encryption: anyone who can reach the ports may
+    join."""
     port: int = 5600
     """Base port, for leaves; the next port carries games and weights."""
     run: str = ""
-    """Name of the run; empty is GAME-NET. A run that exists is continued."""
+    """Name of the run; empty: GAME-NET. An existing run is continued."""
     runs: Path = Path("runs")
     """Folder of all runs."""
     net: str = "small"
     """A new run's network: a preset such as tiny, small, medium, alphazero, or sizes such as 4x64 (blocks x
     channels), 6x96se (with squeeze-excitation); docs/networks.md has all."""
     weights: Path | None = None
-    """Begin a new run with this weights file, or with the newest network of this run, instead of an
-    untrained one."""
+    """Start a new run with this weights file, or with the newest network of this run, instead of an untrained
+    one."""
     seed: int = 0
     """Seed of the untrained network."""
     cpu_threads: int = 0
     """Threads of each CPU evaluator; 0 shares the cores evenly between them."""
     trainer_grace: float = 0.0
-    """Seconds that a clean stop waits, once the workers have ended, for the last weights of a trainer that is
-    stopping too; 0: it does not wait. azrun sets it."""
+    """Seconds that a clean stop waits, after the workers have ended, for the last weights of a trainer that
+    is stopping too; 0: it does not wait. azrun sets it."""
     metrics_port: int = 0
     """Port of /metrics for Prometheus, /livez and /readyz (docs/metrics.md); 0: none."""
     metrics_listen: str = "127.0.0.1"
@@ -109,14 +110,14 @@ class ServerConfig:
     web: int = 0
     """Port of the web pages about this run, for browsers on this machine (docs/web.md); 0: none."""
     log_format: Literal["text", "json"] = "text"
-    """Lines of the log: for people, or one JSON object a line (docs/metrics.md)."""
+    """Format of the log: `text` for people, or `json` with one object per line (docs/metrics.md)."""
     gate: GateConfig = field(default_factory=GateConfig)
     quota: QuotaConfig = field(default_factory=QuotaConfig)
     self_play: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     """How games are played, by local workers and clients alike."""
 
     def check(self) -> ServerConfig:
-        """The same settings, or Fatal(CONFIG) naming the one that is wrong."""
+        """Return the same settings. Raises Fatal(CONFIG) naming the setting that is wrong."""
         for flag, check, value in (("--net", check_name, self.net), ("--game", parts_of, self.game)):
             try:
                 check(value)

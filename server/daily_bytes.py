@@ -1,63 +1,67 @@
-"""How many bytes of games each key may have stored a day, and how many it has. Pure, but for its file.
+"""How many bytes of games each key may have stored per day, and how many it has. Pure, except for its file.
 
-Days are those of UTC. What is with the trainer counts as if it were stored, so no key gets more than its
-bytes, or one game. The file is written every few seconds; a process that is killed forgets what came since.
+Days are in UTC. Games that the trainer has not answered yet count as stored, so no key exceeds its limit, or
+one game if that is larger. The file is written and synced every `SAVE_SECONDS`. A server that is killed, or
+loses its power, forgets what was stored since, so a key may have that much more stored that day.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from protocol.errors import Code
 from runtime.pacing import MEGABYTE
+from runtime.runs import write_atomically
 
 log = logging.getLogger(__name__)
 
 DAY = 86_400
-"""Seconds."""
+"""Seconds in a day."""
 ASK_AGAIN = 3600.0
-"""Seconds after which a client asks again at the latest: somebody may have allowed more meanwhile."""
+"""Most seconds until a client asks again, because the limit may have been raised meanwhile."""
 SAVE_SECONDS = 5.0
 DAILY_FILE = "stored_today.json"
-"""In the run's folder."""
+"""File name in the run's folder."""
 
 
 class DailyBytes:
-    """Bytes stored today by name of key. Times are seconds since 1970."""
+    """Bytes stored today, by the name of the key. Times are seconds since 1970."""
 
     def __init__(self, most: float = 0.0) -> None:
-        """`most`: bytes of a key and day; 0: any number. They are counted in any case."""
+        """`most`: bytes per key and day; 0: no limit. They are counted in any case."""
         self._most = most
         self._stored: Counter[str] = Counter()
         self._day = 0
 
     def restore(self, day: int, stored: Mapping[str, int]) -> None:
-        """As `as_dict` told it."""
+        """Restore the counts that `as_dict` returned."""
         self._day, self._stored = day, Counter(stored)
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         return {"day": self._day, "stored": dict(self._stored)}
 
     def today(self, now: float) -> dict[str, int]:
-        """Bytes that each key has had stored today."""
+        """Return the bytes that each key has had stored today."""
         self._look(now)
         return dict(self._stored)
 
     def stored(self, key: str, size: int, now: float) -> None:
-        """A game of `key` was stored; "": of somebody who needs none."""
+        """Count a stored game of `key`; "" stands for a player without a key."""
         if key:
             self._look(now)
             self._stored[key] += size
 
     def refusal(self, key: str, size: int, in_flight: int, now: float) -> tuple[str, float] | None:
-        """Why a game of `size` bytes has to wait, and for how many seconds; None if it has not.
+        """Return why a game of `size` bytes has to wait, and for how many seconds; None if it may be sent.
 
-        in_flight   bytes of other games of `key` that may be stored yet
-        A first game is taken however long it is.
+        in_flight: bytes of other games of `key` that may still be stored. The first game of a day is accepted
+        however long it is.
         """
         if not key or not self._most:
             return None
@@ -70,24 +74,28 @@ class DailyBytes:
         return reason, min(DAY - now % DAY, ASK_AGAIN)
 
     def _look(self, now: float) -> None:
-        """A new day begins. A clock that is set back begins none."""
-        if now // DAY > self._day:
-            self._day = int(now // DAY)
+        """Start a new day if it has begun. A clock that is set back starts none. If the clock had been days
+        ahead, the day follows it back and keeps its counts."""
+        day = int(now // DAY)
+        if day > self._day:
             self._stored.clear()
+        if day > self._day or day < self._day - 1:
+            self._day = day
 
 
 class DailyFile:
-    """Where the bytes of today are over a restart."""
+    """Keeps today's bytes across a restart. Call `write(due(now))` now and then."""
 
     def __init__(self, path: Path, daily: DailyBytes) -> None:
         self._path, self._daily = path, daily
         self._saved: object = {}
-        """By key, as the file has it."""
+        """The counts by key that are in the file."""
         self._due = 0.0
         self._is_failing = False
+        self._writing = threading.Lock()
 
     def load(self) -> None:
-        """Go on from what the file says. One that cannot be read is no reason not to serve."""
+        """Continue from the counts in the file. If it cannot be read, the server starts anyway."""
         try:
             found = json.loads(self._path.read_bytes())
             stored = {str(key): int(size) for key, size in found["stored"].items()}
@@ -95,22 +103,27 @@ class DailyFile:
             self._saved = stored
         except FileNotFoundError:
             return
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
             log.warning("%s cannot be read (%s): today's bytes of each key begin at 0", self._path, error)
 
-    def save(self, now: float, *, at_once: bool = False) -> None:
-        """If it is due and something has changed. Not synced: a power loss may cost a day's counts."""
+    def due(self, now: float, *, at_once: bool = False) -> dict[str, Any] | None:
+        """What to write now, if something has changed: at most once in `SAVE_SECONDS`, unless `at_once`."""
         told = self._daily.as_dict()
         if told["stored"] == self._saved or (now < self._due and not at_once):
-            return
+            return None
         self._due = now + SAVE_SECONDS
-        part = self._path.with_suffix(".partial")
-        try:
-            part.write_text(json.dumps(told))
-            part.replace(self._path)
-        except OSError as error:
-            if not self._is_failing:
-                log.warning("%s cannot be written: %s", self._path, error.strerror)
-            self._is_failing = True
+        return told
+
+    def write(self, told: dict[str, Any] | None) -> None:
+        """So that it lasts through a power loss. May take a while, in any thread."""
+        if told is None:
             return
-        self._saved, self._is_failing = told["stored"], False
+        with self._writing:
+            try:
+                write_atomically(self._path, json.dumps(told).encode())
+            except OSError as error:
+                if not self._is_failing:
+                    log.warning("%s cannot be written: %s", self._path, error.strerror)
+                self._is_failing = True
+                return
+            self._saved, self._is_failing = told["stored"], False

@@ -1,5 +1,5 @@
-"""Which devices the evaluators run on. `python -m server.devices` lists the GPUs, so that the front
-never imports torch."""
+"""Which devices the evaluators run on. `python -m server.devices` lists the GPUs, so that the front never
+imports torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from runtime.exits import Exit, Fatal
 
 DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
-"""Where a GPU's driver shows itself on Linux; without any of them there is no need to ask torch."""
+"""Device files of GPU drivers on Linux; without any of them there is no need to ask torch."""
 
 
 def may_have_gpus() -> bool:
@@ -19,7 +19,7 @@ def may_have_gpus() -> bool:
 
 
 def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
-    """`--gpus` as torch devices: `0,cpu` -> ["cuda:0", "cpu"]. `found`: names of the GPUs there are.
+    """Return `--gpus` as torch devices: `0,cpu` -> ["cuda:0", "cpu"]. `found`: names of the available GPUs.
 
     Raises Fatal(CONFIG) for a GPU that does not exist, or a word that is neither a number nor `cpu`.
     """

@@ -1,4 +1,5 @@
-"""`azserver doctor`: whether machine and run folder are fit for azserver, and how a running one is."""
+"""`azserver doctor`: checks whether machine and run folder are fit for azserver, and how a running one is
+doing."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ FILES = Needs(files=1024, usual_files=16_384, folder="the run's folder")
 
 @dataclass(frozen=True)
 class DoctorConfig(DoctorOptions, ServerConfig):
-    """The settings of azserver, and how they are checked."""
+    """The settings of azserver and those of the check."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -51,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def examine(settings: DoctorConfig) -> list[Finding]:
-    """All findings."""
+    """Return all findings."""
     from server.run_doctor import look_at_run, run_findings  # reads games: not on the way to --help
 
     folder = RunFolder(settings.runs, settings.run or f"{settings.game}-{settings.net}")
@@ -75,13 +76,13 @@ def _port_findings(settings: DoctorConfig, run: RunFacts, name: str, seconds: fl
     folder = keys_folder(settings.listen, settings.keys, insecure=settings.insecure)
     keys = None if folder is None else server_keys(folder)
     address = Address(host, settings.port, keys)
-    # Without the run's lock it is another server, whose players shall not be disturbed.
+    # A server that does not hold the run's lock is another one, whose players must not be disturbed.
     facts = probe(address, Probing(seconds if run.locked else 0.0, name, settings.game))
     return service_findings(facts) if run.locked else free_ports(facts, address)
 
 
 def free_ports(facts: ServiceFacts, address: Address) -> list[Finding]:
-    """Where no azserver works on the run: whether its ports are free."""
+    """Return whether the ports are free, for a run without an azserver."""
     taken = [port for port in facts.ports if not port.unreachable]
     ports = " and ".join(str(address.port + offset) for offset in range(PORTS))
     if not taken:

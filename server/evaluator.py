@@ -1,7 +1,7 @@
-"""`python -m server.evaluator`: one process, one device. Takes batches from the front, answers them in order.
+"""`python -m server.evaluator`: one process for one device. It answers the front's batches in order.
 
-A plain blocking loop, no asyncio: there is one socket and one device. A GPU has two batches submitted at
-once, so that copying and unpacking hide behind computing; a third waits in the socket.
+The loop blocks and uses no asyncio, because there is one socket and one device. A GPU has two batches
+submitted at once, so that copying and unpacking overlap with computing; a third waits in the socket.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from server.devices import choose_devices
 from server.evaluators import FRAME_LIMIT
 
 HEARTBEAT = 5.0
-"""Seconds of idleness after which the front is told that this process is there."""
+"""Seconds of idleness after which the front is told that this process is alive."""
 IN_FLIGHT = 2
 """Batches submitted to the device at once; one more waits in the socket."""
 
@@ -49,7 +49,7 @@ log = logging.getLogger("evaluator")
 
 
 class Network(Protocol):
-    """What the loop needs of `net.inference.Inference`."""
+    """What the loop needs from `net.inference.Inference`."""
 
     target_rows: int
     max_rows: int
@@ -78,7 +78,8 @@ class Network(Protocol):
 class _Submitted:
     batch: Batch
     positions: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], npt.NDArray[np.uint16]]
-    """As `Network.submit` takes them: kept, as they are computed again if the device is short of memory."""
+    """The arguments of `Network.submit`, kept because they are computed again if the device runs out of
+    memory."""
     ticket: Any
     began: float
 
@@ -86,8 +87,8 @@ class _Submitted:
 class EvaluatorLoop:
     """Answers one front over one socket.
 
-    `bad_weights` is what `network.load` raises for a bad file, `out_of_memory` what the network raises when
-    its device has no room for a batch.
+    `bad_weights` is the exception `network.load` raises for a bad file, and `out_of_memory` the one the
+    network raises when its device has no memory for a batch.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class EvaluatorLoop:
         out_of_memory: type[Exception] = MemoryError,
     ) -> None:
         """`feature_words`: uint64 words of one packed position. `heartbeat`: seconds of idleness between
-        PINGs. `masks`: reads the legal actions, where these do not come as a list."""
+        PINGs. `masks`: decodes the legal actions, where they do not come as a list."""
         self._socket = socket
         self._network = network
         self._feature_words = feature_words
@@ -116,18 +117,18 @@ class EvaluatorLoop:
         self._last_done = 0.0
 
     def run(self) -> None:
-        """For ever."""
+        """Run forever."""
         self.say_ready()
         while True:
             self.step()
 
     @property
     def is_busy(self) -> bool:
-        """Whether batches are on the device."""
+        """Return whether batches are on the device."""
         return bool(self._submitted)
 
     def step(self) -> None:
-        """Take what has arrived while there is room on the device, then answer the oldest batch."""
+        """Take what has arrived while the device has room, then answer the oldest batch."""
         wait = not self._submitted
         while len(self._submitted) < self._network.in_flight:
             frames = self._receive(wait=wait)
@@ -169,7 +170,7 @@ class EvaluatorLoop:
                 log.warning("the front sent %s: ignored", type(message).__name__)
 
     def _submit(self, batch: Batch, frames: Sequence[memoryview]) -> None:
-        # Copies: jitted code takes read-only arrays for other types, and would be compiled once more.
+        # Copies, because Numba treats read-only arrays as another type and would compile again.
         features = np.frombuffer(frames[0], np.uint64).reshape(batch.rows, self._feature_words).copy()
         counts = np.frombuffer(frames[1], np.uint16).copy()
         if self._masks is None:
@@ -199,8 +200,9 @@ class EvaluatorLoop:
         self._answer(self._submitted.popleft(), priors, wdl)
 
     def _halve(self) -> None:
-        """The device had no room: make its batches smaller, tell the front, and compute again, in parts, all
-        that was submitted. If one row is too many, the process ends, and others get its rows."""
+        """Recover from running out of device memory: make batches smaller, tell the front, and compute
+        everything that was submitted again in parts. If even one row is too many, the process ends and other
+        evaluators get its rows."""
         before = self._network.max_rows
         while True:
             self._network.halve()
@@ -216,7 +218,7 @@ class EvaluatorLoop:
 
     def _say_smaller(self, before: int) -> None:
         log.warning(
-            "%s is short of memory: batches have %d rows at most from now on, before it were %d. End other "
+            "%s is short of memory: batches have at most %d rows from now on (before: %d). End other "
             "programs on the device, or choose a smaller --net",
             self._network.device_name,
             self._network.max_rows,
@@ -232,7 +234,7 @@ class EvaluatorLoop:
         self._send(BatchDone(done.batch.batch, done.batch.rows, self._version, busy), priors, wdl)
 
     def _load(self, message: LoadWeights) -> None:
-        """Swap between two batches: those submitted are answered by the weights they were sent to."""
+        """Swap weights between two batches: batches already submitted are answered with the old weights."""
         while self._submitted:
             self._answer_oldest()
         described, before = self._described(), self._network.max_rows
@@ -280,7 +282,7 @@ class _Made:
 
 
 def make_network(options: argparse.Namespace) -> _Made:
-    """The network without weights, its game, and the exceptions that `EvaluatorLoop` must know."""
+    """Return the network without weights, its game, and the exceptions that `EvaluatorLoop` must know."""
     import torch
 
     from games import get_game

@@ -1,10 +1,11 @@
 """Watches over the evaluator processes, as a pure state machine: events in, instructions out.
 
-    process started -> EVALUATOR_READY -> LOAD_WEIGHTS -> WEIGHTS_LOADED -> a sign of life now and then
-        starting            up               loading           up
+process started -> EVALUATOR_READY -> LOAD_WEIGHTS -> WEIGHTS_LOADED -> a sign of life now and then starting
+up loading up
 
-Each phase has its longest silence; whoever is silent for longer is killed, and started again by its parent.
-A connection that was cut and mended is a new peer to the front, which asks it to say EVALUATOR_READY again.
+Each phase has its longest silence. An evaluator that is silent for longer is killed, and its parent starts it
+again. To the front, a connection that was cut and mended is a new peer, which it asks for another
+EVALUATOR_READY.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from enum import Enum
 
 
 class Phase(Enum):
-    """What an evaluator process is at."""
+    """What an evaluator process is doing."""
 
     STARTING = "starting"
     LOADING = "loading weights"
@@ -23,18 +24,19 @@ class Phase(Enum):
 
 @dataclass(frozen=True)
 class WatchTimes:
-    """All in seconds."""
+    """Limits of the watch, all in seconds."""
 
     start: float = 300.0
     """From the start of the process to EVALUATOR_READY: it imports torch and opens its device."""
     load: float = 600.0
-    """For one LOAD_WEIGHTS: it may compile the network, and tries out batch sizes."""
+    """For one LOAD_WEIGHTS: the evaluator may compile the network, and tries out batch sizes."""
     silence: float = 60.0
-    """Without any message otherwise: when idle it sends a PING every 5 s, and no batch takes so long."""
+    """Longest silence otherwise: an idle evaluator sends a PING every 5 s, and no batch takes so long."""
     ask_again: float = 10.0
-    """After which LOAD_WEIGHTS was lost, if the evaluator says that it is idle."""
+    """If the evaluator says for so long after LOAD_WEIGHTS that it is idle, the message was lost."""
     held_up: float = 10.0
-    """Between two ticks: the front itself stood still, and knows nothing about the others' silence."""
+    """Between two ticks: if more has passed, the front itself stood still and cannot judge the others'
+    silence."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,26 @@ class Load:
 Instruction = Kill | Load
 
 
+@dataclass(frozen=True)
+class Silence:
+    """How long an evaluator that works or loads weights has been silent."""
+
+    seconds: float
+    """Seconds since its last message, or since it was told to load."""
+    limit: float
+    """Seconds of silence after which its process is killed."""
+    phase: Phase
+
+
 @dataclass
 class _Watched:
     phase: Phase
     since: float
-    """When the phase began, or a message came."""
+    """When the phase began or the last message came."""
 
 
 class EvaluatorWatch:
-    """All evaluators of a server, by index. Times are seconds on any one clock."""
+    """Watches all evaluators of a server, by index. Times are seconds on any one clock."""
 
     def __init__(self, times: WatchTimes | None = None) -> None:
         self._times = times or WatchTimes()
@@ -72,33 +85,33 @@ class EvaluatorWatch:
         self._resumed = float("-inf")
 
     def started(self, index: int, now: float) -> None:
-        """The process has been started."""
+        """Note that the process has been started."""
         self._watched[index] = _Watched(Phase.STARTING, now)
 
     def ended(self, index: int) -> None:
-        """The process is gone."""
+        """Note that the process is gone."""
         self._watched.pop(index, None)
 
     def ready(self, index: int, now: float) -> None:
-        """EVALUATOR_READY of a connection that is new to us."""
+        """Note an EVALUATOR_READY from a new connection."""
         self._watched[index] = _Watched(Phase.UP, now)
 
     def told_to_load(self, index: int, now: float) -> None:
-        """LOAD_WEIGHTS is on its way."""
+        """Note that LOAD_WEIGHTS is on its way."""
         self._watched[index] = _Watched(Phase.LOADING, now)
 
     def loaded(self, index: int, now: float) -> None:
-        """WEIGHTS_LOADED or WEIGHTS_REFUSED."""
+        """Note a WEIGHTS_LOADED or WEIGHTS_REFUSED."""
         self._watched[index] = _Watched(Phase.UP, now)
 
     def heard(self, index: int, now: float) -> None:
-        """Any other message. One who loads is not heard: what comes was sent before."""
+        """Note any other message. It does not count while the evaluator loads: it was sent before."""
         watched = self._watched.get(index)
         if watched is not None and watched.phase is Phase.UP:
             watched.since = now
 
     def idle(self, index: int, now: float) -> list[Instruction]:
-        """PING: it has nothing to do, so it is not loading either."""
+        """Note a PING: the evaluator has nothing to do, so it is not loading either."""
         self.heard(index, now)
         watched = self._watched.get(index)
         if watched is None or watched.phase is not Phase.LOADING:
@@ -106,30 +119,37 @@ class EvaluatorWatch:
         return [Load(index)] if now - watched.since >= self._times.ask_again else []
 
     def tick(self, now: float) -> list[Instruction]:
-        """To be called every second or so."""
+        """Return the evaluators to kill. Call it about once a second."""
         last, self._last_tick = self._last_tick, now
         if last is not None and now - last > self._times.held_up:
             self._resumed = now
             for watched in self._watched.values():
                 watched.since += now - last
-        limits = {
-            Phase.STARTING: self._times.start,
-            Phase.LOADING: self._times.load,
-            Phase.UP: self._times.silence,
-        }
         kills: list[Instruction] = []
         for index, watched in self._watched.items():
-            silent, limit = now - watched.since, limits[watched.phase]
-            if silent > limit:
-                watched.since = now  # once is enough, and again should it still be there
+            silent = now - watched.since
+            if silent > self._limit(watched.phase):
+                watched.since = now  # killed once; killed again if it is still there after another limit
                 kills.append(Kill(index, f"{watched.phase.value}, and silent for {silent:.0f} s"))
         return kills
 
-    def silence(self, now: float) -> dict[int, float]:
-        """Seconds since each evaluator that is up was heard; when it is idle it says so every 5 s."""
-        up = {index: one for index, one in self._watched.items() if one.phase is Phase.UP}
-        return {index: max(0.0, now - one.since) for index, one in up.items()}
+    def _limit(self, phase: Phase) -> float:
+        match phase:
+            case Phase.STARTING:
+                return self._times.start
+            case Phase.LOADING:
+                return self._times.load
+        return self._times.silence
+
+    def silences(self, now: float) -> dict[int, Silence]:
+        """Return the silence of every evaluator that is not starting, by index. An idle one sends a PING
+        every 5 s. One that loads weights sends nothing until it has them, so it may as well be hanging."""
+        known = {index: one for index, one in self._watched.items() if one.phase is not Phase.STARTING}
+        return {
+            index: Silence(max(0.0, now - one.since), self._limit(one.phase), one.phase)
+            for index, one in known.items()
+        }
 
     def held_up(self, within: float, now: float) -> bool:
-        """Whether the front itself stood still less than `within` seconds ago."""
+        """Return whether the front itself stood still less than `within` seconds ago."""
         return now - self._resumed < within

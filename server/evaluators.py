@@ -1,8 +1,8 @@
-"""The evaluator processes as the front sees them: which are up, on which weights, and how to reach them.
+"""The evaluator processes as the front sees them: which are up, with which weights, and how to reach them.
 
-An evaluator says EVALUATOR_READY, gets LOAD_WEIGHTS, and takes batches once it has answered
-WEIGHTS_LOADED. Players are told of new weights only when an evaluator has taken them.
-`server.evaluator_watch` says which of them hang.
+An evaluator sends EVALUATOR_READY, gets LOAD_WEIGHTS, and takes batches once it has answered WEIGHTS_LOADED.
+Players hear of new weights only after an evaluator has loaded them. `server.evaluator_watch` finds those that
+hang.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from server.weights import WeightsStore
 log = logging.getLogger(__name__)
 
 FRAME_LIMIT = 256 * 1024 * 1024
-"""Largest frame between front and evaluators, bytes (both are ours)."""
+"""Largest frame between front and evaluators, in bytes (both sides are ours)."""
 LIMITS = DoorLimits(incoming=Limits(FRAME_LIMIT, 2 * FRAME_LIMIT), unsent=FRAME_LIMIT, held=16 * FRAME_LIMIT)
-"""Of the evaluators' socket: a fuse, as batches in flight are few."""
+"""Limits of the evaluators' socket. They are a fuse, because few batches are in flight."""
 
 
 @dataclass
@@ -51,23 +51,23 @@ class Device:
     peer: bytes
     ready: EvaluatorReady
     sha256: bytes = b""
-    """Of the weights it has loaded; empty before the first."""
+    """Hash of the weights it has loaded; empty before the first."""
 
 
 @dataclass(frozen=True)
 class PoolEvents:
-    """What the front wants to hear of."""
+    """Callbacks by which the pool notifies the front."""
 
     up: Callable[[Device], None]
-    """It has weights and takes batches."""
+    """The device has weights and takes batches."""
     resized: Callable[[Device], None]
-    """One that is up describes itself anew: `ready` has other sizes."""
+    """A device that is up has sent new sizes in `ready`."""
     died: Callable[[bytes], None]
     done: Callable[[bytes, BatchDone, list[memoryview]], None]
     taken: Callable[[WeightsInfo], None]
     """The first evaluator has loaded the newest weights."""
     refused: Callable[[WeightsInfo, str], None]
-    """Nobody takes the newest weights."""
+    """No evaluator accepts the newest weights."""
 
 
 class EvaluatorPool:
@@ -84,15 +84,15 @@ class EvaluatorPool:
     ) -> None:
         self.door = door
         self.newest: WeightsInfo | None = store.current
-        """Weights that evaluators shall use: the current ones, or newer ones that none has taken yet."""
+        """Weights that evaluators should use: the current ones, or newer ones that none has loaded yet."""
         self._store = store
         self._figures = figures
         self._events = events
         self._devices: dict[int, Device] = {}
         self._indices: dict[bytes, int] = {}
-        """Of these by peer."""
+        """Index of each evaluator by its peer."""
         self._sizes: dict[int, EvaluatorReady] = {}
-        """As each evaluator last described itself, also while it is being restarted."""
+        """The last description that each evaluator sent; kept while it is being restarted."""
         self.watch = EvaluatorWatch(watch)
         self._clock = clock
         self._handlers: dict[type[Message], Callable[[bytes, Any, list[memoryview]], None]] = {
@@ -104,7 +104,7 @@ class EvaluatorPool:
         }
 
     def start(self) -> None:
-        """Let evaluators in; must be called in the loop's thread."""
+        """Accept connections of evaluators. Must be called in the thread of the event loop."""
         self.door.start(self._on_frames, self._on_gone)
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class EvaluatorPool:
 
     @property
     def target_rows(self) -> int:
-        """Sum over all evaluators that have ever been up."""
+        """Return the sum over all evaluators that have ever been up."""
         return sum(ready.target_rows for ready in self._sizes.values())
 
     @property
@@ -121,25 +121,25 @@ class EvaluatorPool:
 
     @property
     def working(self) -> list[Device]:
-        """Those that have weights."""
+        """Return the devices that have weights."""
         return [device for device in self._devices.values() if device.sha256]
 
     def send_batch(self, peer: bytes, batch: int, rows: int, frames: Sequence[bytes | memoryview]) -> bool:
-        """False when the process is gone."""
+        """Send a batch. Returns False when the process is gone."""
         return self.door.send(peer, (encode(Batch(batch, rows)), *frames))
 
     def load(self, info: WeightsInfo) -> None:
-        """Have all evaluators swap to weights that are in the store."""
+        """Make all evaluators load weights that are in the store."""
         self.newest = info
         for device in list(self._devices.values()):
             self._send_load(device)
 
     def process_started(self, index: int) -> None:
-        """A process of this evaluator has been started."""
+        """Note that a process of this evaluator has been started."""
         self.watch.started(index, self._clock())
 
     def process_ended(self, index: int) -> None:
-        """The process of this evaluator has ended; another will come."""
+        """Note that the process of this evaluator has ended; it will be restarted."""
         self.watch.ended(index)
         self._forget(index)
 
@@ -156,7 +156,8 @@ class EvaluatorPool:
     # ---- messages ---------------------------------------------------------------------------
 
     def _on_gone(self, peer: bytes, _why: str) -> None:
-        """Its connection has ended. A process that lives dials again, and is told to say who it is."""
+        """Handle the end of a connection. A process that is alive dials again, and is asked to identify
+        itself."""
         if (index := self._indices.get(peer)) is not None:
             self._forget(index)
 
@@ -175,7 +176,7 @@ class EvaluatorPool:
             if (index := self.index_of(peer)) is not None:
                 self.watch.heard(index, self._clock())
             elif not isinstance(message, EvaluatorReady):
-                # Its connection was cut and mended, which it cannot see: we know it under another name.
+                # Its connection was cut and mended, which it cannot see. For us it is a new, unknown peer.
                 self._send(peer, hello_first())
             handler(peer, message, frames[1:])
         except BadMessage as error:
@@ -183,7 +184,7 @@ class EvaluatorPool:
             log.warning("dropped a message of an evaluator: %s", error)
 
     def _on_ready(self, peer: bytes, ready: EvaluatorReady, _: list[memoryview]) -> None:
-        """A new process, or one that knows its sizes better now."""
+        """Handle a new process, or one that has determined its sizes more exactly."""
         self._sizes[ready.index] = ready
         present = self._devices.get(ready.index)
         if present is not None and present.peer == peer:
@@ -211,7 +212,7 @@ class EvaluatorPool:
             log.warning("the new weights could not be sent to evaluator %d", device.ready.index)
 
     def _on_ping(self, peer: bytes, _message: Ping, _: list[memoryview]) -> None:
-        """It has nothing to do. If it should be loading, it has not been told."""
+        """Handle a PING: the evaluator is idle. If it should be loading, LOAD_WEIGHTS was lost."""
         index = self.index_of(peer)
         if index is None:
             return
@@ -236,7 +237,7 @@ class EvaluatorPool:
             self._events.up(device)
 
     def _on_refused(self, peer: bytes, refused: WeightsRefused, _: list[memoryview]) -> None:
-        """The old network stays. A process without any gets the current weights."""
+        """Keep the old network. A process without any gets the current weights."""
         index = self.index_of(peer)
         newest = self.newest
         if index is not None:

@@ -1,4 +1,4 @@
-"""Rows of many sessions, handed out fairly: deficit round-robin, so that a greedy session starves nobody."""
+"""Rows of many sessions, shared out by deficit round-robin, so that no greedy session starves the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from server.pieces import Piece, Request, Session
 
 QUANTUM = 128
-"""Rows a session may send in its turn; one full message of a worker."""
+"""Rows that a session may send per turn; one full message of a worker."""
 
 
 @dataclass(eq=False, slots=True)
@@ -20,11 +20,11 @@ class _Waiting:
 
 
 class FairQueue:
-    """First in, first out for each session; in turns between sessions."""
+    """First in, first out within a session; sessions take turns."""
 
     def __init__(self) -> None:
         self.rows = 0
-        """Rows in it."""
+        """Rows in the queue."""
         self._waiting: dict[Session, _Waiting] = {}
         self._turns: deque[Session] = deque()
 
@@ -38,7 +38,7 @@ class FairQueue:
         self.rows += piece.rows
 
     def take(self, room: int) -> tuple[Piece, ...]:
-        """Up to `room` rows. A session whose turn is cut short for want of room keeps its place."""
+        """Take up to `room` rows. A session whose turn is cut short for lack of room keeps its place."""
         taken: list[Piece] = []
         while room and self._turns:
             waiting = self._waiting[self._turns[0]]
@@ -58,14 +58,14 @@ class FairQueue:
         return tuple(taken)
 
     def drop_session(self, session: Session) -> None:
-        """Forget all that a session has in the queue."""
+        """Drop everything that a session has in the queue."""
         waiting = self._waiting.pop(session, None)
         if waiting is not None:
             self._turns.remove(session)
             self.rows -= sum(piece.rows for piece in waiting.pieces)
 
     def drop_request(self, request: Request) -> None:
-        """Forget what is queued of one request."""
+        """Drop the queued rows of one request."""
         waiting = self._waiting.get(request.session)
         if waiting is None:
             return

@@ -1,4 +1,4 @@
-"""Counters of the front, and what STATUS says. Pure: the clock comes in with each event."""
+"""Counters of the front, and the figures of STATUS. Pure: the time comes with each event."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from runtime.faults import Faults
 from runtime.monitor.histogram import ROWS, Histogram
 
 RATE_SECONDS = 10
-"""`evals_per_s` looks back this far."""
+"""Seconds that `evals_per_s` averages over."""
 ENDS = ("left", "hung_up", "lease", "refused", "ended")
-"""How a session ends: on purpose, with its connection, in silence, by a HELLO that is refused, by us."""
+"""How a session ends: on purpose, with its connection, by silence, by a refused HELLO, or by the server."""
 RECENT_BATCHES = 1000
-"""`mean_batch` looks back over so many batches."""
+"""Number of batches that `mean_batch` averages over."""
 
 
 class Rate:
@@ -37,7 +37,7 @@ class Rate:
             self._forget(now)
 
     def per_second(self, now: float) -> float:
-        """Mean over the time looked back at, or over the time since the first event if that is shorter."""
+        """Return the mean over `seconds`, or since the first event if that is shorter."""
         if self._began is None:
             return 0.0
         self._forget(now)
@@ -69,13 +69,13 @@ class RecentMean:
 
 @dataclass
 class Preparing:
-    """What keeps azserver's workers from playing, after a start. Times are `time.monotonic()`."""
+    """What azserver's workers are waiting for after a start. Times are `time.monotonic()`."""
 
     what: str = ""
-    """For people; empty: nothing."""
+    """Description for people; empty: nothing."""
     since: float = 0.0
     seconds: float = 0.0
-    """That it took in all."""
+    """Total seconds that the preparation took."""
 
     def begin(self, what: str, now: float) -> None:
         self.what, self.since = what, now
@@ -84,7 +84,7 @@ class Preparing:
         self.what, self.seconds = "", now - self.since
 
     def as_dict(self, now: float) -> dict[str, object]:
-        """The figures of STATUS about it."""
+        """Return these figures for STATUS."""
         seconds = now - self.since if self.what else self.seconds
         return {"preparing": self.what, "preparing_s": round(seconds, 1)}
 
@@ -95,44 +95,44 @@ class Figures:
 
     started: float
     evals: int = 0
-    """Rows answered by devices."""
+    """Rows that devices have answered."""
     rate: Rate = field(default_factory=Rate)
     batch_rows: RecentMean = field(default_factory=RecentMean)
     wait: RecentMean = field(default_factory=RecentMean)
-    """Seconds from a leaf's arrival to its sending, mean of each batch."""
+    """Mean seconds from a leaf's arrival to its sending, one value per batch."""
     evals_of: Counter[int] = field(default_factory=Counter)
-    """The same as `evals` by evaluator."""
+    """Like `evals`, by evaluator."""
     batch_sizes: Histogram = field(default_factory=lambda: Histogram(ROWS))
     queued: Histogram = field(default_factory=Histogram)
-    """Seconds, as `wait`; likewise the next, for the computing of each batch."""
+    """Like `wait`, in seconds; the next one holds the computing time of each batch."""
     computed: Histogram = field(default_factory=Histogram)
     progress_at: float = 0.0
-    """When a batch was last sent or answered; `started` before."""
+    """When a batch was last sent or answered; `started` until then."""
     weights_at: float = 0.0
-    """When the current weights were taken into use by this process."""
+    """When this process began to use the current weights."""
     disconnects: Counter[str] = field(default_factory=Counter)
-    """Sessions that ended, by reason: one of `ENDS`."""
+    """Ended sessions by reason: one of `ENDS`."""
     device_busy: float = 0.0
-    """Seconds of computing, all devices together."""
+    """Seconds of computing, summed over all devices."""
     protocol_errors: int = 0
     over_credit: int = 0
     undelivered: int = 0
     """Answers whose session was gone or whose socket was full."""
     evaluator_restarts: int = 0
     bad_batches: int = 0
-    """Answers of devices that were no evaluations, or not in every row."""
+    """Answers of devices with at least one row that was not an evaluation."""
     weights_refused: int = 0
     preparing: Preparing = field(default_factory=Preparing)
     faults: Faults = field(default_factory=lambda: Faults(logging.getLogger("server")))
-    """Exceptions in the handling of one message or of one turn of a loop."""
+    """Exceptions raised while handling one message or one turn of a loop."""
     trainer: Mapping[str, object] = field(default_factory=dict)
-    """The trainer's own figures, as it sent them last."""
+    """The trainer's own figures, as last received."""
 
     def __post_init__(self) -> None:
         self.progress_at = self.weights_at = self.started
 
     def batch_sent(self, rows: int, waited: float, now: float) -> None:
-        """A batch goes out; `waited`: mean seconds its rows were queued."""
+        """Count a batch that is sent; `waited`: mean seconds its rows were queued."""
         self.batch_sizes.observe(rows)
         self.queued.observe(waited)
         self.progress_at = now
@@ -140,7 +140,7 @@ class Figures:
         self.wait.add(waited)
 
     def batch_answered(self, rows: int, busy: float, now: float, device: int = 0) -> None:
-        """A batch is back. `busy`: seconds that the evaluator `device` computed."""
+        """Count a batch that was answered. `busy`: seconds that evaluator `device` spent computing."""
         self.evals += rows
         self.evals_of[device] += rows
         self.computed.observe(busy)

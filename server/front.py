@@ -1,6 +1,7 @@
 """The front of azserver: its sockets, sessions and timers, and the services behind them.
 
-It holds no truth that is not on disk elsewhere: kill it at any moment and nothing acknowledged is lost.
+Everything it must not lose is on disk elsewhere: it may be killed at any moment, and nothing acknowledged is
+lost.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from games.spec import Game
 from protocol.credits import LEAST_GRANT, Credits
 from protocol.errors import Code
 from protocol.messages import GetStatus, Goodbye, Message, Status, WeightsInfo, Welcome
-from protocol.sessions import Session, SessionTable
+from protocol.sessions import MAX_SESSIONS, Session, SessionTable
 from runtime.door import Door
 from runtime.door_limits import DoorLimits
 from runtime.exits import Exit, Fatal
@@ -31,7 +32,7 @@ from server.allowed import Allowed
 from server.batching import MAX_QUEUED_ROWS
 from server.bulk_service import BulkService
 from server.config import QuotaConfig
-from server.evaluator_watch import Kill, WatchTimes
+from server.evaluator_watch import Kill, Phase, WatchTimes
 from server.evaluators import LIMITS, Device, EvaluatorPool, PoolEvents
 from server.figures import Figures
 from server.leaf_service import LeafService
@@ -42,67 +43,70 @@ from server.weights import WeightsStore
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
-"""How often leases and other deadlines are looked at; none of them is shorter than 10 s."""
+"""How often leases and other deadlines are checked; none of them is shorter than 10 s."""
 GIVE_BACK_SECONDS = 5.0
-"""How often memory that was freed is given back to the system."""
+"""How often freed memory is given back to the system."""
 STUCK_SECONDS = 60.0
-"""An evaluator that has been at one batch for so long hangs."""
+"""An evaluator that has worked on one batch for so long hangs."""
 QUIET_SECONDS = 20.0
-"""An evaluator that has said nothing for so long is spoken of, before it is restarted."""
+"""An evaluator that has been silent for so long is named in the log, before it is restarted."""
 SPARE_DESCRIPTORS = 256
-"""Of this process, for all but the connections of the two ports."""
+"""File descriptors that are kept for everything but the connections of the two ports."""
+STRANGERS_PART = 11
+"""One of so many connections is kept for peers without a session, so that whoever has a key can show it."""
 
 
 @dataclass(frozen=True)
 class FrontSettings:
-    """What the front needs to know of the configuration."""
+    """The parts of the configuration that the front needs."""
 
     run: str
     game: Game
     history: int
     self_play: Mapping[str, Any]
     leaves: tuple[str, ...]
-    """Endpoints to bind; likewise the next two."""
+    """Endpoints to bind; so are the next two."""
     bulk: tuple[str, ...]
     evaluators: str
     devices: int = 1
-    """Evaluators that are to come up."""
+    """Number of evaluators that are expected."""
     local_workers: int = 1
     network: str = ""
     run_id: bytes = b""
     """Identity of the run, 16 bytes."""
     games_in_flight: int = 0
-    """Games one worker should play at once; 0: from the batch sizes."""
+    """Games that one worker should play at once; 0: derived from the batch sizes."""
     heartbeat: float = 10.0
     lease: float = 60.0
     watch: WatchTimes = field(default_factory=WatchTimes)
-    """When an evaluator hangs."""
+    """Limits after which an evaluator counts as hanging."""
     allowed: Allowed | None = None
-    """Keys that may join over TCP; None: no key is asked for."""
+    """Keys that may join over TCP; None: no key is needed."""
     quota: QuotaConfig = QuotaConfig()
     daily_file: Path | None = None
-    """Where today's stored bytes of each key are over a restart."""
+    """File that keeps today's stored bytes of each key across restarts."""
     limits: DoorLimits = DoorLimits()
-    """Of each of the two ports."""
+    """Limits of each of the two ports."""
     evaluator_limits: DoorLimits = LIMITS
 
 
 class Front:
-    """Make it, then `run`. `one_up` and `all_up` are set once so many evaluators have taken weights."""
+    """The server's main object: make it, then call `run`. `one_up` and `all_up` are set when one or all
+    evaluators have loaded weights."""
 
     def __init__(self, settings: FrontSettings, store: WeightsStore) -> None:
-        """Binds all sockets; Fatal(TRY_AGAIN) when a port is in use."""
+        """Bind all sockets. Raises Fatal(TRY_AGAIN) if a port is in use."""
         self.settings = settings
         self.store = store
         self.figures = Figures(started=time.monotonic())
         self.stopping = False
         self._trainer_or_weights = asyncio.Event()
-        """A session ended on the bulk port, or weights were taken or refused."""
+        """Set when a session ended on the bulk port, or when weights were taken or refused."""
         self._warn = Repeated(log)
         self._trouble: asyncio.Queue[Fatal] = asyncio.Queue(maxsize=8)
-        shares = Shares(
-            Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT), settings.local_workers, settings.games_in_flight
-        )
+        # One more than there may be: a session that makes room for another is forgotten behind it.
+        leaves = Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT, sessions=MAX_SESSIONS + 1)
+        shares = Shares(leaves, settings.local_workers, settings.games_in_flight)
         self.leaf = LeafService(settings.game, settings.history, shares, self.figures)
         self.bulk = BulkService(settings.game.name, store, self.figures, settings.quota, settings.daily_file)
         self.one_up = asyncio.Event()
@@ -116,10 +120,11 @@ class Front:
         share = (raise_file_limit() - SPARE_DESCRIPTORS) // 2
         lock = None if settings.allowed is None else settings.allowed.lock
         limits = replace(settings.limits, connections=min(settings.limits.connections, share))
+        most = min(MAX_SESSIONS, limits.connections - limits.connections // STRANGERS_PART)
         self.leaf.port = Port(
             "leaves",
             Door(settings.leaves, limits, lock=lock),
-            SessionTable(self._welcome_to_leaves, lease=settings.lease, rng=rng),
+            SessionTable(self._welcome_to_leaves, lease=settings.lease, rng=rng, limit=most),
             {**self.leaf.routes(), **looking_in},
             self.figures,
             on_end=self.leaf.session_ended,
@@ -128,7 +133,7 @@ class Front:
         self.bulk.port = Port(
             "bulk",
             Door(settings.bulk, limits, lock=lock),
-            SessionTable(self._welcome_to_bulk, lease=settings.lease, rng=rng),
+            SessionTable(self._welcome_to_bulk, lease=settings.lease, rng=rng, limit=most),
             {**self.bulk.routes(), **looking_in},
             self.figures,
             on_end=self._on_bulk_session_ended,
@@ -165,19 +170,20 @@ class Front:
             part.close()
 
     def say_goodbye(self) -> None:
-        """Tell everyone that the server ends and may come back."""
+        """Tell all peers that the server ends and may come back."""
         self.stopping = True
         for port in (self.leaf.port, self.bulk.port):
             port.say_goodbye(_STOPPING)
 
     def hanging_evaluators(self) -> list[Kill]:
-        """Evaluators to be killed, each with the reason: silent for too long, or for ever at one batch."""
+        """Return the evaluators to kill, each with the reason: silent for too long, or stuck at one batch."""
         now = time.monotonic()
-        for index, seconds in self.pool.watch.silence(now).items():
-            if seconds >= QUIET_SECONDS:
-                text = f"evaluator {index} has said nothing for {seconds:.0f} s"
-                limit = self.settings.watch.silence
-                self._warn.warning(f"silent {index}", f"{text}; after {limit:.0f} s it is restarted", now)
+        for index, silence in self.pool.watch.silences(now).items():
+            if silence.seconds >= QUIET_SECONDS:
+                text = f"evaluator {index} has said nothing for {silence.seconds:.0f} s"
+                doing = " while it loads weights" if silence.phase is Phase.LOADING else ""
+                then = f"after {silence.limit:.0f} s it is restarted"
+                self._warn.warning(f"silent {index}", f"{text}{doing}; {then}", now)
         kills = [one for one in self.pool.watch.tick(now) if isinstance(one, Kill)]
         if self.pool.watch.held_up(STUCK_SECONDS, now):
             return kills
@@ -187,7 +193,7 @@ class Front:
         return kills + [Kill(index, f"at one batch for more than {STUCK_SECONDS:.0f} s") for index in stuck]
 
     def status(self) -> dict[str, Any]:
-        """The figures of STATUS; docs/protocol.md says what each means."""
+        """Return the figures of STATUS; docs/protocol.md says what each means."""
         now = time.monotonic()
         queue, relay, current = self.leaf.queue, self.bulk.relay, self.store.current
         sessions = self.leaf.port.sessions
@@ -218,7 +224,7 @@ class Front:
         }
 
     def _sessions_by_key(self) -> dict[str, int]:
-        """How many sessions each key has, by its name."""
+        """Return the number of sessions of each key, by the key's name."""
         everybody = [*self.leaf.port.sessions.all(), *self.bulk.port.sessions.all()]
         return dict(Counter(session.owner for session in everybody if session.owner))
 
@@ -277,7 +283,7 @@ class Front:
         self._trainer_or_weights.set()
 
     async def trainer_left(self) -> None:
-        """Wait until there is no trainer, and what it published last is in use."""
+        """Wait until there is no trainer and the weights that it published last are in use."""
         while self.bulk.trainer is not None or self.pool.newest != self.store.current:
             self._trainer_or_weights.clear()
             await self._trainer_or_weights.wait()
@@ -301,7 +307,8 @@ class Front:
         self._trainer_or_weights.set()
 
     def _on_weights_refused(self, info: WeightsInfo, reason: str) -> None:
-        """Newer weights are thrown away; when even the current ones are no good nobody can play."""
+        """Discard newer weights that were refused. If even the current ones cannot be used, nobody can play:
+        end."""
         self._trainer_or_weights.set()
         if self.bulk.gate is not None:
             self.bulk.gate.refused(info)

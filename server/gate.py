@@ -1,11 +1,12 @@
-"""The gate of AlphaGo Zero as a pure state machine: what happens in, instructions out.
+"""The gate of AlphaGo Zero as a pure state machine: events in, instructions out.
 
-The best player plays all games. Weights that the trainer publishes are candidates; one at a time meets the
-best one, and the newest of those that came meanwhile is the next. A candidate that wins enough is the best.
+The best player plays all games. Weights that the trainer publishes are candidates. One candidate at a time
+plays a match against the best, and the newest of those published meanwhile is the next. A candidate that wins
+enough becomes the best.
 
-    published -> Play(best, candidate) -> told ... -> ended -> Promote, or Reject -> Play(best, next)
+published -> Play(best, candidate) -> told ... -> ended -> Promote, or Reject -> Play(best, next)
 
-All that must outlast a crash is in `GateState`, which `Save` writes before anything acts on it.
+Everything that must survive a crash is in `GateState`, which `Save` writes before anything acts on it.
 """
 
 from __future__ import annotations
@@ -19,37 +20,38 @@ from protocol.messages import WeightsInfo
 from runtime.gating import GateReport, verdict
 
 ATTEMPTS = 3
-"""Gates that may break off before a candidate is given up."""
+"""Matches that may break off before a candidate is given up."""
 
 
 class GateState(msgspec.Struct, frozen=True):
-    """`weights/gate.json`."""
+    """The content of `weights/gate.json`."""
 
     best: WeightsInfo
     before: bytes
-    """sha256 of the best one before; `current.json` may still name it, until an evaluator has the new one."""
+    """sha256 of the previous best; `current.json` may still name it until an evaluator has loaded the new
+    one."""
     newest: WeightsInfo
-    """Published last."""
+    """The weights published last."""
     candidate: WeightsInfo | None = None
-    """Meets the best one now."""
+    """The candidate that plays against the best now."""
     waiting: WeightsInfo | None = None
-    """Newest of those that came meanwhile."""
+    """The newest of the weights published meanwhile."""
     promoted: int = 0
     rejected: int = 0
     passed_over: int = 0
-    """Candidates that a newer one overtook while they waited."""
+    """Candidates that were replaced by a newer one while they waited."""
 
 
 @dataclass(frozen=True)
 class Save:
-    """Make this state last."""
+    """Save this state durably."""
 
     state: GateState
 
 
 @dataclass(frozen=True)
 class Play:
-    """Let these two play, then call `ended`. Nothing else is being played."""
+    """Let these two play, then call `ended`. No other match is running."""
 
     best: WeightsInfo
     candidate: WeightsInfo
@@ -65,7 +67,7 @@ class Promote:
 
 @dataclass(frozen=True)
 class Reject:
-    """These weights were not better, or (`reason`) could not be tried."""
+    """These weights were not better, or (see `reason`) could not be tried."""
 
     info: WeightsInfo
     report: GateReport | None
@@ -76,15 +78,16 @@ Instruction = Save | Play | Promote | Reject
 
 
 def belongs(state: GateState, current: WeightsInfo) -> bool:
-    """Whether a state that was found is about the weights that are current, not about others before them."""
+    """Return whether a saved state belongs to the current weights rather than to earlier ones."""
     return current.sha256 in (state.best.sha256, state.before)
 
 
 class Gate:
-    """One run's gate."""
+    """The gate of one run."""
 
     def __init__(self, best: WeightsInfo, share: float, state: GateState | None = None) -> None:
-        """`state`: of an earlier life; its candidate begins anew, or the newer one that waited does."""
+        """`state`: saved by an earlier process; its candidate starts again, or the newer one that waited
+        does."""
         self.state = state or GateState(best, best.sha256, best)
         self._share = share
         self._report: GateReport | None = None
@@ -93,14 +96,14 @@ class Gate:
         self._failed = 0
 
     def start(self) -> list[Instruction]:
-        """Take up what an earlier life left. Once, before all else."""
+        """Continue what an earlier process left. Call it once, before all else."""
         state = self.state
         if state.waiting is not None:
             self._change(candidate=state.waiting, waiting=None, passed_over=state.passed_over + 1)
         return [Save(self.state), *self._play()]
 
     def published(self, info: WeightsInfo) -> list[Instruction]:
-        """The trainer's new weights are stored."""
+        """Handle new weights of the trainer that are stored."""
         state = self.state
         self._change(newest=info)
         known = (one.sha256 for one in (state.best, state.candidate, state.waiting) if one is not None)
@@ -113,15 +116,15 @@ class Gate:
         return [Save(self.state)]
 
     def told(self, report: GateReport) -> None:
-        """More games of the gate that is played have ended."""
+        """Note the result of more games of the current match."""
         self._report = report
 
     def ended(self, reason: str = "") -> list[Instruction]:
-        """What `Play` asked for is over; `reason` says why if it broke off."""
+        """Handle the end of the match that `Play` started; `reason` says why if it broke off."""
         played, report = self._playing, self._report
         assert played is not None
         better = None if report is None else verdict(report, self._share)
-        if played.best != self.state.best:  # evaluators refused it meanwhile
+        if played.best != self.state.best:  # evaluators have refused it meanwhile
             return self._play()
         if better is None:
             return self._broken_off(played.candidate, reason or "it ended before it was decided")
@@ -135,14 +138,14 @@ class Gate:
         return self._next(Promote(played.candidate, report))
 
     def refused(self, info: WeightsInfo, current: WeightsInfo) -> list[Instruction]:
-        """No evaluator takes `info`; `current` goes on playing."""
+        """Handle weights `info` that no evaluator accepts; `current` continues to play."""
         if info != self.state.best or info == current:
             return []
         self._change(best=current, before=current.sha256)
         return [Save(self.state)]
 
     def figures(self) -> dict[str, Any]:
-        """For STATUS; docs/protocol.md says what each means."""
+        """Return figures for STATUS; docs/protocol.md explains each."""
         state, report = self.state, self._report
         return {
             "best": state.best.version,
@@ -157,7 +160,7 @@ class Gate:
         }
 
     def _broken_off(self, candidate: WeightsInfo, reason: str) -> list[Instruction]:
-        """Try again, unless there is a newer one to try."""
+        """Try again, unless a newer candidate waits."""
         self._failed += 1
         if self._failed < ATTEMPTS and self.state.waiting is None:
             return self._play()

@@ -1,4 +1,4 @@
-"""The gate at work: the one process that plays its games, the file that remembers it, the evaluators."""
+"""Runs the gate: the process that plays its games, the file with its state, and the evaluators."""
 
 from __future__ import annotations
 
@@ -28,23 +28,24 @@ from server.weights import WeightsStore
 
 FILE = "gate.json"
 RETRY_SECONDS = 5.0
-"""After a gate that broke off, so that one that always does costs little."""
+"""Seconds to wait after a match that broke off, so that one which always does costs little."""
 SILENCE_SECONDS = 20 * PROGRESS_SECONDS
-"""Without a report a gate hangs. Loading and compiling, before the first, take a minute at most."""
+"""Seconds without a report after which a match counts as hanging. Loading and compiling take a minute at
+most."""
 
 log = logging.getLogger("azserver")
 
 Command = Callable[[Play], Sequence[str]]
-"""The command line that plays a gate; prints `GateReport`s as JSON lines."""
+"""Returns the command line that plays a match; the process prints `GateReport`s as JSON lines."""
 
 
 @dataclass(frozen=True)
 class GateSettings:
-    """How gates are played."""
+    """How matches of the gate are played."""
 
     game: str
     self_play: SelfPlaySettings
-    """Resolved; noise and everything else that is random in self-play is taken out."""
+    """Resolved settings, without noise and everything else that is random in self-play."""
     games: int = 400
     share: float = 0.55
     simulations: int = 0
@@ -53,7 +54,7 @@ class GateSettings:
 
     @classmethod
     def of(cls, config: ServerConfig, self_play: SelfPlaySettings, device: str) -> GateSettings:
-        """`device`: of the first evaluator."""
+        """`device`: the first evaluator's device."""
         return cls(
             config.game,
             self_play,
@@ -66,13 +67,13 @@ class GateSettings:
 
 
 def gate_settings(settings: SelfPlaySettings, simulations: int = 0) -> SelfPlaySettings:
-    """The same search of the same game without noise and without chance."""
+    """Return the same search of the same game without noise and without chance."""
     quiet = evaluation_settings(settings, "history", "search.reuse_tree", "max_plies", "start.position")
     return changed(quiet, {"search.simulations": simulations or settings.search.simulations})
 
 
 def gate_command(settings: GateSettings, store: WeightsStore) -> Command:
-    """Command lines of `evaluation.gate`; other openings for each candidate."""
+    """Return command lines of `evaluation.gate`, with other openings for each candidate."""
     search = msgspec.json.encode(asdict(gate_settings(settings.self_play, settings.simulations)))
 
     def command(play: Play) -> list[str]:
@@ -89,7 +90,7 @@ def gate_command(settings: GateSettings, store: WeightsStore) -> Command:
 
 
 def read_state(store: WeightsStore) -> GateState | None:
-    """What an earlier life left, if it is about these weights and its files are there."""
+    """Return the state that an earlier process saved, if it belongs to these weights and its files exist."""
     path, current = store.about.with_name(FILE), store.current
     assert current is not None
     try:
@@ -108,7 +109,8 @@ def read_state(store: WeightsStore) -> GateState | None:
 
 
 class Gatekeeper:
-    """Carries out what `Gate` says. `load` has the evaluators take weights that are in the store."""
+    """Carries out the instructions of `Gate`. `load` makes the evaluators load weights that are in the
+    store."""
 
     def __init__(
         self,
@@ -119,7 +121,7 @@ class Gatekeeper:
         log_file: Path,
         silence: float = SILENCE_SECONDS,
     ) -> None:
-        """`silence`: seconds without a report after which the process of a gate hangs."""
+        """`silence`: seconds without a report after which a match's process counts as hanging."""
         assert store.current is not None
         self._gate = Gate(store.current, share, read_state(store))
         self._store = store
@@ -136,23 +138,23 @@ class Gatekeeper:
 
     @property
     def newest(self) -> WeightsInfo:
-        """Published last."""
+        """The weights published last."""
         return self._gate.state.newest
 
     def figures(self) -> dict[str, Any]:
         return self._gate.figures()
 
     def published(self, info: WeightsInfo) -> None:
-        """The trainer's new weights are stored."""
+        """Handle new weights of the trainer that are stored."""
         self._follow(self._gate.published(info))
 
     def refused(self, info: WeightsInfo) -> None:
-        """No evaluator takes these."""
+        """Handle weights that no evaluator accepts."""
         if self._store.current is not None:
             self._follow(self._gate.refused(info, self._store.current))
 
     async def run(self) -> None:
-        """Play gates, one after the other, until cancelled."""
+        """Play matches, one after the other, until cancelled."""
         self._follow(self._gate.start())
         while True:
             play = await self._jobs.get()
@@ -168,7 +170,7 @@ class Gatekeeper:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _play(self, play: Play) -> str:
-        """One process from start to end. Why it broke off, or ''."""
+        """Run one process from start to end. Returns why it broke off, or ''."""
         process = await start_patiently("gate", self._command(play), stop=self._never, stderr=PIPE)
         assert process is not None
         async with contextlib.aclosing(process), asyncio.TaskGroup() as group:
@@ -180,7 +182,7 @@ class Gatekeeper:
         return reason
 
     async def _listen(self, process: ChildProcess) -> str:
-        """Hear its reports to the end, or until none has come for too long."""
+        """Read its reports to the end, or until none has come for too long."""
         silence, loop = self._silence, asyncio.get_running_loop()
         try:
             async with asyncio.timeout(silence) as patience:
@@ -189,9 +191,9 @@ class Gatekeeper:
                     self._hear(line)
                 code = await process.wait()
         except TimeoutError:
-            return f"it hangs: not a word for {silence:g} s, so it was ended"
+            return f"it hung: no report for {silence:g} s, so it was ended"
         except ValueError:
-            return "a line without end is no report"
+            return "it printed an endless line instead of a report"
         return f"{describe_exit(code)}, see {self._log.path}" if code else ""
 
     async def _keep_complaints(self, process: ChildProcess) -> None:
@@ -224,7 +226,7 @@ class Gatekeeper:
         path = self._store.about.with_name(FILE)
         try:
             write_atomically(path, msgspec.json.encode(state))
-        except OSError as error:  # a restart would begin with what is there; until then all goes on
+        except OSError as error:  # until a restart, which would use the old state, everything continues
             log.error("gate: %s cannot be written (%s)", path, error.strerror)
         needed = (state.best, state.candidate, state.waiting)
         self._store.needed = frozenset(one.sha256 for one in needed if one is not None)

@@ -1,4 +1,4 @@
-"""Who may join this azserver, and what it tells its user about that at the start."""
+"""Which keys may join this azserver, and what it prints about joining at its start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("azserver")
 
 
 def open_allowed(config: ServerConfig) -> Allowed | None:
-    """The keys that are asked for; None if none are. Fatal(CONFIG) says how to make them."""
+    """Return the allowed keys; None if no keys are used. Raises Fatal(CONFIG) saying how to make them."""
     folder = keys_folder(config.listen, config.keys, insecure=config.insecure)
     if folder is None:
         return None
@@ -30,7 +30,7 @@ def open_allowed(config: ServerConfig) -> Allowed | None:
 
 
 def say_address(config: ServerConfig, allowed: Allowed | None) -> None:
-    """Where to join, with the whole line for another machine."""
+    """Log where to join, with the complete command for another machine."""
     if allowed is not None:
         host = socket.gethostname() if config.listen in ANYWHERE else config.listen
         place = host if config.port == DEFAULT_PORT else f"{host}:{config.port}"

@@ -1,5 +1,5 @@
-"""`azserver keygen`, `allow`, `keys` and `revoke`: the server's key and the list of allowed ones; and
-`quarantine` and `release`, about the games that came with a key."""
+"""`azserver keygen`, `allow`, `keys` and `revoke`: the server's key and the list of allowed keys;
+`quarantine` and `release`: the games that came with a key."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from games.nearest import near_or_all
 from runtime.exits import Exit, Fatal
@@ -24,9 +25,12 @@ from runtime.keys import (
     write_pair,
 )
 
+if TYPE_CHECKING:
+    from server.allowed import Keys
+
 
 def main(argv: Sequence[str]) -> int:
-    """`argv[0]` is the command. A running azserver sees the change within a second."""
+    """Run the command in `argv[0]`. A running azserver sees the change within a second."""
     options = parser().parse_args(argv)
     folder = options.keys or Path(os.environ.get("AZ_KEYS") or default_folder())
     match options.command:
@@ -47,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the words behind `azserver`."""
+    """Return the parser of the words after `azserver`."""
     whole = argparse.ArgumentParser(prog="azserver", description="Keys of this server (docs/security.md).")
     commands = whole.add_subparsers(dest="command", required=True)
     about = {
@@ -91,19 +95,27 @@ def _keygen(folder: Path) -> None:
 
 
 def _allow(folder: Path, role: str, name: str, text: str) -> None:
-    from server.allowed import NAME, read_allowed, write_allowed
+    from server.allowed import NAME, changed_allowed
 
     key = from_text(text, "KEY")
     if not NAME.fullmatch(name):
         raise Fatal(
             f"{name!r} cannot be a name: use letters, digits and ._- , for example lab-3", Exit.CONFIG
         )
-    keys = read_allowed(folder / ALLOWED_FILE)
+    with changed_allowed(folder / ALLOWED_FILE) as keys:
+        _check_new(folder, keys, name, (role, key))
+        keys[name] = ("client" if role == "client" else "trainer", key)
+    print(f"{name} may join as {role}")
+
+
+def _check_new(folder: Path, keys: Keys, name: str, entry: tuple[str, bytes]) -> None:
+    """Fatal(CONFIG) if this cannot be a further entry of the list, or the same again."""
+    key = entry[1]
     others = [other for other, (_, known) in keys.items() if known == key and other != name]
     if others:
         why = f"this key is there as {others[0]!r}, and a key has one name"
         raise Fatal(f"{why}; to rename it, {server_command(folder, 'revoke', others[0])} first", Exit.CONFIG)
-    if name in keys and keys[name] != (role, key):
+    if name in keys and keys[name] != entry:
         revoke = server_command(folder, "revoke", name)
         raise Fatal(
             f"{name!r} is the name of another key ({keys[name][0]}): choose another name, or, if that key is "
@@ -112,8 +124,6 @@ def _allow(folder: Path, role: str, name: str, text: str) -> None:
         )
     if key == read_server_pair(folder).public:
         raise Fatal("this is the server's own key: `azclient keygen` makes one for a client", Exit.CONFIG)
-    write_allowed(folder / ALLOWED_FILE, keys | {name: ("client" if role == "client" else "trainer", key)})
-    print(f"{name} may join as {role}")
 
 
 def _list(folder: Path) -> None:
@@ -125,11 +135,11 @@ def _list(folder: Path) -> None:
 
 
 def _revoke(folder: Path, name: str) -> None:
-    from server.allowed import read_allowed, write_allowed
+    from server.allowed import changed_allowed
 
-    keys = read_allowed(folder / ALLOWED_FILE)
-    if name not in keys:
-        hint = near_or_all(name, keys, "key") if keys else "no key is allowed"
-        raise Fatal(f"there is no key of {name!r}: {hint}", Exit.CONFIG)
-    write_allowed(folder / ALLOWED_FILE, {other: entry for other, entry in keys.items() if other != name})
+    with changed_allowed(folder / ALLOWED_FILE) as keys:
+        if name not in keys:
+            hint = near_or_all(name, keys, "key") if keys else "no key is allowed"
+            raise Fatal(f"there is no key of {name!r}: {hint}", Exit.CONFIG)
+        del keys[name]
     print(f"{name} may not join any more; a running azserver ends its sessions within a second")

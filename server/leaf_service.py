@@ -1,4 +1,5 @@
-"""The leaves port: EVALUATE in, batches to the evaluators, EVALUATED out. Carries out what the queue says."""
+"""The leaves port: EVALUATE in, batches to the evaluators, EVALUATED out. Carries out the queue's
+instructions."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ from server.shares import Share, Shares
 log = logging.getLogger(__name__)
 
 PRIOR_BYTES, WDL_BYTES = 2, 12
-"""Of one legal action, and of one row, in an answer."""
+"""Bytes in an answer: of one legal action's prior, and of one row's wdl."""
 OVER_CREDIT_RETRY = 1.0
-"""Seconds after which a request beyond the credits may come again."""
+"""Seconds after which a request beyond the credits may be sent again."""
 
 
 class LeafService:
-    """Joins sessions, credits, queue and evaluators. `port` and `pool` are set once both exist."""
+    """Connects sessions, credits, queue and evaluators. `port` and `pool` are set once both exist."""
 
     port: Port
     pool: EvaluatorPool
@@ -52,7 +53,7 @@ class LeafService:
         self._clock = clock
         self._repeated = Repeated(log)
         self._sessions: dict[int, Session] = {}
-        """Players by number."""
+        """Players by session number."""
 
     def routes(self) -> Mapping[type[Message], Route]:
         return {Evaluate: Route(self._on_evaluate, PLAYERS, frames=3, is_work=True)}
@@ -95,7 +96,7 @@ class LeafService:
     # ---- shares -----------------------------------------------------------------------------
 
     def join(self, session: Session) -> Share | None:
-        """What a player may have in flight and should play. None: the server can hold no more players."""
+        """Return a player's credits and number of games. None: the server can hold no more players."""
         owner = session.owner or session.number
         share = self.shares.join(session.number, self._needed_leaves, owner)
         if share is not None:
@@ -103,13 +104,13 @@ class LeafService:
         return share
 
     def _owner_of(self, number: Hashable) -> Hashable:
-        """The key of a player; a player without one is its own owner."""
+        """Return the key of a player; a player without one is its own owner."""
         session = self._sessions.get(number) if isinstance(number, int) else None
         return number if session is None else session.owner or number
 
     @property
     def games_of_the_next(self) -> int:
-        """Games that another player would be told to play."""
+        """Return how many games another player would be told to play."""
         return self.shares.games(self._needed_leaves, len(self.shares) + 1)
 
     def tick(self, now: float) -> None:
@@ -121,7 +122,8 @@ class LeafService:
 
     @property
     def _needed_leaves(self) -> int:
-        """Enough for full batches: those on the devices, one more queued and one being searched."""
+        """Return enough leaves for full batches: those on the devices, one more queued and one being
+        searched."""
         return (self.pool.pipeline + 2) * self.pool.target_rows
 
     # ---- evaluators -------------------------------------------------------------------------
@@ -137,7 +139,8 @@ class LeafService:
         self._carry_out(self.queue.evaluator_died(peer, self._clock()))
 
     def batch_done(self, peer: bytes, done: BatchDone, frames: list[memoryview]) -> None:
-        """A batch is back. Rows whose answer is no evaluation are tried once more, the others answered."""
+        """Handle a finished batch. Rows whose answer is not an evaluation are tried once more, the others
+        answered."""
         now = self._clock()
         sent = self.queue.sent(peer, done.batch)
         if sent is None:
@@ -148,13 +151,15 @@ class LeafService:
             answers = read_evaluations(rows, sent.actions, frames)
         except BadMessage as error:
             self._figures.bad_batches += 1
-            log.warning("an evaluator answered a batch of %d rows with nonsense: %s", rows, error)
+            log.warning("an evaluator gave an invalid answer to a batch of %d rows: %s", rows, error)
             self._carry_out(self.queue.batch_failed(peer, done.batch, now))
             return
         wrong = None if are_probabilities(answers) else wrong_rows(answers, sent.counts())
         if wrong is not None:
             self._figures.bad_batches += 1
-            text = f"an evaluator answered {wrong.sum()} of {rows} rows with no probability"
+            text = (
+                f"an evaluator answered {wrong.sum()} of {rows} rows with values that are not probabilities"
+            )
             self._repeated.warning("wrong rows", text, now)
         self.version = done.version
         self._figures.batch_answered(rows, done.busy, now, self.pool.index_of(peer) or 0)
@@ -172,7 +177,7 @@ class LeafService:
                     self._figures.batch_sent(batch.rows, batch.waited, self._clock())
                     frames = gather(batch.pieces)
                     if not self.pool.send_batch(batch_peer(batch), batch.batch, batch.rows, frames):
-                        log.warning("an evaluator has gone: another one evaluates its rows")
+                        log.warning("an evaluator is gone: another one evaluates its rows")
                         instructions += self.queue.evaluator_died(batch.evaluator, self._clock())
                 case Refuse() as refuse:
                     self._refuse(refuse)
@@ -201,11 +206,12 @@ class LeafService:
 
 
 def batch_peer(batch: SendBatch) -> bytes:
-    """Evaluators are known to the queue by the number of their connection."""
+    """Return the peer of the batch's evaluator. The queue knows evaluators by the number of their
+    connection."""
     assert isinstance(batch.evaluator, bytes)
     return batch.evaluator
 
 
 def _rows(device: Device) -> int:
-    """Of a batch for this device."""
+    """Return how many rows a batch for this device has."""
     return min(device.ready.target_rows, device.ready.max_rows)

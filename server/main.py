@@ -1,4 +1,4 @@
-"""`azserver`: the command line. Everything that costs time to import comes after the flags are read."""
+"""`azserver`: the command line. Slow imports happen only after the flags are read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY_COMMANDS = ("keygen", "allow", "keys", "revoke", "quarantine", "release")
 
 
 def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> ServerConfig:
-    """The settings of azserver, checked. `argv` and `environment` as for `config.load`."""
+    """Return the settings of azserver, checked. `argv` and `environment` as for `config.load`."""
     return config.load(
         ServerConfig,
         argv,

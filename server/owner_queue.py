@@ -1,8 +1,8 @@
-"""Rows of many sessions of some owners: turns go by owner, then by session. Whoever opens a hundred sessions
-with one key has the turns of one.
+"""Rows of many sessions of several owners: owners take turns, then the sessions of each owner. A hundred
+sessions with one key get no more turns than one.
 
-An owner is a key, or a session that needed none: each of azserver's own workers has a turn like a key, which
-is their reserve.
+An owner is a key, or a session without a key. Each of azserver's own workers has a turn like a key, which
+guarantees them a share.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from server.fair_queue import QUANTUM, FairQueue
 from server.pieces import Piece, Request, Session
 
 LEAST_TURN = 16
-"""Rows of a turn at least. A turn is a batch's room divided by the owners that wait: who may have few rows in
-flight, as others are many, is in every batch then, and does not wait for a round of long turns."""
+"""Least number of rows in a turn. A turn is a batch's room divided by the number of waiting owners. So an
+owner with few rows in flight (because there are many owners) is in every batch, and does not wait for a round
+of long turns."""
 
 OwnerOf = Callable[[Session], Hashable]
 
@@ -33,9 +34,9 @@ class OwnerQueue:
     """Deficit round-robin between owners; `server.fair_queue` between the sessions of each."""
 
     def __init__(self, owner_of: OwnerOf) -> None:
-        """`owner_of` must give the same owner for as long as a session has rows here."""
+        """`owner_of` must return the same owner for as long as a session has rows here."""
         self.rows = 0
-        """Rows in it."""
+        """Rows in the queue."""
         self._owner_of = owner_of
         self._owned: dict[Hashable, _Owned] = {}
         self._turns: deque[Hashable] = deque()
@@ -50,7 +51,7 @@ class OwnerQueue:
         self.rows += piece.rows
 
     def take(self, room: int) -> tuple[Piece, ...]:
-        """Up to `room` rows. An owner whose turn is cut short for want of room keeps its place."""
+        """Take up to `room` rows. An owner whose turn is cut short for lack of room keeps its place."""
         taken: list[Piece] = []
         turn = max(LEAST_TURN, min(QUANTUM, room // max(1, len(self._turns))))
         while room and self._turns:
@@ -69,11 +70,11 @@ class OwnerQueue:
         return tuple(taken)
 
     def drop_session(self, session: Session) -> None:
-        """Forget all that a session has in the queue."""
+        """Drop everything that a session has in the queue."""
         self._drop(session, lambda queue: queue.drop_session(session))
 
     def drop_request(self, request: Request) -> None:
-        """Forget what is queued of one request."""
+        """Drop the queued rows of one request."""
         self._drop(request.session, lambda queue: queue.drop_request(request))
 
     def _drop(self, session: Session, drop: Callable[[FairQueue], None]) -> None:

@@ -1,4 +1,4 @@
-"""Requests cut into pieces, and what the leaf queue may ask for: the words that batching is written in."""
+"""Requests cut into pieces, and the instructions of the leaf queue: the types that batching is written in."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Session = Hashable
 EvaluatorId = Hashable
 
 COUNT_BYTES = ACTION_BYTES = 2
-"""Of one number in the frames of that name."""
+"""Bytes of one number in the frames `counts` and `actions`."""
 
 
 class Request:
-    """One EVALUATE as it waits."""
+    """One EVALUATE that waits for its answers."""
 
     __slots__ = (
         "_offsets",
@@ -43,8 +43,8 @@ class Request:
         arrived: float,
         mask_bytes: int = 0,
     ) -> None:
-        """`frames`: the three of EVALUATE, checked. `mask_bytes`: of the mask of a row's legal actions, 0
-        where they are a list."""
+        """`frames`: the three of EVALUATE, checked. `mask_bytes`: size of the mask of a row's legal actions,
+        0 where they are a list."""
         self.session = session
         self.request = request
         self.frames = frames
@@ -54,12 +54,12 @@ class Request:
         self.dropped = False
         self._offsets: list[int] | None = None
         self.actions = self.offsets[-1] if mask_bytes else len(frames[2]) // ACTION_BYTES
-        """Legal actions of all rows."""
+        """Number of legal actions of all rows."""
 
     @property
     def offsets(self) -> list[int]:
-        """Where the actions of each row begin, and their end. With lists, only a request that is cut needs
-        them."""
+        """Return where the actions of each row begin, and the end of the last. With lists, only a request
+        that is cut needs them."""
         if self._offsets is None:
             counts = np.frombuffer(self.frames[1], np.uint16)
             self._offsets = [0, *np.cumsum(counts, dtype=np.int64).tolist()]
@@ -74,12 +74,12 @@ class Piece:
     first: int
     rows: int
     deaths: int = 0
-    """Evaluators that failed with it as a whole."""
+    """Evaluators that died computing the whole piece."""
     wrong_answers: int = 0
-    """Answers to its rows that were no probabilities, in batches whose evaluator went on."""
+    """How often the answer to its rows was not a probability, from evaluators that stayed alive."""
 
     def split(self, rows: int) -> Piece:
-        """Cut the first `rows` off and return them; what is left stays in `self`."""
+        """Cut off the first `rows` rows and return them; the rest stays in `self`."""
         head = Piece(self.of, self.first, rows, self.deaths, self.wrong_answers)
         self.first += rows
         self.rows -= rows
@@ -97,7 +97,7 @@ class Piece:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of its request."""
+        """Return whether the piece is the whole of its request."""
         return self.rows == self.of.rows
 
     @property
@@ -108,7 +108,7 @@ class Piece:
         return offsets[self.first], offsets[self.first + self.rows]
 
     def frames(self) -> tuple[memoryview, memoryview, memoryview]:
-        """Features, counts and actions of its rows, in place."""
+        """Return features, counts and actions of its rows, without a copy."""
         features, counts, actions = self.of.frames
         width, end = len(features) // self.of.rows, self.first + self.rows
         if mask_bytes := self.of.mask_bytes:
@@ -126,7 +126,7 @@ class Piece:
 
 
 class SendBatch(NamedTuple):
-    """Give these pieces to this device, joined in this order (`gather`)."""
+    """Give these pieces to this device, joined in this order (see `gather`)."""
 
     evaluator: EvaluatorId
     batch: int
@@ -166,7 +166,7 @@ Instruction = SendBatch | Answer | Refuse
 
 
 def gather(pieces: tuple[Piece, ...]) -> Sequence[bytes | memoryview]:
-    """The frames of a batch. A request that comes alone and whole is passed on without a copy."""
+    """Return the frames of a batch. A request that is alone and whole is passed on without a copy."""
     if len(pieces) == 1 and pieces[0].is_whole:
         return pieces[0].of.frames
     return [b"".join(parts) for parts in zip(*(piece.frames() for piece in pieces), strict=True)]

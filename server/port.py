@@ -1,8 +1,8 @@
 """One door with its sessions: reads, checks, and hands each message to the handler of its type.
 
-Nothing a peer sends can do more than be counted: bytes that are no map are dropped, a message out of
-shape or place is refused, and who has not said HELLO is asked to. A fault of ours in a handler is logged,
-counted and answered (`internal`); only a Fatal ends the process.
+The worst that a peer's messages can do is to be counted. Bytes that are not a map are dropped, a malformed or
+misplaced message is refused, and a peer that has not said HELLO is asked to. An exception in one of our
+handlers is logged, counted and answered (`internal`); only a Fatal ends the process.
 """
 
 from __future__ import annotations
@@ -45,27 +45,30 @@ PLAYERS = frozenset({"worker", "client"})
 TRAINER = frozenset({"trainer"})
 
 ANEW_PRICE = 10.0
-"""Messages without work that a session counts for which takes the place of another on one connection: to end
-one and begin one costs much, and a client that lost its session waits before it says hello again."""
+"""How many messages without work a new session counts as when it replaces another on the same connection.
+Ending and beginning a session is expensive, and a client that lost its session waits before it says HELLO
+again."""
 SOON = 5.0
-"""Seconds. Who is asked to say hello again within them waits for a start or an end, and is not refused."""
+"""Seconds. A peer asked to say HELLO again within this time is waiting for a start or an end; it is not
+refused."""
 FAULT = "a fault in the server, its log has more"
-"""Reason of an `internal`."""
+"""Reason in an `internal` refusal."""
 FAULT_RETRY = 5.0
-"""Seconds after which a peer may try again what met a fault."""
+"""Seconds after which a peer may repeat a message that caused a fault."""
 
 Handler = Callable[[Session, Any, list[memoryview]], None]
 
 
 @dataclass(frozen=True)
 class Route:
-    """Where messages of one type go: who may send them, with how many frames behind the header."""
+    """Handler for messages of one type: who may send them, and with how many frames after the header."""
 
     handler: Handler
     roles: frozenset[str] = ANYONE
     frames: int = 0
     is_work: bool = False
-    """Bounded by credits or windows. Of other messages a peer may send so many a second (`Door.charge`)."""
+    """True if credits or windows bound these messages. Others are limited to a rate per peer
+    (`Door.charge`)."""
 
 
 class Port:
@@ -83,10 +86,11 @@ class Port:
         version: Callable[[], int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`name`: for the log. `version` gives the current weights version, for PONG."""
+        """`name`: for the log. `version` returns the current weights version, for PONG."""
         self._name = name
         self.sessions = sessions
         self.door = door
+        door.faults = figures.faults
         self._routes = {_tag(kind): route for kind, route in routes.items()}
         self._figures = figures
         self._on_end = on_end
@@ -96,27 +100,29 @@ class Port:
         self._say = Sparing(log)
 
     def start(self) -> None:
-        """Let peers in; must be called in the loop's thread."""
+        """Accept peers. Must be called in the thread of the event loop."""
         self.door.start(self._on_frames, self._on_gone)
 
     def close(self) -> None:
         self.door.close()
 
     def send(self, peer: bytes, message: Message, *frames: bytes | memoryview) -> bool:
-        """False when the peer is gone or does not read."""
+        """Send a message. Returns False when the peer is gone or does not read."""
         return self.door.send(peer, (encode(message), *frames))
 
     def charge(self, peer: bytes, size: int = 0, price: float = 1.0) -> None:
-        """`peer` sent `size` bytes that bring no work: who sends many of them is read more slowly."""
+        """Charge `peer` for `size` bytes that bring no work: a peer that sends many of them is read more
+        slowly."""
         self.door.charge(peer, size, price)
 
     def refuse(self, peer: bytes, code: Code, reason: str, request: int, retry_after: float = 0.0) -> None:
-        """Tell `peer` that a message of its is of no use."""
+        """Tell `peer` that one of its messages is refused."""
         self.charge(peer)
         self.send(peer, Refused(code, reason[:2000], request, retry_after))
 
     def fault(self, peer: bytes, message: Message, error: Exception) -> None:
-        """Note an exception in the handling of `message` and answer it. Raises it again if it is a Fatal."""
+        """Note an exception raised while handling `message`, and answer the message. Raises it again if it is
+        a Fatal."""
         self._figures.faults.note(f"{self._name} port, {_tag(message)}", error, self._clock())
         number = getattr(message, "request", getattr(message, "offset", 0))
         self.refuse(peer, Code.INTERNAL, FAULT, number, retry_after=FAULT_RETRY)
@@ -127,18 +133,18 @@ class Port:
             self._ended(session, session.ended, "lease")
 
     def end(self, session: Session, goodbye: Goodbye) -> None:
-        """End a session from our side."""
+        """End a session from the server's side."""
         if self.sessions.leave(_peer(session)) is not None:
             self.send(_peer(session), goodbye)
             self._ended(session, goodbye.reason, "ended")
 
     def say_goodbye(self, goodbye: Goodbye) -> None:
-        """Tell all sessions that this server ends."""
+        """Tell all sessions that this server is ending."""
         for session in self.sessions.all():
             self.send(_peer(session), goodbye)
 
     def revoke(self) -> None:
-        """The allowed keys have changed: end the sessions whose key is allowed no more."""
+        """Act on a change of the allowed keys: end the sessions whose key is no longer allowed."""
         self.door.revoke(self._tell_revoked)
 
     def _tell_revoked(self, peer: bytes) -> None:
@@ -155,12 +161,12 @@ class Port:
             self._figures.faults.note(f"{self._name} port", error, now)
 
     def _on_gone(self, peer: bytes, why: str) -> None:
-        """Its connection has ended: so has its session. What matters to it is resent on the next one."""
+        """End the session of a connection that ended. Unfinished work is sent again on the next one."""
         if (session := self.sessions.leave(peer)) is not None:
             self._ended(session, why or "it hung up", "hung_up")
 
     def _read(self, peer: bytes, frames: list[memoryview], now: float) -> None:
-        """Nothing is decoded before it is known that its sender may send it."""
+        """Handle a message. Nothing is decoded before it is known that its sender may send it."""
         header = frames[0]
         session = self.sessions.touch(peer, now)
         longest = MAX_HELLO if session is None else MAX_HEADER
@@ -192,7 +198,7 @@ class Port:
         request: int,
         code: Code = Code.BAD_MESSAGE,
     ) -> None:
-        """Count a message that does not fit, and tell its sender."""
+        """Count an invalid message, and tell its sender."""
         self._malformed(peer, reason)
         if session is None:
             self.send(peer, hello_first())
@@ -214,7 +220,7 @@ class Port:
             self._handle(session, self._routes[tag], header, frames)
 
     def _objection(self, session: Session, tag: str) -> tuple[Code, str] | None:
-        """Why this session may not send messages of this type here, if so."""
+        """Return why this session may not send messages of this type here; None if it may."""
         route = self._routes.get(tag)
         if route is not None and session.role in route.roles:
             return None
@@ -274,7 +280,7 @@ class Port:
             return Goodbye(Code.INTERNAL, FAULT, FAULT_RETRY)
 
     def _tell_of(self, answer: Goodbye, who: str, now: float) -> None:
-        """That a HELLO was answered with this: a short wait is no cause for concern."""
+        """Log that a HELLO got this answer: a short wait is no cause for concern."""
         if 0 < answer.retry_after <= SOON:
             self._warn.info(answer.code, f"{who} has to wait a moment: {answer.reason}", now)
         else:
@@ -285,7 +291,7 @@ class Port:
         return "" if owner is None else owner.name
 
     def _refuse_hello(self, peer: bytes, goodbye: Goodbye) -> None:
-        """No session, and none of before either."""
+        """Refuse a HELLO; the peer has no session any more, not even an earlier one."""
         self.send(peer, goodbye)
         if (session := self.sessions.leave(peer)) is not None:
             self._ended(session, goodbye.reason, "refused")
@@ -316,7 +322,7 @@ _REVOKED = Goodbye(
 
 
 def peer_of(session: Session) -> bytes:
-    """The door's number of a session's peer."""
+    """Return the number that the door gave the session's peer."""
     peer = session.peer
     assert isinstance(peer, bytes)
     return peer
@@ -326,7 +332,7 @@ _peer = peer_of
 
 
 def _tag(message: Message | type[Message]) -> str:
-    """The message's `type` on the wire."""
+    """Return the message's `type` on the wire."""
     return str(message.__struct_config__.tag)
 
 
@@ -334,6 +340,6 @@ _PING, _BYE = _tag(Ping), _tag(Bye)
 
 
 def _request_in(header: bytes | memoryview) -> int:
-    """The request's number in a header that was not decoded."""
+    """Return the request's number in a header that was not decoded."""
     seen = outline(header)
     return 0 if seen is None else seen.request

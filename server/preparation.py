@@ -1,6 +1,6 @@
-"""What must be there before anybody can play: the run folder for us alone, weights, compiled rules.
+"""What is needed before anyone can play: the locked run folder, weights, and compiled rules.
 
-Whatever needs torch or compiles runs in a child process, so that the front stays small.
+Anything that needs torch or compiles runs in a child process, so that the front stays small.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from runtime.listening import check_base_port
 from runtime.processes import describe_exit, python_module
 from runtime.runs import RunFolder, write_atomically
 from runtime.temporary import own_folder
+from runtime.weights_files import read_weights
 from search.compile_times import Compiled
 from server.config import ServerConfig
 from server.devices import choose_devices, may_have_gpus
@@ -35,15 +36,16 @@ from server.weights import WeightsStore
 log = logging.getLogger("azserver")
 
 FILE_MARK = "@"
-"""`start.positions` that begins so names a file."""
+"""If `start.positions` begins with this, it names a file."""
 
 
 class Stopped(Exception):
-    """The stop came while something was being prepared."""
+    """The stop came during the preparation."""
 
 
 async def output_of(module: str, *arguments: str, stop: Stop) -> str:
-    """What `python -m module` prints. Fatal with its last line if it fails, Stopped if `stop` comes first."""
+    """Return what `python -m module` prints. Raises Fatal with its last line if it fails, Stopped if `stop`
+    comes first."""
     process = await start_patiently(
         f"python -m {module}", python_module(module, *arguments), stop=stop.finishing, stderr=subprocess.PIPE
     )
@@ -67,13 +69,13 @@ async def output_of(module: str, *arguments: str, stop: Stop) -> str:
 
 
 async def _last_words(process: ChildProcess) -> tuple[bytes, bytes, int]:
-    """Its output, its errors and its exit code."""
+    """Return its output, its errors and its exit code."""
     output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
     return output, errors, await process.wait()
 
 
 async def find_devices(gpus: str, stop: Stop) -> list[str]:
-    """Torch devices for `--gpus`. Fatal(CONFIG) names the GPUs there are."""
+    """Return torch devices for `--gpus`. Raises Fatal(CONFIG) naming the available GPUs."""
     words = {word.strip() for word in gpus.split(",") if word.strip()}
     if words == {"cpu"} or not (words or may_have_gpus()):
         return choose_devices(gpus, ())
@@ -82,16 +84,13 @@ async def find_devices(gpus: str, stop: Stop) -> list[str]:
 
 
 async def first_weights(config: ServerConfig, history: int, store: WeightsStore, stop: Stop) -> WeightsInfo:
-    """The weights of the run; a new run gets those in `--weights`, or an untrained network."""
+    """Return the weights of the run; a new run gets those in `--weights`, or an untrained network."""
     current = store.open()
     if current is not None:
         log.info("weights %d (step %d) of %s", current.version, current.step, current.architecture)
         return current
     if config.weights is not None:
-        try:
-            data = weights_named(config.weights, config.runs).read_bytes()
-        except OSError as error:
-            raise Fatal(f"cannot read --weights {config.weights}: {error.strerror}", Exit.BAD_DATA) from error
+        data = read_weights(weights_named(config.weights, config.runs))
         log.info("this run begins with the weights in %s", config.weights)
         return store.add(data, 0, 0, config.net)
     log.info("making an untrained network, %s", config.net)
@@ -107,8 +106,8 @@ async def first_weights(config: ServerConfig, history: int, store: WeightsStore,
 
 
 def with_start_positions(config: ServerConfig) -> SelfPlaySettings:
-    """The settings of self-play, with the text of the file if `start.positions` is `@FILE`. Fatal(CONFIG) if
-    it cannot be read."""
+    """Return the settings of self-play, with the text of the file if `start.positions` is `@FILE`. Raises
+    Fatal(CONFIG) if it cannot be read."""
     positions = config.self_play.start.positions
     if not positions.startswith(FILE_MARK):
         return config.self_play
@@ -125,8 +124,7 @@ def with_start_positions(config: ServerConfig) -> SelfPlaySettings:
 
 
 async def compile_rules(game: Game, selection: str, preparing: Preparing, stop: Stop) -> None:
-    """Fill the compiler's disk cache once, or see that it is filled. `selection`: of the settings of
-    self-play."""
+    """Fill the compiler's disk cache, unless it is filled. `selection`: from the settings of self-play."""
     what = Compiled(game, selection).announcement()
     log.info("%s", what)
     preparing.begin(what, time.monotonic())
@@ -137,11 +135,11 @@ async def compile_rules(game: Game, selection: str, preparing: Preparing, stop: 
 
 @contextlib.contextmanager
 def opened_run(config: ServerConfig, history: int) -> Iterator[RunFolder]:
-    """The run folder, made or checked, and locked for this process. Of a new run it is made only if the ports
-    are free: else Fatal as of `check_base_port`."""
+    """Open or create the run folder, and lock it for this process. A new one is created only if the ports are
+    free. Raises Fatal as `check_base_port` does."""
     folder = RunFolder(config.runs, config.run or f"{config.game}-{config.net}")
     if not folder.about.exists():
-        check_base_port(config.listen, config.port)  # else a port in use would leave an empty run
+        check_base_port(config.listen, config.port)  # otherwise a port in use would leave an empty run
     folder.create(config.game, history)
     with folder.lock("azserver"):
         write_atomically(folder.config, to_toml(config).encode())
@@ -150,7 +148,8 @@ def opened_run(config: ServerConfig, history: int) -> Iterator[RunFolder]:
 
 @contextlib.contextmanager
 def local_endpoints() -> Iterator[dict[str, str]]:
-    """`ipc://` endpoints in a folder of their own with a short name, removed at the end."""
+    """Return `ipc://` endpoints in a folder of their own with a short name; the folder is removed at the
+    end."""
     with own_folder() as folder:
         names: Sequence[str] = ("leaves", "bulk", "evaluators")
         yield {name: f"ipc://{folder / name}" for name in names}

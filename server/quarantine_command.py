@@ -1,7 +1,7 @@
 """`azserver quarantine NAME` and `azserver release NAME`: whether the games of a key are trained on.
 
-The quarantine is part of the trainer's `games.db`. Where azserver and the trainer share the run's folder, as
-under azrun, azserver's machine has it; else the same is said on the trainer's machine with `azplay players`.
+The quarantine is part of the trainer's `games.db`. It is on azserver's machine where azserver and the trainer
+share the run's folder, as under azrun. Otherwise use `azplay players` on the trainer's machine.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from store.reader import StoreReader
 
 
 def hold(name: str, allowed: Path, run: str, runs: Path, *, held: bool) -> None:
-    """Put the games of the key `name` into quarantine, or release them, and say so.
+    """Put the games of the key `name` into quarantine, or release them, and print the result.
 
-    allowed    the list of allowed keys: one that has not played yet must be there
-    run, runs  folder or name of the run, and where names are looked for; "": the one served here
+    allowed: the list of allowed keys, which must name the key if it has not played yet. run, runs: folder or
+    name of the run, and the folder of all runs; "" for the one served here.
     """
     folder = run_named(run, runs) if run else _served()
     player = of_key(name)
@@ -57,7 +57,7 @@ def _games(folder: RunFolder, player: str, *, held: bool) -> StoreReader:
 
 
 def _check_allowed(name: str, path: Path) -> None:
-    """Fatal(CONFIG) for a name that is no key's: a quarantine of it would hold nobody."""
+    """Raise Fatal(CONFIG) for a name that no key has, because a quarantine of it would have no effect."""
     keys = list(read_allowed(path)) if path.is_file() else []
     if name not in keys:
         hint = near_or_all(name, keys, "allowed key") if keys else "no key is allowed"

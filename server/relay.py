@@ -1,14 +1,14 @@
 """Games on their way to the trainer and acknowledgements on their way back, as a pure object.
 
-The front keeps no game: one that cannot be handed on now is answered `retry`, and stays in the spool of
-whoever played it. At most `WINDOW` are with the trainer unacknowledged, so memory is bounded.
+The front keeps no games. A game that cannot be passed on now is answered `retry` and stays in its player's
+spool. The trainer has at most `WINDOW` unacknowledged games, so memory is bounded.
 
-The places of the window are shared by key, and those of a key by session (`server.claims`). A session without
-a key counts like a key, and what follows is said of such ones. With n sessions that claim places each may
-hold `WINDOW // n` of them, at least 1 and at most `MOST_UNANSWERED`. So one client can never fill the window.
-And while n is at most `WINDOW`, a session that holds less than its share is given a place as soon as no other
-holds more than the share: as soon as the trainer has answered what the others were given while there were
-fewer claims.
+The places of the window are divided between keys, and a key's places between its sessions (`server.claims`).
+A session without a key counts as a key; the following describes such sessions. With n sessions that claim
+places, each may hold `WINDOW // n` of them, at least 1 and at most `MOST_UNANSWERED`. So one client can never
+fill the window. While n is at most `WINDOW`, a session with less than its share gets a place as soon as no
+other holds more than its share, that is, once the trainer has answered the games that the others sent while
+there were fewer claims.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from dataclasses import dataclass
 
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
-from runtime.pacing import MEGABYTE, AddressPaces, PaceLimits
+from runtime.pacing import MEGABYTE, AddressPaces, PaceLimits, place_of
 from server.claims import Claims
 
 WINDOW = 256
-"""Games that the trainer may hold without having acknowledged them."""
+"""Most games that the trainer may hold without having acknowledged them."""
 MOST_UNANSWERED = 16
-"""Games of one session among them (`docs/protocol.md`)."""
+"""Most such games from one session (`docs/protocol.md`)."""
 RETRY_NO_TRAINER = 5.0
 """Seconds after which a client offers a game again when there was no trainer."""
 RETRY_BUSY = 1.0
-"""Seconds, when the trainer was there but full."""
+"""Seconds after which a client offers a game again when the trainer's window was full."""
 RETRY_REFUSED = 10.0
-"""Seconds at most, when many games from its address were refused."""
+"""Most seconds until the retry when many games of the client's key, or from its address, were refused."""
 RELAY_AGAIN = 20.0
-"""Seconds after which a game offered again is handed to the trainer again (its uid makes that harmless)."""
+"""Seconds after which a game offered again is sent to the trainer again (its uid makes that harmless)."""
 GIVE_UP = 120.0
-"""Seconds after which a place in the window is taken back."""
+"""Seconds after which a place in the window is reclaimed."""
 
 MOST_BYTES = 2 * MEGABYTE
-"""Bytes of them together, or one game; sixteen chess games have about 1 MB."""
+"""Most bytes of one session's unanswered games, or one game; sixteen chess games have about 1 MB."""
 WINDOW_BYTES = 256 * MEGABYTE
-"""Bytes of all games that the trainer holds."""
-REFUSED_OF_ADDRESS = PaceLimits(rate=2.0 * MEGABYTE, burst=8.0 * MEGABYTE)
-"""Bytes of games from one address that the trainer may find to be no new games. Checking them and keeping
-those that it refuses costs it as much as others."""
+"""Most bytes of all games that the trainer holds."""
+REFUSED_OF_PLACE = PaceLimits(rate=2.0 * MEGABYTE, burst=8.0 * MEGABYTE)
+"""Limit of the bytes of games of one key, or from one address without keys, that the trainer does not accept
+as new games. Checking such games and keeping those it refuses costs as much as good ones."""
 LEAST_PRICE = 16 * 1024
-"""Bytes that such a game counts for at least."""
+"""Bytes that such a game counts as at least."""
 
 SOURCES = {"worker": "workers", "client": "clients"}
-"""How the trainer names who played, by role of the session."""
+"""The trainer's name for the kind of player, by the session's role."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +71,17 @@ Instruction = Relay | Acknowledge
 
 @dataclass
 class _InFlight:
-    """A game that was handed on."""
+    """A game that was passed on."""
 
     since: float
-    address: str
+    place: str
+    """Whose pace of refused games it is."""
     size: int
     owner: str
 
 
 class GameRelay:
-    """Who waits for which game's acknowledgement."""
+    """Knows which peer waits for which game's acknowledgement."""
 
     def __init__(
         self,
@@ -88,34 +89,34 @@ class GameRelay:
         most_unanswered: int = MOST_UNANSWERED,
         on_stored: Callable[[str, int], object] = lambda _owner, _size: None,
     ) -> None:
-        """`on_stored(owner, bytes)`: a game is stored that was not before."""
+        """`on_stored(owner, bytes)` is called when a new game is stored."""
         self.relayed = 0
-        """Games handed to a trainer."""
+        """Games passed on to a trainer."""
         self.acked = 0
-        """Games that a trainer gave a final answer to."""
+        """Games to which a trainer gave a final answer."""
         self.trainer_present = False
         self._most = most_unanswered
         self._claims = Claims(window)
         self._in_flight: dict[tuple[bytes, bytes], _InFlight] = {}
-        """By peer and uid."""
+        """Games passed on, by peer and uid."""
         self._bytes: Counter[bytes] = Counter()
-        """Of these games, by peer."""
+        """Bytes of these games, by peer."""
         self._size = 0
-        """Bytes of all of them."""
+        """Bytes of all these games."""
         self._of_owner: Counter[str] = Counter()
-        """Likewise by owner; no zeros."""
+        """Bytes of these games by owner; no zeros."""
         self._on_stored = on_stored
-        self._refused = AddressPaces(REFUSED_OF_ADDRESS)
+        self._refused = AddressPaces(REFUSED_OF_PLACE)
 
     def __len__(self) -> int:
         return len(self._in_flight)
 
     def has(self, peer: bytes, uid: bytes) -> bool:
-        """Whether the trainer has this game of `peer` and has not answered yet."""
+        """Return whether the trainer has this game of `peer` and has not answered yet."""
         return (peer, uid) in self._in_flight
 
     def bytes_of(self, owner: str) -> int:
-        """Bytes of the games of `owner` that the trainer has."""
+        """Return the bytes of the games of `owner` that the trainer has."""
         return self._of_owner[owner]
 
     def put(
@@ -129,14 +130,16 @@ class GameRelay:
         size: int = 0,
         owner: str = "",
     ) -> list[Instruction]:
-        """A game of `size` bytes has come from `peer`, at an address, "" on this machine. Peers with the same
-        `owner` (the name of a key) divide one share, and the trainer is told it; "": it is its own."""
+        """Handle a game of `size` bytes from `peer` at `address` ("" on this machine). Peers with the same
+        `owner` (the name of a key) divide one share, and the trainer is told the owner; "": the peer is its
+        own."""
+        place = place_of(owner, address)
         if not self.trainer_present:
             return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER)]
         game = self._in_flight.get((peer, uid))
         if game is not None and now - game.since < RELAY_AGAIN:
             return []
-        if wait := self._refused.wait(address, now):
+        if wait := self._refused.wait(place, now):
             return [_retry(peer, uid, _TOO_MANY_REFUSED, max(RETRY_BUSY, min(wait, RETRY_REFUSED)))]
         if game is None:
             held, so_far = self._claims.held(peer), self._bytes[peer]
@@ -149,24 +152,24 @@ class GameRelay:
             self._size += size
             self._of_owner[owner] += size
             self.relayed += 1
-            game = self._in_flight[peer, uid] = _InFlight(now, address, size, owner)
+            game = self._in_flight[peer, uid] = _InFlight(now, place, size, owner)
         game.since = now
         return [Relay(RelayGame(peer, uid, sha256, SOURCES[role], owner))]
 
     def undeliverable(self, peer: bytes, uid: bytes) -> list[Instruction]:
-        """The trainer could not be given this game: it is gone, or its socket is full."""
+        """Handle a game that could not be sent to the trainer: it is gone, or its socket is full."""
         if not self._take_back(peer, uid):
             return []
         self.relayed -= 1
         return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
 
     def trainer_acked(self, acks: Iterable[tuple[bytes, GameAck]], now: float) -> list[Instruction]:
-        """The trainer answers. Answers for games that nobody waits for any more are dropped."""
+        """Handle the trainer's answers. Those to games that nobody waits for any more are dropped."""
         out: list[Instruction] = []
         for peer, ack in acks:
             if game := self._take_back(peer, ack.uid):
                 if ack.status not in ("stored", "retry"):
-                    self._refused.take(game.address, now, max(game.size, LEAST_PRICE))
+                    self._refused.take(game.place, now, max(game.size, LEAST_PRICE))
                 if ack.status == "stored":
                     self._on_stored(game.owner, game.size)
                 self.acked += ack.status != "retry"
@@ -174,13 +177,13 @@ class GameRelay:
         return out
 
     def trainer_joined(self) -> list[Instruction]:
-        """A (new) trainer: what the one before held unacknowledged must be offered again."""
+        """Handle a (new) trainer: games that the previous one had not acknowledged must be offered again."""
         lost = self.trainer_left()
         self.trainer_present = True
         return lost
 
     def trainer_left(self) -> list[Instruction]:
-        """The trainer is gone; all that it had not acknowledged is to be offered again."""
+        """Handle the loss of the trainer: everything it had not acknowledged must be offered again."""
         self.trainer_present = False
         waiting, self._in_flight = self._in_flight, {}
         self._claims.clear()
@@ -190,7 +193,7 @@ class GameRelay:
         return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER) for peer, uid in waiting]
 
     def expire(self, now: float) -> list[Instruction]:
-        """Take back the places of games that the trainer never answered."""
+        """Reclaim the places of games that the trainer never answered."""
         self._refused.tidy(now)
         late = [key for key, game in self._in_flight.items() if now - game.since > GIVE_UP]
         for peer, uid in late:
@@ -200,7 +203,7 @@ class GameRelay:
     # ---- inside -----------------------------------------------------------------------------
 
     def _take_back(self, peer: bytes, uid: bytes) -> _InFlight | None:
-        """Free the place of a game; None if it had none."""
+        """Free the place of a game. Returns None if it had none."""
         game = self._in_flight.pop((peer, uid), None)
         if game is not None:
             self._claims.give_back(peer)
@@ -214,7 +217,7 @@ class GameRelay:
         return game
 
 
-_TOO_MANY_REFUSED = f"{Code.BUSY}: too many games from this address were refused just now"
+_TOO_MANY_REFUSED = f"{Code.BUSY}: too many games of this key, or from this address, were refused just now"
 
 
 def _retry(peer: bytes, uid: bytes, reason: str, seconds: float) -> Acknowledge:

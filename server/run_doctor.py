@@ -1,4 +1,4 @@
-"""A run's folder as `azserver doctor` sees it: facts, and what they mean. Nothing is changed."""
+"""The checks of a run's folder for `azserver doctor`: facts, and what they mean. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from server.weights import WeightsStore
 from store.reader import Range, StoreReader
 
 NEWEST = 50
-"""Games that are read whole, to see whether the disk gives back what was written."""
+"""Games that are read completely, to see whether the disk returns what was written."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class RunFacts:
 
     path: Path
     wanted_game: str
-    """That the settings name."""
+    """The game that the settings name."""
     exists: bool = False
-    """Whether there is anything in the folder."""
+    """Whether the folder has any content."""
     about_error: str = ""
     """Why run.json cannot be used."""
     game: str = ""
-    """That run.json names."""
+    """The game that run.json names."""
     weights_error: str = ""
     weights: int | None = None
     """Version of the current weights; None: there are none yet."""
@@ -38,13 +38,13 @@ class RunFacts:
     games: int | None = None
     """Number of the newest game in the store; None: there is no store yet."""
     damaged: int = 0
-    """Games among the newest `NEWEST` that are not what was written."""
+    """Games among the newest `NEWEST` whose bytes differ from what was written."""
     locked: bool = False
-    """An azserver works on it."""
+    """Whether an azserver works on the run."""
 
 
 def look_at_run(folder: RunFolder, game: str) -> RunFacts:
-    """Gather the facts; `game`: that the settings name."""
+    """Gather the facts. `game`: the game that the settings name."""
     if not folder.path.is_dir() or not any(folder.path.iterdir()):
         return RunFacts(folder.path, game)
     about_error, there = "", ""
@@ -72,7 +72,7 @@ def look_at_run(folder: RunFolder, game: str) -> RunFacts:
 
 
 def _weights(folder: RunFolder, game: str) -> tuple[str, int | None]:
-    """What is wrong with the current weights, and their version."""
+    """Return what is wrong with the current weights, and their version."""
     try:
         info = WeightsStore(folder.weights, game).read()
     except Fatal as error:
@@ -81,7 +81,8 @@ def _weights(folder: RunFolder, game: str) -> tuple[str, int | None]:
 
 
 def _games(path: Path) -> tuple[str, int | None, int]:
-    """What is wrong with the store, the number of the newest game, and how many of the newest are damaged."""
+    """Return what is wrong with the store, the number of the newest game, and how many of the newest are
+    damaged."""
     if not path.exists():
         return "", None, 0
     try:
@@ -135,7 +136,7 @@ def _games_finding(facts: RunFacts) -> Finding:
         todo = "restore games.db from a backup, or move it away to begin without games"
         return fault("games", facts.games_error, todo)
     if facts.damaged:
-        found = f"{facts.damaged} of the newest {NEWEST} games are not what was written"
+        found = f"{facts.damaged} of the newest {NEWEST} games have changed since they were written"
         return fault("games", found, "check the disk (smartctl, dmesg); azplay games RUN verify names them")
     if facts.games is None:
         return ok("games", "none here: the trainer keeps them in its own run folder")

@@ -1,7 +1,7 @@
 """Shares: how many games each player should play at once, and how many leaves it may have in flight.
 
-The devices need a certain number of leaves at a time, whoever they come from. Each player is told its part of
-it, and told again when the part has changed: `docs/decisions/0022-shares.md`. Pure: no clock, no sockets.
+The devices need a certain number of leaves at a time, from any players. Each player is told its part of that
+number, and told again when the part changes: `docs/decisions/0022-shares.md`. Pure: no clock, no sockets.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ from dataclasses import dataclass
 from protocol.credits import Credits
 
 MOST_GAMES = 2048
-"""Games of one process at most: with 800 simulations a move they take about 3.5 GB."""
+"""Most games of one process: with 800 simulations a move they take about 3.5 GB."""
 LEAST_GAMES = 16
-"""Games of one process at least: a message of fewer leaves costs the front more than its leaves do."""
+"""Least number of games of one process: a message with fewer leaves costs the front more than its leaves
+do."""
 SPARE_CREDITS = 256
-"""Leaves a session may have in flight beyond one a game."""
+"""Leaves a session may have in flight beyond one per game."""
 REVISE_SECONDS = 10.0
-"""How often shares are computed anew."""
+"""Seconds between two computations of the shares."""
 IDLE_REVISIONS = 30
-"""Revisions without a leaf after which a player's credits, but for the least, are free for others."""
+"""Revisions without a leaf after which a player keeps only the least credits, and the rest is free for
+others."""
 WORTH_TELLING = 1.25
-"""Factor by which a share must have changed for a player to hear of it."""
+"""Factor by which a share must have changed before the player is told."""
 GROWTH = 2
-"""Factor by which a player's games grow at most from one revision to the next: more may be about to play."""
+"""Largest factor by which a player's games grow in one revision, because more players may be about to
+start."""
 
 
 @dataclass(frozen=True)
@@ -40,36 +43,38 @@ class Shares:
     """All players of the leaves port, by number of their session."""
 
     def __init__(self, credits: Credits, local_workers: int = 1, fixed_games: int = 0) -> None:  # noqa: A002
-        """`local_workers`: azserver's own, which count from the start. `fixed_games`: what every player is to
-        be told, 0: its share."""
+        """`local_workers`: azserver's own workers, which count from the start. `fixed_games`: the games that
+        every player is told to play; 0: its share."""
         self.credits = credits
         self._local_workers = max(1, local_workers)
         self._fixed_games = fixed_games
         self._told: dict[int, Share] = {}
         self._owner: dict[int, Hashable] = {}
-        """Whose share a player's is a part of."""
+        """The owner of each player, whose share the player gets a part of."""
         self._used: dict[int, float] = {}
-        """Leaves answered lately, those of earlier revisions for less."""
+        """Leaves answered lately; those of earlier revisions weigh less."""
         self._idle: Counter[int] = Counter()
         """Revisions since a player's last leaf."""
         self._untold: set[int] = set()
-        """Players that are to be told, whatever changed."""
+        """Players that must be told their share even if it has not changed."""
         self._next = 0.0
 
     def __len__(self) -> int:
         return len(self._told)
 
     def games(self, needed: int, players: float) -> int:
-        """Games that one of so many players should play, where the devices need `needed` leaves at once."""
+        """Return how many games each of `players` players should play, if the devices need `needed` leaves at
+        once."""
         if self._fixed_games:
             return self._fixed_games
         return max(LEAST_GAMES, min(MOST_GAMES, int(needed / max(players, self._local_workers))))
 
     def join(self, session: int, needed: int, owner: Hashable = None) -> Share | None:
-        """A player has come: its first share, as if all who are there played. None: there is no room.
+        """Return a new player's first share, computed as if everyone connected played. None: the server is
+        full.
 
-        Players with the same `owner` (a key) divide one share; None: it is its own. HELLO may come twice; the
-        answer is the same.
+        Players with the same `owner` (a key) divide one share; None: the player is its own owner. HELLO may
+        come twice; the answer is the same.
         """
         if session in self._told:
             return self._told[session]
@@ -93,12 +98,13 @@ class Shares:
         self._untold.discard(session)
 
     def answered(self, session: int, leaves: int) -> None:
-        """`leaves` of a player were evaluated: it plays."""
+        """Note that `leaves` leaves of a player were evaluated, so it is playing."""
         if session in self._told:
             self._used[session] = self._used.get(session, 0.0) + leaves
 
     def revise(self, needed: int, now: float) -> list[tuple[int, Share]]:
-        """Whom to tell of which share, now and then; nothing in between. `untold` for who was not reached.
+        """Return which players to tell which share; empty until the next revision is due. Call `untold` for a
+        player that was not reached.
 
         Nothing changes while nobody plays (the evaluators may be starting).
         """
@@ -131,14 +137,15 @@ class Shares:
         return news
 
     def _games_by_session(self, needed: int, owners: float) -> dict[int, int]:
-        """Its part of its owner's share, which those of the owner's players divide that play."""
+        """Return games by session: the players of an owner that are playing divide the owner's share."""
         playing = Counter(self._owner[session] for session in self._told if not self._idle[session])
         of_owner = {owner: self.games(needed, owners * count) for owner, count in playing.items()}
         alone = self.games(needed, owners)
         return {session: of_owner.get(self._owner[session], alone) for session in self._told}
 
     def _wanted(self, games: Mapping[int, int]) -> dict[int, int]:
-        """Credits by session, where they differ enough: its share, or what it had while it is idle."""
+        """Return credits by session where they differ enough: the share, or for an idle player what it
+        had."""
         playing = sum(not idle for idle in self._idle.values())
         most = self.credits.fair(max(1, playing))
         wanted = {}
@@ -152,15 +159,15 @@ class Shares:
         return wanted
 
     def untold(self, session: int) -> None:
-        """This player could not be told its share: it is told at the next revision."""
+        """Note that this player could not be told its share: it is told at the next revision."""
         self._untold.add(session)
 
 
 def effective_number(used: list[float]) -> float:
-    """How many players there would be if all of them used as much as the typical one; 0 when none does.
+    """Return how many players there would be if all used as much as the typical one; 0 when none does.
 
-    (sum)^2 / sum of squares: n for n equal ones, and who uses next to nothing does not count, so that a crowd
-    which only sits there takes nothing from those who play.
+    (sum)^2 / sum of squares: n for n equal players. A player that uses almost nothing does not count, so a
+    crowd of idle players takes nothing from those who play.
     """
     squares = sum(leaves * leaves for leaves in used)
     return sum(used) ** 2 / squares if squares else 0.0

@@ -16,9 +16,9 @@ from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, Refused, WeightsInfo, WeightsWanted
 
 MAX_SIZE = 4 * 1024**3
-"""Bytes of one weights file."""
+"""Most bytes in one weights file."""
 DISK_RETRY = 10.0
-"""Seconds after which weights may be offered again when they could not be written."""
+"""Seconds after which weights that could not be written may be offered again."""
 
 
 @dataclass(frozen=True)
@@ -37,21 +37,21 @@ class Begin:
 
 @dataclass(frozen=True)
 class Append:
-    """Add the chunk at hand to that file."""
+    """Append the current chunk to that file."""
 
     sha256: bytes
 
 
 @dataclass(frozen=True)
 class Store:
-    """All is there and the hash is right: make it durable, then call `stored` or `failed`."""
+    """The file is complete and its hash is right: make it durable, then call `stored` or `failed`."""
 
     info: WeightsInfo
 
 
 @dataclass(frozen=True)
 class Discard:
-    """Remove the file that was begun."""
+    """Remove the unfinished file."""
 
     sha256: bytes
 
@@ -60,7 +60,7 @@ Instruction = Reply | Begin | Append | Store | Discard
 
 
 class WeightsUpload:
-    """The upload under way, if there is one."""
+    """The current upload, if there is one."""
 
     def __init__(self, game: str) -> None:
         self._game = game
@@ -70,7 +70,8 @@ class WeightsUpload:
         self._storing = False
 
     def offer(self, info: WeightsInfo, newest: WeightsInfo | None, *, kept: bool) -> list[Instruction]:
-        """PUT_WEIGHTS. `newest`: the newest weights that are stored; `kept`: the bytes are here already."""
+        """Handle PUT_WEIGHTS. `newest`: the newest weights that are stored; `kept`: the bytes are here
+        already."""
         if newest is not None and (info.version, info.sha256) == (newest.version, newest.sha256):
             return [Reply(WeightsWanted(info.sha256, info.size))]
         if reason := self._objection(info, newest):
@@ -87,7 +88,7 @@ class WeightsUpload:
         return [*discard, Begin(info.sha256), Reply(WeightsWanted(info.sha256, 0))]
 
     def chunk(self, message: Chunk, data: bytes | memoryview) -> list[Instruction]:
-        """CHUNK with its bytes."""
+        """Handle CHUNK with its bytes."""
         info = self._info
         if info is None or info.sha256 != message.sha256:
             return [_refuse("nobody offered these weights: send PUT_WEIGHTS first")]
@@ -111,19 +112,19 @@ class WeightsUpload:
         return [append, Store(info)]
 
     def stored(self) -> list[Instruction]:
-        """`Store` has been carried out."""
+        """Note that `Store` has been carried out."""
         assert self._info is not None
         done = Reply(WeightsWanted(self._info.sha256, self._info.size))
         self._info, self._storing = None, False
         return [done]
 
     def failed(self, reason: str) -> list[Instruction]:
-        """The disk did not take the bytes: the trainer may offer them again later."""
+        """Handle a failure of the disk: the trainer may offer the weights again later."""
         refused = Refused(Code.BUSY, f"the server cannot store weights: {reason}", retry_after=DISK_RETRY)
         return [*self._abort(), Reply(refused)]
 
     def _resume(self, info: WeightsInfo) -> list[Instruction]:
-        """The same bytes are offered again: go on where we were (the version may have changed)."""
+        """Continue an upload when the same bytes are offered again (the version may have changed)."""
         self._info = info
         return [] if self._storing else [Reply(WeightsWanted(info.sha256, self._received))]
 
@@ -132,7 +133,7 @@ class WeightsUpload:
         return [] if ended is None else [Discard(ended.sha256)]
 
     def _objection(self, info: WeightsInfo, newest: WeightsInfo | None) -> str:
-        """Why these weights are not wanted, or ''."""
+        """Return why these weights are not wanted, or ''."""
         if info.game != self._game:
             return f"these weights are for the game {info.game}, this run plays {self._game}"
         if not 0 < info.size <= MAX_SIZE:

@@ -28,19 +28,20 @@ from runtime.weights_files import find_weights, point_newest, weights_path
 log = logging.getLogger(__name__)
 
 KEPT = 8
-"""Newest files kept; a client that pulls one that is gone asks for the current one instead."""
+"""Newest files kept; a client that requests one that is gone asks for the current one instead."""
 SAVE_AGAIN = 5.0
-"""Seconds between two attempts to write `current.json` to a disk that is full."""
+"""Seconds between two attempts to write `current.json` to a full disk."""
 PAST = 56
-"""Older files kept, the first always, about evenly spread in time: what `azplay ladder` rates later.
-A file is 0.2 MB (tiny) to 90 MB (alphazero: 6 GB in all). AlphaZero's Figure 1 needs no more points."""
+"""Older files kept, always including the first, about evenly spread in time: what `azplay ladder` rates
+later. A file is 0.2 MB (tiny) to 90 MB (alphazero: 6 GB in all). AlphaZero's Figure 1 needs no more
+points."""
 
 
 def surplus(times: Sequence[int], room: int) -> list[int]:
-    """Indices to drop so that `room` of the ascending `times` stay: the first, and an even spread.
+    """Return the indices to drop so that `room` of the ascending `times` stay: the first, and an even spread.
 
-    Drops one after the other what leaves the narrowest gap, so that times which arrive one at a time keep
-    gaps that differ by about a factor of two, however long it goes on.
+    Repeatedly drops the time whose removal leaves the narrowest gap. So when times arrive one by one, the
+    gaps differ by about a factor of two, however long it goes on.
     """
     left = list(range(len(times)))
     while len(left) > room:
@@ -54,9 +55,9 @@ class WeightsStore:
 
     def __init__(self, folder: Path, game: str, kept: int = KEPT, past: int = PAST) -> None:
         self.current: WeightsInfo | None = None
-        """What players are told of; set by `open` and `adopt`."""
+        """The weights that players are told of; set by `open` and `adopt`."""
         self._is_saved = True
-        """Whether `current.json` names it."""
+        """Whether `current.json` names `current`."""
         self._save_at = 0.0
         self._repeated = Repeated(log)
         self._folder = folder
@@ -65,7 +66,7 @@ class WeightsStore:
         self._past = past
         self.about = folder / "current.json"
         self.needed: frozenset[bytes] = frozenset()
-        """Files that stay, besides the current one: those of a gate."""
+        """Hashes of files that are kept besides the current one: those of a gate."""
 
     def path(self, info: WeightsInfo) -> Path:
         return weights_path(self._folder, info)
@@ -74,7 +75,7 @@ class WeightsStore:
         return self.path(info).exists()
 
     def open(self) -> WeightsInfo | None:
-        """Take what is current into use. None in a new run. Raises as `read`."""
+        """Read the current weights and use them. Returns None in a new run. Raises what `read` raises."""
         for part in self._folder.glob("*.part*"):
             part.unlink()
         self.current = self.read()
@@ -83,9 +84,9 @@ class WeightsStore:
         return self.current
 
     def read(self) -> WeightsInfo | None:
-        """What is current on the disk, its file checked against its hash. None in a new run.
+        """Return the current weights on the disk, after checking the file's hash. None in a new run.
 
-        Raises Fatal(BAD_DATA) when the folder does not hold what it says.
+        Raises Fatal(BAD_DATA) when the folder does not hold what `current.json` says.
         """
         try:
             info = msgspec.json.decode(self.about.read_bytes(), type=WeightsInfo)
@@ -99,7 +100,7 @@ class WeightsStore:
         return info
 
     def add(self, data: bytes, version: int, step: int, architecture: str) -> WeightsInfo:
-        """Keep a file that was made here (an untrained network) and make it the current one."""
+        """Store a file that was made here (an untrained network) and make it the current one."""
         sha256 = hashlib.sha256(data).digest()
         info = WeightsInfo(version, step, sha256, len(data), self._game, architecture)
         write_atomically(self.path(info), data)
@@ -107,9 +108,9 @@ class WeightsStore:
         return info
 
     def adopt(self, info: WeightsInfo) -> None:
-        """Make a file that is kept here the current one, from now on.
+        """Make a file that is stored here the current one from now on.
 
-        On a disk that does not take it `current.json` names the one before until `save` succeeds; after a
+        If the disk cannot be written, `current.json` names the previous one until `save` succeeds; after a
         restart that one would be current again.
         """
         self.current = info
@@ -117,7 +118,7 @@ class WeightsStore:
         self.save(time.monotonic())
 
     def save(self, now: float) -> None:
-        """To be called every second or so: make what is current last, if it is not on the disk yet."""
+        """Write `current.json` if that failed before. To be called every second or so."""
         if self._is_saved or self.current is None or now < self._save_at:
             return
         try:
@@ -133,9 +134,9 @@ class WeightsStore:
         self.tidy()
 
     def tidy(self) -> None:
-        """Remove older files, but for those spread over the run and those that are needed."""
+        """Remove older files, except those spread over the run and those that are needed."""
         if not self._is_saved:
-            return  # the file that current.json names would be needed after a crash
+            return  # a crash would need the file that current.json names
         current = frozenset({self.current.sha256} if self.current else ())
         needed = {find_weights(self._folder, sha256) for sha256 in self.needed | current}
         files = sorted(self._folder.glob("*.safetensors"), key=lambda path: path.stat().st_mtime_ns)
@@ -145,15 +146,15 @@ class WeightsStore:
                 older[index].unlink()
 
     def forget(self, info: WeightsInfo) -> None:
-        """Remove a file that no evaluator takes."""
+        """Remove a file that no evaluator accepts."""
         if self.current is None or self.current.sha256 != info.sha256:
             self.path(info).unlink(missing_ok=True)
 
     def chunk(self, sha256: bytes, offset: int) -> bytes | None:
-        """At most `CHUNK` bytes of a file, empty at its end; None if it is not kept (any more)."""
+        """Return at most `CHUNK` bytes of a file, none at its end; None if it is not stored (any more)."""
         current = self.current
         if current is not None and current.sha256 == sha256:
-            path: Path | None = self.path(current)  # without looking through the folder
+            path: Path | None = self.path(current)  # without searching the folder
         else:
             path = find_weights(self._folder, sha256)
         if path is None:
@@ -168,7 +169,7 @@ class WeightsStore:
     # ---- an upload, chunk by chunk ----------------------------------------------------------
 
     def begin(self, sha256: bytes) -> None:
-        """Start a new file, or start it again."""
+        """Start a new file, or restart it."""
         self._part(sha256).write_bytes(b"")
         reach("weights.begun")
 
@@ -178,7 +179,7 @@ class WeightsStore:
         reach("weights.appended")
 
     def finish(self, info: WeightsInfo) -> None:
-        """The upload is whole and its hash is right: make it last through a power loss. May take a while."""
+        """Make a complete and verified upload survive a power loss. This may take a while."""
         part = self._part(info.sha256)
         with part.open("rb") as file:
             os.fsync(file.fileno())
@@ -189,7 +190,7 @@ class WeightsStore:
         reach("weights.folder_synced")
 
     def discard(self, sha256: bytes) -> None:
-        """The upload will not be completed."""
+        """Remove an upload that will not be completed."""
         with contextlib.suppress(OSError):
             self._part(sha256).unlink(missing_ok=True)
 

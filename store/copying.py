@@ -1,4 +1,4 @@
-"""A copy of a games.db beside the trainer that writes to it."""
+"""Copies a games.db while the trainer writes to it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from store.sqlite import connect
 
 
 def copy_games(source: Path, target: Path) -> None:
-    """Write to `target` the games of `source` as they stand at one moment, in one file.
+    """Write to `target` the games of `source` as they are at one moment, in one file.
 
-    SQLite's own backup in a single step: it reads in one transaction, so it sees either all of a commit or
-    nothing, however many come meanwhile, and none of them waits for it. (The write-ahead log is not folded
-    back while it lasts.) Fatal as `store.errors.reading`.
+    Uses SQLite's own backup in a single step. It reads in one transaction, so it sees either all of a commit
+    or nothing, however many come meanwhile, and none of them waits for it. (The write-ahead log is not
+    checkpointed while it lasts.) Raises Fatal as `store.errors.reading` does.
     """
     with reading(source):
         old = connect(source, read_only=True)
@@ -25,7 +25,7 @@ def copy_games(source: Path, target: Path) -> None:
             try:
                 with new.backup("main", old, "main") as backup:
                     backup.step(-1)
-                # Else whoever opens the copy would need to write files beside it.
+                # Otherwise opening the copy would write files beside it.
                 new.execute("PRAGMA journal_mode=DELETE")
             finally:
                 new.close()
@@ -34,7 +34,7 @@ def copy_games(source: Path, target: Path) -> None:
 
 
 def check_file(path: Path) -> None:
-    """Fatal(BAD_DATA) unless SQLite finds all pages of the file sound."""
+    """Raise Fatal(BAD_DATA) unless SQLite finds all pages of the file intact."""
     with reading(path):
         connection = connect(path, read_only=True)
         found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]

@@ -1,9 +1,9 @@
-"""Which errors of SQLite say that the file is damaged, which only that it cannot be used at the moment, and
-what to say of them.
+"""Which SQLite errors mean that the file is damaged, which only that it cannot be used at the moment, and the
+message for each.
 
 After the latter nothing has been stored, the games stay in the spools, and the same commit is tried again.
-Any other error (https://sqlite.org/rescode.html) means that the file is not the one we wrote, or that our
-own statements are wrong: going on would not help.
+Any other error (https://sqlite.org/rescode.html) means that the file is not the one we wrote, or that our own
+statements are wrong: continuing would not help.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from runtime.exits import Exit, Fatal
 
 NO_DAMAGE: tuple[type[Exception], ...] = (
     apsw.FullError,  # the disk is full
-    apsw.IOError,  # it reads or writes badly, or is gone
-    apsw.ReadOnlyError,  # it was mounted anew for reading only
-    apsw.CantOpenError,  # journal or WAL cannot be opened: no descriptor is free, no right, folder moved
+    apsw.IOError,  # the disk reads or writes badly, or is gone
+    apsw.ReadOnlyError,  # the disk was remounted read-only
+    apsw.CantOpenError,  # journal or WAL cannot be opened: no file descriptor, no permission, folder moved
     apsw.PermissionsError,
-    apsw.NoLFSError,  # the file system takes no file of this size
+    apsw.NoLFSError,  # the file system cannot hold a file of this size
     apsw.NoMemError,
     MemoryError,
-    apsw.BusyError,  # somebody else works on the file
+    apsw.BusyError,  # another program works on the file
     apsw.LockedError,
     apsw.ProtocolError,  # the race for the locks of a WAL was lost too often
-    apsw.SchemaChangeError,  # somebody changed the tables between preparing a statement and running it
+    apsw.SchemaChangeError,  # the tables changed between preparing a statement and running it
     apsw.AbortError,  # rolled back or interrupted by another statement or thread of ours
     apsw.InterruptError,
 )
@@ -37,7 +37,7 @@ DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, UnicodeDecodeEr
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Around every use of the database: what SQLite says becomes a Fatal with advice."""
+    """For every use of the database: turns SQLite's errors into a Fatal with advice."""
     try:
         yield
     except (apsw.Error, UnicodeDecodeError) as error:
@@ -45,11 +45,12 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def unreadable(path: Path, error: Exception) -> Fatal:
-    """What to say and to do: a damaged file is BAD_DATA, what may pass (a lock, a full disk) is DISK."""
+    """The Fatal for an error: a damaged file is BAD_DATA, a temporary problem (a lock, a full disk) is
+    DISK."""
     if isinstance(error, DAMAGE):
         return damaged(path, error)
     if isinstance(error, apsw.SQLError):
-        return Fatal(f"{path} is no store of games: {error}. Name the folder of a run.", Exit.BAD_DATA)
+        return Fatal(f"{path} is not a store of games: {error}. Name the folder of a run.", Exit.BAD_DATA)
     return Fatal(
         f"cannot read the games in {path}: {error}. Check that the file is there, that you may read it, and "
         "that no other program holds it.",
@@ -58,7 +59,7 @@ def unreadable(path: Path, error: Exception) -> Fatal:
 
 
 def damaged(path: Path, error: Exception) -> Fatal:
-    """The file is not what was written to it: how to save what is left."""
+    """The Fatal for a damaged file: how to save what is left."""
     return Fatal(
         f"the games in {path} are damaged: {error}. End what uses the file and keep a copy of it. "
         f"`python -m apsw {path} REINDEX` mends indexes that lost entries. Where that fails, "

@@ -31,21 +31,21 @@ SCHEMA = (
 )
 UNNAMED = "unnamed"
 KEYS = "keys/"
-"""What players begin with that are known by a key; all others begin with `workers/` or `clients/`."""
+"""Prefix of players that are known by a key; all others begin with `workers/` or `clients/`."""
 WORKERS = "workers"
-"""The role of azserver's own."""
+"""The role of azserver's own workers."""
 NAME_CHARACTERS = 120
 BUSY_TIMEOUT_MS = 10_000
 
 
 def player_of(role: str, source: str, key: str = "") -> str:
-    """Whom a game is put down to. The one place that says so.
+    """The name of a game's player. The only place that defines it.
 
-    role    how it came: `workers` or `clients`
-    source  what its record says of who played it: HOST/WORKER, as the client gives it itself
-    key     name of the key that it came with, as the server knows it; "" where it asks for none
+    role: how the game came, `workers` or `clients`. source: the player according to the record, HOST/WORKER,
+    as the client states it. key: name of the key that the game came with, as the server knows it; "" where no
+    keys are used.
 
-    Without a key a name is what its bearer says. It begins with its role, so it is never that of a key.
+    Without a key a player can claim any name. Such a name begins with its role, so it is never that of a key.
     """
     if key:
         return of_key(key)
@@ -54,20 +54,20 @@ def player_of(role: str, source: str, key: str = "") -> str:
 
 
 def of_key(key: str) -> str:
-    """The player who has the key of this name."""
+    """The player that has the key of this name."""
     return on_one_line(f"{KEYS}{key}")[:NAME_CHARACTERS]
 
 
 def note_player(execute: Callable[..., Any], seq: int, player: str) -> None:
-    """Write down who played game `seq`, within a transaction of the store."""
+    """Store the player of game `seq`, within a transaction of the store."""
     execute("INSERT OR IGNORE INTO players(name) VALUES (?)", (player,))
     execute("INSERT INTO played_by SELECT ?, player FROM players WHERE name = ?", (seq, player))
 
 
 def newest_games(execute: Callable[..., Any], positions: int) -> list[tuple[str, int, bool]]:
-    """The newest games, oldest first: player ("": nobody), positions, and whether it is trained on.
+    """The newest games, oldest first: player ("": unknown), positions, and whether it is trained on.
 
-    As many as have `positions` positions together that are trained on, or all.
+    Returns enough games for `positions` positions that are trained on, or all.
     """
     found: list[tuple[str, int, bool]] = []
     cursor = execute(
@@ -85,9 +85,10 @@ def newest_games(execute: Callable[..., Any], positions: int) -> list[tuple[str,
 
 
 def set_quarantine(path: Path, player: str, *, held: bool) -> bool:
-    """Put a player's games into quarantine, or release them; False if nothing has changed.
+    """Put a player's games into quarantine, or release them. Returns False if nothing has changed.
 
-    A running trainer may commit at the same time: each waits for the other. Fatal as `store.errors.reading`.
+    A running trainer may commit at the same time: each waits for the other. Raises Fatal as
+    `store.errors.reading` does.
     """
     with reading(path):
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)

@@ -1,7 +1,7 @@
-"""Reading the games of a run, beside a trainer that writes: a range of numbers, the newest, or by uid.
+"""Reads the games of a run while a trainer writes: a range of numbers, the newest, or by uid.
 
-The file is opened read-only and read in pages, each a short transaction of its own: a reader never blocks the
-writer, but one that reads for long would keep SQLite from folding its log back into the file.
+The file is opened read-only and read in pages, each a short transaction of its own. A reader never blocks the
+writer, but a long read would keep SQLite from checkpointing its log.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from store.rows import COLUMNS, DATA, Damaged, Stored, readable
 from store.sqlite import connect
 
 PAGE = 256
-"""Games a query."""
+"""Games per query."""
 LONG_PAGE = 4096
-"""Games a query, where only their length is asked for."""
+"""Games per query, where only their length is needed."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Range:
 
 
 class StoreReader:
-    """A games.db. One thread at a time may use it. Raises Fatal when the file cannot be read.
+    """A games.db. Only one thread at a time may use it. Raises Fatal when the file cannot be read.
 
-    What gives records leaves a damaged row out, names it in the log and counts it in `damaged`.
+    Methods that return records leave a damaged row out, name it in the log and count it in `damaged`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,9 +47,9 @@ class StoreReader:
             self._connection = connect(path, read_only=True)
         found = self.query("SELECT value FROM meta WHERE key = 'game'")
         if not found:
-            raise Fatal(f"{path} does not say which game it holds: it is no store of games", Exit.BAD_DATA)
+            raise Fatal(f"{path} does not say which game it holds: it is not a store of games", Exit.BAD_DATA)
         self.game = str(found[0][0])
-        """Its name."""
+        """Name of the game."""
 
     def query(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
         """All rows of one short query."""
@@ -67,20 +67,20 @@ class StoreReader:
         return int(low), int(high)
 
     def rows(self, wanted: Range, *, with_data: bool = True) -> Iterator[Stored]:
-        """The games in `wanted`, oldest first, and no newer ones than there are now."""
+        """The games in `wanted`, oldest first, and none newer than those stored now."""
         return self._in_order(*self.bounds(wanted), with_data=with_data)
 
     def sound(self, game: Game, wanted: Range) -> Iterator[tuple[Stored, GameRecord]]:
-        """The same with their records, all whole and of `game`."""
+        """The same with their records, all intact and of `game`."""
         return self._whole(game, self.rows(wanted))
 
     def records(self, game: Game, first: int, last: int) -> Iterator[tuple[int, GameRecord]]:
-        """`(number, record)` of the games `first .. last`, oldest first; all are whole and of `game`."""
+        """`(number, record)` of the games `first .. last`, oldest first; all are intact and of `game`."""
         for stored, record in self._whole(game, self._in_order(first, last, with_data=True)):
             yield stored.seq, record
 
     def one(self, seq: int) -> Stored:
-        """A game with its record. Fatal(BAD_DATA) if there is none of that number."""
+        """A game with its record. Raises Fatal(BAD_DATA) if there is no game with that number."""
         for stored in self.numbered([seq]):
             return stored
         ((low, high, count),) = self.query("SELECT min(seq), max(seq), count(*) FROM games")
@@ -88,7 +88,7 @@ class StoreReader:
         raise Fatal(f"{self.path} has no game {seq}; {there}", Exit.BAD_DATA)
 
     def numbered(self, numbers: Sequence[int]) -> Iterator[Stored]:
-        """Those of the games that there are, with their records, in the order of `numbers` by pages."""
+        """Those of the games that exist, with their records, in the order of `numbers` by pages."""
         for begin in range(0, len(numbers), PAGE):
             page = numbers[begin : begin + PAGE]
             yield from list(self._rows(f"seq IN ({','.join('?' * len(page))}) ORDER BY seq", *page))
@@ -100,10 +100,10 @@ class StoreReader:
         counts: Callable[[bytes], bool] = lambda _: True,
         without: Collection[str] = (),
     ) -> int:
-        """Number from which on the games up to `last` hold at least `positions` positions, or 1.
+        """Number of the first game such that the games from it up to `last` have at least `positions`
+        positions; or 1.
 
-        Only games whose uid `counts`, that are trained on, and that are of none of the players `without` are
-        counted.
+        Only games count whose uid `counts`, that are trained on, and whose player is not in `without`.
         """
         total = 0
         sql = (
@@ -122,7 +122,7 @@ class StoreReader:
         return 1
 
     def old_between(self, first: int, last: int) -> frozenset[int]:
-        """Numbers of those games among `first .. last` that are not trained on. None in a store of an older
+        """Numbers of those games among `first .. last` that are not trained on. Empty for a store of an older
         version that no trainer has opened since."""
         if not self._has("old_games"):
             return frozenset()
@@ -135,7 +135,7 @@ class StoreReader:
     # ---- By player -----------------------------------------------------------------------------------
 
     def players_between(self, first: int, last: int) -> dict[int, str]:
-        """Who played the games `first .. last`, by number; nobody's are left out."""
+        """Players of the games `first .. last`, by number; games without a known player are left out."""
         if not self._has("played_by"):
             return {}
         sql = (
@@ -179,7 +179,7 @@ class StoreReader:
     # ---- By uid --------------------------------------------------------------------------------------
 
     def count_between(self, first: bytes, end: bytes) -> int:
-        """Games whose uids are from `first` up to but without `end`."""
+        """Number of games whose uids are from `first` up to, but not including, `end`."""
         ((count,),) = self.query("SELECT count(*) FROM games WHERE uid >= ? AND uid < ?", first, end)
         return int(count)
 
@@ -189,7 +189,7 @@ class StoreReader:
         return [(bytes(uid), int(plies)) for uid, plies in self.query(sql, first, end)]
 
     def between(self, game: Game, first: bytes, end: bytes) -> Iterator[GameRecord]:
-        """The records of these games, by uid; all are whole and of `game`."""
+        """The records of these games, by uid; all are intact and of `game`."""
         rows = self._rows("uid >= ? AND uid < ? ORDER BY uid", first, end)
         return (record for _, record in self._whole(game, rows))
 
@@ -207,7 +207,8 @@ class StoreReader:
         return first, last
 
     def _in_order(self, first: int, last: int, *, with_data: bool) -> Iterator[Stored]:
-        """No transaction is open between two pages, however long the reader takes over them."""
+        """Yield rows in order. No transaction is open between two pages, however long the caller takes over
+        them."""
         where = "seq BETWEEN ? AND ? ORDER BY seq LIMIT ?"
         while rows := list(self._rows(where, first, last, PAGE, with_data=with_data)):
             yield from rows
@@ -230,7 +231,8 @@ class StoreReader:
 
 
 def open_games(run: str, runs: Path) -> StoreReader:
-    """The games of the run in folder `run`, or called `run` in `runs`. Fatal(BAD_DATA) if there are none."""
+    """The games of the run in folder `run`, or called `run` in `runs`. Raises Fatal(BAD_DATA) if there are
+    none."""
     path = run_named(run, runs).games
     if not path.is_file():
         raise Fatal(f"the run {path.parent} has no games yet: the trainer makes {path}", Exit.BAD_DATA)

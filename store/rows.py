@@ -1,8 +1,8 @@
-"""Rows of a games.db, checked before anybody uses them.
+"""Rows of a games.db, checked before anything uses them.
 
-A disk may give back other bytes than were written to it, and a file may be edited by hand. Training replays
-records in jitted code, which does not look where an action leads; so no record leaves this module unless its
-bytes have the hash they were stored with and its numbers are those of the game.
+A disk may return other bytes than were written, and a file may be edited by hand. Training replays records in
+jitted code, which does not check where an action leads. So this module hands out a record only if its bytes
+have the hash they were stored with and its numbers are possible in the game.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ COLUMNS = (
     "seq, CAST(uid AS BLOB), CAST(sha256 AS BLOB), CAST(source AS BLOB), plies, outcome, "
     "CAST(reason AS BLOB), version_min, version_max, received_at"
 )
-"""What `Stored.of` takes, of the table `games`; `CAST(data AS BLOB)` follows where records are wanted. Blobs,
-because damaged text need not be UTF-8 and would end the query."""
+"""The columns that `Stored.of` takes, of the table `games`; `CAST(data AS BLOB)` follows where records are
+wanted. Blobs, because damaged text need not be UTF-8 and would end the query."""
 DATA = "CAST(data AS BLOB)"
 NAMED_IN_LOG = 100
 """Damaged games that are named one by one; later ones are only counted."""
 REMEMBERED = 100_000
-"""Damaged games that are told apart, so that one that is read twice counts once."""
+"""Damaged games that are remembered, so that one that is read twice counts once."""
 
 _LOCAL = threading.local()
 
 
 def _decompressor() -> zstandard.ZstdDecompressor:
-    """One a thread: making one costs more than unpacking a game."""
+    """One per thread, because creating one costs more than unpacking a game."""
     found: zstandard.ZstdDecompressor | None = getattr(_LOCAL, "decompressor", None)
     if found is None:
         found = _LOCAL.decompressor = zstandard.ZstdDecompressor()
@@ -51,7 +51,7 @@ def readable(text: bytes) -> str:
 
 @dataclass(frozen=True)
 class Stored:
-    """A row of the table: what the trainer noted when it took the game."""
+    """A row of the table: what the trainer noted when it stored the game."""
 
     seq: int
     uid: bytes
@@ -64,22 +64,22 @@ class Stored:
     version_max: int
     received_at: float
     data: bytes = b""
-    """Compressed record, if it was asked for."""
+    """Compressed record, if it was requested."""
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Stored:
-        """From a row of COLUMNS, with DATA behind them or not. Damaged numbers stay what they are."""
+        """Make it from a row of COLUMNS, with or without DATA. Damaged numbers stay as they are."""
         blobs = {1, 2, 3, 6, 10}
         columns: list[Any] = [bytes(value or b"") if at in blobs else value for at, value in enumerate(row)]
         columns[3], columns[6] = readable(columns[3]), readable(columns[6])
         return cls(*columns)
 
     def unpacked(self) -> bytes:
-        """The record's bytes. BadRecord unless they have the hash that they were stored with."""
+        """The record's bytes. Raises BadRecord unless they have the hash that they were stored with."""
         try:
-            # Else a damaged header makes the decompressor ask for as much memory as it says.
+            # Otherwise a damaged header could make the decompressor allocate any amount of memory.
             if zstandard.get_frame_parameters(self.data).content_size > MAX_RECORD:
-                raise BadRecord(f"cannot be unpacked: it is said to have more than {MAX_RECORD} bytes")
+                raise BadRecord(f"cannot be unpacked: it claims to have more than {MAX_RECORD} bytes")
             data = _decompressor().decompress(self.data, max_output_size=MAX_RECORD)
         except zstandard.ZstdError as error:
             raise BadRecord(f"cannot be unpacked: {error}") from error
@@ -88,7 +88,7 @@ class Stored:
         return data
 
     def record(self, game: Game) -> GameRecord:
-        """The game. BadRecord unless it is whole, what the other columns say, and one of `game`."""
+        """The game. Raises BadRecord unless it is intact, agrees with the other columns, and is of `game`."""
         record = from_bytes(self.unpacked())
         fault = self._unlike(record, game)
         if fault is not None:
@@ -120,7 +120,7 @@ class Damaged:
     _known: set[int] = field(default_factory=set)
 
     def note(self, stored: Stored, error: Exception) -> None:
-        """A row was left out."""
+        """Note that a row was left out."""
         if stored.seq in self._known:
             return
         self.count += 1

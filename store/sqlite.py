@@ -1,9 +1,9 @@
-"""All games of a run, in one SQLite file: what is acknowledged is in here, for good.
+"""All games of a run, in one SQLite file: every acknowledged game is in it, permanently.
 
-WAL with `synchronous=FULL`, so a commit that has returned survives kill and power loss; `UNIQUE(uid)`,
-so a game that is sent twice counts once. Many games go into one transaction (group commit), because
-the price of a commit is one fsync whatever is in it. Only one thread of one process writes; readers
-open the file read-only. apsw brings its own SQLite, newer than the WAL-reset fault mended in 3.51.3.
+WAL with `synchronous=FULL`, so a commit that has returned survives kill and power loss; `UNIQUE(uid)`, so a
+game that is sent twice counts once. Many games go into one transaction (group commit), because a commit costs
+one fsync whatever is in it. Only one thread of one process writes; readers open the file read-only. apsw
+brings its own SQLite, newer than the WAL-reset bug fixed in 3.51.3.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from store.rows import readable
 log = logging.getLogger(__name__)
 
 STORED, DUPLICATE, CONFLICT, REJECTED, RETRY = "stored", "duplicate", "conflict", "rejected", "retry"
-"""What `commit` says of each game; the words of GAME_ACK."""
+"""The statuses that `commit` returns for games; the words of GAME_ACK."""
 
 COMPRESSION_LEVEL = 3
 PAGE_SIZE = 8192
-"""Bytes; games are some kB, and SQLite reads such blobs fastest with pages of this size."""
+"""Bytes; games take a few kB, and SQLite reads such blobs fastest with pages of this size."""
 BUSY_TIMEOUT_MS = 2000
-"""How long a foreign lock (a `sqlite3` shell) may hold up a commit before games are sent back."""
+"""Milliseconds that a foreign lock (a `sqlite3` shell) may delay a commit before games are sent back."""
 REJECTS = 10_000
-"""Newest rejected games that are kept to look at, with the reason."""
+"""Newest rejected games that are kept for inspection, with the reason."""
 REJECTS_WITH_DATA = 1000
-"""Newest of them that are kept whole, unless they are longer than REJECT_BYTES: 64 MiB at most."""
+"""Newest of them that are kept with their data, unless that is longer than REJECT_BYTES: 64 MiB at most."""
 REJECT_BYTES = 64 * 1024
-"""Compressed."""
+"""Compressed size in bytes."""
 REJECT_TEXT = 2000
-"""Characters of a reason that are kept."""
+"""Most characters of a reason that are kept."""
 WAL_BYTES = 64 * 1024 * 1024
-"""The write-ahead log is cut back to this size whenever it begins anew."""
+"""The write-ahead log is truncated to this size whenever it starts again."""
 CACHE_BYTES = 64 << 20
-"""Of pages that the writer keeps (SQLite: 2 MB), beside those of the index of uids."""
+"""Cache of pages for the writer (SQLite's default: 2 MB), besides those of the index of uids."""
 INDEX_BYTES = 42
-"""A game takes in the index of uids. They are random, so every game goes to another page of it."""
+"""Bytes per game in the index of uids. Uids are random, so every game goes to another page of it."""
 CACHE_STEP = 1_000_000
-"""Games for which the cache has room ahead."""
+"""Number of further games for which the cache has room."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -92,7 +92,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 @dataclass(frozen=True)
 class Entry:
-    """A verified game on its way into the store; `data` is the record as it came."""
+    """A verified game to be stored; `data` is the record as it came."""
 
     uid: bytes
     sha256: bytes
@@ -104,14 +104,14 @@ class Entry:
     version_max: int
     data: bytes
     is_old: bool = False
-    """Its weights were too far behind when it came: it is not trained on."""
+    """Whether its weights were too far behind when it came, so that it is not trained on."""
     player: str = ""
-    """Whom it is put down to (`store.players.player_of`); empty: nobody."""
+    """The game's player (`store.players.player_of`); empty: unknown."""
 
 
 @dataclass(frozen=True)
 class Reject:
-    """A game that was not taken, and why."""
+    """A refused game, and why."""
 
     uid: bytes
     sha256: bytes
@@ -133,7 +133,7 @@ class Totals:
     reasons: Counter[str] = field(default_factory=Counter)
     positions: int = 0
     newest_version: int = 0
-    """Of all games."""
+    """Newest version in any game."""
 
     def add(
         self, source: str, versions: tuple[int, int], outcome: int, reason: str, plies: int, games: int = 1
@@ -147,7 +147,7 @@ class Totals:
 
 
 def connect(path: Path, *, read_only: bool) -> Any:
-    """An apsw connection; a foreign lock holds it up for `BUSY_TIMEOUT_MS` at most. Raises apsw.Error."""
+    """An apsw connection; a foreign lock delays it for at most `BUSY_TIMEOUT_MS`. Raises apsw.Error."""
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
@@ -155,7 +155,7 @@ def connect(path: Path, *, read_only: bool) -> Any:
 
 
 def cache_kib(games: int) -> int:
-    """KiB of pages to keep for so many games: 107,000 at first, 476,000 for ten million."""
+    """KiB of pages to cache for `games` games: 107,000 at first, 476,000 for ten million."""
     return (CACHE_BYTES + games * INDEX_BYTES) // 1024
 
 
@@ -233,7 +233,8 @@ class Store:
         return totals
 
     def _size_cache(self) -> None:
-        """Room for the whole index of uids, or each game would read, and may write twice, a page of it."""
+        """Make room for the whole index of uids; otherwise each game would read, and perhaps write twice, a
+        page of it."""
         self._cached_for = self.totals.games.total() + CACHE_STEP
         self._connection.execute(f"PRAGMA cache_size=-{cache_kib(self._cached_for)}")
 
@@ -246,11 +247,10 @@ class Store:
         rejects: Sequence[Reject] = (),
         leaves_out: Callable[[Entry], bool] = attrgetter("is_old"),
     ) -> list[str]:
-        """Store all in one transaction; a status for each entry, then for each reject. `retry` for all when
-        the file cannot be written at the moment: nothing of it may be acknowledged then.
+        """Store everything in one transaction. Returns a status for each entry, then for each reject; `retry`
+        for all if the file cannot be written at the moment, and then nothing may be acknowledged.
 
-        `leaves_out` is asked, in their order, of each entry that was not there before: whether it is stored
-        but not trained on.
+        `leaves_out` is called in order for each new entry: whether it is stored but not trained on.
 
         When this returns, every `stored` game is on the disk. Raises Fatal when the file is damaged.
         """
@@ -279,7 +279,7 @@ class Store:
         return statuses + [REJECTED] * len(rejects)
 
     def newest_games(self, positions: int) -> list[tuple[str, int, bool]]:
-        """As `store.players.newest_games`. Fatal as `store.errors.reading`."""
+        """As `store.players.newest_games`. Raises Fatal as `store.errors.reading` does."""
         with reading(self._path):
             return players.newest_games(self._connection.execute, positions)
 

@@ -1,4 +1,5 @@
-"""For tests: nested settings by the names of their fields, which are different ones in all groups."""
+"""Helpers for tests: nested settings addressed by the names of their fields, which differ between all
+groups."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ T = TypeVar("T")
 
 
 def paths(settings: Any, prefix: str = "") -> dict[str, str]:
-    """The path of each field by its name: `c_init` is "search.c_init"."""
+    """Return the path of each field by its name: `c_init` is "search.c_init"."""
     found: dict[str, str] = {}
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
@@ -21,11 +22,11 @@ def paths(settings: Any, prefix: str = "") -> dict[str, str]:
 
 
 def varied(settings: T, **changes: Any) -> T:
-    """`settings` with some others."""
+    """Return `settings` with some values changed."""
     known = paths(settings)
     return changed(settings, {known[name]: value for name, value in changes.items()})
 
 
 def self_play(**changes: Any) -> SelfPlaySettings:
-    """The defaults with some others."""
+    """Return the default settings with some values changed."""
     return varied(SelfPlaySettings(), **changes)

@@ -1,8 +1,8 @@
-"""Shared by all tests: nothing is patched here, only paths and what hypothesis tries.
+"""Shared by all tests. Nothing is patched here; it sets only paths and the examples that hypothesis tries.
 
 Profile `quick`, the default: the same examples every time, from one seed. Profile `nightly`
 (`--hypothesis-profile nightly`): ten times as many, from another seed each time. The seed is printed;
-`--hypothesis-seed N` runs with it again.
+`--hypothesis-seed N` runs the same examples again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ settings.register_profile("nightly", deadline=None, max_examples=1000)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose profile and seed before hypothesis' own plugin looks at them."""
+    """Choose profile and seed before hypothesis' own plugin reads them."""
     profile = config.getoption(PROFILE_OPTION) or "quick"
     settings.load_profile(profile)
     if config.getoption(SEED_OPTION) is None:
@@ -37,12 +37,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take long come first; the order within a file stays."""
+    """Run slow files first; the order within a file stays."""
     items.sort(key=lambda item: rank(item.path.name))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Say the seed, with `-q` too."""
+    """Print the seed, also with `-q`."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
         profile, seed = settings.get_current_profile_name(), session.config.getoption(SEED_OPTION)

@@ -1,4 +1,5 @@
-"""A process that can open nothing more, as a server that has as many connections as it may have."""
+"""Leaves a process without free file descriptors, like a server that has as many connections as it may
+have."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_descriptor_left() -> Iterator[None]:
-    """For a block. What is open stays open."""
+    """Leave no free descriptor during the block. What is open stays open."""
     lowest_free = os.dup(0)
     os.close(lowest_free)
     before = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -21,7 +21,7 @@ Message = tuple[dict, list[bytes]]
 
 
 class Goodbye(Exception):
-    """The server ended or did not begin the session."""
+    """The server ended the session, or did not begin it."""
 
     def __init__(self, message: dict):
         super().__init__(f"{message['code']}: {message['reason']}")
@@ -37,7 +37,7 @@ class Refused(Exception):
 
 
 class Channel:
-    """One DEALER connection: joins by itself, beats, and asks with a deadline."""
+    """One DEALER connection: it joins by itself, sends pings, and makes requests with a deadline."""
 
     def __init__(self, address: str, role: str = "client", protocol: int = PROTOCOL):
         self.socket = zmq.Context.instance().socket(zmq.DEALER)
@@ -55,7 +55,7 @@ class Channel:
         self.sent_at = time.monotonic()
 
     def receive(self, seconds: float) -> Message | None:
-        """Return the next message, or None when none came in time."""
+        """Return the next message, or None if none came in time."""
         if not self.socket.poll(max(0, int(seconds * 1000))):
             return None
         head, *frames = self.socket.recv_multipart()
@@ -66,7 +66,8 @@ class Channel:
         return header, frames
 
     def hello(self, deadline: float) -> dict:
-        """Say hello, again with growing random waits, until welcome; raise Goodbye when told off for good."""
+        """Send hello, repeated after growing random waits, until welcome. Raises Goodbye if the server
+        refuses for good."""
         hello = {"type": "hello", "protocol": self.protocol, "role": self.role}
         hello |= {"name": "foreign", "software": "foreign client 1.0", "join": self.join}
         wait = 0.2
@@ -92,7 +93,7 @@ class Channel:
         return None
 
     def beat(self) -> None:
-        """Send a ping when nothing was sent, or nothing heard, for as long as welcome said."""
+        """Send a ping if nothing was sent, or nothing was received, for as long as welcome said."""
         quiet_since = max(min(self.sent_at, self.heard_at), self.pinged_at)
         if self.welcome and time.monotonic() - quiet_since >= self.welcome["heartbeat"]:
             self.send({"type": "ping"})
@@ -125,7 +126,7 @@ class Channel:
         raise TimeoutError(f"no answer to {header['type']}")
 
     def close(self, *, bye: bool = True) -> None:
-        """Say bye and close; the bye is flushed for a moment at most."""
+        """Send bye and close; sending the bye may take a moment at most."""
         if bye:
             self.send({"type": "bye"})
         self.socket.close(linger=500 if bye else 0)
@@ -140,7 +141,7 @@ def winner(board: list[int]) -> int:
 
 
 def pack(boards: list[list[int]], mover: int, history: int) -> bytes:
-    """Pack the newest `history` boards as words, own stones and the other's for each, newest first; then
+    """Pack the newest `history` boards as words: own stones and the other's for each, newest first; then
     whether the first player (1) is to move."""
     words = []
     for back in range(history):
@@ -155,14 +156,14 @@ def mask_of(legal: list[int], mask_bytes: int) -> bytes:
 
 
 def spread(total: int, cells: list[int]) -> dict[int, int]:
-    """Spread visits over cells as evenly as they go, leaving out cells that get none."""
+    """Spread visits over cells as evenly as possible, leaving out cells that get none."""
     each, more = divmod(total, len(cells))
     visits = {cell: each + (at < more) for at, cell in enumerate(cells)}
     return {cell: count for cell, count in visits.items() if count}
 
 
 def divergence(visits: dict[int, int], priors: dict[int, float]) -> float:
-    """KL of the shares of the visits and the priors, nats."""
+    """Return the KL divergence of the shares of the visits from the priors, in nats."""
     all_visits, all_priors = sum(visits.values()), sum(priors.values())
     kl = 0.0
     for cell, count in visits.items():
@@ -173,7 +174,7 @@ def divergence(visits: dict[int, int], priors: dict[int, float]) -> float:
 
 @dataclass
 class Evaluation:
-    """What the server said about one position."""
+    """The server's answer for one position."""
 
     priors: list[float]
     wdl: tuple[float, float, float]
@@ -182,7 +183,7 @@ class Evaluation:
 
 @dataclass
 class Game:
-    """A game as it is played, in the columns of the record."""
+    """A game in progress, in the columns of the record."""
 
     game: str
     max_plies: int
@@ -235,24 +236,24 @@ class Game:
 
 
 class Client:
-    """Both connections of one player, and what it does over them; every call has a deadline in seconds."""
+    """Both connections of one player, and what it can do over them; every call has a deadline in seconds."""
 
     def __init__(self, host: str, port: int, seconds: float = 20.0):
         self.seconds = seconds
         self.leaves = Channel(f"tcp://{host}:{port}")
         self.bulk = Channel(f"tcp://{host}:{port + 1}")
         self.requests = 0
-        self.mask_bytes = 0  # of the legal actions of a position, in games whose actions travel as a mask
+        self.mask_bytes = 0  # bytes of the mask of legal actions, in games whose actions travel as a mask
         for channel in (self.leaves, self.bulk):
             channel.hello(self.deadline())
         self.settings = self.leaves.welcome["self_play"]
 
     def deadline(self) -> float:
-        """Return the time at which what begins now must be over."""
+        """Return the time by which a call that begins now must be over."""
         return time.monotonic() + self.seconds
 
     def evaluate(self, positions: list[tuple[bytes, list[int]]]) -> list[Evaluation]:
-        """Evaluate packed positions with their legal actions, whatever parts the answer comes in."""
+        """Evaluate packed positions with their legal actions; the answer may come in any parts."""
         self.requests += 1
         header = {"type": "evaluate", "request": self.requests, "rows": len(positions)}
         lists = [legal for _, legal in positions]
@@ -292,7 +293,7 @@ class Client:
             raise ValueError("evaluated has frames of another size than its rows")
 
     def play(self, rng: random.Random, *, keep_subtree: bool) -> Game:
-        """Play one game of tic-tac-toe with made-up visits; check each evaluation on the way."""
+        """Play one game of tic-tac-toe with made-up visits; check each evaluation."""
         welcome = self.leaves.welcome
         game = Game(
             welcome["game"],
@@ -347,7 +348,7 @@ class Client:
         return answer["figures"]
 
     def weights_info(self) -> dict:
-        """Return which weights are current."""
+        """Return the description of the current weights."""
         request = {"type": "get_weights"}
         return self.bulk.ask(request, [], {"type": "weights_info"}, self.deadline(), resend=2.0)[0]
 
@@ -366,7 +367,7 @@ class Client:
         return data
 
     def close(self) -> None:
-        """Leave: bye on both ports."""
+        """Leave: send bye on both ports."""
         self.leaves.close()
         self.bulk.close()
 

@@ -1,7 +1,8 @@
-"""Runs azplay in this process: what it prints and its exit status, without the second that a process takes to
-start.
+"""Runs azplay in this process, and returns what it prints and its exit status. That saves the second that a
+process takes to start.
 
-For what a command refuses. That a status is the process's own, another test shows with a real process.
+Use it for what a command refuses. Another test shows with a real process that the status becomes the
+process's exit status.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from commands.azplay import main
 
 
 class Ended(NamedTuple):
-    """As of a process."""
+    """What a process returns: exit status and output."""
 
     returncode: int
     stdout: str
@@ -24,7 +25,7 @@ class Ended(NamedTuple):
 
 
 def azplay_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
-    """`azplay(*arguments)` of this process."""
+    """Return a function that runs `azplay(*arguments)` in this process."""
 
     def azplay(*arguments: str) -> Ended:
         monkeypatch.setattr(sys, "argv", ["azplay", *arguments])

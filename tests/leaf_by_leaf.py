@@ -1,4 +1,4 @@
-"""For tests: evaluators that answer leaf by leaf, and searches and games played with them."""
+"""For tests: evaluators that answer leaf by leaf, and searches and games with them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Answer = tuple[Any, float]
 
 
 def uniform(leaf: Leaf) -> Answer:
-    """Every legal action alike, value 0."""
+    """Return equal priors for all legal actions, and the value 0."""
     count = len(leaf.actions)
     return np.full(count, 1 / count, np.float32), 0.0
 
 
 def wdl_of(value: float) -> list[float]:
-    """Probabilities of win, draw and loss that say exactly this value."""
+    """Return probabilities of win, draw and loss with exactly this value."""
     return [max(value, 0.0), 1.0 - abs(value), max(-value, 0.0)]
 
 
 def leaves_of(batch: LeafBatch) -> Iterator[Leaf]:
-    """The rows of a batch, one after the other."""
+    """Yield the rows of a batch, one after the other."""
     begin = 0
     for row, count in enumerate(batch.counts.tolist()):
         yield Leaf(batch.features[row], batch.actions[begin : begin + count])
@@ -43,7 +43,7 @@ def leaves_of(batch: LeafBatch) -> Iterator[Leaf]:
 
 
 class LeafByLeaf:
-    """An `Evaluator` that answers in the next turn of the loop; subclasses say what, in `answer`."""
+    """An `Evaluator` that answers in the next turn of the loop; subclasses implement `answer`."""
 
     def __init__(self, answer: Callable[[Leaf], Answer] | None = None, version: int = 0) -> None:
         self.version, self.rows = version, 0
@@ -51,7 +51,7 @@ class LeafByLeaf:
             self.answer = answer  # type: ignore[method-assign]
 
     def answer(self, leaf: Leaf) -> Answer:
-        """(priors over the legal actions, value for the side to move)."""
+        """Return (priors over the legal actions, value for the side to move)."""
         return uniform(leaf)
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
@@ -80,7 +80,7 @@ class HashEvaluator(LeafByLeaf):
 
 
 class Held(HashEvaluator):
-    """Keeps what it is asked until it is told to answer."""
+    """Keeps its requests until the test answers them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class Held(HashEvaluator):
         self._came.set()
 
     async def next(self) -> tuple[LeafBatch, Reply]:
-        """The oldest batch that was not answered, which is not kept any more."""
+        """Return the oldest batch without an answer, and forget it."""
         while not self.asked:
             self._came.clear()
             await self._came.wait()
@@ -103,13 +103,13 @@ class Held(HashEvaluator):
             self.answer_all(*await self.next())
 
     async def answer_on(self) -> None:
-        """For ever."""
+        """Answer all batches, without end."""
         while True:
             await self.answer_next()
 
 
 class Scattered(HashEvaluator):
-    """Answers each batch in parts, in any order, over several turns of the loop, and some parts twice."""
+    """Answers each batch in parts, in any order, over several turns of the loop; some parts come twice."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class Scattered(HashEvaluator):
 
 
 def searched(tree: SearchTree, evaluator: Any = None, *, is_cheap: bool = False) -> SearchResult:
-    """The result of one search from the root of `tree`."""
+    """Return the result of one search from the root of `tree`."""
 
     async def main() -> SearchResult:
         return await search(tree, SearchPool(tree.forest, evaluator or LeafByLeaf()), is_cheap=is_cheap)
@@ -150,10 +150,10 @@ def searched(tree: SearchTree, evaluator: Any = None, *, is_cheap: bool = False)
 async def playing(
     game: Game, settings: SelfPlaySettings, evaluator: Any, rng: np.random.Generator, **more: Any
 ) -> GameRecord:
-    """One game of self-play in a forest of its own."""
+    """Play one game of self-play in a forest of its own."""
     return await play_game(SearchPool(Forest(game, settings), evaluator), rng, **more)
 
 
 def played(*what: Any, **more: Any) -> GameRecord:
-    """As `playing`."""
+    """Run `playing` to its end; the arguments are the same."""
     return asyncio.run(playing(*what, **more))

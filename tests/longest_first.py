@@ -1,4 +1,4 @@
-"""Which test files begin first: those that take longest.
+"""The test files that run first: those that take longest.
 
 A worker that begins a file of a minute when all others have finished keeps them waiting. To renew the list,
 add up the times of `make test ARGS=--durations=0` by file.
@@ -61,9 +61,9 @@ LONGEST = (
     "test_training_in_rounds.py",
     "test_same_bits_avx512.py",
 )
-"""From 20 seconds on two cores, longest first."""
+"""Files that take more than 20 seconds on two cores, longest first."""
 
 
 def rank(name: str) -> int:
-    """The place of a file in the order; all that take less time share the last one."""
+    """Return the place of a file in the order; all quicker files share the last place."""
     return LONGEST.index(name) if name in LONGEST else len(LONGEST)

@@ -1,4 +1,4 @@
-"""azserver, azclient and trainer as processes of their own, each to be ended and started again."""
+"""azserver, azclient and trainer as processes of their own, each of which can be ended and started again."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from typing import Any
 from target import ROOT, Target, _end_with_us
 
 PATIENCE = 600.0
-"""Seconds for a process to be there again and at work; torch starts slowly on a busy machine."""
+"""Seconds until a process is up and at work again; torch starts slowly on a busy machine."""
 RUN = "tic_tac_toe-tiny"
 GAMES = "4"
-"""At a time in each worker: a load, and no flood."""
+"""Games at a time in each worker: some load, but not much."""
 
 
 class Parts(Target):
-    """As the hostile tests have it, with a trainer that trains and publishes, in a folder of its own."""
+    """The processes of the hostile tests, with a trainer that trains and publishes, in a folder of its
+    own."""
 
     def _server_flags(self) -> list[str]:
         return [*super()._server_flags(), "--games", GAMES]
@@ -38,11 +39,11 @@ class Parts(Target):
 
     @property
     def trainers(self) -> Path:
-        """Folder of the trainer's runs: that of another machine."""
+        """The folder of the trainer's runs, as if it were on another machine."""
         return self.folder / "trainer"
 
     def trained(self) -> dict[str, Any]:
-        """The trainer's figures."""
+        """Return the trainer's figures."""
         figures: dict[str, Any] = self.figures(PATIENCE)["trainer"] or {}
         return figures
 
@@ -53,7 +54,7 @@ class Parts(Target):
             time.sleep(0.2)
 
     def end(self, name: str, how: signal.Signals = signal.SIGTERM) -> int:
-        """End a part (`server`, `trainer`, `client.main`) and wait; its exit status."""
+        """End a part (`server`, `trainer`, `client.main`) and wait; return its exit status."""
         process = self._processes.pop(name)
         process.send_signal(how)
         return process.wait(PATIENCE)
@@ -79,7 +80,7 @@ class Parts(Target):
             )
 
     def end_evaluator(self) -> int:
-        """SIGTERM to the evaluator; its process id."""
+        """Send SIGTERM to the evaluator; return its process id."""
         pid = self.evaluator()
         os.kill(pid, signal.SIGTERM)
         return pid

@@ -1,4 +1,4 @@
-"""All processes that descend from one, found by a mark in their environment, whoever their parent is now."""
+"""Finds all descendants of a process by a mark in their environment, whatever their parent is now."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ VARIABLE = "DESCENDANTS_MARK"
 
 
 def marked_environment() -> dict[str, str]:
-    """This process's environment with a mark of its own."""
+    """Return this process's environment with a mark of its own."""
     return {**os.environ, VARIABLE: uuid.uuid4().hex}
 
 
 def marked(environment: Mapping[str, str]) -> dict[int, str]:
-    """Command lines of the living processes with this mark, by process id."""
+    """Return the command lines of the living processes with this mark, by process id."""
     wanted = f"{VARIABLE}={environment[VARIABLE]}".encode()
     found = {}
     for folder in Path("/proc").iterdir():
@@ -32,7 +32,7 @@ def marked(environment: Mapping[str, str]) -> dict[int, str]:
 
 
 def wait_for(what: Callable[[], bool], meaning: Callable[[], str], patience: float = 120.0) -> None:
-    """Until it is so; fails with `meaning()` after `patience` seconds."""
+    """Wait until `what()` is true; fail with `meaning()` after `patience` seconds."""
     deadline = time.monotonic() + patience
     while not what():
         assert time.monotonic() < deadline, f"in vain: {meaning()}"

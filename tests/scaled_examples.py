@@ -1,4 +1,4 @@
-"""How many examples a test that names a number tries under the profile in force (`conftest.py`)."""
+"""Scales a test's own number of examples to the profile in force (`conftest.py`)."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ OF_QUICK = 100
 
 
 def scaled(quick: int) -> int:
-    """`quick` under that profile, ten times as many under `nightly`."""
+    """Return `quick` under the profile of that name, and ten times as many under `nightly`."""
     return quick * settings.default.max_examples // OF_QUICK

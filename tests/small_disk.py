@@ -1,4 +1,4 @@
-"""A real file system of its own, small enough to be filled up: a tmpfs, mounted for the time of a test."""
+"""A small real file system that can be filled up: a tmpfs, mounted while a test runs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ BLOCK = 1 << 16
 
 
 class SmallDisk:
-    """`fill` leaves not one free byte, `free` gives all of it back."""
+    """A mounted file system: `fill` leaves not one free byte, `free` frees it all again."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._ballast = path / "ballast"
 
     def fill(self) -> None:
-        """Again, should something have been deleted since."""
+        """Fill it; call again if something may have been deleted since."""
         handle = os.open(self._ballast, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             for size in (BLOCK, 4096, 1):
@@ -37,7 +37,7 @@ class SmallDisk:
 
 @contextlib.contextmanager
 def small_disk(path: Path, megabytes: int) -> Iterator[SmallDisk]:
-    """Skips the test where nothing may be mounted."""
+    """Mount one; the test is skipped where mounting is not allowed."""
     path.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "small-disk", str(path)]
     try:

@@ -1,4 +1,4 @@
-"""A player who is no part of azselfplay and keeps its own books."""
+"""A player that is not part of azselfplay and keeps its own record of acknowledged games."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from foreign_client import Client
 
 PATIENCE = 600.0
-"""Seconds for an answer; processes start slowly on a busy machine."""
+"""Seconds to wait for an answer; processes start slowly on a busy machine."""
 
 
 class Ledger(threading.Thread):
-    """A stranger who hands in games without pause and writes down which were acknowledged as stored."""
+    """Hands in games without pause and records which were acknowledged as stored."""
 
     def __init__(self, port: int, patience: float = PATIENCE) -> None:
         super().__init__(daemon=True)
@@ -35,10 +35,10 @@ class Ledger(threading.Thread):
                 ack, _ = client.bulk.ask(header, [record], wanted, client.deadline(), resend=2.0)
                 self.hear(ack, game.uid)
             client.close()
-        except BaseException as error:  # shown by the test, which looks at it
+        except BaseException as error:  # raised again by the test
             self.error = error
 
     def hear(self, ack: dict[str, Any], uid: bytes) -> None:
-        """What became of a game."""
+        """Record the answer to a game."""
         if ack["status"] in ("stored", "duplicate"):
             self.acknowledged.append(uid)

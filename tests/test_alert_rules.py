@@ -1,4 +1,4 @@
-"""The alerts for Prometheus: each comes for what it is about and for nothing else."""
+"""The alerts for Prometheus: each fires for its own fault and for nothing else."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FAULTS = {
 
 
 def an_hour(name: str, changes: dict[str, str]) -> dict[str, object]:
-    """A case for promtool: with these series this alert fires, and no other; "": none does."""
+    """Return a case for promtool: with these series this alert fires, and no other; "": none does."""
     series = [
         {"series": f'{metric}{{job="azserver",instance="a"}}', "values": values}
         for metric, values in (WELL | changes).items()

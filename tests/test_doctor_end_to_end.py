@@ -1,4 +1,4 @@
-"""doctor and status as commands, on a real azserver: what they say, and their exit status."""
+"""doctor and status as commands, on a real azserver: their output and exit status."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 
 def call(name: str, *words: str, **environment: str) -> tuple[int, dict[str, Any], str]:
-    """Exit status, the JSON that was printed, and errors."""
+    """Return exit status, the JSON that was printed, and errors."""
     done = subprocess.run(
         [sys.executable, "-m", MODULES[name], *words],
         capture_output=True,
@@ -40,14 +40,14 @@ def call(name: str, *words: str, **environment: str) -> tuple[int, dict[str, Any
 
 
 def faults(said: dict[str, Any]) -> set[str]:
-    """Checks with a fault, but for those that depend on how busy this machine is."""
+    """Return the checks with a fault, except those that depend on the load of this machine."""
     found = {one["check"] for one in said["findings"] if one["level"] == "fault"}
     return found - {"memory", "disk"}
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> list[str]:
-    """Flags of a small azserver, and of its doctor."""
+    """Return flags of a small azserver and of its doctor."""
     port = find_base_port(29_000)
     return [
         *("--game", "tic_tac_toe", "--net", "tiny", "--gpus", "cpu", "--workers", "0"),
@@ -57,7 +57,7 @@ def settings(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def server(settings: list[str], tmp_path: Path) -> Iterator[str]:
-    """Its address, once an evaluator is up."""
+    """Yield its address, once an evaluator is up."""
     port = settings[settings.index("--port") + 1]
     address = f"127.0.0.1:{port}"
     with (tmp_path / "server.log").open("wb") as log:
@@ -134,7 +134,7 @@ def test_status_of_a_folder_tells_what_its_trainer_left_and_alerts(tmp_path: Pat
 
 
 def test_every_check_is_on_the_page() -> None:
-    """By the words with which the code begins a finding."""
+    """They are found by the words with which the code begins a finding."""
     page = (ROOT / "docs" / "doctor.md").read_text()
     sources = [*ROOT.glob("diagnostics/doctor/*.py"), *ROOT.glob("*/*doctor.py")]
     found = {

@@ -1,4 +1,4 @@
-"""Whatever azrun starts, at any depth and at any moment of its life, ends when azrun is killed."""
+"""All processes that azrun starts, directly or not and at any time, end when azrun is killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STAGES = {
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_everything_azrun_started_ends_when_it_is_killed(tmp_path: Path, stage: str) -> None:
-    """SIGKILL lets azrun clean up nothing: the kernel ends its descendants, importing or at work."""
+    """After SIGKILL azrun cannot clean up: the kernel ends its descendants, whether they import or work."""
     environment = marked_environment()
     command = [
         *(sys.executable, "-m", "commands.azrun", "--game", "tic_tac_toe", "--simulations", "4"),

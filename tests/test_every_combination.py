@@ -1,5 +1,5 @@
-"""Every game with every kind of network and every selection: a game is played, checked, learned from,
-played on."""
+"""Every game with every kind of network and every selection: a game is played, checked and learned from, and
+the new network plays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real server and trainer processes against a client that knows only docs/protocol.md."""
+"""Real server and trainer processes, tested with a client that is written from docs/protocol.md alone."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def stop(processes: list[subprocess.Popen[bytes]]) -> None:
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Run a server and a trainer of tic-tac-toe; the base port they use."""
+    """Run a server and a trainer of tic-tac-toe; yield their base port."""
     folder = tmp_path_factory.mktemp("foreign")
     base = free_base_port()
     both = ["--runs", str(folder / "runs")]
@@ -178,7 +178,7 @@ def test_frames_that_do_not_fit_are_refused(client: Client) -> None:
 
 
 def test_credits_of_the_newest_grant_hold(client: Client) -> None:
-    """So many leaves are taken, and 4096 are more than any player is granted."""
+    """That many leaves are accepted; 4096 are more than any player is granted."""
     before = client.status(client.leaves)["over_credit"]
     credit = client.leaves.welcome["credits"]
     position = (bytes(16 * client.settings["history"] + 8), [0])
@@ -301,7 +301,7 @@ def test_broken_games_are_rejected_with_their_code(client: Client, stored: Game)
 
 
 def test_what_is_not_known_may_be_left_out(client: Client, stored: Game) -> None:
-    """NaN for each ply, or a record of format 2 or 1."""
+    """Each ply may have NaN, or the record may be of format 2 or 1."""
     nans = [math.nan] * len(stored.actions)
     game = changed(stored, kls=nans, said_values=nans)
     assert client.put(game.uid, game.record())["status"] == "stored"

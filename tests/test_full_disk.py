@@ -1,4 +1,5 @@
-"""The whole loop on a file system of its own that fills up: it waits, ends nowhere, and goes on by itself."""
+"""The whole loop on a file system of its own that fills up: it waits, no process ends, and it continues by
+itself."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ cpu_threads = 1
 
 
 class Player(Ledger):
-    """One who also counts the games that were sent back because the disk was full."""
+    """A player that also counts the games that were sent back because the disk was full."""
 
     def __init__(self, port: int) -> None:
         super().__init__(port, PATIENCE)
@@ -45,7 +46,7 @@ class Player(Ledger):
 
 
 class Run:
-    """azrun with everything on the small disk, and somebody who looks at its figures."""
+    """azrun with all its files on the small disk, and an observer of its figures."""
 
     def __init__(self, folder: Path, disk: SmallDisk) -> None:
         self.disk = disk
@@ -57,7 +58,7 @@ class Run:
             *("--games", "8", "--port", str(self.port), "--runs", str(disk.path), "--run", "run"),
             *("--gpus", "cpu", "--trainer-config", str(folder / "trainer.toml")),
         ]
-        # Its own output too goes to a file on that disk.
+        # Its own output goes to a file on that disk, too.
         with (disk.path / "azrun.out").open("wb") as out:
             self.process = subprocess.Popen(
                 command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=out, text=True
@@ -73,7 +74,7 @@ class Run:
         return (self.figures()["trainer"] or {}).get(name, 0)
 
     def processes(self) -> set[int]:
-        """All that azrun runs at the moment, but for short-lived ones."""
+        """Return the processes that azrun runs at the moment, except short-lived ones."""
         parts = ("server.main", "-m trainer", "client.main", "server.evaluator", "client.worker")
         found = marked(self.environment).items()
         return {pid for pid, line in found if any(part in line for part in parts) and "--warm" not in line}
@@ -91,8 +92,8 @@ class Run:
 
 
 def test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game(tmp_path: Path) -> None:
-    """Games are sent back while it is full; with room again the same processes store games, train and
-    publish, and what was acknowledged is in the store."""
+    """Games are sent back while it is full. When there is space again, the same processes store games, train
+    and publish; all acknowledged games are in the store."""
     with small_disk(tmp_path / "disk", megabytes=48) as disk:
         run = Run(tmp_path, disk)
         player = Player(run.port)
@@ -106,7 +107,7 @@ def test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game(tmp_p
             disk.fill()
 
             def is_refused() -> bool:
-                disk.fill()  # what is deleted meanwhile makes no room for others
+                disk.fill()  # space that is freed meanwhile is filled again
                 return player.disk_full >= 3 and run.figures()["uptime_s"] > filled + 15
 
             run.wait(is_refused, "games that are sent back, for 15 s")

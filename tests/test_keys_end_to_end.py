@@ -1,4 +1,4 @@
-"""Keys with real processes: a client and a trainer join with theirs, and a revoked one goes at once."""
+"""Keys with real processes: a client and a trainer join with theirs, and a revoked one is cut at once."""
 
 from __future__ import annotations
 
@@ -52,13 +52,29 @@ def running(log: Path, *argv: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def has_games(database: Path) -> bool:
-    """Of a trainer that may be about to make it."""
+    """Return whether there are games; the trainer may be about to make the file."""
     with (
         suppress(sqlite3.OperationalError),
         closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db,
     ):
         return bool(db.execute("SELECT 1 FROM games").fetchone())
     return False
+
+
+def said_of_processes() -> bytes:
+    """Command lines and environments of all processes that may be looked at."""
+    found = b""
+    for process in Path("/proc").glob("[0-9]*"):
+        for file in ("cmdline", "environ"):
+            with suppress(OSError):
+                found += (process / file).read_bytes()
+    return found
+
+
+def said_on_disk(folder: Path, keys: set[Path]) -> bytes:
+    """All files of the folder but those of keys."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path not in keys]
+    return b"".join(path.read_bytes() for path in files)
 
 
 def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(tmp_path: Path) -> None:
@@ -91,6 +107,9 @@ def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(tmp_path:
         )
         return json.loads(done.stdout)["figures"] if done.stdout.startswith("{") else {}
 
+    key_files = {*files.values(), keys / "server.key"}
+    secrets = [re.findall(rb'secret = "(.+)"', file.read_bytes()) for file in key_files]
+
     with ExitStack() as stack:
         stack.enter_context(running(log["server"], *server))
         wait_for(said("server", "to join: azclient"), log["server"].read_text)
@@ -106,6 +125,9 @@ def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(tmp_path:
         wait_for(lambda: figures().get("games_acked", 0) > 0, lambda: str(figures()))
         assert set(figures()["keys"]) == {"the-client", "the-trainer", "this server"}
         assert figures()["stored_today"]["the-client"] > 0
+        seen = said_of_processes()
+        assert all(str(file).encode() in seen for file in files.values()), "names of files may be seen"
+        seen += json.dumps(figures()).encode()
         trained = ("--run", str(tmp_path / "mine" / "r"))
         held = call("azserver", "quarantine", "--keys", str(keys), *trained, "the-client")
         assert re.match(r"keys/the-client: in quarantine, [1-9]\d* games", held), "its games are the key's"
@@ -120,8 +142,6 @@ def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(tmp_path:
             or "azserver allow client" in log["client"].read_text()
         )
         assert figures()["sessions"] == {"workers": 0, "clients": 0, "trainer": 1}
-    secrets = [
-        re.search(r'secret = "(.+)"', file.read_text()) for file in (*files.values(), keys / "server.key")
-    ]
-    everything = "".join(path.read_text() for path in log.values())
-    assert all(secret is not None and secret[1] not in everything for secret in secrets)
+    seen += said_on_disk(tmp_path, key_files)
+    assert b"the-client" in seen
+    assert [one in seen for (one,) in secrets] == [False, False, False]

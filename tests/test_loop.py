@@ -1,4 +1,4 @@
-"""The whole loop as real processes: it trains, survives any death, loses no acknowledged game."""
+"""The whole loop as real processes: it trains, survives any death, and loses no acknowledged game."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from runtime.ports import find_base_port
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 600.0
-"""Seconds for a process to be there again and at work; torch starts slowly on a busy machine."""
+"""Seconds until a process is up and at work again; torch starts slowly on a busy machine."""
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -34,7 +34,7 @@ cpu_threads = 1
 
 
 def process_tree(root: int) -> dict[str, int]:
-    """Process ids under `root` by the module each runs, workers told apart by their role."""
+    """Return process ids under `root` by the module that each runs; workers are told apart by their role."""
     found: dict[str, int] = {}
     waiting = [root]
     while waiting:
@@ -134,7 +134,7 @@ def test_workers_and_clients_play_on_with_new_weights(loop, ledger):
     ],
 )
 def test_the_loop_goes_on_when_a_process_is_killed(loop, ledger, victim):
-    """kill -9, a new process takes its place, and games of both kinds of player arrive again."""
+    """After a kill -9 a new process takes its place, and games of both kinds of player arrive again."""
     before = process_tree(loop.process.pid)[victim]
     os.kill(before, signal.SIGKILL)
     loop.wait_until(lambda: process_tree(loop.process.pid).get(victim, before) != before, f"a new {victim}")

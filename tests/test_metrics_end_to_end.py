@@ -25,7 +25,7 @@ from trainer.metrics import METRICS as TRAINER
 ROOT = Path(__file__).resolve().parents[1]
 GRAFANA = ROOT / "deploy" / "grafana"
 PATIENCE = 400.0
-"""Seconds for processes to be up and at work; torch starts slowly on a busy machine."""
+"""Seconds until processes are up and at work; torch starts slowly on a busy machine."""
 TABLES = {"azserver": SERVER, "azclient": CLIENT, "trainer": TRAINER}
 NAME = re.compile(r"\b(?:az|process)_[a-z0-9_]+\b")
 
@@ -41,7 +41,7 @@ def without_suffix(name: str) -> str:
 
 
 def expressions() -> list[str]:
-    """Those of the dashboard and of the rules."""
+    """Return the expressions of the dashboard and of the rules."""
     board = json.loads((GRAFANA / "azselfplay.json").read_text())
     panels = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
     rules = re.findall(r"^ *expr: (.+)$", (GRAFANA / "alerts.yml").read_text(), re.M)
@@ -78,7 +78,7 @@ def read(url: str) -> str:
 
 
 def until(condition: Callable[[], object], what: str) -> None:
-    """Ask again and again, as any watcher from outside has to."""
+    """Poll `condition`, as any observer from outside has to."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
@@ -92,7 +92,7 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 @pytest.fixture
 def program() -> str:
-    """A real Prometheus."""
+    """Return the path of a real Prometheus."""
     found = shutil.which("prometheus")
     if found is None:
         pytest.skip("there is no prometheus here (Debian: prometheus)")
@@ -101,7 +101,7 @@ def program() -> str:
 
 @pytest.fixture
 def run(program: str, tmp_path: Path) -> Iterator[dict[str, int]]:
-    """A run of tic-tac-toe as three processes; their ports for metrics by name."""
+    """Run tic-tac-toe as three processes; yield their metrics ports by name."""
     base = find_base_port(21_000)
     ports = {"azserver": base + 2, "azclient": base + 3, "trainer": base + 4}
     small = ["--cpu-threads", "1", "--runs", str(tmp_path / "runs")]
@@ -134,7 +134,7 @@ def run(program: str, tmp_path: Path) -> Iterator[dict[str, int]]:
 
 @pytest.fixture
 def prometheus(program: str, run: dict[str, int], tmp_path: Path) -> Iterator[str]:
-    """The address of a real one that scrapes the run."""
+    """Yield the address of a real Prometheus that scrapes the run."""
     shutil.copy(GRAFANA / "alerts.yml", tmp_path)
     jobs = [
         {"job_name": name, "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]}
@@ -193,7 +193,8 @@ def test_prometheus_scrapes_a_live_run_and_dashboard_and_rules_find_their_metric
 
 
 def check_by_promtool(text: str) -> None:
-    """Its linter finds nothing in our metrics (it has opinions on those of prometheus_client, too)."""
+    """Check that promtool's linter finds nothing in our metrics (it does find something in those of
+    prometheus_client)."""
     promtool = shutil.which("promtool")
     assert promtool is not None
     said = subprocess.run(

@@ -1,7 +1,7 @@
-"""A run folder as an older version left it goes on, is played from and is reported on.
+"""A run folder that an older version left goes on, can be played from and reported on.
 
-`old_run/` was written by commit 5073c14, whose settings had no groups:
-`azrun --game tic_tac_toe --net 1x8 --simulations 8 --minutes 1.2` with a Gumbel root, c_scale 0.3.
+`old_run/` was written by commit 5073c14, whose settings had no groups: `azrun --game tic_tac_toe --net 1x8
+--simulations 8 --minutes 1.2` with a Gumbel root, c_scale 0.3.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_its_report_shows_its_settings(old: RunFolder) -> None:
 def test_each_of_its_settings_has_a_name_now_or_is_gone(
     old: RunFolder, kind: type, moved: dict[str, str], file: str, gone: set[str]
 ) -> None:
-    """No old name is the name of another setting now."""
+    """No old name is now the name of another setting."""
     now = set(config.flattened(asdict(kind())))
     assert not set(moved) & now
     written = tomllib.loads((old.path / file).read_text())

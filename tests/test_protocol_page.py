@@ -1,4 +1,5 @@
-"""docs/protocol.md says what is so: every code, message and figure is on it, and its examples are right."""
+"""docs/protocol.md is true and complete: it has every code, message and figure, and its examples are
+right."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ def test_the_packed_example_is_what_the_game_and_a_strange_client_write() -> Non
 
 
 def test_the_mask_on_the_page_is_what_we_and_a_strange_client_write() -> None:
-    """Actions 0, 9 and 25 of 26."""
+    """The actions are 0, 9 and 25 of 26."""
     ours = LegalMasks(4).masks(np.array([3], np.uint16), np.array([25, 0, 9], np.uint16)).tobytes()
     assert ours == mask_of([25, 0, 9], 4)
     assert f"`{ours.hex(' ')}`" in PAGE

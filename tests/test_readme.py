@@ -1,4 +1,4 @@
-"""README and pages: what must be said beside some flags, links that lead somewhere, the map of the code."""
+"""README and pages: required warnings beside some flags, links that lead somewhere, the map of the code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_WORDS = 600
 
 
 def lead(page: str) -> str:
-    """A page up to its second heading, on one line and without the marks of quotations."""
+    """Return a page up to its second heading, on one line and without quotation marks at line starts."""
     return " ".join(page.split("\n## ")[0].replace("\n>", "\n").split())
 
 

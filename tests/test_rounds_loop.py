@@ -1,4 +1,5 @@
-"""Self-play and training together, in rounds: run to the end == killed again and again, bit by bit."""
+"""Self-play and training together, in rounds: an undisturbed run and one that is killed again and again agree
+bit by bit."""
 
 from __future__ import annotations
 
@@ -50,14 +51,14 @@ CONFIG = varied(
 
 
 class Loop:
-    """Worker, server and trainer of one run without sockets. `on_disk` outlives kills, the rest does not."""
+    """Worker, server and trainer of one run, without sockets. `on_disk` survives kills, the rest does not."""
 
     def __init__(self, folder: Path, inference: Inference) -> None:
         folder.mkdir()
         self.folder, self.inference = folder, inference
         self.store = Store(folder / "games.db", GAME.name)
         self.weights: dict[int, bytes] = {}
-        """The server's files, by version."""
+        """The server's weights files, by version."""
         self.begin_training()
         self.weights[0] = self.training.publish(0)[2]
 
@@ -66,7 +67,7 @@ class Loop:
         return max(self.weights)
 
     def begin_training(self, turn_seconds: float = 0.5) -> None:
-        """A new trainer process."""
+        """Start a new trainer process."""
         self.intake = Intake(GAME, Expected.of(SETTINGS, GAME), self.store)
         rounds = Rounds(GAME, ROUND, SETTINGS.seed, StoreReader(self.folder / "games.db"))
         self.training = TrainingLoopInRounds(CONFIG, GAME, 1, "tiny", self.folder, rounds)
@@ -74,8 +75,8 @@ class Loop:
         self.training.turn_seconds = turn_seconds
 
     def play(self, width: int, part: int = ROUND) -> None:
-        """A worker plays the round of the current version, `width` games at a time; the first `part` of
-        them to finish get to the trainer, the others die with it."""
+        """Let a worker play the round of the current version, `width` games at a time. The first `part` of
+        them to finish reach the trainer; the others die with the worker."""
         data = [to_bytes(record) for record in asyncio.run(self._round(width))][:part]
         jobs = [Job(_uid(one), sha256(one), "workers", one) for one in data]
         done = self.intake.process(jobs, self.version).done
@@ -107,7 +108,7 @@ class Loop:
         return kept
 
     def train(self, turns: int = 10**9) -> None:
-        """Until the round is trained on and its weights are with the server, or for so many turns."""
+        """Train until the round is trained on and its weights are with the server, or for so many turns."""
         for _ in range(turns):
             turn = self.training.turn([], 0, 0)
             if turn.version is not None and turn.version > self.version:
@@ -130,8 +131,8 @@ def run_straight(loop: Loop) -> None:
 
 
 def run_through_kills(loop: Loop) -> None:
-    """In each round the worker dies half way, is slower or faster than before, and the trainer dies after
-    some steps, now with a checkpoint amid the round, now with an old one only."""
+    """Run several rounds. In each the worker dies half way and is slower or faster than before; the trainer
+    dies after some steps, sometimes with a checkpoint within the round, sometimes only with an older one."""
     for number in range(ROUNDS):
         loop.play(width=3, part=5)
         loop.train()

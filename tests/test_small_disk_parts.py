@@ -1,4 +1,4 @@
-"""What each part does on a full file system (a real one), and when there is room again."""
+"""How each part behaves on a full file system (a real one), and when there is space again."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_log_file_drops_what_does_not_fit_and_says_how_much(disk: SmallDisk) -
 
 
 def test_adopted_weights_are_used_at_once_and_written_down_when_there_is_room(disk: SmallDisk) -> None:
-    """As in a server whose evaluators have loaded them: nothing is raised, nothing is forgotten."""
+    """In a server, evaluators have loaded them already: nothing is raised, nothing is forgotten."""
     store = WeightsStore(disk.path, "tic_tac_toe")
     store.add(b"first", 1, 0, "tiny")
     data = b"second"
@@ -81,7 +81,7 @@ def test_adopted_weights_are_used_at_once_and_written_down_when_there_is_room(di
 
 
 def test_a_file_that_is_replaced_stays_as_it_was_and_no_part_is_left(disk: SmallDisk) -> None:
-    """The part would take the room that the others need to go on."""
+    """The partial file would take the space that others need to go on."""
     path = disk.path / "file.json"
     write_atomically(path, b"old")
     disk.fill()
@@ -94,7 +94,7 @@ def test_a_file_that_is_replaced_stays_as_it_was_and_no_part_is_left(disk: Small
 def test_curves_miss_points_and_go_on_in_the_same_files(
     disk: SmallDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Event file and lines stay readable; many failures are a few lines in the log."""
+    """Event file and lines stay readable; many failures make few lines in the log."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     folder = disk.path / "tensorboard"
@@ -144,7 +144,7 @@ def test_a_checkpoint_that_does_not_fit_leaves_the_one_before_and_no_parts(disk:
 def test_a_server_that_is_started_on_a_full_disk_says_so_with_a_status_that_is_retried(
     disk: SmallDisk,
 ) -> None:
-    """azrun then starts it again and again, until there is room."""
+    """azrun then starts it again and again, until there is space."""
     RunFolder(disk.path, "run").create("tic_tac_toe", 1)
     disk.fill()
     command = [
@@ -161,7 +161,7 @@ def test_a_server_that_is_started_on_a_full_disk_says_so_with_a_status_that_is_r
 def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_written(
     disk: SmallDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are not given up as bad, and the worker does not end."""
+    """They are not discarded as bad, and the worker does not end."""
     monkeypatch.setattr(weights_puller, "WRITE_AGAIN", 0.01)
     data = b"w" * 100_000
     info = WeightsInfo(1, 10, hashlib.sha256(data).digest(), len(data), "tic_tac_toe", "tiny")

@@ -1,4 +1,4 @@
-"""The trainer's machine is lost; another takes over with one command, and pays for no game twice."""
+"""The trainer's machine is lost: another takes over with one command, and no game pays for steps twice."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def newest_checkpoint(run: Path) -> Progress:
 
 
 def learnable(run: Path, last: int) -> int:
-    """Positions to be learned from in the stored games up to number `last`, each game once."""
+    """Return the positions to learn from in the stored games up to number `last`, each game once."""
     game, config = get_game("tic_tac_toe"), TrainerConfig()
     held_out = HeldOut(game, config.samples.held_out, config.window.positions)
     reader = StoreReader(run / "games.db")

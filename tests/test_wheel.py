@@ -1,4 +1,4 @@
-"""The wheel: what is in it, and that a client with nothing but it and its few packages plays for a server.
+"""The wheel: its contents, and that a client with only it and its few packages plays for a server.
 
 The client's environment has no torch. These tests build and install with pip, so they are skipped where pip
 cannot reach a package index.
@@ -50,7 +50,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy of the tree: building writes into it."""
+    """Build the wheel from a copy of the tree, because building writes into it."""
     folder = tmp_path_factory.mktemp("wheel")
     shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*NOT_PACKAGED))
     built = subprocess.run(
@@ -76,10 +76,10 @@ def test_the_wheel_has_every_module_and_every_data_file_of_its_packages(wheel: P
 
 @pytest.fixture(scope="module")
 def slim(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The commands of an empty environment into which the wheel was installed, without any extra."""
+    """Return the commands of an empty environment into which the wheel was installed, without any extra."""
     folder = tmp_path_factory.mktemp("slim") / "venv"
     venv.create(folder, symlinks=True)
-    # As docs/install.md says for small clients: Numba before 0.62 comes with a smaller LLVM.
+    # docs/install.md recommends this for small clients: Numba before 0.62 comes with a smaller LLVM.
     packages = [str(wheel), "numba<0.62"]
     python = str(folder / "bin" / "python")
     installed = subprocess.run(
@@ -92,7 +92,7 @@ def slim(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(slim: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command of the environment, started in `folder`."""
+    """Run a command of the environment in `folder`."""
     environment = {**os.environ, "PATH": f"{slim}:/usr/bin:/bin"}
     return subprocess.run(
         [str(slim / words[0]), *words[1:]], cwd=folder, env=environment, capture_output=True, text=True
@@ -100,7 +100,7 @@ def run(slim: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[st
 
 
 def size_of(folder: Path) -> int:
-    """Megabytes on disk, as `du -sm` counts them."""
+    """Return the megabytes on disk, as `du -sm` counts them."""
     return int(subprocess.run(["du", "-sm", folder], capture_output=True, text=True).stdout.split()[0])
 
 
@@ -135,7 +135,7 @@ def test_a_command_that_needs_more_says_what_to_install(
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[int]:
-    """The base port of an azserver of this tree, without workers of its own."""
+    """Yield the base port of an azserver of this tree, without workers of its own."""
     port = find_base_port(32_000)
     process = subprocess.Popen(
         [
@@ -155,7 +155,7 @@ def server(tmp_path: Path) -> Iterator[int]:
 
 
 def test_a_client_without_torch_is_small_and_plays(slim: Path, server: int, tmp_path: Path) -> None:
-    """Under 250 MB, also after it has played; its games are whole."""
+    """It takes less than 250 MB, also after it has played; its games are intact."""
     (site,) = slim.parent.glob("lib/python*/site-packages")
     assert not (site / "torch").exists()
     spool = tmp_path / "spool"
@@ -167,7 +167,7 @@ def test_a_client_without_torch_is_small_and_plays(slim: Path, server: int, tmp_
         cwd=tmp_path,
     )
     try:
-        # No trainer is there to take the games: they stay in the client's spool.
+        # No trainer takes the games: they stay in the client's spool.
         while not (games := list(spool.rglob(f"*{SUFFIX}"))):
             assert client.poll() is None
             time.sleep(0.2)

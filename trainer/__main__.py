@@ -1,4 +1,4 @@
-"""`python -m trainer`: flags first, everything heavy after them."""
+"""`python -m trainer`: reads the flags first, and imports everything heavy after them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from trainer.config import MOVED, TrainerConfig
 
 EXAMPLES = (
     "python -m trainer                                  # train for the azserver on this machine",
-    "python -m trainer --server gpu-box --device cuda   # for one on another machine, on this GPU",
+    "python -m trainer --server gpu-box --device cuda   # for an azserver on another machine, on this GPU",
     "python -m trainer --run chess-1 --optimizer.batch 1024 --window.positions 2000000",
 )
 
 
 def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> TrainerConfig:
-    """The settings of this process; checked, so that a wrong one ends it before anything is begun.
+    """Return the settings of this process, checked, so that a wrong one ends it before anything is begun.
     `argv` and `environment` as for `config.load`."""
     return settings.load(
         TrainerConfig,
@@ -40,7 +40,7 @@ def _main() -> int:
     config = load()
     extras.require("train", "the trainer")
     check_folders(Path(config.runs), "--runs")
-    # Imported now: torch and numba take seconds, and --help needs neither.
+    # Imported only now: torch and numba take seconds, and --help needs neither.
     from protocol.messages import PROTOCOL_VERSION, Hello
     from runtime import aio, logs
     from trainer.service import Service

@@ -1,12 +1,13 @@
-"""Losses of heads that only teach the tower: how long the game goes on, and a softer policy.
+"""Auxiliary losses, whose heads only train the tower: the plies left in the game, and a softer policy.
 
-Both ask for more than policy and value do, of positions that are there anyway, so the tower learns more
-from each; nothing is asked of these heads in play. `net.architectures` says whether a network has them.
+Both predict more about positions that are in the window anyway, so the tower learns more from each position.
+Search does not use these heads. `net.architectures` says whether a network has them.
 
-* moves left (lc0, PR #961): plies to the end of the game, in units of `PLIES`, by the Huber loss, as a game
-  that goes on for long should not outweigh ten others. Games ended by their length say nothing here.
-* soft policy (KataGo, docs/KataGoMethods.md): the visits raised to 1 / `TEMPERATURE` and made to add up to 1
-  again, so moves that were looked at little also count, and have to be told apart.
+Moves left (lc0, PR #961): plies to the end of the game, in units of `PLIES`, with the Huber loss, so that one
+very long game does not outweigh ten others. Games that ended at the length limit do not count here.
+
+Soft policy (KataGo, docs/KataGoMethods.md): the visits raised to 1 / `TEMPERATURE` and normalised again, so
+moves with few visits also count, and the network must tell them apart.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from torch.nn import functional
 from trainer.loss import Targets, log_policy_over_all, log_policy_over_legal
 
 PLIES = 20.0
-"""Plies that the moves-left head calls 1 (lc0: 20)."""
+"""Number of plies that the moves-left head counts as 1 (lc0: 20)."""
 HUBER_PLIES = 10.0
-"""Error, in plies, from which on the loss grows no faster than the error (lc0: 10)."""
+"""Error, in plies, above which the loss grows only linearly (lc0: 10)."""
 TEMPERATURE = 4.0
-"""Of the soft policy (KataGo: 4)."""
+"""Temperature of the soft policy (KataGo: 4)."""
 SOFT_FLOOR = 1e-7
-"""Added to each share before it is raised: legal moves without a visit get a little (KataGo: 1e-7)."""
+"""Added to each share before it is raised to the power, so that legal moves without a visit get a little
+(KataGo: 1e-7)."""
 
 
 class AuxiliaryLosses(NamedTuple):
@@ -37,7 +39,8 @@ class AuxiliaryLosses(NamedTuple):
 
 
 def moves_left_loss(outputs: Tensor, plies_left: Tensor, capped: Tensor) -> Tensor:
-    """Huber loss of `outputs` (float[n], units of `PLIES`) over the samples that are not `capped`."""
+    """Return the Huber loss of `outputs` (float[n], units of `PLIES`) over the samples that are not
+    `capped`."""
     counted = 1.0 - capped.float()
     wanted = plies_left.float() / PLIES
     each = functional.huber_loss(outputs.float(), wanted, reduction="none", delta=HUBER_PLIES / PLIES)
@@ -45,13 +48,14 @@ def moves_left_loss(outputs: Tensor, plies_left: Tensor, capped: Tensor) -> Tens
 
 
 def soft_shares(shares: Tensor, rows: Tensor, samples: int) -> Tensor:
-    """float32[entries]: the shares of each row to the power 1 / `TEMPERATURE`, adding up to 1 again."""
+    """Return float32[entries]: the shares of each row to the power 1 / `TEMPERATURE`, normalised to 1."""
     raised = (shares + SOFT_FLOOR) ** (1.0 / TEMPERATURE)
     return raised / raised.new_zeros(samples).scatter_add(0, rows, raised).gather(0, rows)
 
 
 def soft_policy_loss(logits: Tensor, targets: Targets, form: str) -> Tensor:
-    """Cross-entropy of `logits` float[n, actions] to the soft shares; `form` as in `trainer.loss.losses`."""
+    """Return the cross-entropy of `logits` float[n, actions] to the soft shares; `form` as in
+    `trainer.loss.losses`."""
     log_policy = log_policy_over_all if form == "all" else log_policy_over_legal
     soft = soft_shares(targets.shares, targets.rows, len(logits))
     return -(soft * log_policy(logits, targets)).sum() / max(targets.policy_rows, 1)
@@ -65,7 +69,7 @@ def auxiliary_losses(
     capped: Tensor,
     form: str,
 ) -> AuxiliaryLosses:
-    """Of the heads that are given: `moves_left [n]`, `soft_policy [n, actions]`."""
+    """Return the losses of the heads that are given: `moves_left [n]`, `soft_policy [n, actions]`."""
     nothing = torch.zeros((), device=targets.shares.device)
     return AuxiliaryLosses(
         nothing if moves_left is None else moves_left_loss(moves_left, plies_left, capped),

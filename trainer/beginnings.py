@@ -1,4 +1,4 @@
-"""The network that a run begins with, and whether one that goes on has what the settings ask for."""
+"""The network that a run begins with, and whether a continued one has the heads that the settings require."""
 
 from __future__ import annotations
 
@@ -15,19 +15,23 @@ from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
 from runtime.finding import weights_named
 from runtime.runs import RunFolder
+from runtime.weights_files import read_weights
 from trainer.config import TrainerConfig
 
 NEW = "new"
-"""In place of a file: a new network, whatever the server plays with."""
+"""Used in place of a file: a new network, whatever the server plays with."""
 
 
 def new_network(config: TrainerConfig, game: Game, history: int, preset: str) -> Network:
-    """By `--weights`, `--net` or the game's preset. Fatal(BAD_DATA, CONFIG) where that is none."""
+    """Return a network from `--weights`, `--net` or the game's preset. Raises Fatal(BAD_DATA, CONFIG) if that
+    fails."""
     moves_left, soft_policy = config.loss.moves_left_weight > 0, config.loss.soft_policy_weight > 0
     torch.manual_seed(config.seed)
     if config.weights not in ("", NEW):
         try:
-            network = load(weights_named(config.weights, Path(config.runs)), game=game, history=history)[0]
+            path = weights_named(config.weights, Path(config.runs))
+            read_weights(path)  # compares its hash with its name
+            network = load(path, game=game, history=history)[0]
         except BadWeights as error:
             raise Fatal(f"--weights: {error}", Exit.BAD_DATA) from error
         if config.net and named(config.net) != network.architecture.played:
@@ -46,9 +50,8 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
 
 
 def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsInfo | None) -> None:
-    """For a run without a usable checkpoint. Fatal(BAD_DATA) if trained weights would be replaced by a new
-    network's, unless the user insists. `played`: the server's weights.
-    """
+    """Check that a run without a usable checkpoint may begin. Raises Fatal(BAD_DATA) if a new network would
+    replace trained weights, unless the user insists. `played`: the server's weights."""
     if played is None or played.step == 0 or config.weights:
         return
     raise Fatal(
@@ -61,7 +64,8 @@ def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsI
 
 
 def check_heads(config: TrainerConfig, network: Network) -> None:
-    """Fatal when a loss is asked for whose head this run's network lacks. (One without a loss stays.)"""
+    """Raise Fatal when a loss is requested whose head this run's network lacks. (A head without a loss may
+    stay.)"""
     for weight, head in (
         ("moves_left_weight", network.moves_left),
         ("soft_policy_weight", network.soft_policy),

@@ -1,9 +1,9 @@
-"""The trainer's own state on its own disk: what a restart needs to go on as if nothing had happened.
+"""The trainer's own state on its own disk: what a restart needs to continue as if nothing had happened.
 
-Two files a checkpoint, written whole or not at all: `step-N.safetensors`, the network that plays (usable by
-itself), and `step-N.state`, the rest, with the hash of the first in it and its own hash at its end. Where an
-average of the weights plays, the weights being trained are part of the rest. The state is
-read with `weights_only`, and never leaves this machine.
+Each checkpoint has two files, written whole or not at all: `step-N.safetensors`, the network that plays
+(usable by itself), and `step-N.state`, the rest, with the hash of the first in it and its own hash at its
+end. Where an average of the weights plays, the weights being trained are part of the rest. The state is read
+with `weights_only`, and never leaves this machine.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ class Progress:
     version: int
     """Highest weights version offered so far."""
     last_seq: int
-    """Newest stored game in the window; in rounds the number of games taken in."""
+    """Newest stored game in the window; in rounds, the number of games used so far."""
     optimizer: str
-    """`optimizer.kind` that the optimizer's state belongs to."""
+    """`optimizer.kind` of the optimizer's state."""
     round_games: int = 0
     """Games in a round; 0: not in rounds."""
     learned_from: int | None = None
-    """Positions taken in so far that are learned from; None in checkpoints from before it was kept."""
+    """Positions so far that may be trained on; None in checkpoints from before this was stored."""
     allowed: float | None = None
-    """Samples that these allow (`paid_for` in older checkpoints); None as above."""
+    """Samples allowed by these positions (`paid_for` in older checkpoints); None as above."""
     quarantined: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """By player, what these two lack because of a quarantine (`trainer.quarantine`)."""
+    """By player, how much of these two a quarantine has removed (`trainer.quarantine`)."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """All of it, as read back."""
+    """The complete checkpoint, as read back."""
 
     progress: Progress
     network: Network
-    """The one that plays."""
+    """The network that plays."""
     trained: dict[str, Tensor] | None
-    """Tensors of the one being trained, None when it is the same."""
+    """Tensors of the network being trained, None when it is the same."""
     optimizer_state: dict[str, Any]
     rng: np.random.Generator
 
@@ -82,9 +82,9 @@ def save(
     keep: int,
     trained: dict[str, Tensor] | None = None,
 ) -> None:
-    """Write a checkpoint and remove all but the newest `keep`. Raises Fatal(DISK) when it cannot.
+    """Write a checkpoint and remove all but the newest `keep`. Raises Fatal(DISK) if it cannot be written.
 
-    weights  the file of the network that plays;  trained  as in `Checkpoint`
+    weights: the file of the network that plays. trained: as in `Checkpoint`.
     """
     state = {
         "progress": json.dumps(progress.__dict__),
@@ -117,7 +117,7 @@ def save(
 
 
 def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
-    """The newest checkpoint that is whole; damaged ones are skipped with a line in the log."""
+    """Return the newest intact checkpoint; damaged ones are skipped and logged."""
     for partial in folder.glob("*.partial"):
         partial.unlink()
     for path in _states(folder):
@@ -129,7 +129,7 @@ def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
 
 
 def is_there(folder: Path) -> bool:
-    """Whether there is a checkpoint, whole or damaged."""
+    """Return whether there is a checkpoint, intact or damaged."""
     return bool(_states(folder))
 
 
@@ -138,8 +138,8 @@ def _states(folder: Path) -> list[Path]:
 
 
 def check(path: Path) -> Progress:
-    """Where training stood at the checkpoint whose state is in `path`. Damaged unless its files are whole and
-    belong together; the network is not looked at."""
+    """Return the progress at the checkpoint whose state is in `path`. Raises Damaged unless its files are
+    intact and belong together; the network itself is not checked."""
     state, _ = _read(path)
     return _progress(state)
 
@@ -157,7 +157,7 @@ def _load(path: Path, game: Game, history: int) -> Checkpoint:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], bytes]:
-    """What a checkpoint's two files hold: its state, and the file of the network. Raises Damaged."""
+    """Return the content of a checkpoint's two files: its state, and the network file. Raises Damaged."""
     try:
         content = path.read_bytes()
         weights = path.with_suffix(".safetensors").read_bytes()

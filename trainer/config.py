@@ -1,4 +1,4 @@
-"""Settings of `python -m trainer`. Imports nothing heavy: `--help` answers at once."""
+"""Settings of `python -m trainer`. Imports nothing heavy, so that `--help` answers at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runtime.ports import Address, parse_address
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """How a training step is made."""
+    """The optimizer of a training step."""
 
     kind: Literal["adamw", "alphazero"] = "adamw"
     """adamw for small nets and short runs; alphazero: SGD, momentum 0.9, the paper's schedule."""
@@ -45,7 +45,7 @@ class OptimizerSettings:
     TPUs)."""
 
     def filled_in(self) -> OptimizerSettings:
-        """The same with the values of its `kind` where none is set."""
+        """Return the settings with missing values replaced by those of its `kind`."""
         is_set = {name: getattr(self, name) is not None for name in _OF_KIND[self.kind]}
         is_set |= {"batch": self.batch > 0, "lr": self.lr > 0}
         return replace(self, **{name: one for name, one in _OF_KIND[self.kind].items() if not is_set[name]})
@@ -95,9 +95,9 @@ class WindowSettings:
     min_positions: int = 2000
     """Positions in the window before the first step."""
     key_share: float = 1.0
-    """Part of the window, 0..1, that the games of one key may fill; what it plays beyond that is stored and
-    not trained on. Where fewer players are at work than fill a window so, each may have an equal part. 1: no
-    limit, as for keys of people you trust (AlphaZero: one player)."""
+    """Part of the window, 0..1, that the games of one key may fill; further games are stored but not trained
+    on. If too few players are active to fill the window that way, each may have an equal part. 1: no limit,
+    for keys of people you trust (AlphaZero: one player)."""
     workers_share: float = 0.0
     """Part of the window, 0..1, that all keys together leave to azserver's own workers while these play; 0:
     none (AlphaZero: all games are its own)."""
@@ -154,25 +154,25 @@ class PublishingSettings:
 
 @dataclass(frozen=True)
 class PlayersSettings:
-    """Whose visits no search gives, looked for now and then (docs/players.md)."""
+    """Checks for players whose visits no search could have produced (docs/players.md)."""
 
     check_share: float = 0.0
     """Share of the new positions, 0..1, that are searched again to find made-up visits; 0.001 is a good
-    measure, 0: none. Each costs two searches on this machine, at low priority (AlphaZero: none)."""
+    value, 0: none. Each costs two searches on this machine, at low priority (AlphaZero: none)."""
     check_seconds: float = 3600.0
-    """Seconds between two checks; a check of fewer than 100 positions waits for the next time."""
+    """Seconds between two checks; if fewer than 100 positions are due, they wait for the next check."""
     server_folder: Path | None = None
     """Folder of azserver's run, with config.toml and weights/, if it is not this run's folder."""
 
 
 @dataclass(frozen=True)
 class TrainerConfig:
-    """Which game, which history and how games are played comes from the server."""
+    """The game, its history and how games are played are set by the server."""
 
     server: str = "127.0.0.1:5600"
     """HOST or HOST:PORT of azserver (its base port)."""
     server_key: str = ""
-    """The server's public key, where it asks for keys: azserver prints it at its start."""
+    """The server's public key, if the server uses keys: azserver prints it at its start."""
     key: Path | None = None
     """File of this trainer's key (azclient keygen --trainer); not given: ~/.config/azselfplay/trainer.key."""
     run: str = ""
@@ -181,10 +181,10 @@ class TrainerConfig:
     """Folder of all run folders."""
     net: str = ""
     """A new network: a preset such as tiny, small, medium, alphazero, or sizes such as 4x64 (blocks x
-    channels), 6x96se (with squeeze-excitation), docs/networks.md has all; empty: as the server's. A run with
-    a checkpoint keeps its own."""
+    channels), 6x96se (with squeeze-excitation); docs/networks.md lists all; empty: as the server's. A run
+    with a checkpoint keeps its own."""
     weights: str = ""
-    """What a run without a checkpoint begins with: a weights file; the newest network of another run;
+    """Initial weights of a run without a checkpoint: a weights file; the newest network of another run;
     `server`, the weights that the server plays with; or `new`, an untrained network, even if it replaces
     trained weights of the server, which is refused otherwise."""
     device: str = "auto"
@@ -198,7 +198,7 @@ class TrainerConfig:
     metrics_listen: str = "127.0.0.1"
     """Address of that port; 0.0.0.0 lets other machines read it (no key, no encryption)."""
     log_format: Literal["text", "json"] = "text"
-    """Lines of the log: for people, or one JSON object a line (docs/metrics.md)."""
+    """Format of the log: `text` for people, or `json` with one object per line (docs/metrics.md)."""
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     loss: LossSettings = field(default_factory=LossSettings)
     window: WindowSettings = field(default_factory=WindowSettings)
@@ -207,7 +207,7 @@ class TrainerConfig:
     players: PlayersSettings = field(default_factory=PlayersSettings)
 
     def check(self) -> TrainerConfig:
-        """The same settings, or Fatal(CONFIG) naming the one that is out of range."""
+        """Return the same settings. Raises Fatal(CONFIG) naming the setting that is out of range."""
         try:
             check_name(self.net or "tiny")
         except ValueError as error:
@@ -230,7 +230,7 @@ class TrainerConfig:
         return self
 
     def address(self) -> Address:
-        """Of the server. Raises Fatal(CONFIG) for a bad one."""
+        """Address of the server. Raises Fatal(CONFIG) for an invalid one."""
         return replace(parse_address(self.server), keys=dial_keys(self.server_key, self.key, "trainer"))
 
 
@@ -252,7 +252,7 @@ _RANGES = {
     **dict.fromkeys(("window.key_share", "window.workers_share"), (0, 1)),
     "samples.held_out": (0, 0.5),
 }
-"""Lowest and highest value."""
+"""Lowest and highest value of each setting."""
 _LEAVES = ("batch", "lr", "weight_decay", "warmup_steps", "grad_clip", "cosine_steps", "ema", "precision")
 MOVED = {
     "begin_anew": "weights",
@@ -267,4 +267,4 @@ MOVED = {
     **{f"publish_{name}": f"publishing.{name}" for name in ("steps", "seconds")},
     **{name: f"publishing.{name}" for name in ("checkpoint_seconds", "keep_checkpoints")},
 }
-"""Old names of settings: `runtime.config.load`."""
+"""Old names of settings; see `runtime.config.load`."""

@@ -1,6 +1,6 @@
-"""TensorBoard's event file, written a whole step at a time: a full disk costs that step and nothing else.
+"""TensorBoard's event file, written one whole step at a time: a full disk loses that step and nothing else.
 
-TensorBoard's own writer buffers and writes in a thread; once a write has failed, it can only be thrown away.
+TensorBoard's own writer buffers and writes in a thread; after a failed write it can only be thrown away.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from runtime.appending import append_whole
 
 _VERSION = "brain.Event:2"
-"""What the first record of an event file says."""
+"""Content of the first record of an event file."""
 
 
 class EventFile:
-    """A new event file in `folder`, made at the first `write` that succeeds."""
+    """A new event file in `folder`, created by the first successful `write`."""
 
     def __init__(self, folder: Path) -> None:
         name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
@@ -31,7 +31,7 @@ class EventFile:
         self._begun = False
 
     def write(self, numbers: Mapping[str, float], step: int) -> None:
-        """Add one value for each name. Raises OSError, and the file is then as it was."""
+        """Add one value for each name. Raises OSError, and then leaves the file as it was."""
         buffer = io.BytesIO()
         records = RecordWriter(buffer)
         now = time.time()

@@ -14,47 +14,55 @@ from store.sqlite import Totals
 from trainer.train_step import HeldOutFigures, StepFigures
 from trainer.training_loop import Turn
 
+LOADING = "the window to be loaded"
+"""What training waits for before the first turn."""
 OUTCOMES = {1: "first", 0: "draw", -1: "second"}
 
 
 @dataclass
 class Figures:
-    """Collects what the tasks know. Times are seconds on any one clock."""
+    """Collects figures from the tasks. Times are seconds on any one clock."""
 
     started: float
     games_before: int = 0
-    """Games in the store at the start, so that the rate is of this session."""
+    """Games in the store at the start, so that the rate is that of this session."""
     answered: Counter[str] = field(default_factory=Counter)
-    """Games since the start, by what they were answered."""
+    """Games since the start, by the status of their answer."""
     commits: Histogram = field(default_factory=Histogram)
     """Seconds that checking and committing a batch of games took."""
     turn: Turn | None = None
     steps: StepFigures | None = None
-    """Of the last turn that made any."""
+    """Figures of the last turn that made steps."""
     held_out: HeldOutFigures | None = None
-    """Of the network published last."""
+    """Held-out figures of the network published last."""
     weights_version: int = 0
     """Newest version the server has stored."""
     samples: int = 0
     architecture: str = ""
-    filling: str = ""
-    """What is waited for before the first turn, while the window is filled."""
+    step: int = 0
+    """Training steps of the checkpoint; shown before the first turn, as is the next field."""
+    loaded: int = 0
+    """Positions that have been loaded into the window."""
     rejected: Mapping[str, int] = field(default_factory=dict)
     damaged: Damaged | None = None
-    """Stored games that could not be read again."""
+    """Stored games that could not be read back."""
     probe_values: Mapping[str, float] = field(default_factory=dict)
-    """What the network published last says of positions whose value is known."""
+    """Values that the network published last gives to positions of known value."""
     known_errors: Mapping[str, float] = field(default_factory=dict)
     """How often its policy errs in positions whose best moves are known, by group."""
     newest_games: Mapping[str, Any] = field(default_factory=lambda: Stretch().figures(None))
-    """What the newest games look like (`diagnostics.game_figures`)."""
+    """Properties of the newest games (`diagnostics.game_figures`)."""
     alerts: list[str] = field(default_factory=list)
-    """Signs that the run does not learn, seen now."""
+    """Current signs that the run does not learn."""
     resignation: Mapping[str, float | int | None] = field(default_factory=dict)
     """Threshold and mistakes (`trainer.resign_threshold`), empty when nobody resigns."""
 
-    def begin(self, totals: Totals, rejected: Mapping[str, int], damaged: Damaged, architecture: str) -> None:
-        """The run is open; `rejected` and `damaged` are counted up by whoever checks games."""
+    def begin(
+        self, totals: Totals, rejected: Mapping[str, int], damaged: Damaged, architecture: str, step: int
+    ) -> None:
+        """Begin with an open run, at its checkpoint's `step`. The checker of games keeps counting in
+        `rejected` and `damaged`."""
+        self.step = step
         self.games_before = totals.games.total()
         self.rejected = rejected
         self.damaged = damaged
@@ -66,7 +74,7 @@ class Figures:
         self.steps = turn.figures or self.steps
 
     def as_dict(self, totals: Totals, now: float) -> dict[str, Any]:
-        """The figures of TRAINER_STATUS."""
+        """Return the figures of TRAINER_STATUS."""
         games = totals.games.total()
         hours = max(now - self.started, 1.0) / 3600
         steps, held_out = self.steps, self.held_out
@@ -81,8 +89,8 @@ class Figures:
             "reasons": dict(totals.reasons),
             "mean_plies": round(totals.positions / max(games, 1), 2),
             "games_per_h": round((games - self.games_before) / hours, 1),
-            "window_positions": self.turn.window_positions if self.turn else 0,
-            "step": self.turn.step if self.turn else 0,
+            "window_positions": self.turn.window_positions if self.turn else self.loaded,
+            "step": self.turn.step if self.turn else self.step,
             "policy_loss": round(steps.policy_loss, 5) if steps else None,
             "value_loss": round(steps.value_loss, 5) if steps else None,
             "held_out_policy_loss": round(held_out.policy_loss, 5) if held_out else None,
@@ -105,22 +113,22 @@ class Figures:
             "rejected": dict(self.rejected),
             "architecture": self.architecture,
             "damaged": self.damaged.count if self.damaged else 0,
-            "waiting_for": self.turn.waiting_for if self.turn else self.filling,
+            "waiting_for": self.turn.waiting_for if self.turn else LOADING,
             "alerts": list(self.alerts),
             "resignation": dict(self.resignation),
         }
 
 
 def log_line(figures: Mapping[str, Any]) -> str:
-    """One plain line of the figures that matter most."""
-    loss = "no step yet"
+    """Return one plain line with the most important figures."""
+    loss = "no step since the start" if figures["step"] else "no step yet"
     if figures["policy_loss"] is not None:
         loss = f"policy loss {figures['policy_loss']:.3f}, value loss {figures['value_loss']:.3f}"
     if figures["held_out_policy_loss"] is not None:
         held_out = (figures["held_out_policy_loss"], figures["held_out_value_loss"])
         loss += f" (held out: {held_out[0]:.3f}, {held_out[1]:.3f})"
     line = (
-        f"{figures['games']} games, {figures['positions']} positions, step {figures['step']}, {loss}, "
+        f"{figures['games']:,} games, {figures['positions']:,} positions, step {figures['step']:,}, {loss}, "
         f"weights {figures['weights_version']}"
     )
     if figures["rejected"]:
@@ -131,7 +139,7 @@ def log_line(figures: Mapping[str, Any]) -> str:
 
 
 def scalars(figures: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers among the figures, nested ones as `name/key`: what TensorBoard draws."""
+    """Return the numbers among the figures, nested ones as `name/key`, for TensorBoard."""
     flat: dict[str, float] = {}
     for name, value in figures.items():
         entries = value.items() if isinstance(value, Mapping) else [("", value)]

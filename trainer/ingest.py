@@ -1,7 +1,7 @@
-"""Which relayed games are being worked on, and what each sender is told. Pure: events in, instructions out.
+"""Which relayed games are being processed, and what each sender is told. Pure: events in, instructions out.
 
-Delivery is at least once: a client that hears nothing sends again, perhaps while the first copy is still
-being checked. One uid is therefore worked on once, and all who sent it get the answer.
+Delivery is at least once: a client that gets no answer sends again, perhaps while the first copy is still
+being checked. So each uid is processed once, and all its senders get the answer.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from protocol.errors import Code
 from protocol.messages import GameAck, RelayAck, RelayGame, Uid, encode
 
 MESSAGE_BYTES = 48 * 1024
-"""Bytes of acknowledgements in one RELAY_ACK: with the largest behind them below `MAX_HEADER`."""
+"""Most bytes of acknowledgements in one RELAY_ACK: even with the largest one after them it stays below
+`MAX_HEADER`."""
 ACK_OVERHEAD = 8
-"""Bytes that MessagePack adds to a pair of peer and acknowledgement, at most."""
+"""Most bytes that MessagePack adds to a pair of peer and acknowledgement."""
 IN_FLIGHT_LIMIT = 4096
-"""Games being worked on; more are sent back. The front has at most 256 with us at a time."""
+"""Most games being processed; further ones are sent back. The front has at most 256 with us at a time."""
 RETRY_AFTER = 1.0
-"""Seconds after which a game that was sent back may come again."""
+"""Seconds after which a game that was sent back may be sent again."""
 DISK_RETRY_AFTER = 10.0
-"""The same after a commit that failed: a full disk is not emptied in a second."""
+"""The same after a failed commit: a full disk is not freed within a second."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,12 @@ class Job:
     source: str
     data: bytes
     key: str = ""
-    """Name of its player's key, as the server says; "" where none is asked for."""
+    """Name of its player's key, as the server says; "" where no keys are used."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a job; `status` is a word of GAME_ACK."""
+    """The result of a job; `status` is a status of GAME_ACK."""
 
     uid: bytes
     status: str
@@ -49,7 +50,7 @@ class Done:
 
 
 class _Relayed(msgspec.Struct, tag_field="type", tag=RelayGame.__struct_config__.tag):
-    """What an answer to a RELAY_GAME needs."""
+    """The fields that an answer to a RELAY_GAME needs."""
 
     peer: bytes
     uid: Uid
@@ -65,7 +66,7 @@ class _InFlight:
 
 
 class Ingest:
-    """The table of games in flight, by uid."""
+    """The games in flight, by uid."""
 
     def __init__(self, limit: int = IN_FLIGHT_LIMIT) -> None:
         self._limit = limit
@@ -75,9 +76,10 @@ class Ingest:
         return len(self._in_flight)
 
     def on_game(self, message: RelayGame, data: bytes, *, has_room: bool = True) -> Job | RelayAck | None:
-        """A game arrived: work to do, an answer to send, or nothing, as it is being worked on.
+        """Handle a game that arrived. Returns a job, an answer to send, or None if it is already being
+        processed.
 
-        `has_room`: whether training can take further games at the moment.
+        `has_room`: whether training can accept further games at the moment.
         """
         known = self._in_flight.get(message.uid)
         if known is not None and known.sha256 == message.sha256:
@@ -92,7 +94,8 @@ class Ingest:
         return Job(message.uid, message.sha256, message.source, data, message.key)
 
     def on_done(self, results: Sequence[Done], resign_value: float | UnsetType = UNSET) -> list[RelayAck]:
-        """Results of one commit: the acknowledgements to send, with the threshold of resignation if any."""
+        """Handle the results of one commit. Returns the acknowledgements to send, with the resignation
+        threshold if any."""
         acks: list[tuple[bytes, GameAck]] = []
         for done in results:
             retry_after = DISK_RETRY_AFTER if done.status == "retry" else 0.0
@@ -102,13 +105,13 @@ class Ingest:
 
     @staticmethod
     def on_unreadable(header: bytes | memoryview, reason: str) -> RelayAck | None:
-        """The answer to a RELAY_GAME that cannot be taken as it came: it frees the game's place at the front.
+        """Return the answer to a RELAY_GAME that cannot be read: it frees the game's place at the front.
 
         None for a header that does not say whom to answer.
         """
         try:
             game = _relayed.decode(header)
-        except (msgspec.MsgspecError, RecursionError, ValueError):  # ValueError: text that is no UTF-8
+        except (msgspec.MsgspecError, RecursionError, ValueError):  # ValueError: text that is not UTF-8
             return None
         return RelayAck([(game.peer, GameAck(game.uid, "rejected", f"{Code.INTERNAL}: {reason}"[:2000]))])
 
@@ -118,7 +121,7 @@ class Ingest:
 
 
 def _messages(acks: Sequence[tuple[bytes, GameAck]]) -> list[RelayAck]:
-    """As few messages as their limit in bytes allows."""
+    """Return the acknowledgements in as few messages as their limit in bytes allows."""
     parts: list[list[tuple[bytes, GameAck]]] = []
     room = 0
     for peer, ack in acks:

@@ -1,4 +1,4 @@
-"""Takes jobs through decoding, verification and one commit. Runs in a thread of its own."""
+"""Decodes, verifies and commits games. Runs in a thread of its own."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Committed:
     """The result of one batch of jobs."""
 
     done: list[Done]
-    """For every job."""
+    """One result for every job."""
     games: list[GameRecord]
-    """Those newly stored that are trained on, in the order of the store."""
+    """Newly stored games that are trained on, in the order of the store."""
     players: list[str]
-    """Who played each of them."""
+    """The player of each of them."""
     old: int
-    """How many newly stored ones are not, as they are too old."""
+    """Number of newly stored games that are too old to be trained on."""
     over_share: list[str]
-    """Who played those that are not, as their key has its part of the window."""
+    """Players of newly stored games that are not trained on, because their key has its part of the window."""
     last_seq: int
-    """Of the newest game in the store."""
+    """`seq` of the newest game in the store."""
 
 
 class Intake:
@@ -55,7 +55,8 @@ class Intake:
         stale_versions: int = 0,
         shares: WindowShares | None = None,
     ) -> None:
-        """`stale_versions`: as in `TrainerConfig`; 0: games of any age are trained on. `shares`: anew."""
+        """`stale_versions`: as in `TrainerConfig`; 0: games of any age are trained on. `shares`: a new
+        object."""
         self._shares = shares
         if shares is not None:
             shares.restore(store.newest_games(shares.window))
@@ -66,14 +67,14 @@ class Intake:
         self.rejected: Counter[str] = Counter()
         """Games refused since the start, by code."""
         self.over_share: Counter[str] = Counter()
-        """Games left out since the start, as their key had its part of the window, by player."""
+        """Games left out since the start because their key had its part of the window, by player."""
 
     def warm(self, record: GameRecord) -> None:
-        """Compile now (some seconds the first time) and not at the first game."""
+        """Compile now (some seconds the first time) rather than at the first game."""
         self._verifier.check(record, self._expected, 0)
 
     def process(self, jobs: Sequence[Job], newest_version: int) -> Committed:
-        """Check all jobs and commit them together; once this returns they may be acknowledged."""
+        """Check all jobs and commit them together. Once this returns they may be acknowledged."""
         records: list[GameRecord] = []
         entries: list[Entry] = []
         rejects: list[Reject] = []
@@ -109,7 +110,7 @@ class Intake:
         return Committed(done, games, players, old, over, self._store.newest)
 
     def _leaves_out(self, entry: Entry, left_out: set[bytes]) -> bool:
-        """Whether a game that is being stored is not trained on; then its uid goes into `left_out`."""
+        """Return whether a game that is being stored is not trained on; if so, add its uid to `left_out`."""
         taken = not entry.is_old
         if self._shares is not None:
             taken = self._shares.takes(entry.player, entry.plies, wanted=taken)
@@ -118,7 +119,8 @@ class Intake:
         return not taken
 
     def _refuse(self, reject: Reject, status: str) -> Done:
-        """A refusal counts, and is told, once it is on the disk; else the game is sent back."""
+        """Refuse a game. A refusal counts, and is sent, once it is on the disk; otherwise the game is sent
+        back."""
         if status != REJECTED:
             return Done(reject.uid, status, _REASONS[status])
         self.rejected[str(reject.code)] += 1

@@ -1,5 +1,5 @@
-"""Positions whose best moves are known, to see how often the network's own policy errs (`azplay truth` asks
-more of them, and searches too)."""
+"""Positions whose best moves are known, to measure how often the network's own policy errs (`azplay truth`
+tests more of them, also with search)."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from games.knowledge import Row, knowledge_of
 from games.spec import Game
 
 SEED = 1
-"""Of positions that are drawn at random: the same in every run."""
+"""Seed for positions that are drawn at random: the same in every run."""
 
 
 class KnownPositions(NamedTuple):
-    """Positions in which some move throws the result away, as the network sees them."""
+    """Positions in which some move loses the best result, as input of the network."""
 
     groups: tuple[str, ...]
-    """Of each row, such as `opening`."""
+    """Group of each row, such as `opening`."""
     packed_features: npt.NDArray[np.uint64]
     """[n, feature_words]"""
     legal: npt.NDArray[np.bool_]
     """[n, actions]"""
     keeps: npt.NDArray[np.bool_]
-    """[n, actions] the actions that keep the result with best play"""
+    """[n, actions] the actions that keep the best result with perfect play"""
 
     @classmethod
     def of(cls, game: Game, history: int, per_group: int) -> KnownPositions:
-        """At most `per_group` positions of each group; none of a game that is not solved from about its
-        start on. The first call may take seconds, until the game is solved."""
+        """Return at most `per_group` positions of each group; none for a game that is not solved from near
+        its start. The first call may take seconds, until the game is solved."""
         solution = knowledge_of(game).solution
         if solution is None or not solution.plays_whole_games or per_group == 0:
             return cls.of_rows([], game, history)
@@ -43,7 +43,7 @@ class KnownPositions(NamedTuple):
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row], game: Game, history: int) -> KnownPositions:
-        """These positions, in their order."""
+        """Return these positions, in their order."""
         packed_features = np.zeros((len(rows), game.feature_words(history)), np.uint64)
         legal, keeps = (np.zeros((len(rows), game.actions), np.bool_) for _ in range(2))
         for index, row in enumerate(rows):
@@ -57,9 +57,9 @@ class KnownPositions(NamedTuple):
         return cls(tuple(row.group for row in rows), packed_features, legal, keeps)
 
     def errors(self, policy: npt.NDArray[np.float32]) -> dict[str, float]:
-        """By group, the share of the positions whose likeliest legal action throws the result away.
+        """Return by group the share of the positions whose most likely legal action loses the best result.
 
-        policy  [n, actions] logits
+        policy: [n, actions] logits.
         """
         best = np.where(self.legal, policy, -np.inf).argmax(axis=1)
         wrong = ~self.keeps[np.arange(len(best)), best]
@@ -68,7 +68,7 @@ class KnownPositions(NamedTuple):
 
 
 def _spread(rows: Sequence[Row], count: int) -> list[Row]:
-    """`count` of them, evenly spread over their order."""
+    """Return `count` rows, evenly spread over their order."""
     if len(rows) <= count:
         return list(rows)
     return [rows[at * len(rows) // count] for at in range(count)]

@@ -1,11 +1,11 @@
-"""What training makes small: cross-entropy of the policy to the visits, and of the value to the outcome.
+"""The training loss: cross-entropy of the policy to the visits, and of the value to the outcome.
 
 AlphaZero (arXiv 1712.01815): l = (z - v)^2 - pi . log p + c |theta|^2, the last term as the optimizer's
-weight decay. A WDL head takes the cross-entropy of win, draw and loss in place of the square, and p is
-the softmax over the legal moves by default (docs/decisions/0003-policy-loss-over-legal-moves.md). Beyond
-the paper, and off by default: a win may count less the further away it is (`outcome_targets`), the value
-target may lean towards what the search thought of the position (`value_targets`), and a position may weigh
-less in the value loss than others.
+weight decay. A WDL head uses the cross-entropy of win, draw and loss instead of the square, and p is the
+softmax over the legal moves by default (docs/decisions/0003-policy-loss-over-legal-moves.md). Beyond the
+paper, and off by default: a win may count less the further away it is (`outcome_targets`), the value target
+may be mixed with the search's value of the position (`value_targets`), and a position may weigh less in the
+value loss than others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Targets(NamedTuple):
     wdl: Tensor
     """float32[n, 3] probability of win, draw, loss for the side to move."""
     value_weights: Tensor
-    """float32[n] of each sample in the value loss."""
+    """float32[n] weight of each sample in the value loss."""
     rows: Tensor
     """int64[entries]"""
     actions: Tensor
@@ -34,7 +34,7 @@ class Targets(NamedTuple):
     shares: Tensor
     """float32[entries]"""
     policy_rows: int
-    """Samples that are a policy target."""
+    """Number of samples that are a policy target."""
 
 
 class Losses(NamedTuple):
@@ -42,13 +42,13 @@ class Losses(NamedTuple):
 
     policy: Tensor
     value: Tensor
-    """Each sample times its weight."""
+    """The weighted mean over the samples."""
     policy_entropy: Tensor
-    """Of the visits: what `policy` would be for a network that knows them exactly."""
+    """Entropy of the visits: the value of `policy` for a network that predicts them exactly."""
 
 
 def losses(policy_logits: Tensor, value_logits: Tensor, targets: Targets, form: str = "legal") -> Losses:
-    """`policy_logits [n, actions]`; `value_logits [n, 3]` or `[n, 1]`.
+    """Return the losses of `policy_logits [n, actions]` and `value_logits [n, 3]` or `[n, 1]`.
 
     `form`: the policy's cross-entropy over the `legal` actions of each position, or over `all`.
     """
@@ -60,12 +60,12 @@ def losses(policy_logits: Tensor, value_logits: Tensor, targets: Targets, form: 
 
 
 def log_policy_over_legal(policy_logits: Tensor, targets: Targets) -> Tensor:
-    """float32[entries]: log-softmax over the entries of each row, as the search uses the logits."""
+    """Return float32[entries]: log-softmax over the entries of each row, as the search uses the logits."""
     rows, samples = targets.rows, len(policy_logits)
-    # Flat, because the gradient of this is a plain scatter, that of two indices sorts them first on a GPU.
+    # Flat, because its gradient is a plain scatter; with two indices it would sort them first on a GPU.
     places = rows * policy_logits.shape[1] + targets.actions
     logits = policy_logits.reshape(-1).gather(0, places).float()
-    # The largest logit goes to 0, so nothing overflows and each sum is at least 1.
+    # The largest logit becomes 0, so nothing overflows and each sum is at least 1.
     largest = logits.new_zeros(samples).scatter_reduce(0, rows, logits.detach(), "amax", include_self=False)
     shifted = logits - largest.gather(0, rows)
     sums = logits.new_zeros(samples).scatter_add(0, rows, shifted.exp())
@@ -73,19 +73,21 @@ def log_policy_over_legal(policy_logits: Tensor, targets: Targets) -> Tensor:
 
 
 def log_policy_over_all(policy_logits: Tensor, targets: Targets) -> Tensor:
-    """float32[entries]: log-softmax over all actions of the game, legal or not (AlphaZero pseudocode)."""
+    """Return float32[entries]: log-softmax over all actions of the game, legal or not (AlphaZero
+    pseudocode)."""
     return functional.log_softmax(policy_logits.float(), dim=1)[targets.rows, targets.actions]
 
 
 def value_targets(outcome: Tensor, root_values: Tensor, share: float) -> Tensor:
-    """float32[n, 3] win, draw, loss: `(1 - share)` of the outcome and `share` of the root value q.
+    """Return float32[n, 3] win, draw, loss: `(1 - share)` of the outcome and `share` of the root value q.
 
-    outcome  float32[n, 3] from `outcome_targets`
-    root_values  float32[n] q in [-1, 1] for the side to move; NaN without a search, where the outcome stays
+    outcome: float32[n, 3] from `outcome_targets`. root_values: float32[n] q in [-1, 1] for the side to move;
+    NaN without a search, where the outcome is used alone.
 
-    q says how much more is won than lost, not how much is drawn. That comes from the game: one that was
-    drawn makes (q, 1 - q, 0) of a q >= 0 (and the mirror image of a negative one), as much draw as q
-    leaves room for; one that was not makes ((1 + q) / 2, 0, (1 - q) / 2). Win minus loss is q in both.
+    q is the difference of win and loss and says nothing about draws, so the draw probability comes from the
+    game. For a drawn game, q >= 0 becomes (q, 1 - q, 0) (and the mirror image for negative q), the largest
+    draw probability that q allows. For a decisive game it becomes ((1 + q) / 2, 0, (1 - q) / 2). Win minus
+    loss is q in both.
     """
     q = torch.where(root_values.isnan(), outcome[:, 0] - outcome[:, 2], root_values)
     drawn = outcome[:, 1] * (1.0 - q.abs())
@@ -96,9 +98,10 @@ def value_targets(outcome: Tensor, root_values: Tensor, share: float) -> Tensor:
 
 
 def outcome_targets(classes: Tensor, plies_left: Tensor, win_discount: float) -> Tensor:
-    """float32[n, 3] win, draw, loss: the outcome, fading to a draw by `win_discount` a ply to the end.
+    """Return float32[n, 3] win, draw, loss: the outcome, fading to a draw by a factor `win_discount` per ply
+    to the end.
 
-    classes  int64[n] 0 win, 1 draw, 2 loss, for the side to move;  plies_left  int32[n]
+    classes: int64[n] 0 win, 1 draw, 2 loss, for the side to move. plies_left: int32[n].
     """
     outcome = functional.one_hot(classes, 3).float()
     decided = torch.pow(win_discount, plies_left.float())[:, None]
@@ -106,8 +109,8 @@ def outcome_targets(classes: Tensor, plies_left: Tensor, win_discount: float) ->
 
 
 def value_loss(value_logits: Tensor, wdl: Tensor, weights: Tensor) -> Tensor:
-    """Mean of weight times loss: cross-entropy of three logits `value_logits [n, 3]` to `wdl [n, 3]`; of one
-    number before tanh, `[n, 1]`, the squared error to win minus loss. `weights [n]`."""
+    """Return the mean of weight times loss: cross-entropy of three logits `value_logits [n, 3]` to `wdl [n,
+    3]`; for one number before tanh, `[n, 1]`, the squared error to win minus loss. `weights [n]`."""
     if value_logits.shape[1] == 3:
         each = -(wdl * functional.log_softmax(value_logits, dim=1)).sum(dim=1)
     else:
@@ -116,7 +119,7 @@ def value_loss(value_logits: Tensor, wdl: Tensor, weights: Tensor) -> Tensor:
 
 
 def values_of(value_logits: Tensor) -> Tensor:
-    """float32[n] values for the side to move: win minus loss, or the tanh of a single number."""
+    """Return float32[n] values for the side to move: win minus loss, or the tanh of a single number."""
     logits = value_logits.float()
     if logits.shape[1] == 3:
         wdl = functional.softmax(logits, dim=1)

@@ -1,4 +1,4 @@
-"""What the trainer tells Prometheus."""
+"""The trainer's figures for Prometheus."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ METRICS = (
     Metric("az_games_received_total", "received", "Answers given to games since the start.", label="status"),
     Metric("az_game_rejects_total", "rejected", "Games refused since the start.", label="code"),
     Metric(
-        "az_ingest_commit_seconds", "commits", "Check and commit of one batch of games.", is_histogram=True
+        "az_ingest_commit_seconds",
+        "commits",
+        "Time to check and commit a batch of games.",
+        is_histogram=True,
     ),
     Metric("az_games", "games_by_source", "Games in the store.", label="source"),
     Metric("az_game_positions", "positions", "Positions of these games."),
     Metric("az_game_outcomes", "outcomes", "Games in the store by outcome.", label="outcome"),
     Metric("az_game_ends", "reasons", "Games in the store by how they ended.", label="reason"),
-    Metric(
-        "az_games_over_share_total", "over_share", "Games left out: their key had its part of the window."
-    ),
-    Metric("az_damaged_games", "damaged", "Stored games that could not be read again."),
+    Metric("az_games_over_share_total", "over_share", "Games left out because their key had its part."),
+    Metric("az_damaged_games", "damaged", "Stored games that could not be read back."),
     # ---- training ----
     Metric("az_train_steps_total", "step", "Training steps of this run."),
-    Metric(
-        "az_train_reuse_ratio", "samples_per_position", "Times a position has been trained on, on average."
-    ),
+    Metric("az_train_reuse_ratio", "samples_per_position", "Times a position was trained on, on average."),
     Metric("az_train_waiting", "is_waiting", "1 while training waits, mostly for games, else 0."),
     Metric("az_window_positions", "window_positions", "Positions that steps draw from."),
     Metric("az_window_outcomes", "window_outcomes", "Share of these by outcome.", label="outcome"),
@@ -44,26 +43,26 @@ METRICS = (
     Metric("az_weight_norm", "weight_norm", "Norm of all weights that are trained."),
     Metric("az_value_spread", "value_spread", "Standard deviation of the values of held-out positions."),
     # ---- the newest games ----
-    Metric("az_search", "search", "What searching adds to the network (docs/report.md).", label="figure"),
+    Metric("az_search", "search", "Search result versus raw network (docs/report.md).", label="figure"),
     Metric(
         "az_root_values", "root_values", "Share of root values that are sure; sure and wrong.", label="kind"
     ),
-    Metric("az_game_plies", "lengths", "Percentiles of the plies of the newest games.", label="percentile"),
+    Metric("az_game_plies", "lengths", "Length percentiles of the newest games, plies.", label="percentile"),
     Metric("az_unique_openings", "unique_openings", "Different openings as a share of games.", label="plies"),
-    Metric("az_weights_behind", "weights_age", "Weights versions that the newest games are behind."),
+    Metric("az_weights_behind", "weights_age", "Versions that the newest games are behind."),
     Metric("az_resign_mistakes_ratio", "resignation.mistakes", "Share of resignations that were mistakes."),
     # ---- players ----
     Metric("az_players", "players", "Players of the newest games."),
     Metric(
         "az_players_that_differ",
         "players_that_differ",
-        "Players whose games are unlike the others'.",
+        "Players whose games differ from the others'.",
         label="figure",
     ),
     Metric("az_players_in_quarantine", "players_in_quarantine", "Players whose games are not trained on."),
     Metric("az_positions_searched_again_total", "searched_again", "Positions searched again by the timer."),
-    Metric("az_player_checks_failed_total", "checks_failed", "Times that this gave no result."),
-    Metric("az_players_made_up", "made_up", "Players whose visits no search gives, in the last check."),
+    Metric("az_player_checks_failed_total", "checks_failed", "Player checks that gave no result."),
+    Metric("az_players_made_up", "made_up", "Players with made-up visits, in the last check."),
     # ---- weights, health ----
     Metric("az_published_model_version", "weights_version", "Newest version that the server has stored."),
     Metric("az_trainer_connected", "is_connected", "1 while there is a session with azserver, else 0."),
@@ -75,7 +74,7 @@ STATUSES = ("stored", "duplicate", "conflict", "rejected", "retry")
 
 
 def watched(figures: Figures, run: Run, is_connected: Callable[[], bool]) -> Watched:
-    """`is_connected()`: whether there is a session with azserver."""
+    """Return what the metrics port serves. `is_connected()`: whether there is a session with azserver."""
 
     def told() -> Mapping[str, Any]:
         usual = figures.as_dict(run.store.totals, time.monotonic())

@@ -1,4 +1,4 @@
-"""Two ways to descend: AdamW for small nets and short runs, and AlphaZero's own schedule."""
+"""The two optimizers: AdamW for small nets and short runs, and SGD with AlphaZero's schedule."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ALPHAZERO_DROPS = ((100_000, 0.1), (300_000, 0.01), (500_000, 0.001))
 """(step, factor of the learning rate from then on): 0.2, 0.02, 0.002, 0.0002 (AlphaZero pseudocode)."""
 
 LAST_SHARE = 0.1
-"""Of the rate, at the end of a cosine."""
+"""Final learning rate of a cosine schedule, as a share of the first."""
 
 
 def learning_rate(settings: OptimizerSettings, step: int) -> float:
-    """Of step `step`, counted from 0. `settings` filled in."""
+    """Return the learning rate of step `step`, counted from 0. `settings` must be filled in."""
     rate = settings.lr * min(1.0, (step + 1) / max(settings.warmup_steps or 0, 1))
     if settings.kind == "alphazero":
         for first, factor in ALPHAZERO_DROPS:
@@ -30,7 +30,7 @@ def learning_rate(settings: OptimizerSettings, step: int) -> float:
 
 
 def make_optimizer(settings: OptimizerSettings, network: nn.Module) -> torch.optim.Optimizer:
-    """A new optimizer for `settings` filled in; the caller sets the rate before each step."""
+    """Return a new optimizer for `settings` (filled in); the caller sets the rate before each step."""
     decay = settings.weight_decay or 0.0
     parameters = list(network.parameters())
     if settings.kind == "alphazero":

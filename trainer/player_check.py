@@ -1,7 +1,7 @@
 """`azplay players --check` on a timer: a share of the new positions is searched again, player by player.
 
-The command runs as a child process of low priority, as it would if somebody had typed it. Whoever it suspects
-is named in the log and counted in the metrics; what becomes of them is for people to say.
+The command runs as a child process of low priority, as if somebody had typed it. Suspected players are named
+in the log and counted in the metrics; people decide what to do about them.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from trainer.config import PlayersSettings
 log = logging.getLogger(__name__)
 
 LEAST_POSITIONS = 100
-"""To be searched at a time: of fewer nothing can be said. Until so many are due, the next turn comes."""
+"""Least number of positions to search at a time, because fewer prove nothing. Until then the check waits."""
 LONGEST = 3600.0
 """Seconds after which a check is given up."""
 POLITE = ("nice", "-n", "19")
 
 
 class Checked(msgspec.Struct):
-    """What the command says of one player."""
+    """The command's result for one player."""
 
     searched: int = 0
-    """Positions."""
+    """Number of positions searched."""
     excess: float | None = None
-    """As in docs/players.md."""
+    """The excess, as in docs/players.md."""
     made_up: bool = False
-    """Its visits are surely not those of a search."""
+    """Whether its visits are certainly not those of a search."""
     in_quarantine: bool = False
 
 
@@ -50,17 +50,17 @@ class _Told(msgspec.Struct):
 
 @dataclass
 class Due:
-    """How much is to be looked at. Pure."""
+    """Decides how much is to be searched. Pure."""
 
     share: float
-    """Of the positions that came in."""
+    """Share of the positions that arrived."""
     games: int
-    """Stored when it was looked at last; likewise the next."""
+    """Games stored at the last check; the next field holds the positions."""
     positions: int
 
     def take(self, games: int, positions: int) -> tuple[int, int] | None:
-        """`(positions, games)`: so many positions of so many newest games are to be searched. None: too few
-        yet. `games`, `positions`: stored by now."""
+        """Return `(positions, games)`: search this many positions of this many newest games. None: too few
+        yet. `games`, `positions`: stored so far."""
         wanted = int(self.share * (positions - self.positions))
         if wanted < LEAST_POSITIONS:
             return None
@@ -70,21 +70,21 @@ class Due:
 
 @dataclass
 class PlayerCheck:
-    """The timer, and what came of it. Counts are since the start."""
+    """The timer, and the results. Counts are since the start."""
 
     settings: PlayersSettings
     folder: Path
-    """Of the run."""
+    """The run's folder."""
     searched: int = 0
-    """Positions."""
+    """Number of positions searched."""
     failed: int = 0
     """Checks without a result."""
     made_up: int = 0
-    """Players whose visits no search gives, in the last check, but for those in quarantine."""
+    """Players found with made-up visits in the last check, except those in quarantine."""
     _turn: int = field(default=0)
 
     async def run(self, stored: Callable[[], tuple[int, int]]) -> None:
-        """Until cancelled. `stored()`: games and positions in the store."""
+        """Run until cancelled. `stored()` returns the numbers of games and positions in the store."""
         if not self.settings.check_share:
             return
         due = Due(self.settings.check_share, *stored())
@@ -94,7 +94,7 @@ class PlayerCheck:
                 await self.check(*wanted)
 
     async def check(self, positions: int, newest: int) -> None:
-        """Search so many positions of so many newest games again, and say what came of it."""
+        """Search `positions` positions of the `newest` newest games again, and log the result."""
         self._turn += 1
         argv = self._command(positions, newest)
         try:
@@ -107,7 +107,7 @@ class PlayerCheck:
             if code not in (Exit.OK, Exit.FOUND):
                 raise ValueError(complaints.decode(errors="replace").strip()[-500:] or describe_exit(code))
             self._on_result(msgspec.json.decode(said, type=_Told).players)
-        except ValueError as error:  # a DecodeError is one
+        except ValueError as error:  # includes DecodeError
             self._fail(str(error))
 
     def _command(self, positions: int, newest: int) -> Sequence[str]:
@@ -136,10 +136,10 @@ class PlayerCheck:
         if not found:
             count = sum(one.searched > 0 for one in players.values())
             total = sum(one.searched for one in players.values())
-            log.info("%d positions of %d players were searched again: nobody's are made up", total, count)
+            log.info("%d positions of %d players were searched again: no visits are made up", total, count)
 
 
 async def _heard(child: ChildProcess) -> tuple[bytes, bytes, int]:
-    """What a process writes to its end on stdout and stderr, and its exit code."""
+    """Return what a process writes to stdout and stderr until its end, and its exit code."""
     said, complaints = await asyncio.gather(child.stdout.read(), child.stderr.read())
     return said, complaints, await child.wait()

@@ -1,4 +1,4 @@
-"""Positions whose value everybody knows, to see what the network makes of them (`games.spec.Game.probes`)."""
+"""Positions of known value, to see what value the network gives them (`games.spec.Game.probes`)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from games.spec import Game
 
 
 class Probes(NamedTuple):
-    """A game's probes as the network sees them; the usual start position where it names none."""
+    """A game's probes as input of the network; the usual start position if the game has none."""
 
     names: tuple[str, ...]
     packed_features: npt.NDArray[np.uint64]
-    """[n, feature_words], each without a past."""
+    """[n, feature_words], each without history."""
 
     @classmethod
     def of(cls, game: Game, history: int) -> Probes:
@@ -28,7 +28,7 @@ class Probes(NamedTuple):
 
 
 def correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float | None:
-    """Pearson's r of two columns `one [n]` and `other [n]`, None if one of them is the same everywhere."""
+    """Return Pearson's r of `one [n]` and `other [n]`; None if one of them is constant."""
     if one.std() < 1e-12 or other.std() < 1e-12:
         return None
     return float(np.corrcoef(one, other)[0, 1])

@@ -33,7 +33,7 @@ PATIENCE = 10.0
 
 @dataclass(frozen=True)
 class Send:
-    """A message to send, with the frame behind it if there is one."""
+    """A message to send, with the frame after it if there is one."""
 
     message: Message
     frame: bytes | memoryview | None = None
@@ -48,14 +48,14 @@ class Published:
 
 @dataclass(frozen=True)
 class Renumber:
-    """The server is at `version` already: offer the newest weights again as the one after it."""
+    """The server already has `version`: offer the newest weights again with the next number."""
 
     version: int
 
 
 @dataclass(frozen=True)
 class GivenUp:
-    """The server does not take these weights, for `reason`."""
+    """The server rejects these weights, for `reason`."""
 
     info: WeightsInfo
     reason: str
@@ -75,11 +75,11 @@ class Upload:
 class _State(Enum):
     IDLE = "idle"
     WAITING = "waiting"
-    """Not connected, or told to come back later."""
+    """Not connected, or the server asked to try again later."""
     OFFERED = "offered"
     SENDING = "sending"
     REFUSED = "refused"
-    """Asked which version is current, to learn why."""
+    """Refused; asked for the current version, to learn why."""
 
 
 class Publisher:
@@ -97,11 +97,11 @@ class Publisher:
 
     @property
     def busy(self) -> bool:
-        """Whether weights are still on their way."""
+        """Return whether weights are still being uploaded."""
         return self._current is not None
 
     def offer(self, upload: Upload, now: float) -> list[Instruction]:
-        """New weights to publish."""
+        """Offer new weights."""
         if self._current is not None:
             self._next = upload
             return []
@@ -109,19 +109,19 @@ class Publisher:
         return self._put(now)
 
     def on_joined(self, now: float) -> list[Instruction]:
-        """The server took us in (again)."""
+        """Handle a new session."""
         self._joined = True
         return self._put(now)
 
     def on_lost(self) -> list[Instruction]:
-        """The connection is gone; everything under way is offered again at the next `on_joined`."""
+        """Handle the end of the session: everything in progress is offered again at the next `on_joined`."""
         self._joined = False
         if self._current is not None:
             self._state = _State.WAITING
         return []
 
     def on_wanted(self, message: WeightsWanted, now: float) -> list[Instruction]:
-        """The server asks for the bytes from `offset` on, which acknowledges those before it."""
+        """Handle a request for the bytes from `offset` on, which acknowledges those before it."""
         upload = self._current
         if upload is None or message.sha256 != upload.info.sha256:
             return []
@@ -137,7 +137,7 @@ class Publisher:
         return self._chunks(upload)
 
     def on_refused(self, message: Refused, now: float) -> list[Instruction]:
-        """The server does not take what we sent."""
+        """Handle a refusal of what we sent."""
         if self._current is None or self._state in (_State.WAITING, _State.REFUSED):
             return []
         if message.retry_after > 0:
@@ -150,7 +150,8 @@ class Publisher:
         return [Send(GetWeights())]
 
     def on_info(self, info: WeightsInfo, now: float) -> list[Instruction]:
-        """Which weights the server has: tells a taken version from other reasons to refuse."""
+        """Handle the version that the server has, which shows whether a taken number was the reason of a
+        refusal."""
         upload = self._current
         if upload is None or self._state is not _State.REFUSED:
             return []
@@ -163,7 +164,7 @@ class Publisher:
         return [GivenUp(upload.info, self._refusal), *self._forward(now)]
 
     def tick(self, now: float) -> list[Instruction]:
-        """To be called every second or so."""
+        """Handle timeouts. To be called every second or so."""
         if self._current is None or not self._joined or now < self._deadline:
             return []
         if self._state is _State.REFUSED:
@@ -181,7 +182,7 @@ class Publisher:
         return [Send(PutWeights(self._current.info))]
 
     def _forward(self, now: float) -> list[Instruction]:
-        """Done with the current weights: on to those that wait, if any."""
+        """Go on from the current weights to those that wait, if any."""
         self._current, self._next = self._next, None
         self._state = _State.IDLE
         return self._put(now)

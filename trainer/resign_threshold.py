@@ -1,8 +1,9 @@
-"""The root value at which a side gives up, from games that were played on although it could have. Pure.
+"""The root value at which a side resigns, learned from games played on although a side could have resigned.
+Pure.
 
-AlphaGo Zero (Methods) selects its threshold so that of the games resigned fewer than 5 % could have been won,
+AlphaGo Zero (Methods) chooses its threshold so that fewer than 5 % of the resigned games could have been won,
 which it measures on 10 % of games that are played to their end. Here a mistake is a game that the side would
-not have lost: chess has draws. Decision: docs/decisions/0011-resignation.md.
+not have lost, because chess has draws. Decision: docs/decisions/0011-resignation.md.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ from games.movers import MoversOf, Signs
 from protocol.records import PLAYED_ON, GameRecord
 
 GAMES = 500
-"""Newest games played on that count: old networks know nothing of what the new one is sure of."""
+"""Newest played-on games that count, because old networks say nothing about the new one's judgement."""
 LATEST = 30
-"""Of these the newest, in which the share of mistakes must be right too: a network that has become surer of
-itself is noticed sooner than in all of them."""
+"""Of these, the newest ones, whose share of mistakes must also be low enough: this shows sooner that a
+network has become overconfident."""
 STEPS = 200
-"""Thresholds looked at, evenly spread from the highest one down to -1."""
+"""Number of thresholds tried, evenly spread from the highest one down to -1."""
 
 Bools = npt.NDArray[np.bool_]
 
 
 class Trial(NamedTuple):
-    """One game that was played on: what each threshold would have made of it."""
+    """One played-on game: what each threshold would have done."""
 
     resigned: Bools
-    """[thresholds] a side would have given up."""
+    """[thresholds] whether a side would have resigned."""
     mistaken: Bools
-    """[thresholds] and it did not lose."""
+    """[thresholds] whether that side did not lose."""
 
 
 class Tried:
@@ -57,11 +58,11 @@ class Tried:
 
 
 class ResignThreshold:
-    """Thresholds tried on the newest games that were played on, and the highest that is safe.
+    """Tries thresholds on the newest played-on games, and finds the highest safe one.
 
-    highest   the setting `resign_value`, below 0; 0: nobody resigns, whatever comes
-    mistakes  the setting `resign_mistakes`: largest share of mistakes; 0: the threshold is `highest`
-    movers    who makes each move of a game (`games.movers.Movers`)
+    highest: the setting `resign_value`, below 0; 0: nobody resigns in any case. mistakes: the setting
+    `resign_mistakes`, the largest share of mistakes; 0: the threshold is `highest`. movers: who makes each
+    move of a game (`games.movers.Movers`).
     """
 
     def __init__(self, highest: float, mistakes: float, movers: MoversOf, games: int = GAMES) -> None:
@@ -78,11 +79,11 @@ class ResignThreshold:
 
     @property
     def threshold(self) -> float:
-        """Below 0; 0 while no threshold is known to be safe."""
+        """Return the threshold, below 0; 0 while no threshold is known to be safe."""
         return 0.0 if self._chosen is None else float(self._thresholds[self._chosen])
 
     def on_game(self, record: GameRecord) -> float:
-        """A game was stored, resigned, played on or neither; the threshold from now on."""
+        """Handle a stored game, whether resigned, played on or neither. Returns the threshold from now on."""
         if self.is_on and record.flags[0] & PLAYED_ON:
             trial = trial_of(record, self._movers(record.start, record.actions), self._thresholds)
             self._all.add(trial)
@@ -92,7 +93,7 @@ class ResignThreshold:
         return self.threshold
 
     def as_dict(self) -> dict[str, float | int | None]:
-        """For the trainer's figures; empty when nobody resigns."""
+        """Return the trainer's figures about it; empty when nobody resigns."""
         if not self.is_on:
             return {}
         resigned = 0 if self._chosen is None else int(self._all.resigned[self._chosen])
@@ -105,7 +106,8 @@ class ResignThreshold:
         }
 
     def _highest_safe(self) -> int | None:
-        """The share of mistakes must lie below the limit even with one more, and two standard errors more.
+        """Return the index of the highest safe threshold, or None. The share of mistakes must be below the
+        limit even with one more mistake, plus two standard errors.
 
         So with a limit of 5 % the first threshold comes after 20 games in which it would have been right.
         """
@@ -118,12 +120,12 @@ class ResignThreshold:
 
 
 def trial_of(record: GameRecord, movers: Signs, thresholds: npt.NDArray[np.float64]) -> Trial:
-    """What each threshold (falling) would have made of a game that was played on.
+    """Return what each threshold (falling) would have done in a game that was played on.
 
-    movers  int8[plies] +1 where the first player moves, else -1
+    movers: int8[plies] +1 where the first player moves, else -1.
 
-    The side whose root value is at or below the threshold first gives up with that move; the last move does
-    not count, the game is over with it anyway.
+    The first side whose root value is at or below the threshold resigns with that move. The last move does
+    not count, because it ends the game anyway.
     """
     searched = record.visited[:-1] > 0
     values = np.where(searched, record.root_values[:-1], math.inf)

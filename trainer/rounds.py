@@ -1,8 +1,8 @@
 """Training in rounds: all games of a round, then all steps that they allow, then the next weights version.
 
-What a network becomes depends on nothing but the settings, however often trainer, worker or server were
-stopped or killed on the way (docs/decisions/0014): games are counted by their numbers and not as they came
-in, and no clock decides what a step is made of. `protocol.rounds` says which games a round has.
+The network depends on nothing but the settings, however often trainer, worker or server were stopped or
+killed on the way (docs/decisions/0014). Games are used by their numbers, not in order of arrival, and no
+clock affects a step. `protocol.rounds` says which games a round has.
 """
 
 from __future__ import annotations
@@ -29,28 +29,29 @@ class Rounds:
 
     game: Game
     games: int
-    """In a round."""
+    """Games in a round."""
     seed: int
-    """Of self-play: what uids come from."""
+    """The seed of self-play, from which uids are derived."""
     reader: StoreReader
 
     def there(self, number: int) -> int:
-        """How many games of this round are in the store."""
+        """Return how many games of this round are in the store."""
         return self.reader.count_between(*self._uids(number * self.games, (number + 1) * self.games))
 
     def positions(self, games: int) -> int:
-        """Of the first `games` games."""
+        """Return the number of positions of the first `games` games."""
         return sum(plies for _, plies in self.reader.plies_between(*self._uids(0, games)))
 
     def records(self, first: int, end: int) -> list[GameRecord]:
-        """The games number `first` to `end - 1`, in this order."""
+        """Return the games number `first` to `end - 1`, in this order."""
         return list(self.reader.between(self.game, *self._uids(first, end)))
 
     def _uids(self, first: int, end: int) -> tuple[bytes, bytes]:
         return uid_of(self.seed, first), uid_of(self.seed, end)
 
     def first_of_newest(self, training: TrainingLoop, games: int) -> int:
-        """Number of the game from which on the games before number `games` fill the window."""
+        """Return the number of the first game such that the games from it up to number `games` fill the
+        window."""
         total = 0
         backwards = self.reader.plies_between(*self._uids(0, games))[::-1]
         for back, (uid, plies) in enumerate(backwards, start=1):
@@ -61,7 +62,8 @@ class Rounds:
 
 
 class TrainingLoopInRounds(TrainingLoop):
-    """`TrainingLoop` whose window changes between rounds only. `last_seq` of its checkpoints counts games."""
+    """A `TrainingLoop` whose window changes between rounds only. `last_seq` of its checkpoints counts
+    games."""
 
     def __init__(
         self, config: TrainerConfig, game: Game, history: int, preset: str, folder: Path, rounds: Rounds
@@ -69,12 +71,12 @@ class TrainingLoopInRounds(TrainingLoop):
         self._rounds = rounds
         self._has_warned = False
         self._positions = 0
-        """Of all games taken in so far."""
+        """Positions of all games used so far."""
         self.round_games = rounds.games
         super().__init__(config, game, history, preset, folder)
 
     def fill(self, reader: StoreReader, newest: int, most: int = 0) -> bool:  # noqa: ARG002
-        """The window as it stood at the checkpoint; later games are taken in round by round."""
+        """Restore the window of the checkpoint; later games are added round by round."""
         if self._filled is not None:
             return True
         self._filled = newest
@@ -86,7 +88,7 @@ class TrainingLoopInRounds(TrainingLoop):
         return True
 
     def follows_quarantine(self, reader: StoreReader) -> bool:
-        """What a round consists of follows from the numbers of its games: nobody is left out."""
+        """Return True: the games of a round follow from their numbers, so no player is left out."""
         if reader.quarantined() and not self._has_warned:
             self._has_warned = True
             log.warning(
@@ -95,7 +97,7 @@ class TrainingLoopInRounds(TrainingLoop):
         return True
 
     def follow_quarantine(self, reader: StoreReader) -> None:
-        """Nobody is left out."""
+        """Do nothing: no player is left out."""
 
     def turn(
         self,
@@ -104,7 +106,7 @@ class TrainingLoopInRounds(TrainingLoop):
         positions: int,  # noqa: ARG002
         players: Sequence[str] = (),  # noqa: ARG002
     ) -> Turn:
-        """Go on for a while; what came in is looked up in the store."""
+        """Train for a while on games found in the store."""
         deadline = time.monotonic() + self.turn_seconds
         while self._go_on() and time.monotonic() < deadline:
             pass
@@ -119,12 +121,12 @@ class TrainingLoopInRounds(TrainingLoop):
         return self._turn(bool(due) or there == self.round_games, waiting_for, None if due else finished)
 
     def publish(self, server_version: int) -> tuple[int, int, bytes]:  # noqa: ARG002
-        """The weights that play the next round have its number."""
+        """Return the weights for the next round, whose version is that round's number."""
         self.version = self._last_seq // self.round_games
         return self.version, self.step, self._train_step.weights(self.version)
 
     def _go_on(self) -> bool:
-        """One step, or the next round taken in when no step is due; False if neither can be done."""
+        """Make one step, or add the next round when no step is due. Returns False if neither is possible."""
         if self._steps_due():
             self.make_step()
             return True

@@ -35,7 +35,7 @@ from trainer.verify import Expected
 from trainer.window_shares import WindowShares
 
 MOST_READ = 20_000
-"""Stored games looked at for those that were played on."""
+"""Stored games that are searched for played-on games."""
 
 log = logging.getLogger(__name__)
 
@@ -54,13 +54,14 @@ class Run:
     resignation: ResignThreshold
     reader: StoreReader
     players: PlayerBook
-    """What the newest games of each player are like."""
+    """Figures of each player's newest games."""
     check: PlayerCheck
-    """Looks for visits that no search gives."""
+    """Looks for visits that no search could have produced."""
 
 
 def settings_of(welcome: Welcome) -> SelfPlaySettings:
-    """How games of this run are played. Fatal(PROTOCOL) when the server sends something else."""
+    """Return how games of this run are played. Raises Fatal(PROTOCOL) if the server's settings are not
+    understood."""
     try:
         return msgspec.convert(welcome.self_play, SelfPlaySettings)
     except msgspec.ValidationError as error:
@@ -72,10 +73,10 @@ def settings_of(welcome: Welcome) -> SelfPlaySettings:
 
 
 def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
-    """Open or make the run folder. The window is empty yet: `TrainingLoop.fill`, which may take minutes.
+    """Open or create the run folder. The window is still empty: `TrainingLoop.fill` may take minutes.
 
-    Raises Fatal: unknown game, a folder of another game or with another trainer in it, settings that cannot
-    be, a network from nothing that would replace a trained one.
+    Raises Fatal for an unknown game, a folder of another game or with another trainer in it, impossible
+    settings, or a new network that would replace a trained one.
     """
     settings = settings_of(welcome)
     try:
@@ -85,7 +86,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     history = settings.history or game.history
     _check_window(config, game, settings)
     folder = RunFolder(config.runs, config.run or welcome.run)
-    # In rounds weights are trained again from the stored games, to the same bits.
+    # In rounds the weights are recomputed from the stored games, bit by bit.
     in_rounds = bool(settings.round_games)
     if not in_rounds and not checkpoint.is_there(folder.checkpoints):
         check_begins_anew(config, folder, welcome.weights)
@@ -102,7 +103,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
         training = TrainingLoop(*begun)
         if not training.has_checkpoint:
             check_begins_anew(config, folder, welcome.weights)
-    # In rounds which games are trained on follows from their numbers alone.
+    # In rounds the numbers of the games alone decide which are trained on.
     stale = 0 if in_rounds else config.samples.stale_versions
     shares = None if in_rounds else window_shares(config.window)
     expected = replace(Expected.of(settings, game), run=welcome.run_id)
@@ -131,7 +132,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
 
 
 def window_shares(settings: WindowSettings) -> WindowShares | None:
-    """The parts of the window that keys may fill; None where nobody is limited."""
+    """Return the parts of the window that keys may fill; None where there is no limit."""
     if settings.key_share == 1 and settings.workers_share == 0:
         return None
     return WindowShares(settings.positions, settings.key_share, settings.workers_share)
@@ -140,7 +141,8 @@ def window_shares(settings: WindowSettings) -> WindowShares | None:
 def resign_threshold(
     settings: SelfPlaySettings, game: Game, reader: StoreReader, newest: int
 ) -> ResignThreshold:
-    """What the games stored last say about resigning. `newest`: `seq` of the newest one."""
+    """Return the resignation threshold given by the newest stored games. `newest`: `seq` of the newest
+    one."""
     threshold = ResignThreshold(settings.resignation.value, settings.resignation.mistakes, Movers(game))
     if threshold.is_on and settings.resignation.play_on > 0:
         count = min(MOST_READ, int(PLAYED_ON_GAMES / settings.resignation.play_on))
@@ -151,7 +153,7 @@ def resign_threshold(
 
 
 def _check_window(config: TrainerConfig, game: Game, settings: SelfPlaySettings) -> None:
-    """Fatal unless the longest game that can be fits into the window."""
+    """Raise Fatal unless the longest possible game fits into the window."""
     longest = settings.max_plies or game.max_plies
     needed = int(longest * max(1.0, game.max_legal / game.mean_legal)) + 1
     if config.window.positions < needed:
@@ -163,8 +165,8 @@ def _check_window(config: TrainerConfig, game: Game, settings: SelfPlaySettings)
 
 
 def _warm(game: Game, settings: SelfPlaySettings, intake: Intake, training: TrainingLoop) -> None:
-    """Compile the replay of games before the first one comes."""
-    log.info("compiling what replays games of %s (up to a minute the first time)", game.name)
+    """Compile the replay of games before the first one arrives."""
+    log.info("compiling the rules of %s, to replay games (up to a minute the first time)", game.name)
     started = time.perf_counter()
     record = one_ply(game, settings)
     intake.warm(record)
@@ -173,7 +175,7 @@ def _warm(game: Game, settings: SelfPlaySettings, intake: Intake, training: Trai
 
 
 def one_ply(game: Game, settings: SelfPlaySettings) -> GameRecord:
-    """The first legal move of the run's start position, as a (mostly unfinished) game."""
+    """Return the first legal move of the run's start position, as a (mostly unfinished) game."""
     try:
         start = game.notation.state_from_text(settings.start.position)
     except ValueError as error:

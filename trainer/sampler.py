@@ -1,12 +1,12 @@
-"""Draws training batches from the replay window: uniform over positions or partly by surprise, features made
-on the spot.
+"""Draws training batches from the replay window, uniformly over positions or partly by surprise, and computes
+their features when needed.
 
-Only policy targets are drawn. What came after plies that were played without a search (random and sampled
-openings) says how such play ends, not what their positions are worth (docs/decisions/0017); and a position
-that was searched cheaply only brings its game on (KataGo: weight 0).
+Only policy targets are drawn. Plies played without a search (random and sampled openings) are not, because
+the outcome says how such play ends, not what their positions are worth (docs/decisions/0017). Positions with
+a cheap search only continue their game (KataGo: weight 0).
 
-Nothing is stored ready-made: playing a game again costs some microseconds, while features of twenty
-million chess positions would take 19 GB.
+Features are not stored: replaying a game costs some microseconds, while features of twenty million chess
+positions would take 19 GB.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from trainer.surprise import redrawn
 from trainer.window import Window
 
 MOST_DRAWS = 100
-"""Then what is missing is chosen from a list of all targets: of 10 among 100 one in 40,000 gets as far."""
+"""After so many draws the missing samples are chosen from a list of all targets. With 10 targets among 100
+positions, one sample in 40,000 needs that."""
 
 
 def by_surprise(
     window: Window, first: int, numbers: npt.NDArray[np.int64], draws: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.int64]:
-    """[n] in place of each position of `numbers [n]` one of its game, none before `first`, by `draws [n]` in
-    [0, 1) (`trainer.surprise.redrawn`)."""
+    """Return [n]: in place of each position of `numbers [n]` one of its game, none before `first`, by `draws
+    [n]` in [0, 1) (`trainer.surprise.redrawn`)."""
     rings = window.rings
     games = rings.game[numbers % window.capacity]
     bounds = rings.game_first[games], rings.game_plies[games].astype(np.int64)
@@ -44,9 +45,10 @@ def by_surprise(
 def target_positions(
     window: Window, rng: np.random.Generator, first: int, count: int
 ) -> npt.NDArray[np.int64]:
-    """[count] policy targets from `first` on, drawn uniformly and with replacement.
+    """Return [count] policy targets from `first` on, drawn uniformly and with replacement.
 
-    If there is none from `first` on, they are drawn from the whole window; ValueError if it has none either.
+    If there is none from `first` on, they are drawn from the whole window. Raises ValueError if that has none
+    either.
     """
     numbers = rng.integers(first, window.next_position, count)
     for _ in range(MOST_DRAWS):
@@ -65,13 +67,13 @@ def target_positions(
 
 
 def _targets_from(window: Window, first: int) -> npt.NDArray[np.int64]:
-    """[n] all of them from `first` on, ascending."""
+    """Return [n] all targets from `first` on, ascending."""
     there = np.arange(first, window.next_position)
     return there[window.is_target(there)]
 
 
 def _maps_of(game: Game, symmetries: Sequence[Symmetry]) -> SymmetryMaps:
-    """The identity and then `symmetries`, as the kernel takes them."""
+    """Return the identity and then `symmetries`, in the kernel's format."""
     planes = [np.arange(game.planes_per_position), *(game.plane_map(one, 1) for one in symmetries)]
     return SymmetryMaps(
         cells=np.array([np.arange(game.cells), *(one.cells for one in symmetries)], np.int64),
@@ -84,7 +86,7 @@ def _maps_of(game: Game, symmetries: Sequence[Symmetry]) -> SymmetryMaps:
 class Sampler:
     """Makes samples of one game. Holds scratch space: use one per thread.
 
-    `symmetric`: see each sample through a random symmetry of the board (AlphaGo Zero: yes; AlphaZero: no).
+    `symmetric`: transform each sample by a random symmetry of the board (AlphaGo Zero: yes; AlphaZero: no).
     """
 
     def __init__(self, game: Game, history: int, *, symmetric: bool = False) -> None:
@@ -100,7 +102,7 @@ class Sampler:
         )
 
     def warm(self, record: GameRecord) -> None:
-        """Compile now (some seconds the first time) and not at the first step."""
+        """Compile now (some seconds the first time) rather than at the first step."""
         window = Window(self._game, record.plies, len(record.visits) / record.plies)
         window.add(record)
         self.make(window, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
@@ -113,8 +115,8 @@ class Sampler:
         newest: int | None = None,
         surprise_share: float = 0.0,
     ) -> Samples:
-        """`count` policy targets, drawn uniformly and with replacement from a window that has any, or from
-        the `newest` positions in it; `surprise_share` of them by surprise (the window must keep it)."""
+        """Return `count` policy targets, drawn uniformly and with replacement from a window that has any, or
+        from the `newest` positions in it; `surprise_share` of them by surprise (the window must store it)."""
         first = window.first_position if newest is None else window.newest(newest)
         numbers = target_positions(window, rng, first, count)
         if surprise_share:
@@ -124,8 +126,8 @@ class Sampler:
         return self.make(window, numbers, symmetries)
 
     def newest(self, window: Window, limit: int, count: int) -> Samples:
-        """`count` positions spread evenly over the policy targets of the newest `limit` (or as many as there
-        are), as they stood on the board; none twice."""
+        """Return up to `count` positions spread evenly over the policy targets of the newest `limit`
+        positions, without symmetries; none twice."""
         there = _targets_from(window, window.newest(limit))
         count = min(count, len(there))
         numbers = there[np.arange(count) * len(there) // max(count, 1)]
@@ -134,9 +136,10 @@ class Sampler:
     def make(
         self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]
     ) -> Samples:
-        """Samples of the positions `numbers [n]`, each through the symmetry `symmetries [n]` (0: identity).
+        """Return samples of the positions `numbers [n]`, each through the symmetry `symmetries [n]` (0:
+        identity).
 
-        Raises IndexError for a position that is not in the window, and for a symmetry that there is none of.
+        Raises IndexError for a position that is not in the window, and for a symmetry that does not exist.
         """
         self._check(window, numbers, symmetries)
         if window.longest >= len(self._scratch.positions):

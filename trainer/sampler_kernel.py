@@ -1,7 +1,6 @@
-"""Jitted making of training samples: play a game again up to a position, encode it, write its targets.
+"""Jitted code that makes training samples: replay a game up to a position, encode it, write its targets.
 
-Compiled once for each game.
-`tests/trainer/naive_sampler.py` is the slow twin.
+Compiled once for each game. `tests/trainer/naive_sampler.py` is the slow twin.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from trainer.window import Rings
 
 
 class SymmetryMaps(NamedTuple):
-    """Where each symmetry takes what there is; row 0 is the identity."""
+    """Permutations of each symmetry; row 0 is the identity."""
 
     cells: npt.NDArray[np.int64]
     """[symmetries, cells]"""
@@ -33,7 +32,7 @@ class SymmetryMaps(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What `write_samples` writes in on its way."""
+    """Scratch space of `write_samples`."""
 
     positions: Positions
     """[longest game + 1, state_words]"""
@@ -68,7 +67,7 @@ def write_policy(
     actions: npt.NDArray[np.int64],
     shares: npt.NDArray[np.float32],
 ) -> None:
-    """Write each action of `legal [n]` to `actions [n]`, as `actions_map [actions of the game]` moves it, and
+    """Write each action of `legal [n]` to `actions [n]`, mapped by `actions_map [actions of the game]`, and
     its share of the visits numbered `visit .. visit + count - 1` to `shares [n]`.
 
     `share_of [actions of the game]` is scratch, all 0 before and after: shares are looked up by action, so
@@ -99,9 +98,10 @@ def write_samples(
     scratch: Scratch,
     samples: Samples,
 ) -> int:
-    """Samples for the positions `numbers`, each seen through symmetry `symmetries[row]` (0: as it is).
+    """Write samples for the positions `numbers`, each seen through symmetry `symmetries[row]` (0: as it is).
 
-    samples  n rows to fill, and room for n * max_legal entries of policy targets. Returns how many there are.
+    samples: n rows to fill, and room for n * max_legal entries of policy targets. Returns the number of
+    entries.
     """
     positions, packed, legal = scratch.positions, scratch.packed, scratch.legal
     at = 0
@@ -110,7 +110,7 @@ def write_samples(
         slot = signed(rings.game[index])
         ply = numbers[row] - rings.game_first[slot]
         start = rings.game_start[slot]
-        # Word by word: an assignment of arrays may fail, and compiling its message takes 2 seconds.
+        # Word by word: an assignment of arrays may fail, and compiling its error message takes 2 seconds.
         for word in range(starts.shape[1]):
             positions[0, word] = starts[start, word]
         replay_to(rings, rings.game_first[slot], ply, positions)

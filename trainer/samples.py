@@ -1,4 +1,4 @@
-"""What a network is trained on: positions and what it should have said of them."""
+"""Training data: positions and their targets."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Samples(NamedTuple):
     classes: npt.NDArray[np.int64]
     """[n] outcome for the side to move: 0 win, 1 draw, 2 loss."""
     root_values: npt.NDArray[np.float32]
-    """[n] what the search thought of it, for the side to move, in [-1, 1]; NaN where none was made."""
+    """[n] value of the search, for the side to move, in [-1, 1]; NaN where there was none."""
     capped: npt.NDArray[np.uint8]
-    """[n] 1 for a position of a game that its length ended, not the rules."""
+    """[n] 1 for a position of a game that ended at the length limit, not by the rules."""
     plies_left: npt.NDArray[np.int32]
-    """[n] moves from here to the end of the game, at least 1."""
+    """[n] plies from here to the end of the game, at least 1."""
     rows: npt.NDArray[np.int64]
-    """[entries] ascending; a row without entries is no policy target."""
+    """[entries] ascending; a row without entries is not a policy target."""
     actions: npt.NDArray[np.int64]
     """[entries]"""
     shares: npt.NDArray[np.float32]
-    """[entries] share of the root's visits, 0 for an action without; they add up to 1 in each row."""
+    """[entries] share of the root's visits, 0 for an action without visits; they sum to 1 in each row."""

@@ -1,4 +1,4 @@
-"""The weights that the server plays with, to begin with them (`--weights server`)."""
+"""Fetches the weights that the server plays with, to begin training with them (`--weights server`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.exits import Exit, Fatal
 from runtime.weights_puller import WeightsPuller
 
 SERVER = "server"
-"""The word for `--weights` that means these."""
+"""The value of `--weights` that stands for them."""
 
 
 class ServerWeights:
@@ -21,7 +21,7 @@ class ServerWeights:
     def __init__(self, send: Callable[..., bool]) -> None:
         self._send = send
         self._puller: WeightsPuller | None = None
-        """While they are being fetched."""
+        """Set while they are being fetched."""
 
     def joined(self, welcome: Welcome) -> None:
         if self._puller is not None:
@@ -32,7 +32,8 @@ class ServerWeights:
             self._puller.lost()
 
     def on_message(self, message: AnyMessage, frames: list[memoryview]) -> bool:
-        """Whether it was meant for us. Fatal(TRY_AGAIN) once the server keeps that file no longer."""
+        """Handle a message. Returns whether it was for us. Raises Fatal(TRY_AGAIN) once the server no longer
+        has that file."""
         if self._puller is None:
             return False
         match message:
@@ -47,9 +48,9 @@ class ServerWeights:
         return True
 
     async def file(self, welcome: Welcome, folder: Path, stop: asyncio.Event) -> Path | None:
-        """Their file, in `folder`; None when the stop comes first.
+        """Return their file, in `folder`; None when the stop comes first.
 
-        Fatal(TRY_AGAIN) if there are none yet, Fatal(BAD_DATA) if their bytes are damaged again and again.
+        Raises Fatal(TRY_AGAIN) if there are none yet, Fatal(BAD_DATA) if their bytes are repeatedly damaged.
         """
         if welcome.weights is None:
             raise Fatal(

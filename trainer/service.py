@@ -56,17 +56,18 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 JOBS_PER_COMMIT = 256
-"""Games checked and committed together; what comes meanwhile makes the next batch."""
+"""Most games checked and committed together; those that arrive meanwhile make the next batch."""
 FRESH_LIMIT = 8192
 """Stored games that may wait for the training thread before new ones are sent back."""
 SAVE_AGAIN = 30.0
-"""Seconds after which a checkpoint that the disk did not take is tried again."""
+"""Seconds after which a checkpoint that could not be written is tried again."""
 VERSION_SLACK = 16
-"""Weights versions by which a game may be ahead of what this trainer knows of."""
+"""How many weights versions a game may be ahead of what this trainer knows."""
 GAMES_PER_FILL = 1000
-"""Stored games read at a time while the window is filled: each a short query, or SQLite's log would grow."""
+"""Stored games read at a time while the window is filled: short queries, because SQLite's log would grow
+otherwise."""
 CATCH_UP = 2048
-"""Games that the store may be ahead of the window when new ones begin to wait in memory."""
+"""Once the window is at most this many games behind the store, new games wait in memory instead."""
 STATUS_SECONDS = 2.0
 LOG_SECONDS = 30.0
 
@@ -89,14 +90,14 @@ class Service:
         )
         self._ingest = Ingest()
         self._jobs: deque[Job] = deque()
-        """Bounded by the ingest table."""
+        """Games to check; bounded by the ingest table."""
         self._fresh: deque[tuple[GameRecord, str]] = deque()
         """Games that training has not seen, with their players."""
         self._last_seq = 0
         self._is_filled = False
-        """Whether games that are stored now go to training through memory (`_fill`)."""
+        """Whether newly stored games go to training through memory (`_fill`)."""
         self._gated = False
-        """Games lag behind the weights that are published, as they should."""
+        """Whether a gate tests new weights first, so that games rightly lag behind the published weights."""
         self._server_weights = ServerWeights(self._connection.send)
         self._games_came = asyncio.Event()
         self._work_came = asyncio.Event()
@@ -133,7 +134,8 @@ class Service:
             stopping.cancel()
 
     async def _open(self, welcome: Welcome, stop: Stop) -> Run | None:
-        """The run, begun with the server's weights if that was asked for; None when the stop comes first."""
+        """Return the run, begun with the server's weights if that was requested; None when the stop comes
+        first."""
         if self._config.weights != SERVER:
             return await self.in_training_thread(open_run, self._config, welcome)
         with own_folder() as folder:
@@ -143,9 +145,13 @@ class Service:
             return await self.in_training_thread(open_run, replace(self._config, weights=str(file)), welcome)
 
     async def _work(self, group: asyncio.TaskGroup, run: Run, stop: Stop) -> None:
-        """Until asked to stop; then what is under way is finished and a checkpoint written."""
+        """Work until asked to stop; then finish what is in progress and write a checkpoint."""
         self._figures.begin(
-            run.store.totals, run.intake.rejected, run.reader.damaged, run.training.architecture
+            run.store.totals,
+            run.intake.rejected,
+            run.reader.damaged,
+            run.training.architecture,
+            run.training.step,
         )
         self._weights.begin(run.training.step, time.monotonic())
         self._figures.resignation = run.resignation.as_dict()
@@ -171,7 +177,8 @@ class Service:
             task.cancel()
         await self.in_training_thread(run.training.save)
         figures = self._figures.as_dict(run.store.totals, time.monotonic())
-        curves.finish(figures)
+        if self._figures.turn is not None:
+            curves.finish(figures)
         try:
             run.folder.write_figures(figures)
         except OSError as error:
@@ -281,23 +288,25 @@ class Service:
     # ---- training and weights out ----
 
     async def _fill_and_train(self, run: Run, stop: Stop) -> None:
-        """Each time the quarantine changes, the window is filled anew, as at the start."""
+        """Fill the window and train. Each time the quarantine changes, the window is filled again, as at the
+        start."""
         while not stop.finishing.is_set():
             self._is_filled = False
-            self._fresh.clear()  # they are stored, and read from there
+            self._fresh.clear()  # they are stored, and are read from there
             await self.in_training_thread(run.training.follow_quarantine, run.reader)
             await self._fill(run, stop)
             await self._train(run, stop)
 
     async def _fill(self, run: Run, stop: Stop) -> None:
-        """Fill the window from the store. Games that come meanwhile are committed and acknowledged as ever.
+        """Fill the window from the store. Games that arrive meanwhile are committed and acknowledged as
+        usual.
 
-        They are read from the store in their turn, however many they are. Only at the end, when the store is
-        nearly caught up with, new ones begin to wait in memory for training, as they do from then on.
+        They are read from the store in their turn, however many there are. Only near the end, when the store
+        is almost caught up with, do new games wait in memory for training, as they do from then on.
         """
         newest, positions = self._last_seq, 0
         while not stop.finishing.is_set():
-            self._figures.filling = f"the window to be filled, {positions:,} positions so far"
+            self._figures.loaded = positions
             done = await self.in_training_thread(run.training.fill, run.reader, newest, GAMES_PER_FILL)
             positions = run.training.window.positions
             if done and self._is_filled:
@@ -313,7 +322,7 @@ class Service:
             await self._work_came.wait()
             self._work_came.clear()
             if not await self.in_training_thread(run.training.follows_quarantine, run.reader):
-                log.warning("the players in quarantine are others now: the window is filled anew")
+                log.warning("the quarantine has changed: the window is filled again")
                 await self.save(run)
                 return
             came = [self._fresh.popleft() for _ in range(len(self._fresh))]
@@ -344,23 +353,24 @@ class Service:
             figures = self._figures.as_dict(run.store.totals, now)
             figures["alerts"] = self._figures.alerts = watch.alerts(figures)
             self._connection.send(TrainerStatus(figures))
-            curves.write(figures, now)
+            if self._figures.turn is not None:  # until then the window and its figures are incomplete
+                curves.write(figures, now)
             if now >= next_line:
                 log.info("%s", log_line(figures))
                 next_line = now + LOG_SECONDS
             self._weights.tick(now)
-            # Weights and checkpoints also come due when no game has come.
+            # Weights and checkpoints also come due when no game has arrived.
             self.wake()
 
-    # ---- background, as `trainer.weights_out` wants it ----
+    # ---- background, for `trainer.weights_out` ----
 
     def wake(self) -> None:
-        """Let training look again at what is due."""
+        """Make training check again what is due."""
         self._work_came.set()
 
     async def save(self, run: Run) -> bool:
-        """False when the disk does not take it. A full disk must not stop training: the games and the
-        checkpoint before are safe."""
+        """Write a checkpoint. Returns False when the disk does not take it. A full disk must not stop
+        training: the games and the previous checkpoint are safe."""
         try:
             await self.in_training_thread(run.training.save)
         except Fatal as fatal:
@@ -371,5 +381,5 @@ class Service:
         return True
 
     async def in_training_thread(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
-        """The result of a call in the thread that trains."""
+        """Return the result of a call in the training thread."""
         return await asyncio.get_running_loop().run_in_executor(self._training_thread, function, *arguments)

@@ -1,4 +1,5 @@
-"""The start positions of the games in the replay window: each once, while a game there begins at it."""
+"""The start positions of the games in the replay window, each stored once while a game in the window begins
+at it."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ from games.spec import Notation
 
 
 class StartTable:
-    """Rows of states, by their text. A row is given anew once every game that began there has gone.
+    """Rows of start states, by their text. A row is reused once every game that began there is gone.
 
-    Games may each have a start of their own (`start_generator`), so the table is as large as the window asks
-    for, and no larger.
+    Each game may have its own start (`start_generator`), so the table grows to the size that the window
+    needs, and no further.
     """
 
     def __init__(self, notation: Notation, state_words: int) -> None:
@@ -20,16 +21,16 @@ class StartTable:
         self._rows: dict[str, int] = {}
         self._texts: list[str] = []
         self._uses: list[int] = []
-        """By row: games that begin there."""
+        """By row: number of games that begin there."""
         self._free: list[int] = []
         self.states: npt.NDArray[np.uint64] = np.zeros((4, state_words), np.uint64)
-        """[rows, state_words], another array once it has grown."""
+        """[rows, state_words]; replaced by a larger array when it grows."""
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def add(self, text: str) -> int:
-        """The row of a game's start position. ValueError if it cannot be read."""
+        """Return the row of a game's start position. Raises ValueError if it cannot be read."""
         row = self._rows.get(text)
         if row is None:
             state = self._notation.state_from_text(text)
@@ -40,7 +41,7 @@ class StartTable:
         return row
 
     def drop(self, row: int) -> None:
-        """A game that began there has left the window."""
+        """Note that a game that began there has left the window."""
         self._uses[row] -= 1
         if self._uses[row] == 0:
             del self._rows[self._texts[row]]

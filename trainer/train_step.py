@@ -1,4 +1,4 @@
-"""The network being trained: takes samples, makes steps, gives its weights."""
+"""The network being trained: takes samples, makes steps, returns its weights."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class StepFigures(NamedTuple):
 
     policy_loss: float
     value_loss: float
-    """Mean over the samples' weights, so that it does not shrink with them."""
+    """Mean over the samples' weights, so that smaller weights do not shrink it."""
     policy_entropy: float
     gradient_norm: float
-    """Before clipping."""
+    """Norm before clipping."""
     moves_left_loss: float | None = None
     """None when that head is not trained."""
     soft_policy_loss: float | None = None
@@ -41,14 +41,14 @@ class StepFigures(NamedTuple):
 
 
 class HeldOutFigures(NamedTuple):
-    """Losses of the network as it plays, on positions it was not trained on."""
+    """Losses of the network that plays, on positions it was not trained on."""
 
     policy_loss: float
     value_loss: float
     value_spread: float
     """Standard deviation of the values: near 0 the network says the same of all positions."""
     material_r: float | None
-    """Correlation of value and material; None if the game counts none, or it is the same everywhere."""
+    """Correlation of value and material; None if the game has no material count, or a column is constant."""
     moves_left_loss: float | None = None
     soft_policy_loss: float | None = None
 
@@ -59,27 +59,27 @@ class BatchLosses(NamedTuple):
     parts: Losses
     auxiliary: AuxiliaryLosses
     mean_weight: Tensor
-    """Of a sample in the value loss."""
+    """Mean weight of a sample in the value loss."""
 
 
 Material = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float64]]
 
 
 def prepare_thread(threads: int) -> None:
-    """Settings of torch for the thread that trains. Denormal numbers would slow the CPU tenfold."""
+    """Set up torch for the training thread. Denormal numbers would make the CPU ten times slower."""
     torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto` takes the first GPU if there is one."""
+    """Return the device called `name`; `auto` is the first GPU if there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)
 
 
 def computes_in_bfloat16(precision: str, device: torch.device) -> bool:
-    """Whether the setting `optimizer.precision` means bfloat16 on `device`."""
+    """Return whether the setting `optimizer.precision` means bfloat16 on `device`."""
     if precision == "auto":
         on_gpu = device.type == "cuda"
         return torch.cuda.is_bf16_supported() if on_gpu else faster_dtype() == torch.bfloat16
@@ -87,9 +87,10 @@ def computes_in_bfloat16(precision: str, device: torch.device) -> bool:
 
 
 class TrainStep:
-    """Network and optimizer. One thread at a time may use it.
+    """Network and optimizer. Only one thread at a time may use it.
 
-    network  what plays. `trained`: tensors of what is trained, if that is another (see `Checkpoint`)
+    network: the network that plays. `trained`: tensors of the network being trained, if it is another (see
+    `Checkpoint`).
     """
 
     def __init__(
@@ -117,12 +118,13 @@ class TrainStep:
             self.network.load_state_dict(trained)
         self.optimizer = make_optimizer(settings, self.network)
         self.step = 0
-        """Steps made so far, those before a restart included."""
+        """Steps made so far, including those before a restart."""
         self._sums = torch.zeros(len(StepFigures._fields), device=device)
         self._summed = 0
 
     def train(self, samples: Samples) -> None:
-        """One step. Figures gather on the device until `figures` is asked, so as not to wait for it."""
+        """Make one step. Figures accumulate on the device until `figures` is called, so as not to wait for
+        it."""
         self.network.train()
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self._optimizer, self.step)
@@ -146,15 +148,15 @@ class TrainStep:
 
     @property
     def playing(self) -> Network:
-        """The network that is published: the average if there is one."""
+        """Return the network that is published: the average if there is one."""
         return self.network if self._average is None else self._average.network
 
     def trained_weights(self) -> dict[str, Tensor] | None:
-        """Tensors of the network being trained, None when it is the one that plays."""
+        """Return the tensors of the network being trained, None when it is the one that plays."""
         return None if self._average is None else self.network.state_dict()
 
     def evaluate(self, samples: Samples, material: Material | None = None) -> HeldOutFigures:
-        """Losses of the network as it would be published now. Changes nothing."""
+        """Return the losses of the network as it would be published now. Changes nothing."""
         with torch.no_grad():
             parts, auxiliary, mean_weight = self._losses(self.playing.eval(), samples)
         more = self._of_trained_heads([loss.item() for loss in auxiliary])
@@ -164,25 +166,25 @@ class TrainStep:
         return HeldOutFigures(*losses, float(values.std()), r, *more)
 
     def values(self, packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
-        """[n] values for the side to move of the positions `packed_features [n, feature_words]`, in [-1,
-        1], by the network as it would be published now. Changes nothing."""
+        """Return [n] values for the side to move of the positions `packed_features [n, feature_words]`, in
+        [-1, 1], by the network as it would be published now. Changes nothing."""
         values: npt.NDArray[np.float64] = values_of(self._heads(packed_features)[1]).double().cpu().numpy()
         return values
 
     def policies(self, packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float32]:
-        """[n, actions] logits of the policy there, likewise."""
+        """Return [n, actions] policy logits of these positions, by the same network."""
         logits: npt.NDArray[np.float32] = self._heads(packed_features)[0].float().cpu().numpy()
         return logits
 
     def _heads(self, packed_features: npt.NDArray[np.uint64]) -> tuple[Tensor, Tensor]:
-        """Logits (policy [n, actions], win/draw/loss [n, 3]) of the network that plays."""
+        """Return logits (policy [n, actions], win/draw/loss [n, 3]) of the network that plays."""
         with torch.no_grad():
             planes = unpack(features_tensor(packed_features).to(self._device), self._shape)
             policy, value = self.playing.eval()(planes.contiguous(memory_format=torch.channels_last))
         return policy, value
 
     def weight_norm(self) -> float:
-        """Of all weights that are trained."""
+        """Return the norm of all trained weights."""
         with torch.no_grad():
             squares = [parameter.square().sum() for parameter in self.network.parameters()]
             return float(torch.stack(squares).sum().sqrt())
@@ -205,7 +207,7 @@ class TrainStep:
         return BatchLosses(parts, auxiliary, targets.value_weights.mean().clamp_min(1e-6))
 
     def _of_trained_heads(self, auxiliary: list[float]) -> tuple[float | None, float | None]:
-        """None in place of what stands there for a head that is not trained."""
+        """Return the losses, with None for a head that is not trained."""
         moves_left, soft_policy = auxiliary
         return (
             moves_left if self._loss.moves_left_weight else None,
@@ -213,7 +215,7 @@ class TrainStep:
         )
 
     def figures(self) -> StepFigures | None:
-        """Means over the steps since the last call; None if there were none."""
+        """Return the means over the steps since the last call; None if there were none."""
         if not self._summed:
             return None
         means = (self._sums / self._summed).tolist()
@@ -224,7 +226,7 @@ class TrainStep:
         return StepFigures(policy, value, entropy, norm, *auxiliary)
 
     def weights(self, version: int) -> bytes:
-        """The weights file of this moment. Raises Fatal if they are not all numbers."""
+        """Return the current weights as a file. Raises Fatal if they are not all finite."""
         tensors = self.playing.state_dict().values()
         if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
             raise Fatal(
@@ -238,7 +240,7 @@ class TrainStep:
         return self.optimizer.state_dict()
 
     def restore(self, step: int, optimizer_state: dict[str, Any] | None) -> None:
-        """Go on after `step`; without an optimizer state that starts anew."""
+        """Continue after `step`; without an optimizer state, the optimizer starts afresh."""
         self.step = step
         if optimizer_state is not None:
             self.optimizer.load_state_dict(optimizer_state)

@@ -1,4 +1,4 @@
-"""Window, sampler and network together: takes games in, makes the steps they allow. One thread's work."""
+"""Window, sampler and network together: adds games, and makes the steps they allow. Used by one thread."""
 
 from __future__ import annotations
 
@@ -36,41 +36,42 @@ from trainer.window import Window
 log = logging.getLogger(__name__)
 
 TURN_SECONDS = 0.5
-"""How long a turn makes steps before new games get into the window."""
+"""Seconds for which a turn makes steps before new games enter the window."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What a turn did."""
+    """The result of a turn."""
 
     step: int
     """Steps made so far."""
     window_positions: int
     """Positions that steps draw from."""
     figures: StepFigures | None
-    """Means over this turn's steps, None if there were none."""
+    """Means over this turn's steps; None if there were none."""
     more: bool
     """Whether further steps could be made at once."""
     waiting_for: str
     outcome_shares: dict[int, float]
-    """Of the positions in the window, by the outcome of their game (+1, 0, -1 for the first player)."""
+    """Shares of the positions in the window, by the outcome of their game (+1, 0, -1 for the first
+    player)."""
     weight_norm: float
-    """Of all weights that are trained."""
+    """Norm of all trained weights."""
     learned_from: int
-    """Positions of all games so far that are learned from."""
+    """Positions of all games so far that may be trained on."""
     version: int | None = None
-    """In rounds: the weights version that is due by now; None when time or steps decide, or amid a round."""
+    """In rounds: the weights version that is now due; None when time or steps decide, or in mid-round."""
 
 
 class TrainingLoop:
-    """Everything that a training step touches. One thread at a time may use it."""
+    """Everything that a training step uses. Only one thread at a time may use it."""
 
     turn_seconds = TURN_SECONDS
     round_games = 0
-    """Not in rounds; else how many games one has."""
+    """Games in a round; 0: no rounds."""
 
     def __init__(self, config: TrainerConfig, game: Game, history: int, preset: str, folder: Path) -> None:
-        """Goes on from the newest checkpoint in `folder`, or begins with a new network."""
+        """Continue from the newest checkpoint in `folder`, or begin with a new network."""
         self._config = config
         self._folder = folder
         self._game = game
@@ -83,16 +84,16 @@ class TrainingLoop:
         self._empty_window()
         self._growth = Growth(window.growth_min) if window.growth else None
         self._newest: int | None = None
-        """Positions to draw from, None: all that are in the window."""
+        """Number of newest positions to draw from; None: all in the window."""
         self._sampler = Sampler(game, history, symmetric=samples.symmetric != "off")
         self._rng = np.random.default_rng(config.seed)
         self.version = 0
         """Highest weights version offered so far."""
         self._last_seq = 0
         self.has_checkpoint = False
-        """Whether a restart goes on from here, or from not long ago, and not from nothing."""
+        """Whether a restart can continue from a checkpoint rather than from nothing."""
         self._known = 0
-        """`seq` of the newest game that had counted for the budget before the restart."""
+        """`seq` of the newest game that was in the budget before the restart."""
         found = checkpoint.load_newest(folder, game, history)
         played = found.network if found else new_network(config, game, history, preset)
         trained = found.trained if found else None
@@ -129,26 +130,26 @@ class TrainingLoop:
         log.info("going on from step %d, weights version %d", progress.step, progress.version)
 
     def _empty_window(self) -> None:
-        """A new window, and of the held-out games too; `fill` reads what belongs in them."""
+        """Make a new window, also for the held-out games; `fill` reads their games."""
         window, samples = self._config.window, self._config.samples
         self.window = Window(self._game, window.positions, with_surprise=samples.surprise_share > 0)
         self._held_out = HeldOut(self._game, samples.held_out, window.positions)
         self._filled: int | None = None
-        """`seq` up to which stored games were looked at; None before `fill`."""
+        """`seq` up to which stored games were read; None before `fill`."""
 
     @property
     def step(self) -> int:
         return self._train_step.step
 
     def warm(self, record: GameRecord) -> None:
-        """Compile now (some seconds the first time) and not at the first step."""
+        """Compile now (some seconds the first time) rather than at the first step."""
         self._sampler.warm(record)
 
     def fill(self, reader: StoreReader, newest: int, most: int = 0) -> bool:
-        """Take stored games into the window, as they stood there before the restart.
+        """Read stored games into the window, as it was before the restart.
 
-        Games up to the checkpoint's come first, so the window is the same; later ones follow. A call looks at
-        `most` games (0: at all of them) and the next one goes on behind them, to a later `newest` perhaps.
+        Games up to the checkpoint's come first, so the window is the same; later ones follow. Each call reads
+        `most` games (0: all), and the next one continues after them, perhaps up to a later `newest`. Returns
         True once all games up to `newest` are in.
         """
         if self._filled is None:
@@ -164,14 +165,14 @@ class TrainingLoop:
             try:
                 self._add(record, players.get(seq, ""), counts=seq > self._known)
             except ValueError as error:
-                # Stored under settings with longer games: still there, not used.
+                # Stored under settings with longer games: still there, but not used.
                 log.warning("game %d of the store is left out of the window: %s", seq, error)
         self._filled = max(self._filled, end)
         self._last_seq = max(self._last_seq, self._filled)
         return self._filled >= newest
 
     def _first_wanted(self, reader: StoreReader, newest: int) -> int:
-        """`seq` of the oldest game that the window had room for at the checkpoint, or has now."""
+        """Return the `seq` of the oldest game that fitted into the window at the checkpoint, or fits now."""
 
         def first_of(last: int) -> int:
             left_out = self.quarantine.players
@@ -181,12 +182,12 @@ class TrainingLoop:
         return min(first, first_of(self._last_seq)) if 0 < self._last_seq < newest else first
 
     def follows_quarantine(self, reader: StoreReader) -> bool:
-        """Whether the store names the same players whose games are not trained on."""
+        """Return whether the store still names the same players whose games are not trained on."""
         return reader.quarantined() == self.quarantine.players
 
     def follow_quarantine(self, reader: StoreReader) -> None:
-        """Take out of the accounts, and put back, what the store says by now. The window is empty afterwards:
-        `fill` comes next. Games that came since the last `turn` are read by it."""
+        """Update the budget to the quarantine in the store. The window is empty afterwards, so `fill` must
+        follow; it also reads games that came since the last `turn`."""
         wanted, now = reader.quarantined(), self.quarantine.players
         for player in sorted(wanted - now):
             self.quarantine.take(player, self._counted(reader, player))
@@ -195,7 +196,7 @@ class TrainingLoop:
         self._empty_window()
 
     def _counted(self, reader: StoreReader, player: str) -> int:
-        """Positions of a player's games that the budget knows."""
+        """Return the number of a player's positions that are in the budget."""
         numbers, total = reader.games_of(player, self._last_seq), 0
         old = reader.old_between(numbers[0], numbers[-1]) if numbers else frozenset()
         for stored in reader.numbered([seq for seq in numbers if seq not in old]):
@@ -209,10 +210,8 @@ class TrainingLoop:
     ) -> Turn:
         """Add `games` and make steps for a while.
 
-        last_seq   of the newest of them in the store
-        positions  of all games that ever came in
-        players    who played each of them; empty: nobody who is in quarantine
-        Raises Fatal if the loss is no longer a number.
+        last_seq: `seq` of the newest of them in the store. positions: positions of all games so far. players:
+        the player of each game; empty: nobody in quarantine. Raises Fatal if the loss is not finite any more.
         """
         for record, player in zip(games, players or [""] * len(games), strict=True):
             self._add(record, player)
@@ -226,7 +225,7 @@ class TrainingLoop:
         return self._turn(steps > 0, self.budget.waiting_for(self._learnable))
 
     def _turn(self, more: bool, waiting_for: str, version: int | None = None) -> Turn:
-        """What was done, or Fatal."""
+        """Return the result of the turn. Raises Fatal."""
         figures = self._train_step.figures()
         if figures is not None and not all(math.isfinite(figure) for figure in figures if figure is not None):
             raise Fatal(
@@ -240,26 +239,26 @@ class TrainingLoop:
         return Turn(self.step, drawn_from, figures, more, waiting_for, shares, norm, learned_from, version)
 
     def _steps_due(self) -> int:
-        """Steps that may be made now."""
+        """Return how many steps may be made now."""
         return self.budget.steps(self._learnable)
 
     @property
     def _learnable(self) -> int:
-        """Positions in the window; 0 while not one of them is a policy target."""
+        """Return the positions in the window; 0 while none of them is a policy target."""
         return self.window.positions if self.window.targets else 0
 
     def _grow(self, positions: int) -> None:
-        """Draw from as many of the newest positions as `positions` that ever came in call for."""
+        """Draw from as many of the newest positions as `Growth` allows after `positions` positions in all."""
         if self._growth is not None:
             self._newest = self._growth.positions(positions)
 
     def trains_on(self, uid: bytes) -> bool:
-        """Whether the game of this uid is trained on, and not held out."""
+        """Return whether the game with this uid is trained on rather than held out."""
         return not self._held_out.takes_uid(uid)
 
     def _add(self, record: GameRecord, player: str = "", *, counts: bool = True) -> None:
-        """It `counts` for the budget unless it only comes back into the window after a restart. ValueError if
-        it does not fit."""
+        """Add a game. It `counts` for the budget unless it only returns to the window after a restart. Raises
+        ValueError if it does not fit."""
         is_held_out = self._held_out.takes(record)
         if player in self.quarantine.players:
             if counts and not is_held_out:
@@ -273,19 +272,19 @@ class TrainingLoop:
             self.budget.add_positions(record.targets)
 
     def make_step(self) -> None:
-        """One step, whatever the pace."""
+        """Make one step, whether or not it is due."""
         batch, share = self._optimizer.batch, self._config.samples.surprise_share
         samples = self._sampler.sample(self.window, self._rng, batch, self._newest, share)
         self._train_step.train(samples)
         self.budget.take_step()
 
     def held_out(self) -> HeldOutFigures | None:
-        """The loss on games never trained on; None while there are too few."""
+        """Return the loss on games never trained on; None while there are too few."""
         samples = self._held_out.newest(self._sampler)
         return None if samples is None else self._train_step.evaluate(samples, self._game.material)
 
     def probe_values(self) -> dict[str, float]:
-        """What the network that plays says of positions whose value is known, by name."""
+        """Return the values that the network that plays gives to positions of known value, by name."""
         values = self._train_step.values(self._probes.packed_features).tolist()
         return dict(zip(self._probes.names, values, strict=True))
 
@@ -294,13 +293,14 @@ class TrainingLoop:
         return KnownPositions.of(self._game, self._history, self._config.publishing.known_positions)
 
     def known_errors(self) -> dict[str, float]:
-        """By group, how often the policy of the network that plays errs in known positions, 0 to 1; {} for a
-        game that is not solved."""
+        """Return by group how often the policy of the network that plays errs in known positions, 0 to 1; {}
+        for a game that is not solved."""
         known = self._known_positions
         return known.errors(self._train_step.policies(known.packed_features)) if known.groups else {}
 
     def publish(self, server_version: int) -> tuple[int, int, bytes]:
-        """`(version, step, file)` of the network that plays (with `ema` the average), numbered anew."""
+        """Return `(version, step, file)` of the network that plays (with `ema` the average), with a new
+        version."""
         self.version = max(self.version, server_version) + 1
         return self.version, self.step, self._train_step.weights(self.version)
 
@@ -331,5 +331,5 @@ class TrainingLoop:
 
 
 def cpu_threads(config: TrainerConfig) -> int:
-    """Threads for torch: set, or half of the cores, as the other half is playing."""
+    """Return the number of threads for torch: as set, or half of the cores, because the other half plays."""
     return config.cpu_threads or max(1, usable_cores() // 2)

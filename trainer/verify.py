@@ -1,7 +1,7 @@
-"""Is this a game that our rules and settings could have given? Checked before a game is stored.
+"""Checks, before a game is stored, that our rules and settings could have produced it.
 
-A trainer learns whatever it is fed, so nothing enters the store on a client's word: the game is
-replayed under the rules and its search targets are checked against the legal actions.
+A trainer learns whatever it is fed, so nothing enters the store on a client's word: the game is replayed
+under the rules, and its search targets are checked against the legal actions.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from search.selection.pruning import prunes
 from trainer import verify_kernel as kernel
 
 MAX_PLIES = 1 << 16
-"""Longest game any settings may ask for, so that scratch space is bounded."""
+"""Longest game that settings may allow, so that scratch space is bounded."""
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why a game is not taken: a code for counting, a sentence that names the ply for people."""
+    """Why a game is refused: a code for counting, and a sentence for people that names the ply."""
 
     code: Code
     reason: str
@@ -46,7 +46,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Expected:
-    """What every game of this run has in common."""
+    """Properties that all games of this run share."""
 
     start: str
     """Start position in the game's notation, empty for the usual one."""
@@ -55,19 +55,20 @@ class Expected:
     improved: bool = False
     """Whether policy targets may be shares of an improved policy (`search.selection = gumbel`)."""
     more_starts: frozenset[str] = frozenset()
-    """Other start positions that games of this run may have, letter by letter."""
+    """Other start positions that games of this run may have, exactly as written."""
     generators: tuple[str, ...] = ()
     """Names of random start positions (`games.spec.StartGenerator`) that games of this run may have."""
     resign_value: float = 0.0
-    """Root value above which nobody resigns; 0: nobody ever does."""
+    """Highest root value at which a side may resign; 0: nobody ever resigns."""
     pruned: bool = False
-    """Whether policy targets may lack visits (`forced_playouts` with `prune_target`, `prune_noise`)."""
+    """Whether visits may be missing from policy targets (`forced_playouts` with `prune_target`,
+    `prune_noise`)."""
     run: bytes = b""
-    """Identity that games which tell theirs must have; empty: any."""
+    """Identity that games must have if they name one; empty: any."""
 
     @classmethod
     def of(cls, settings: SelfPlaySettings, game: Game) -> Expected:
-        """From the settings in WELCOME, zeros replaced by the game's own values."""
+        """Return what the settings in WELCOME imply, with zeros replaced by the game's own values."""
         return cls(
             settings.start.position,
             settings.max_plies or game.max_plies,
@@ -81,7 +82,7 @@ class Expected:
 
 
 class Verifier:
-    """Checks games of one kind. Holds scratch space: use one per thread."""
+    """Checks games of one run. Holds scratch space: use one per thread."""
 
     def __init__(self, game: Game) -> None:
         self._game = game
@@ -92,7 +93,7 @@ class Verifier:
         self._report = np.zeros(3, dtype=np.int64)
 
     def check(self, record: GameRecord, expected: Expected, newest_version: int) -> Rejection | None:
-        """None for an honest game, else the first thing that is wrong with it.
+        """Return None for a valid game, else the first fault.
 
         `newest_version` is the highest weights version that can have answered by now.
         """
@@ -130,7 +131,7 @@ class Verifier:
         return None
 
     def _may_begin(self, start: str, expected: Expected) -> bool:
-        """Whether `start` is one of the other start positions."""
+        """Return whether `start` is one of the other start positions."""
         generator = self._game.generator
         return start in expected.more_starts or (
             generator is not None and any(generator.matches(name, start) for name in expected.generators)
@@ -207,7 +208,7 @@ class Verifier:
         )
 
     def _check_end(self, record: GameRecord, ended: int, expected: Expected) -> Rejection | None:
-        """`ended` is the end reason of the final position under the rules, 0 when it goes on."""
+        """`ended` is the end reason of the final position under the rules, 0 when the game goes on."""
         plies = record.plies
         if ended:
             reason = self._game.end_reasons[ended]
@@ -233,12 +234,13 @@ class Verifier:
         return None
 
     def _mover(self, ply: int) -> int:
-        """Whose turn it is after `ply` plies of the game replayed last, 0: the first player's."""
+        """Return the side to move after `ply` plies of the game replayed last; 0: the first player."""
         return int(self._game.rules.side_to_move(self._line[ply]))
 
 
 def _bad_resignation(record: GameRecord, highest: float) -> Rejection | None:
-    """What is wrong with a game given up at its last move, but for its outcome. `highest`: `resign_value`."""
+    """Return what is wrong with a game resigned at its last move, apart from its outcome. `highest`:
+    `resign_value`."""
     ply, value = record.plies - 1, float(record.root_values[-1])
     if highest == 0:
         return Rejection(Code.WRONG_SETTINGS, "it was resigned, but nobody resigns in this run")
@@ -253,7 +255,7 @@ def _bad_resignation(record: GameRecord, highest: float) -> Rejection | None:
 
 
 def _visit_sum(record: GameRecord, ply: int, found: int, most: int) -> Rejection:
-    """`most`: the sum with the subtree kept."""
+    """Return the Rejection of a wrong sum of visits. `most`: the sum with the subtree kept."""
     fresh = record.simulations
     if record.flags[ply] & IMPROVED_POLICY:
         wanted = f"expected {SHARES} shares of an improved policy"

@@ -1,7 +1,6 @@
 """Jitted replay of a finished game under its rules: the checks that need the board.
 
-Compiled once for each game.
-`tests/trainer/naive_verify.py` is the slow twin.
+Compiled once for each game. `tests/trainer/naive_verify.py` is the slow twin.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ VISIT_SUM = 6
 VISIT_NOT_PLAYED = 7
 
 MOST_VISITS = 0xFFFF
-"""A subtree with more is not kept: a record could not hold them."""
+"""A subtree with more visits is not kept, because a record could not hold them."""
 
 PLY, FOUND, WANTED = 0, 1, 2
-"""Columns of the report: where, what was found, what would have been right."""
+"""Columns of the report: the ply, what was found, and what was expected."""
 
 
 class Played(NamedTuple):
@@ -38,7 +37,7 @@ class Played(NamedTuple):
     actions: npt.NDArray[np.uint16]
     """[plies]"""
     visited: npt.NDArray[np.uint16]
-    """[plies] entries of `visit_actions` and `visits` that a ply has."""
+    """[plies] number of entries of each ply in `visit_actions` and `visits`."""
     flags: npt.NDArray[np.uint8]
     """[plies]"""
     visit_actions: npt.NDArray[np.uint16]
@@ -57,11 +56,11 @@ def check_visits(
     mark: int,
     report: npt.NDArray[np.int64],
 ) -> int:
-    """Fault of the visit columns `first .. last` of one ply, or FINE with their sum in FOUND of `report`
-    (int64[3]). `actions`, `visits`: [sum of visited].
+    """Return the fault of the visit columns `first .. last` of one ply, or FINE with their sum in FOUND of
+    `report` (int64[3]). `actions`, `visits`: [sum of visited].
 
-    `allowed [actions of the game]` holds the mark of the ply at which an action was last legal, so that it
-    need not be cleared between plies: `allowed[action] == mark` says that an action is legal at this one.
+    `allowed [actions of the game]` holds for each action the mark of the last ply at which it was legal, so
+    that it need not be cleared between plies: an action is legal at this ply if `allowed[action] == mark`.
     """
     total = 0
     previous = -1
@@ -85,7 +84,7 @@ def check_visits(
 def visits_of(
     actions: npt.NDArray[np.uint16], visits: npt.NDArray[np.uint16], first: int, last: int, action: int
 ) -> int:
-    """Visits that `action` got at the ply whose entries of `actions` and `visits` ([sum of visited]) are
+    """Return the visits of `action` at the ply whose entries of `actions` and `visits` ([sum of visited]) are
     `first .. last`; 0 when it has none."""
     for i in range(first, last):
         if signed(actions[i]) == action:
@@ -96,11 +95,12 @@ def visits_of(
 
 @kernel
 def sum_allowed(total: int, simulations: int, kept: int, is_exact: bool, flags: int) -> bool:
-    """The root visit rule: `simulations` new visits, on top of the `kept` ones of the subtree or none.
+    """Return whether a sum of root visits is allowed: `simulations` new visits, plus `kept` from the subtree
+    or none.
 
-    A ply that is no policy target had a smaller search, and a pruned target lost visits: their sums are
-    bounded only. So is a sum after a pruned target, where `kept` is the most there can be (not `is_exact`).
-    The shares of an improved policy add up to a number of their own.
+    A ply that is not a policy target had a smaller search, and a pruned target lost visits, so their sums are
+    only bounded from above. So is a sum after a pruned target, where `kept` is the largest possible number
+    (not `is_exact`). The shares of an improved policy have a fixed sum of their own.
     """
     if (flags & IMPROVED_POLICY) != 0:
         return total == SHARES
@@ -122,9 +122,9 @@ def replay(
 ) -> int:
     """Play the game from `positions[0]` and return the first fault, with its ply in `report[PLY]`.
 
-    positions uint64[plies + 1, state_words] scratch; row 0 is the start position
-    legal     [max_legal] scratch;  allowed  [actions of the game] scratch
-    report    int64[3]; after FINE, FOUND is the end reason of the final position (0: goes on)
+    positions: uint64[plies + 1, state_words] scratch; row 0 is the start position. legal: [max_legal]
+    scratch. allowed: [actions of the game] scratch. report: int64[3]; after FINE, FOUND is the end reason of
+    the final position (0: goes on).
     """
     flags = game.flags
     allowed[:] = 0
@@ -157,14 +157,15 @@ def replay(
             return VISIT_SUM
         played = visits_of(game.visit_actions, game.visits, first, last, action)
         if is_target and not is_improved and played == 0:
-            # A full search plays what it visited; a ply that is no target may be a random opening's. What
-            # noise chose may have too small a share of an improved policy to be listed.
+            # A full search plays an action that it visited; the action of other plies may come from a random
+            # opening. An action chosen by noise may have too small a share of an improved policy to be
+            # listed.
             report[FOUND] = action
             return VISIT_NOT_PLAYED
         is_exact = (flags[ply] & PRUNED_TARGET) == 0
         if is_exact:
             kept = 0 if is_improved else max(played - 1, 0)
-        else:  # the action played may have lost visits
+        else:  # pruning may have removed the visits of the action played
             kept = min(simulations + kept - 1, MOST_VISITS)
         first = last
         play(positions[ply], action, positions[ply + 1])

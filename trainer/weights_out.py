@@ -1,6 +1,6 @@
-"""Weights on their way out: when the next ones are due, and what the server made of the last ones.
+"""Publishes weights: decides when the next ones are due, and handles the server's answer to the last ones.
 
-`trainer.publishing` says what to send; this joins it to training, the checkpoints and the figures.
+`trainer.publishing` says what to send; this connects it to training, the checkpoints and the figures.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from protocol.messages import AnyMessage, Refused, WeightsInfo, WeightsWanted, W
 from runtime.connection import Connection
 from trainer.publishing import GivenUp, Instruction, Published, Publisher, Renumber, Send, Upload
 
-if TYPE_CHECKING:  # what trains imports torch; tests run this file without
+if TYPE_CHECKING:  # training imports torch; tests run this file without it
     from trainer.config import TrainerConfig
     from trainer.figures import Figures
     from trainer.run_setup import Run
@@ -28,27 +28,27 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 LAST_WEIGHTS = 20.0
-"""Seconds that the server has for the weights of a trainer that stops."""
+"""Seconds that the server has to accept the last weights of a trainer that stops."""
 
 
 class Background(Protocol):
-    """What training offers to whoever publishes its weights."""
+    """The part of training that publishing uses."""
 
     async def in_training_thread(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
-        """The result of a call in the thread that trains."""
+        """Return the result of a call in the training thread."""
         ...
 
     async def save(self, run: Run) -> bool:
-        """Write a checkpoint; False when the disk does not take it."""
+        """Write a checkpoint. Returns False when the disk does not take it."""
         ...
 
     def wake(self) -> None:
-        """Let training look again at what is due."""
+        """Make training check again what is due."""
         ...
 
 
 class WeightsOut:
-    """The weights of one trainer, as far as the server has them."""
+    """One trainer's weights, as far as the server has them."""
 
     def __init__(
         self, config: TrainerConfig, connection: Connection, figures: Figures, background: Background
@@ -64,37 +64,37 @@ class WeightsOut:
         """Newest version offered to the server by this process."""
         self._renumber = False
         self._step = 0
-        """Training step of the weights offered last, or of the beginning."""
+        """Training step of the weights offered last, or of the start."""
         self._at = 0.0
-        """When that was."""
+        """Time of that offer."""
         self._moved = asyncio.Event()
-        """Weights were stored or refused, or the connection was lost."""
+        """Set when weights were stored or refused, or the connection was lost."""
 
     @property
     def busy(self) -> bool:
-        """Whether weights are on their way."""
+        """Return whether weights are being uploaded."""
         return self._publisher.busy
 
     def begin(self, step: int, now: float) -> None:
-        """Training begins at this step."""
+        """Note that training begins at this step."""
         self._step, self._at = step, now
         self._figures.weights_version = self.server_version
 
     # ---- the connection ----
 
     def joined(self, welcome: Welcome, now: float) -> None:
-        """A session has begun."""
+        """Handle the beginning of a session."""
         if welcome.weights is not None:
             self.server_version = max(self.server_version, welcome.weights.version)
         self._carry_out(self._publisher.on_joined(now))
 
     def lost(self) -> None:
-        """The session has ended."""
+        """Handle the end of the session."""
         self._carry_out(self._publisher.on_lost())
         self._moved.set()
 
     def on_message(self, message: AnyMessage, now: float) -> bool:
-        """What the server says of weights; False for any other message."""
+        """Handle the server's messages about weights. Returns False for any other message."""
         match message:
             case WeightsWanted():
                 self._carry_out(self._publisher.on_wanted(message, now))
@@ -107,20 +107,20 @@ class WeightsOut:
         return True
 
     def tick(self, now: float) -> None:
-        """To be called every second or so."""
+        """Handle timeouts. To be called every second or so."""
         self._carry_out(self._publisher.tick(now))
 
     # ---- publishing ----
 
     async def publish_if_due(self, run: Run, turn: Turn) -> None:
-        """To be called after each turn of training."""
+        """Publish if it is due. To be called after each turn of training."""
         now = time.monotonic()
         if self._is_due(run, turn, turn.step - self._step, now - self._at):
             await self._publish(run)
             self._at = now
 
     async def publish_last(self, run: Run) -> None:
-        """The network as a clean stop leaves it, if steps were made since the last one; not amid a round."""
+        """Publish the network at a clean stop, if there were steps since the last one; not in mid-round."""
         is_due = run.training.step > self._step and not run.training.round_games
         try:
             async with asyncio.timeout(LAST_WEIGHTS):
@@ -135,7 +135,7 @@ class WeightsOut:
 
     def _is_due(self, run: Run, turn: Turn, steps: int, seconds: float) -> bool:
         if run.training.round_games:
-            # After a restart ours may be behind the server's: the same weights once more.
+            # After a restart our version may be behind the server's: publish the same weights again.
             return turn.version is not None and turn.version > max(self.server_version, self._offered)
         if self._renumber:
             return True
@@ -145,8 +145,8 @@ class WeightsOut:
         return steps >= due.steps or seconds >= due.seconds
 
     async def _publish(self, run: Run) -> None:
-        """Nothing before the first checkpoint: a trainer killed then would find the server ahead of its run
-        folder, and refuse to begin anew."""
+        """Publish weights, but not before the first checkpoint: a trainer killed then would find the server
+        ahead of its run folder, and refuse to start."""
         in_thread, training, figures = self._background.in_training_thread, run.training, self._figures
         if not training.has_checkpoint and not await self._background.save(run):
             return

@@ -1,10 +1,10 @@
 """The replay window: the newest positions, in flat arrays that wrap around.
 
-A position costs 17 bytes plus 4 for each action its root visited, so twenty million positions of chess
-with some 20 visited actions each fit in 2 GB. Whole games are dropped, oldest first. Features are not
-kept: `trainer.sampler` plays a game again up to the position it wants.
+A position costs 17 bytes plus 4 for each action its root visited, so twenty million positions of chess with
+some 20 visited actions each fit in 2 GB. Whole games are dropped, oldest first. Features are not stored:
+`trainer.sampler` replays a game up to the position it needs.
 
-Positions, visits and games are numbered on and on; number `n` lives at `n % capacity` of its ring.
+Positions, visits and games are numbered consecutively; number `n` is stored at `n % capacity` of its ring.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from trainer.surprise import running_surprise
 
 
 class Rings(NamedTuple):
-    """The arrays, as the jitted sampler takes them."""
+    """The arrays that the jitted sampler reads."""
 
     action: npt.NDArray[np.uint16]
-    """[positions] what was played."""
+    """[positions] the action played."""
     visited: npt.NDArray[np.uint16]
-    """[positions] root actions with visits."""
+    """[positions] number of root actions with visits."""
     is_target: npt.NDArray[np.uint8]
     """[positions] 1 when the visits are a policy target."""
     game: npt.NDArray[np.uint32]
@@ -48,13 +48,13 @@ class Rings(NamedTuple):
     game_outcome: npt.NDArray[np.int8]
     """[games] +1, 0 or -1 for the first player."""
     game_capped: npt.NDArray[np.uint8]
-    """[games] 1 when the length ended it and not the rules."""
+    """[games] 1 when it ended at the length limit and not by the rules."""
     game_start: npt.NDArray[np.int32]
     """[games] row of its start position in the table of starts."""
 
 
 def _put(ring: npt.NDArray[np.generic], number: int, values: npt.NDArray[np.generic]) -> None:
-    """Write `values [n]` to `ring [room]` from place `number` on, around its end if need be."""
+    """Write `values [n]` to `ring [room]` from place `number` on, wrapping around its end if needed."""
     at = number % len(ring)
     head = min(len(values), len(ring) - at)
     ring[at : at + head] = values[:head]
@@ -62,12 +62,12 @@ def _put(ring: npt.NDArray[np.generic], number: int, values: npt.NDArray[np.gene
 
 
 class Window:
-    """The newest games, as many as fit into `positions` positions. One thread at a time may use it.
+    """The newest games, as many as fit into `positions` positions. Only one thread at a time may use it.
 
-    positions             capacity (AlphaZero: the positions of its last 1,000,000 games)
-    visited_per_position  room for visits, on average; 0 takes the game's mean number of legal actions
-    plies_per_game        room in the game table: games shorter than this on average fill it first
-    with_surprise         keep what `trainer.surprise` draws by (4 bytes a position)
+    positions: capacity (AlphaZero: the positions of its last 1,000,000 games). visited_per_position: room for
+    visits, on average; 0 uses the game's mean number of legal actions. plies_per_game: sizes the table of
+    games; if games are shorter than this on average, it fills up first. with_surprise: store what
+    `trainer.surprise` needs (4 bytes a position).
     """
 
     def __init__(
@@ -100,7 +100,8 @@ class Window:
         self._game = game
         self._starts = StartTable(game.notation, game.state_words)
         self.surprise: npt.NDArray[np.float32] = np.zeros(positions if with_surprise else 0, np.float32)
-        """[positions] sum of `trainer.surprise.surprises` of its game up to and with this ply; or empty."""
+        """[positions] sum of `trainer.surprise.surprises` of its game up to and including this ply; or
+        empty."""
         self._outcome_positions = [0, 0, 0]
         self._targets = 0
         self._oldest_game = 0
@@ -108,11 +109,11 @@ class Window:
         self._next_position = 0
         self._next_visit = 0
         self.longest = 0
-        """Plies of the longest game ever added; what a replay needs room for."""
+        """Plies of the longest game ever added, for which replays need room."""
 
     @property
     def starts(self) -> npt.NDArray[np.uint64]:
-        """[rows, state_words] start positions; `Rings.game_start` says which row is whose."""
+        """Return [rows, state_words] start positions; `Rings.game_start` names each game's row."""
         return self._starts.states
 
     @property
@@ -125,7 +126,7 @@ class Window:
 
     @property
     def first_position(self) -> int:
-        """Number of the oldest position that is still here."""
+        """Number of the oldest position in the window."""
         if not self.games:
             return self._next_position
         return int(self.rings.game_first[self._oldest_game % len(self.rings.game_first)])
@@ -135,7 +136,7 @@ class Window:
         return self._next_position - self.first_position
 
     def newest(self, limit: int) -> int:
-        """Number of the first of the newest `limit` positions (or of as many as are here)."""
+        """Return the number of the first of the newest `limit` positions (or of all, if there are fewer)."""
         return max(self.first_position, self._next_position - limit)
 
     @property
@@ -151,18 +152,18 @@ class Window:
 
     @property
     def outcome_shares(self) -> dict[int, float]:
-        """Of the positions here, by the outcome of their game: +1, 0, -1 for the first player."""
+        """Return the shares of the positions by the outcome of their game: +1, 0, -1 for the first player."""
         total = max(1, self.positions)
         return {outcome: self._outcome_positions[outcome + 1] / total for outcome in (1, 0, -1)}
 
     @property
     def targets(self) -> int:
-        """Positions here that are policy targets: only they are learned from."""
+        """Number of positions that are policy targets: only these are trained on."""
         return self._targets
 
     def is_target(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """[n] whether the positions `numbers [n]` are policy targets: their moves were neither drawn at
-        random nor found by a cheap search."""
+        """Return [n] whether the positions `numbers [n]` are policy targets: their moves were neither drawn
+        at random nor found by a cheap search."""
         found: npt.NDArray[np.bool_] = self.rings.is_target[numbers % self.capacity] > 0
         return found
 
@@ -173,7 +174,7 @@ class Window:
 
     @property
     def mean_visited(self) -> float:
-        """Visited actions of an average position in the window."""
+        """Mean number of visited actions of a position in the window."""
         return self._visits / max(self.positions, 1)
 
     def add(self, record: GameRecord) -> None:

@@ -1,12 +1,11 @@
 """How much of the replay window the games of one key may fill. Pure.
 
-A game of a key that has more than its part is stored, and not trained on, as one that comes too late is.
-Parts are parts of what was taken into the window lately. So a key never has more than its part of what
-training draws from, and the games of all others are drawn as often as without it.
+A game of a key that exceeds its part is stored but not trained on, like a game that comes too late. A part is
+measured on what entered the window recently. So a key never has more than its part of what training draws
+from, and the games of all others are drawn as often as without it.
 
-Which games are taken follows from the games stored before, in their order, and from nothing else, and the
-store says of each whether it was taken. So a trainer that begins again (`restore`) goes on as if it had not
-ended.
+The choice depends only on the games stored before, in their order, and the store records for each game
+whether it was accepted. So a trainer that restarts (`restore`) continues as if it had not ended.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from collections.abc import Iterable
 from store.players import KEYS, WORKERS
 
 PRESENT_PART = 16
-"""Who has a game among those that came last, a sixteenth of a window, is one of those who play now."""
+"""A player with a game among the newest sixteenth of a window counts as playing now."""
 
 
 class _Newest:
-    """The newest games, as many as have so many positions together, and whose they are."""
+    """The newest games up to a given number of positions, and their owners."""
 
     def __init__(self, positions: int) -> None:
         self._room = positions
         self._games: deque[tuple[str, int]] = deque()
-        """Owner and positions."""
+        """Owner and positions of each game."""
         self._added = 0
         """Games since `settle`; likewise the next."""
         self._gone: list[tuple[str, int]] = []
         self.positions: Counter[str] = Counter()
-        """By owner; no zeros."""
+        """Positions by owner; no zeros."""
         self.total = 0
         self.of_keys = 0
         """Positions of all keys together."""
@@ -49,7 +48,7 @@ class _Newest:
         self._gone.clear()
 
     def undo(self) -> None:
-        """As at the last `settle`."""
+        """Return to the state of the last `settle`."""
         for game in reversed(self._gone):
             self._games.appendleft(game)
             self._count(*game)
@@ -66,14 +65,14 @@ class _Newest:
 
 
 class WindowShares:
-    """The parts of one window. One thread at a time may use it.
+    """The parts of one window. Only one thread at a time may use it.
 
-    window   positions in it
-    of_key   0..1: a key's part of the positions in the window, at most; 1: all of it. Where too few play to
-             fill a window so, each key may have an equal part: with two players, a half
-    reserve  0..1: part of azserver's own workers, which all keys together leave to them while they play
+    window: positions in it. of_key: 0..1, the largest part of the positions in the window for one key; 1: all
+    of it. If too few players are active to fill a window that way, each key may have an equal part: with two
+    players, a half. reserve: 0..1, the part that all keys together leave to azserver's own workers while
+    these play.
 
-    Games without a key are not limited: who has none may take another name at any time.
+    Games without a key are not limited, because their players could take another name at any time.
     """
 
     def __init__(self, window: int, of_key: float = 1.0, reserve: float = 0.0) -> None:
@@ -84,26 +83,26 @@ class WindowShares:
         self._came = _Newest(self._present)
 
     def restore(self, games: Iterable[tuple[str, int, bool]]) -> None:
-        """After the stored `games`, oldest first: player, positions, whether it was taken. They must reach
-        back to where `window` positions were taken, or to the first game."""
+        """Restore the state after the stored `games`, oldest first: player, positions, whether it was
+        accepted. They must reach back to where `window` positions were accepted, or to the first game."""
         for player, positions, taken in games:
             self._note(player, positions, taken=taken)
         self.settle()
 
     def takes(self, player: str, positions: int, *, wanted: bool = True) -> bool:
-        """A game is being stored. Whether it is taken into the window; never if it is not `wanted` there for
+        """Return whether a game that is being stored enters the window; never if it is not `wanted` there for
         another reason. It counts for the next games unless `undo` follows."""
         taken = wanted and self._has_room(_owner(player))
         self._note(player, positions, taken=taken)
         return taken
 
     def settle(self) -> None:
-        """The games since the last call are stored."""
+        """Note that the games since the last call are stored."""
         for games in (self._taken, self._came):
             games.settle()
 
     def undo(self) -> None:
-        """They are not."""
+        """Note that the games since the last `settle` are not stored."""
         for games in (self._taken, self._came):
             games.undo()
 
@@ -113,13 +112,13 @@ class WindowShares:
             self._taken.add(_owner(player), positions)
 
     def _has_room(self, owner: str) -> bool:
-        """Whether `owner` has no more than its part. Of those who play now one always has, so the window
-        never stands still for long."""
+        """Return whether `owner` has no more than its part. At least one of the active owners always has, so
+        the window never stops for long."""
         if not owner.startswith(KEYS):
             return True
         there = self._came.positions
         players = len(there) + (owner not in there)
-        # At the beginning of a run a sixteenth of a window stands for it: a first game must have room.
+        # At the beginning of a run, use a sixteenth of a window: a first game must have room.
         total = max(self._taken.total, self._present)
         if self._taken.positions[owner] > max(self._of_key, 1 / players) * total:
             return False
@@ -127,5 +126,5 @@ class WindowShares:
 
 
 def _owner(player: str) -> str:
-    """Who is counted as one: a key, or all of azserver's own workers, or all who have no key."""
+    """Return who counts as one owner: a key, all of azserver's own workers, or all players without a key."""
     return player if player.startswith(KEYS) else player.partition("/")[0]

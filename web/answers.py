@@ -1,4 +1,4 @@
-"""What scripts ask about runs: the list, curves, live figures, strength."""
+"""Answers to the scripts' requests about runs: the list, curves, live figures, strength."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ async def _events(request: web.Request) -> web.StreamResponse:
 async def _strength(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run = site.run_of(request)
-    history = await site.watching.history(run, site.reading)
-    return as_json(await site.reading(lambda: strength_of(run, history["columns"])))
+    return as_json(await site.reading(lambda: strength_of(run)))
 
 
 ROUTES = [

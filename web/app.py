@@ -1,8 +1,9 @@
-"""The application: which address is answered by what."""
+"""The application: which handler answers which address."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -11,7 +12,7 @@ from pathlib import Path
 from aiohttp import web
 
 from web import answers, game_answers, play_answers
-from web.guarding import MOST_BODY, Handler, add_headers, errors_as_pages, only_for
+from web.guarding import MOST_BODY, Handler, add_headers, errors_as_pages, is_our_fault, only_for
 from web.markup import page
 from web.play.rooms import Rooms
 from web.shelf import Shelf
@@ -25,7 +26,7 @@ TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 @asynccontextmanager
 async def open_site(runs: Path, threads: int = 1) -> AsyncIterator[Site]:
-    """Everything behind the pages about the folder `runs`; `threads` of networks that play."""
+    """Everything behind the pages for the folder `runs`; `threads`: threads of each network that plays."""
     async with asyncio.TaskGroup() as group:
         site = Site(runs, Watching(group), Shelf(), Rooms(threads))
         try:
@@ -37,9 +38,10 @@ async def open_site(runs: Path, threads: int = 1) -> AsyncIterator[Site]:
 
 
 def make_app(site: Site, listen: str = "127.0.0.1") -> web.Application:
-    """The application for a server that listens on `listen`. Whoever has the site closes it."""
+    """The application for a server that listens on `listen`. The owner of the site closes it."""
     app = web.Application(middlewares=[errors_as_pages, only_for(listen)], client_max_size=MOST_BODY)
     app[SITE] = site
+    logging.getLogger("aiohttp.server").addFilter(is_our_fault)
     app.on_response_prepare.append(add_headers)
     app.add_routes(_pages())
     app.router.add_get("/assets/{file}", _assets())
@@ -72,7 +74,7 @@ async def _compare(_request: web.Request) -> web.Response:
 
 
 def _page_of(script: str, title: str) -> Handler:
-    """The handler of a page about a run."""
+    """The handler of a page for a run."""
 
     async def answer(request: web.Request) -> web.Response:
         run = request.app[SITE].run_of(request)
@@ -83,7 +85,7 @@ def _page_of(script: str, title: str) -> Handler:
 
 
 def _assets() -> Handler:
-    """The handler of our scripts and styles: these files and no others."""
+    """The handler of our scripts and styles: only these files."""
     files = {file.name: (file.read_bytes(), TYPES[file.suffix]) for file in ASSETS.iterdir()}
 
     async def answer(request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""The figures that azserver gives to whoever asks: evaluations a second, batches, queue, sessions."""
+"""The figures that azserver gives to any watcher: evaluations a second, batches, queue, sessions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from runtime.sockets import Context, new_context
 from web.run_list import settings_of
 
 OLD = 10.0
-"""Seconds after which figures are no longer those of now."""
+"""Seconds after which figures are out of date."""
 ANYWHERE = frozenset({"0.0.0.0", "::", "*"})
 
 
 def address_of(settings: Mapping[str, Any]) -> str | None:
-    """HOST:PORT of the server whose settings these are (config.toml); None if they do not say it."""
+    """HOST:PORT of the server with these settings (config.toml); None if they do not contain it."""
     listen, port = settings.get("listen"), settings.get("port")
     if not isinstance(listen, str) or not isinstance(port, int) or isinstance(port, bool):
         return None
@@ -31,12 +31,12 @@ def address_of(settings: Mapping[str, Any]) -> str | None:
 
 
 class ServerFigures:
-    """A connection to the run's azserver, made while it runs, in `group`. A context manager."""
+    """A connection to the run's azserver while that runs, with tasks in `group`. A context manager."""
 
     def __init__(self, run: RunFolder, group: asyncio.TaskGroup) -> None:
         self._group = group
         self.state = "The run is not running."
-        """For people: why there are no figures; "" while there are."""
+        """Why there are no figures, for people; "" while there are."""
         self._run = run
         self._figures: dict[str, Any] = {}
         self._came = -OLD
@@ -54,7 +54,7 @@ class ServerFigures:
         await self._close()
 
     async def ask(self, *, running: bool) -> dict[str, Any] | None:
-        """The figures of a moment ago, if there are any; asks for those of now."""
+        """Return the latest figures, if there are any, and request new ones."""
         if not running:
             await self._close()
             self.state = "The run is not running."
@@ -103,7 +103,7 @@ class ServerFigures:
             self.state = ""
 
     async def _close(self) -> None:
-        """Hang up. The next `ask` may connect again."""
+        """Close the connection. The next `ask` may connect again."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -29,7 +29,7 @@ EXAMPLES = (
     "azplay web /data/runs --threads 4         # networks that play use four cores",
 )
 NICE = 5
-"""Added to the niceness of this process: whoever trains on this machine goes first."""
+"""Added to this process's niceness, so that training on this machine has priority."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class WebConfig:
     """Address to listen on. 0.0.0.0 shows the pages to everybody who can reach this machine: there is no
     password."""
     threads: int = 1
-    """CPU threads of each network that plays or is asked."""
+    """CPU threads of each network that plays or evaluates."""
 
 
 def main() -> int:
@@ -63,14 +63,14 @@ def main() -> int:
     os.nice(NICE)
     logging.basicConfig(level=logging.WARNING, format="azplay web: %(message)s")
     logging.getLogger("web").setLevel(logging.INFO)
-    # The pages say themselves that an azserver does not answer.
+    # The pages themselves say when an azserver does not answer.
     logging.getLogger("runtime.connection").setLevel(logging.ERROR)
     aio.run(lambda stop: serve(runs, listener, config, page, stop))
     return int(Exit.OK)
 
 
 def folder_of(path: Path) -> tuple[Path, str]:
-    """(the folder of all runs, address of the page to begin with). Fatal(BAD_DATA)."""
+    """(the folder of all runs, address of the first page). Raises Fatal(BAD_DATA)."""
     run = find_run(path)
     if run is not None:
         return run.path.parent, f"/run/{run.name}"
@@ -84,8 +84,8 @@ def folder_of(path: Path) -> tuple[Path, str]:
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """A socket that listens. Fatal(CONFIG) if the address is not this machine's, Fatal(TRY_AGAIN) if the port
-    is in use."""
+    """A listening socket. Raises Fatal(CONFIG) if the address is not this machine's, Fatal(TRY_AGAIN) if the
+    port is in use."""
     try:
         family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -122,7 +122,7 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
             await web.SockSite(runner, listener).start()
             shown = f"[{host}]" if ":" in host else host
             print(f"http://{shown}:{port}{page}", flush=True)
-            if sys.stderr.isatty():  # not where azserver has started it
+            if sys.stderr.isatty():  # not if azserver has started it
                 print("Ctrl-C ends it; runs go on.", file=sys.stderr, flush=True)
             if not is_loopback(host):
                 print(

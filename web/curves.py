@@ -1,26 +1,27 @@
-"""Which curves a run's page draws, and one reader of them for all pages that are open.
+"""The curves of a run's page, and one reader of them for all open pages.
 
-The reader goes on where it stopped: each look reads only what the trainer has added since. However long the
+The reader continues where it stopped: each look reads only what the trainer has added since. However long the
 run, it keeps at most twice MOST moments, evenly spread, and the newest.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from report.history import STEP, row_of
 
 MOST = 1000
-"""Moments of a curve; a page is rarely wider in pixels."""
+"""Most moments of a curve; a page is rarely wider in pixels."""
 CHUNK = 1 << 20
 """Bytes read at once."""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over each other, by the names that TensorBoard shows too."""
+    """Curves in one chart, by the names that TensorBoard also shows."""
 
     title: str
     caption: str
@@ -29,11 +30,14 @@ class Chart:
     """(label, name of the figure)"""
     percent: bool = False
     unit: str = ""
-    """What the y axis shows, in its unit."""
+    """What the y axis shows, with its unit."""
     least_span: float | None = None
-    """Of the y axis, for values of any sign; None: they are never negative, and it begins at 0."""
+    """The y axis follows the curves and shows at least this span. None: values are never negative, and the
+    axis begins at 0."""
+    explained: Mapping[str, str] = field(default_factory=dict)
+    """Sentences for the caption by the curve's label: only charts with that curve have them."""
     prefix: str = ""
-    """There is also a curve for each figure whose name begins with it and that no chart names."""
+    """The chart also has a curve for each figure whose name begins with this and that no chart names."""
 
 
 PROBES, KNOWN_ERRORS = "probe_values/", "known_errors/"
@@ -47,12 +51,14 @@ CHARTS = (
             ("entropy of the targets", "trainer/policy_entropy"),
         ),
         unit="cross-entropy, nats",
+        least_span=0.3,
     ),
     Chart(
         "Value loss",
         "Cross-entropy with the result. Held-out games far above training: the network memorises.",
         (("training", "trainer/value_loss"), ("held-out games", "trainer/held_out_value_loss")),
         unit="cross-entropy, nats",
+        least_span=0.3,
     ),
     Chart(
         "Results in the replay window",
@@ -108,8 +114,9 @@ CHARTS = (
     Chart(
         "Errors in known positions",
         "Share in which the network's likeliest move, without a search, throws the result away. Only "
-        "positions in which some move does. Each line is one group of positions; tree: all of the game.",
+        "positions in which some move does. Each line is one group of positions.",
         (),
+        explained={"tree": "tree: all positions of the game."},
         percent=True,
         unit="share of positions",
         prefix=KNOWN_ERRORS,
@@ -121,7 +128,7 @@ NAMES = (*X_AXES, *(name for chart in CHARTS for _, name in chart.curves), "trai
 
 
 class Curves:
-    """The figures of one run over time. One thread at a time may use it."""
+    """The figures of one run over time. Only one thread at a time may use it."""
 
     def __init__(self, path: Path, most: int = MOST) -> None:
         self._path = path
@@ -137,12 +144,13 @@ class Curves:
         """Rows read so far."""
         self.rows: list[dict[str, float]] = []
         self._numbers: list[int] = []
-        """Number of each row, so that they stay evenly spread."""
+        """Number of each row, by which rows are kept evenly spread."""
         self.named: dict[str, None] = {}
         """Figures that only some games have: those with a prefix."""
 
     def look(self) -> bool:
-        """Read what is new; whether anything was. A file that was replaced or cut is read anew."""
+        """Read what is new. Returns whether there was anything. A file that was replaced or cut is read
+        again."""
         try:
             with self._path.open("rb") as file:
                 about = self._path.stat()
@@ -161,7 +169,7 @@ class Curves:
 
     def _take(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > CHUNK:  # no line of ours is as long: damage
+        if len(self._rest) > CHUNK:  # damage: no line of ours is that long
             self._rest = b""
         for line in lines:
             row = row_of(line)
@@ -169,11 +177,11 @@ class Curves:
                 self._add(row)
 
     def _add(self, row: dict[str, float]) -> None:
-        """Rows of steps that the trainer made again, from a checkpoint on, replace the former ones."""
+        """Add a row. Rows of steps that the trainer repeated after a checkpoint replace the former ones."""
         while self.rows and self.rows[-1][STEP] >= row[STEP]:
             self.rows.pop()
             self._numbers.pop()
-        if self._numbers and self._numbers[-1] % self._stride:  # it was kept as the newest only
+        if self._numbers and self._numbers[-1] % self._stride:  # it was kept only as the newest
             self.rows.pop()
             self._numbers.pop()
         self.named.update(dict.fromkeys(name for name in row if name.startswith(PREFIXES)))
@@ -193,12 +201,12 @@ class Curves:
         self._numbers = [self._numbers[at] for at in kept]
 
     def as_columns(self) -> dict[str, list[float | None]]:
-        """A list for each figure, as long as there are rows."""
+        """A list for each figure, with one entry per row."""
         return {name: [row.get(name) for row in self.rows] for name in (*NAMES, *self.named)}
 
 
 def charts(named: list[str]) -> list[dict[str, Any]]:
-    """The charts for a page. `named`: the figures of this run that have a prefix."""
+    """The charts for a page. `named`: the figures of this run with a prefix."""
     found = []
     for chart in CHARTS:
         curves = [list(curve) for curve in chart.curves]
@@ -209,7 +217,7 @@ def charts(named: list[str]) -> list[dict[str, Any]]:
             found.append(
                 {
                     "title": chart.title,
-                    "caption": chart.caption,
+                    "caption": _caption(chart, [label for label, _ in curves]),
                     "curves": curves,
                     "percent": chart.percent,
                     "unit": chart.unit,
@@ -217,3 +225,8 @@ def charts(named: list[str]) -> list[dict[str, Any]]:
                 }
             )
     return found
+
+
+def _caption(chart: Chart, labels: Sequence[str]) -> str:
+    more = [text for label, text in chart.explained.items() if label in labels]
+    return " ".join([chart.caption, *more])

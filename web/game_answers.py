@@ -1,4 +1,4 @@
-"""What scripts ask about stored games."""
+"""Answers to the scripts' requests about stored games."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from web.trouble import Trouble
 
 OUTCOMES = {"": None, "first": 1, "draw": 0, "second": -1}
 SHOWN = 12
-"""Moves of the network's policy that are shown."""
+"""Most moves shown of the network's policy."""
 
 LONGEST_LINE = 1000
-"""Characters of a line of moves."""
+"""Most characters in a line of moves."""
 
 
 def _filter(request: web.Request) -> Filter:
@@ -64,7 +64,7 @@ async def _position(request: web.Request) -> web.Response:
 
 
 async def _network(request: web.Request) -> web.Response:
-    """What a network of the run says of a position by itself, without a search."""
+    """A network's own evaluation of a position, without a search."""
     site = request.app[SITE]
     run, number = site.run_of(request), _number(request)
     ply = whole(request.match_info["ply"], "the ply", 0, 0, MOST)

@@ -1,7 +1,7 @@
-"""What stands before every handler: who may ask, what browsers may load, and errors as pages.
+"""Checks before every handler: who may send requests, what browsers may load, and errors as pages.
 
 A page of another site can make a browser send requests to 127.0.0.1. So the Host header must name this
-machine (else a name that the other site points here would pass for ours), and orders must come from our own
+machine (otherwise another site could point a name of its own here), and POST requests must come from our own
 pages.
 """
 
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
 from web.markup import error_page
@@ -34,12 +35,12 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 MOST_BODY = 16 * 1024
-"""Bytes of a request's body."""
+"""Most bytes in a request's body."""
 JSON = "application/json"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server that listens on `host`."""
+    """Whether a server that listens on `host` can only be reached from this machine."""
     if host == "localhost":
         return True
     try:
@@ -49,9 +50,9 @@ def is_loopback(host: str) -> bool:
 
 
 def may_name(host: str, listen: str) -> bool:
-    """Whether `host`, of a Host header, is a name under which a server that listens on `listen` is asked for.
+    """Whether the Host header `host` is a valid name for a server that listens on `listen`.
 
-    No other site can bring a browser to send an address in place of a name. Names are this machine's own.
+    Another site cannot make a browser send an address instead of a name. Names must be this machine's own.
     """
     if is_loopback(listen):
         return is_loopback(host)
@@ -64,7 +65,7 @@ def may_name(host: str, listen: str) -> bool:
 
 
 def only_for(listen: str) -> Middleware:
-    """Refuses requests with the Host of somebody else, and changes asked for by other sites' pages."""
+    """Refuses requests with another Host, and changes requested by other sites' pages."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -85,7 +86,7 @@ def _name_in(host: str) -> str:
     """The name in a Host header, without the port; "" if there is none."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:  # brackets that are no address
+    except ValueError:  # brackets without a valid address
         return ""
 
 
@@ -101,7 +102,7 @@ def _check_origin(request: web.Request) -> None:
 
 @web.middleware
 async def errors_as_pages(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Whatever goes wrong becomes a sentence for a person, with the right status; never a traceback."""
+    """Turn any error into a sentence for a person, with the right status; never a traceback."""
     try:
         return await handler(request)
     except web.HTTPException as error:
@@ -115,6 +116,12 @@ async def errors_as_pages(request: web.Request, handler: Handler) -> web.StreamR
             known = Trouble(FAULT, HTTPStatus.INTERNAL_SERVER_ERROR)
         found = known
     return _told(request, found)
+
+
+def is_our_fault(record: logging.LogRecord) -> bool:
+    """For aiohttp's log, which has a traceback for every request that is no HTTP. Such a request is answered
+    400, and anybody can send many."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 _REASONS = {
@@ -140,6 +147,6 @@ def as_json(found: object, status: int = HTTPStatus.OK) -> web.Response:
 
 
 async def add_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    """For `on_response_prepare`."""
+    """Add our headers; for `on_response_prepare`."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)

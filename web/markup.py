@@ -1,4 +1,4 @@
-"""HTML of the pages. They are frames: our scripts fill them with what `/api/` answers."""
+"""HTML of the pages. The pages are frames, which our scripts fill with answers of `/api/`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from urllib.parse import quote
 def page(title: str, script: str, data: Mapping[str, str] = {}, run: str = "") -> str:
     """A page that `assets/<script>.js` fills.
 
-    data  what the script is told, as attributes of <main>
-    run   whose links stand in the head; "" for pages about no run
+    data: passed to the script as attributes of <main>. run: the run whose links are in the head; "" for pages
+    without a run.
     """
     told = "".join(f' data-{name}="{html.escape(value)}"' for name, value in data.items())
     body = (
@@ -25,7 +25,7 @@ def page(title: str, script: str, data: Mapping[str, str] = {}, run: str = "") -
 
 
 def error_page(status: HTTPStatus, text: str) -> str:
-    """A page that says what is wrong."""
+    """A page that explains an error."""
     title = status.phrase
     body = (
         f"<main id=main><h1>{html.escape(title)}</h1><p>{html.escape(text)}</p>"
@@ -49,7 +49,7 @@ SECTIONS = {"run": "Overview", "games": "Games", "play": "Play", "strength": "St
 
 
 def _links(run: str, script: str) -> str:
-    """The head of a page: all runs, and the pages of this one."""
+    """The head of a page: a link to all runs, and links to the pages of this one."""
     base = f"/run/{quote(run)}"
     links = [("/", "Runs", script == "runs"), ("/compare", "Compare", script == "compare")]
     found = "".join(_link(*one) for one in links)

@@ -10,19 +10,19 @@ from report.history import STEP
 
 VERSION = "trainer/weights_version"
 LOOKS_BACK = 300.0
-"""Seconds over which the speed of training is taken."""
+"""Seconds over which the speed of training is measured."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """`[publishing]` of the trainer's settings: weights come after so many steps or seconds."""
+    """`[publishing]` of the trainer's settings: weights are published after this many steps or seconds."""
 
     steps: int = 100
     seconds: float = 30.0
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Pace:
-        """From trainer.toml; its defaults where it says nothing that can be read."""
+        """The settings in trainer.toml, or defaults where they are missing or invalid."""
         found = settings.get("publishing")
         found = found if isinstance(found, Mapping) else {}
         steps, seconds = found.get("steps", cls.steps), found.get("seconds", cls.seconds)
@@ -31,9 +31,9 @@ class Pace:
 
 
 def seconds_to_next(rows: Sequence[Mapping[str, float]], pace: Pace, now: float) -> float | None:
-    """Seconds until the next weights are published; None while no training is seen.
+    """Seconds until the next weights are published; None while there is no training.
 
-    rows  of figures.jsonl, oldest first; `now` in seconds since 1970, like their `time`
+    rows: rows of figures.jsonl, oldest first. `now` in seconds since 1970, like their `time`.
     """
     recent = [row for row in rows if row["time"] >= now - LOOKS_BACK and VERSION in row]
     if len(recent) < 2:

@@ -1,4 +1,5 @@
-"""What scripts ask and order in games of a person against a network. Orders are POST requests of JSON."""
+"""Answers to the scripts' requests in games of a person against a network. Actions are POST requests with
+JSON."""
 
 from __future__ import annotations
 
@@ -23,16 +24,16 @@ class Opening(Struct, forbid_unknown_fields=True):
     weights: Annotated[str, Meta(max_length=200)] = ""
     """Name of the network; "": the newest."""
     side: Annotated[int, Meta(ge=0, le=1)] = 0
-    """The person's; 0: the first player."""
+    """The person's side; 0: the first player."""
     simulations: Annotated[int, Meta(ge=1, le=MOST_SIMULATIONS)] = 100
     game: Annotated[int, Meta(ge=0, le=MOST)] = 0
-    """Number of a stored game to go on from; 0: a game from the start."""
+    """Number of a stored game to continue; 0: a new game from the start."""
     ply: Annotated[int, Meta(ge=0, le=MOST)] = 0
-    """Position of that game."""
+    """Position in that game."""
 
 
 class Order(Struct, forbid_unknown_fields=True):
-    """Something to do in an open game."""
+    """An action in an open game."""
 
     move: Annotated[str, Meta(max_length=40)] = ""
 
@@ -69,7 +70,7 @@ async def _look(request: web.Request) -> web.Response:
 
 
 async def _do(request: web.Request) -> web.Response:
-    """One of `move`, `reply`, `hint`, `back` and `leave`."""
+    """Carry out `move`, `reply`, `hint`, `back` or `leave`."""
     room, order = _room(request), await _body(request, Order)
     async with room.lock:
         match request.match_info["what"]:

@@ -1,5 +1,4 @@
-"""Who plays for a run, and how fast: counted from the games that the trainer
-has stored lately."""
+"""Who plays for a run, and how fast: counted from the games that the trainer stored recently."""
 
 from __future__ import annotations
 
@@ -16,15 +15,15 @@ from store.reader import StoreReader
 from store.rows import Stored
 
 WINDOW = 600.0
-"""Seconds over which rates are taken."""
+"""Seconds over which rates are measured."""
 SHORTEST = 10.0
-"""Seconds over which they are taken at least: of a run that has just begun."""
+"""Least number of seconds for a rate, for a run that has just begun."""
 MOST_READ = 400
-"""Games of the window whose records are read; of more, so many stand for all."""
+"""Most games of the window whose records are read; if there are more, these represent all."""
 KINDS = {"workers": "worker of azserver", "clients": "azclient"}
 KIND_OF_KEY = "azclient, by its key"
 MIX = 0x9E3779B97F4A7C15
-"""2^64 over the golden ratio: multiples of it are spread evenly, whatever is counted."""
+"""2^64 over the golden ratio: its multiples are spread evenly, whatever is counted."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Played:
     at: float
     """When it was stored, seconds since 1970."""
     player: str
-    """Name of its key, or else the name that it gives itself."""
+    """Name of its key, or else the name that the player gives itself."""
     kind: str
     plies: int
     seconds: float
@@ -43,14 +42,14 @@ class Played:
 
 
 class Players:
-    """The players of one run. One thread at a time may use it."""
+    """The players of one run. Only one thread at a time may use it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._reader: StoreReader | None = None
         self._inode = 0
         self._games: dict[int, Played] = {}
-        """By number: those of the window that were read."""
+        """Games by number: those of the window that were read."""
 
     def close(self) -> None:
         if self._reader is not None:
@@ -58,9 +57,9 @@ class Players:
             self._reader = None
 
     def rates(self, now: float | None = None) -> list[dict[str, Any]]:
-        """One row for each player that has played lately, the busiest first. A store that is gone has none.
+        """One row for each recently active player, the most active first. A missing store gives none.
 
-        now  seconds since 1970: where the window ends
+        now: end of the window, in seconds since 1970.
         """
         try:
             inode = self._path.stat().st_ino
@@ -92,7 +91,7 @@ class Players:
         return sorted(rows, key=lambda row: (-row["games_per_h"], row["player"]))
 
     def _read(self, reader: StoreReader, first: int, last: int) -> None:
-        """Read evenly spread games of the window, as far as they were not read before."""
+        """Read evenly spread games of the window that were not read before."""
         wanted = _sample(first, last)
         self._games = {number: self._games[number] for number in wanted if number in self._games}
         fresh = [number for number in wanted if number not in self._games]
@@ -102,7 +101,7 @@ class Players:
 
 
 def _since(reader: StoreReader, moment: float) -> int:
-    """Number of the first game that was stored at `moment`, seconds since 1970, or later."""
+    """Number of the first game that was stored at `moment` (seconds since 1970) or later."""
     low, high = reader.span()
     sql = "SELECT received_at FROM games WHERE seq >= ? ORDER BY seq LIMIT 1"
     while low <= high:
@@ -116,18 +115,19 @@ def _since(reader: StoreReader, moment: float) -> int:
 
 
 def _sample(first: int, last: int) -> list[int]:
-    """At most about MOST_READ of the numbers, spread evenly, at the same cost however many there are.
+    """At most about MOST_READ of the numbers, spread evenly, at a cost that does not depend on their count.
 
-    Of a long stretch one number of each block of 2, 4, 8 ... is taken: that of one of the block's halves. So
-    those of a longer stretch are among those of a shorter one."""
+    From a long stretch one number of each block of 2, 4, 8 ... is taken: the number of one of the block's
+    halves. So the numbers for a longer stretch are among those for a shorter one.
+    """
     level = max(0, math.ceil(math.log2((last - first + 1) / MOST_READ)))
     blocks = range(first >> level, (last >> level) + 1)
     return [number for block in blocks if first <= (number := _number_of(block, level)) <= last]
 
 
 def _number_of(block: int, level: int) -> int:
-    """A number of the block that begins at `block << level`: half after half is chosen as if by a coin, so
-    players who take turns are met alike."""
+    """A number of the block that begins at `block << level`: the half is chosen each time as if by a coin, so
+    players who alternate are sampled equally."""
     for _ in range(level):
         block = 2 * block + (block * MIX % 2**64 >> 40 & 1)
     return block
@@ -136,7 +136,8 @@ def _number_of(block: int, level: int) -> int:
 def _rate(
     who: tuple[str, str], games: list[Played], weight: float, hours: float, now: float
 ) -> dict[str, Any]:
-    """Of the player `who` (kind, name), each of whose `games` stands for `weight` games in `hours`."""
+    """Figures of the player `who` (kind, name), each of whose `games` represents `weight` games in
+    `hours`."""
     kind, player = who
     newest = games[-1]
     return {
@@ -151,7 +152,7 @@ def _rate(
 
 
 def _played(row: Stored, owner: str) -> Played:
-    """`owner`: whom the store puts the game down to, if it says so."""
+    """`owner`: the game's player according to the store, if known."""
     try:
         record = from_bytes(row.unpacked())
         player, seconds = record.source or "?", record.seconds

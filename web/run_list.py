@@ -1,4 +1,4 @@
-"""A run in a few figures, from the ends of its files: for the list of runs, and the head of its page."""
+"""A run in a few figures, read from the ends of its files: for the list of runs, and the head of its page."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from runtime.runs import RunFolder
 from web.run_state import Held, State, changed_at, has_final_figures, locked_inodes, state_of
 
 MOST_RUNS = 200
-"""Runs in the list: those that changed last."""
+"""Most runs in the list: those that changed last."""
+DAMAGED = "run.json is damaged"
+"""Shown in place of the game."""
 LAST_BYTES = 32_768
-"""Of figures.jsonl, read from its end: more than two lines."""
+"""Bytes read from the end of figures.jsonl: more than two lines."""
 
 
 def summaries(runs: Path) -> list[dict[str, Any]]:
@@ -38,10 +40,9 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
 
 
 def summary(run: RunFolder, held: Held) -> dict[str, Any]:
-    """One run; what is not known is None. Times are in seconds, `created` and `changed`
-    since 1970.
+    """One run; unknown figures are None. Times are in seconds, `created` and `changed` since 1970.
 
-    held  `locked_inodes()`
+    held: `locked_inodes()`.
     """
     about, figures, state, changed = _about(run), run.read_figures(), state_of(run, held), changed_at(run)
     is_running, now = state is State.RUNNING, time.time()
@@ -68,12 +69,12 @@ def _about(run: RunFolder) -> Mapping[str, Any]:
     try:
         return run.describe()
     except Fatal:
-        return {}
+        return {"game": DAMAGED} if run.about.is_file() else {}
 
 
 def _network(run: RunFolder, figures: Mapping[str, Any]) -> str | None:
-    """As it was asked for and what it is: `tiny (2x32)`. What it is says the trainer at the end, before that
-    the file of the newest weights."""
+    """The network's requested name and its size: `tiny (2x32)`. The size comes from the trainer's final
+    figures, or before that from the file of the newest weights."""
     asked = settings_of(run.config).get("net")
     what = figures.get("architecture") or _newest_weights(run).get("architecture")
     known = list(dict.fromkeys(name for name in (asked, what) if isinstance(name, str) and name))
@@ -124,7 +125,7 @@ def strongest(run: RunFolder) -> dict[str, Any] | None:
 
 
 def _created(about: Mapping[str, Any]) -> float | None:
-    """When the run was made; a restored copy has the date of its original."""
+    """When the run was created; a restored copy has the date of its original."""
     try:
         return datetime.fromisoformat(about["created"]).timestamp()
     except (KeyError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Whether a run goes on, has ended, or has fallen silent: from its locks and the ages of its files."""
+"""Whether a run is running, has ended, or has fallen silent: from its locks and the ages of its files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.run_lock import Left, left_by
 from runtime.runs import RunFolder
 
 FRESH = 150.0
-"""Seconds since the last figures within which a run counts as running whose locks cannot be seen from here.
+"""A run whose locks cannot be seen from here counts as running for this many seconds after its last figures.
 After two hours figures are written once a minute."""
 PROGRAMS = ("azserver", "trainer")
 
@@ -20,19 +20,19 @@ Held = frozenset[tuple[int, int]]
 
 
 class State(StrEnum):
-    """What a run does."""
+    """The state of a run."""
 
     RUNNING = "running"
     ENDED = "ended"
     """Its processes ended cleanly: the figures in the folder are final."""
     SILENT = "silent"
-    """Its processes were killed, or nothing is heard of them any more."""
+    """Its processes were killed, or have sent nothing for some time."""
 
 
 def state_of(run: RunFolder, held: Held) -> State:
     """The state of a run.
 
-    held  `locked_inodes()`
+    held: `locked_inodes()`.
     """
     locks = [run.lock_of(program) for program in PROGRAMS]
     if any(_inode(lock) in held for lock in locks):
@@ -56,12 +56,12 @@ def _inode(path: Path) -> tuple[int, int] | None:
 
 
 def locked_inodes() -> Held:
-    """(device, inode) of the files that processes hold a lock on. To try a lock could keep the process from
-    it that has a right to it."""
+    """(device, inode) of the files that processes hold a lock on. Trying a lock instead could keep a process
+    from taking it."""
     found = set()
     with contextlib.suppress(OSError, ValueError):
         for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-            words = [word for word in line.split() if word != "->"]  # a process that waits
+            words = [word for word in line.split() if word != "->"]  # a waiting process
             major, minor, inode = words[5].split(":")
             found.add((os.makedev(int(major, 16), int(minor, 16)), int(inode)))
     return frozenset(found)
@@ -78,7 +78,7 @@ def has_final_figures(run: RunFolder) -> bool:
 
 
 def modified(path: Path) -> float:
-    """Seconds since 1970; 0 if there is no such file."""
+    """When the file was last modified, in seconds since 1970; 0 if there is no such file."""
     try:
         return path.stat().st_mtime
     except OSError:

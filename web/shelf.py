@@ -1,5 +1,5 @@
 """Stored games: lists with a filter, and single games ply by ply. Each call opens the store and closes it
-again, so that a run that is deleted is let go."""
+again, so that a deleted run is released."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from web.boards import board, moves
 from web.trouble import Trouble
 
 PAGE = 50
-"""Games of a page."""
+"""Games per page."""
 LOOKED_AT = 100_000
-"""Games that a filter looks at for one page: rare ones are looked for further back on the next page."""
+"""Most games that a filter reads for one page: rare ones are searched for further back on the next page."""
 KEPT = 8
-"""Games kept ready: whoever steps through one asks for each of its positions."""
+"""Games kept in memory, because stepping through a game requests each of its positions."""
 CANDIDATES = 12
 """Moves shown with their visits."""
 
 ENDINGS = {TEXT: "txt", "KIF": "kifu"}
-"""Of files in a form, where it is not the form's name; `.kif` would be taken for Shift JIS."""
+"""File endings of formats, where they differ from the format's name; `.kif` would be read as Shift JIS."""
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Which games to list; "" and None let all pass."""
+    """Which games to list; "" and None do not filter."""
 
     outcome: int | None = None
     reason: str = ""
     source: str = ""
     version: int | None = None
-    """Weights that played in it."""
+    """A weights version that played in it."""
     min_plies: int = 0
     max_plies: int = 0
     """0: no limit."""
@@ -129,15 +129,16 @@ class Shelf:
         }
 
     def position(self, run: RunFolder, number: int, ply: int, line: Sequence[str] = ()) -> dict[str, Any]:
-        """The position after `ply` moves, and what the search there found; with a `line` of other moves from
-        there on the position after those."""
+        """The position after `ply` moves, and the search result there; with a `line` of other moves from
+        there, the position after those."""
         one = self._of(run, number)
         _check_ply(one, ply)
         if line:
             return {"ply": ply, "board": board(one.game, _after(one, ply, line), line[-1]), "search": None}
         before = one.plies[ply - 1].move if ply else ""
         state = one.played.states[ply]
-        found = {"ply": ply, "board": board(one.game, state, before), "search": None}
+        is_over = ply == len(one.plies)
+        found = {"ply": ply, "board": board(one.game, state, before, is_over=is_over), "search": None}
         if ply < len(one.plies):
             found["search"] = _search(one, ply)
         return found

@@ -25,16 +25,16 @@ from web.watching import Watching
 T = TypeVar("T")
 
 MOST = 2**53
-"""Numbers that a script of a browser can hold."""
+"""Largest number that a browser's script can represent."""
 LIST_SECONDS = 1.0
-"""For which the list of runs stays as it was read."""
+"""Seconds for which the list of runs is reused."""
 READERS = 2
-"""Threads that read files: enough for many pages, too few to take the processor from a run."""
+"""Threads that read files: enough for many pages, too few to slow down a run."""
 
 
 @dataclass
 class Site:
-    """One folder of runs, and all that is open of it."""
+    """One folder of runs, and everything open in it."""
 
     runs: Path
     watching: Watching
@@ -49,7 +49,7 @@ class Site:
     _listing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def listed(self) -> list[dict[str, Any]]:
-        """All runs; read once for all pages that ask within LIST_SECONDS."""
+        """All runs; read once for all requests within LIST_SECONDS."""
         async with self._listing:
             if time.monotonic() - self._listed_at > LIST_SECONDS:
                 self._listed = await self.reading(lambda: summaries(self.runs))
@@ -61,8 +61,7 @@ class Site:
         return await asyncio.get_running_loop().run_in_executor(self.readers, work)
 
     def run_named(self, name: str) -> RunFolder:
-        """The run called `name`: one folder inside `runs`, whatever the name says. Trouble if there is
-        none."""
+        """The run called `name`, always a folder inside `runs`. Raises Trouble if there is none."""
         try:
             run = RunFolder(self.runs, name)
         except Fatal as error:
@@ -80,12 +79,12 @@ SITE: web.AppKey[Site] = web.AppKey("site", Site)
 
 
 def number_in(request: web.Request, name: str, default: int, low: int, high: int) -> int:
-    """A whole number of the query, `default` where it is not given. Trouble(400)."""
+    """A whole number in the query, `default` where it is missing. Raises Trouble(400)."""
     return whole(request.query.get(name, ""), name, default, low, high)
 
 
 def whole(text: str, name: str, default: int, low: int, high: int) -> int:
-    """`text` as a number between `low` and `high`. Trouble(400)."""
+    """`text` as a number between `low` and `high`. Raises Trouble(400)."""
     if not text:
         return default
     digits = text.removeprefix("-")

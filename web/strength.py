@@ -1,41 +1,33 @@
-"""How strong a run's networks are over training, from what `azplay ladder` and `azplay truth` have left."""
+"""How strong a run's networks are over training, from the results of `azplay ladder` and `azplay truth`."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from games import get_game
 from games.knowledge import knowledge_of
-from report.history import STEP
 from report.ratings import read_ratings
 from runtime.exits import Fatal
 from runtime.runs import RunFolder
-from web.curves import KNOWN_ERRORS
-
-Columns = Mapping[str, list[float | None]]
 
 MOST_FILES = 200
 STEP_IN_NAME = re.compile(r"\(step (\d+)\)")
-"""In the name of a network (`engine.nets.LoadedNet.name`)."""
+"""The training step in the name of a network (`engine.nets.LoadedNet.name`)."""
 SHARES = ("rows", "errors", "errors_matter")
-"""Of `evaluation.truth.errors.Errors`."""
+"""Fields of `evaluation.truth.errors.Errors`."""
 
 
-def strength_of(run: RunFolder, columns: Columns) -> dict[str, Any]:
-    """Ratings and errors by training step; empty lists where nobody has measured them.
-
-    columns  of the run's figures over time (`web.curves.Curves.as_columns`)
-    """
+def strength_of(run: RunFolder) -> dict[str, Any]:
+    """Ratings and errors by training step; empty lists where nothing was measured."""
     return {
         "is_solved": is_solved(run),
         "ladder": ladder(run),
         "fixed": fixed(run),
         "errors": errors(run),
-        "own_errors": own_errors(columns),
     }
 
 
@@ -45,17 +37,6 @@ def is_solved(run: RunFolder) -> bool:
         return knowledge_of(get_game(run.describe()["game"])).solution is not None
     except (Fatal, ValueError):
         return False
-
-
-def own_errors(columns: Columns) -> dict[str, Any]:
-    """The errors of the bare policy that the trainer has counted itself (`trainer.known_positions`): training
-    steps, and for each group a share at each of them."""
-    groups = {
-        name.removeprefix(KNOWN_ERRORS): shares
-        for name, shares in columns.items()
-        if name.startswith(KNOWN_ERRORS)
-    }
-    return {"steps": columns[STEP] if groups else [], "groups": groups}
 
 
 def ladder(run: RunFolder) -> list[dict[str, Any]]:
@@ -94,7 +75,7 @@ def fixed(run: RunFolder) -> list[dict[str, Any]]:
 
 
 def errors(run: RunFolder) -> list[dict[str, Any]]:
-    """Errors where the right move is known, from the files `truth*.json` of the run's folder."""
+    """Errors in positions of known truth, from the files `truth*.json` of the run's folder."""
     found: list[dict[str, Any]] = []
     for path in sorted(run.path.glob("truth*.json"))[:MOST_FILES]:
         found += _rows(path)
@@ -103,7 +84,7 @@ def errors(run: RunFolder) -> list[dict[str, Any]]:
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of one file; of a damaged one those before the damage."""
+    """Rows of one file; from a damaged one those before the damage."""
     try:
         for player in json.loads(path.read_bytes())["players"]:
             step = STEP_IN_NAME.search(player["player"])

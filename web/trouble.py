@@ -1,12 +1,15 @@
-"""What went wrong with a request, as a person is told it: on a page, or as JSON to a script of ours."""
+"""The explanation of a failed request for a person: on a page, or as JSON for our scripts."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
 
+from games.plugins import UnknownGame
 from runtime.exits import Fatal
 
 FAULT = "That is a fault in azselfplay itself; the terminal of azplay web shows it."
+NEW_GAME = "If the game is new, start `azplay web` again."
+"""This process knows the packages that were installed when it started."""
 
 
 class Trouble(Exception):
@@ -19,9 +22,11 @@ class Trouble(Exception):
 
 
 def trouble_of(error: Exception) -> Trouble | None:
-    """The same for errors that files of a run give rise to; None for a fault of ours."""
+    """The Trouble for errors caused by files of a run; None for a bug."""
     if isinstance(error, Trouble):
         return error
+    if isinstance(error, UnknownGame) or isinstance(error.__cause__, UnknownGame):
+        return Trouble(f"{error}. {NEW_GAME}", HTTPStatus.CONFLICT)
     if isinstance(error, Fatal):
         return Trouble(str(error), HTTPStatus.CONFLICT)
     if isinstance(error, FileNotFoundError | NotADirectoryError):

@@ -1,7 +1,7 @@
-"""Live figures: one look every two seconds at a run that somebody watches, told to all who do.
+"""Live figures: every two seconds one look at each watched run, sent to all its watchers.
 
 Files are read in a thread and only where they have grown; the server is asked for its STATUS over one
-connection. Nobody watches: nothing is read.
+connection. Runs without watchers are not read.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ T = TypeVar("T")
 EVERY = 2.0
 """Seconds between two looks."""
 MOST_WATCHERS = 100
-"""Pages that are told of changes, of all runs together."""
+"""Most pages that get live figures, all runs together."""
 KEPT = 8
-"""Runs whose curves stay in memory when nobody looks."""
+"""Runs whose curves stay in memory after the last page is closed."""
 
 Reading = Callable[[Callable[[], T]], Awaitable[T]]
 
 
 @dataclass
 class Files:
-    """What is read of one run. One thread at a time may use it: `lock` is for the event loop."""
+    """What is read of one run. Only one thread at a time may use it: `lock` is for the event loop."""
 
     run: RunFolder
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -54,7 +54,7 @@ class Files:
         self.players = Players(self.run.games)
 
     def look(self) -> dict[str, Any]:
-        """Read what is new; the figures of now. Trouble if the run is gone."""
+        """Read what is new. Returns the present figures. Raises Trouble if the run is gone."""
         if not (self.run.about.is_file() or self.run.games.is_file()):
             self.players.close()
             raise Trouble(f"Run {self.run.name} is gone: it is being deleted, or was moved.", HTTPStatus.GONE)
@@ -77,8 +77,8 @@ class Files:
 
 
 def _with_advice(text: str) -> dict[str, str]:
-    """An alert as the trainer tells it, `name: what was seen`, with what to do, its likely cause and what
-    else to change."""
+    """An alert of the trainer, `name: what was seen`, with what to do, its likely cause and what else to
+    change."""
     name, _, seen = text.partition(": ")
     advice = advice_on(name)
     found = {"name": name, "seen": seen}
@@ -88,13 +88,14 @@ def _with_advice(text: str) -> dict[str, str]:
 
 
 def newest_alerts(written: list[dict[str, str]], live: Mapping[str, Any] | None) -> list[dict[str, str]]:
-    """The alerts that azserver tells, as everywhere else; those `written` in the run's folder are older."""
+    """The alerts that azserver reports, like everywhere else; those `written` in the run's folder are
+    older."""
     told = ((live or {}).get("trainer") or {}).get("alerts")
     return written if told is None else [_with_advice(str(text)) for text in told]
 
 
 class Watching:
-    """All runs that are looked at. Its tasks belong to `group`."""
+    """All watched runs. Its tasks belong to `group`."""
 
     def __init__(self, group: asyncio.TaskGroup) -> None:
         self._group = group
@@ -104,11 +105,11 @@ class Watching:
 
     @property
     def watched(self) -> frozenset[str]:
-        """Names of the runs that are looked at now."""
+        """Names of the runs that are being watched."""
         return frozenset(self._watched)
 
     def files_of(self, run: RunFolder) -> Files:
-        """What is read of a run; that of runs that nobody looked at for longest is forgotten."""
+        """The files of a run. Those of the run that was unused for longest are dropped."""
         found = self._files.pop(run.name, None) or Files(run)
         self._files[run.name] = found
         idle = [name for name in self._files if name not in self._watched and name != run.name]
@@ -128,7 +129,7 @@ class Watching:
 
     @asynccontextmanager
     async def watch(self, run: RunFolder, reading: Reading[Any]) -> AsyncIterator[Updates]:
-        """Be told of a run's figures. Trouble(503) if too many are."""
+        """Subscribe to a run's figures. Raises Trouble(503) if too many pages are subscribed."""
         if self._watchers >= MOST_WATCHERS:
             text = f"{MOST_WATCHERS} pages are open already. Close some, and load this one again."
             raise Trouble(text, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -148,8 +149,8 @@ class Watching:
                 watched.task.cancel()
 
     async def close(self) -> None:
-        """Tell every page the last figures, then end its stream: azserver ends its pages at the end of a
-        run, when the trainer has just written them."""
+        """Send every page the last figures, then end its stream: azserver ends its pages at the end of a run,
+        when the trainer has just written them."""
         watched = list(self._watched.values())
         for one in watched:
             one.task.cancel()
@@ -161,7 +162,7 @@ class Watching:
 
 
 class Updates:
-    """The newest figures, for one page. What a slow page has not taken is replaced by what is newer."""
+    """The newest figures, for one page. Figures that a slow page has not taken are replaced by newer ones."""
 
     def __init__(self, newest: bytes) -> None:
         self._newest = newest
@@ -180,7 +181,7 @@ class Updates:
         self._changed.set()
 
     async def next(self) -> bytes | None:
-        """JSON, as soon as there is newer; None at the end."""
+        """The next figures as JSON, as soon as there are newer ones; None at the end."""
         await self._changed.wait()
         if not self._is_new:
             return None
@@ -191,7 +192,7 @@ class Updates:
 
 
 class _Watched:
-    """A run that somebody watches, and the task that looks at it."""
+    """A watched run, and the task that reads it."""
 
     def __init__(self, files: Files, reading: Reading[Any], group: asyncio.TaskGroup) -> None:
         self.told: set[Updates] = set()
@@ -213,13 +214,13 @@ class _Watched:
             updates.put(self.newest)
 
     async def look_for_the_last_time(self) -> None:
-        """The figures of now, and that no more follow."""
+        """The present figures, marked as the last ones."""
         self._tell({**await self._look(None), "last": True})
         for updates in self.told:
             updates.end()
 
     async def _look(self, server: ServerFigures | None) -> dict[str, Any]:
-        """The figures of now, or what is wrong; without a server those of the files."""
+        """The present figures, or what is wrong; without a server those of the files."""
         try:
             async with self._files.lock:
                 figures: dict[str, Any] = await self._reading(self._files.look)

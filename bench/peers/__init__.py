@@ -1,1 +1,1 @@
-"""Other programs beside ours: same game, size of network and simulations, in turns (bench/PEERS.md)."""
+"""Comparison with other programs: same game, size of network and simulations, in turns (bench/PEERS.md)."""

@@ -1,4 +1,4 @@
-"""`make peers`: other programs and ours in turns; see bench/PEERS.md."""
+"""`make peers`: other programs and ours, measured in turns; see bench/PEERS.md."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from search.warm import warm
 
 PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
 NOTHING = Counts(1.0, None, 0.0)
-"""Of a side that has failed."""
+"""Counts of a side that has failed."""
 CACHE = ROOT / "build" / "peers-cache"
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     add = parser.add_argument
-    add("--seconds", type=float, default=2.0, help="of a turn")
-    add("--turns", type=int, default=3, help="of each side")
+    add("--seconds", type=float, default=2.0, help="seconds of a turn")
+    add("--turns", type=int, default=3, help="turns of each side")
     add("--minutes", type=float, default=9.0, help="groups that would begin later are left out")
     add("--game", choices=list(TITLES), help="this game only")
     add("--python", type=Path, default=PEERS_PYTHON, help="the interpreter that has the peers' packages")
@@ -72,7 +72,7 @@ def _turn(found: Measured, name: str, side: Side, seconds: float) -> Counts:
 
 
 def about_this_run() -> str:
-    """When, what and where, for the line above the tables."""
+    """Time, commit and machine, for the line above the tables."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout.strip()

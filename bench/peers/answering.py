@@ -1,7 +1,7 @@
-"""The end of a side that is measured: says what it is, then plays for as long as each line of its input asks.
+"""The measured side's end: it describes itself, then plays for as long as each line of its input requests.
 
-Needs nothing but Python, as it also runs in the peers' environment. Answers are lines of JSON. The libraries
-that a side uses may print what they like: it goes to stderr.
+Needs nothing but Python, because it also runs in the peers' environment. Answers are lines of JSON. The
+output of the libraries that a side uses goes to stderr.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Counts:
     """What was done in a turn."""
 
     seconds: float
-    """Wall-clock time that it really took."""
+    """Seconds that the turn really took."""
     simulations: float | None
     """None: only the evaluations are known."""
     evaluations: float
@@ -63,7 +63,7 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 def answer(about: Mapping[str, Any], measure: Callable[[float], Counts]) -> None:
-    """Say `about`, then answer each line (seconds of a turn) with the Counts of `measure(seconds)`."""
+    """Print `about`, then answer each line (seconds of a turn) with the Counts of `measure(seconds)`."""
     said = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     print(json.dumps(about), file=said, flush=True)
@@ -72,7 +72,7 @@ def answer(about: Mapping[str, Any], measure: Callable[[float], Counts]) -> None
 
 
 def play_for(loop: asyncio.AbstractEventLoop, playing: Sequence[asyncio.Task[None]], seconds: float) -> None:
-    """Run `loop` for a turn. Games that end, which they should not, raise what ended them."""
+    """Run `loop` for a turn. If a game ends, which it should not, raise its error."""
     waiting = asyncio.wait(playing, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
     done, _ = loop.run_until_complete(waiting)
     for task in done:
@@ -80,7 +80,7 @@ def play_for(loop: asyncio.AbstractEventLoop, playing: Sequence[asyncio.Task[Non
 
 
 def give_up(loop: asyncio.AbstractEventLoop, playing: Sequence[asyncio.Task[None]]) -> None:
-    """The games are not played on."""
+    """Abandon the games."""
     for task in playing:
         task.cancel()
     loop.run_until_complete(asyncio.gather(*playing, return_exceptions=True))

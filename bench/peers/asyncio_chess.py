@@ -1,5 +1,6 @@
-"""A plain search on python-chess with asyncio in turns: a coroutine a game, an `await` a leaf, one batch for
-all leaves of a turn of the event loop. Nodes and boards are Python objects; the network is a torch module."""
+"""A plain search on python-chess with asyncio, in turns: one coroutine per game, one `await` per leaf, one
+batch for all leaves of a turn of the event loop. Nodes and boards are Python objects; the network is a torch
+module."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ class Network:
         self._module = build(named(net), game, game.history).eval()
 
     def __call__(self, words: Sequence[npt.NDArray[Any]], actions: Sequence[list[int]]) -> list[Answer]:
-        """`words`: uint64[119] a row."""
+        """`words`: uint64[119] per row."""
         packed = np.stack(words)
         bits = np.unpackbits(packed.view(np.uint8), bitorder="little")
         planes = bits.reshape(len(words), 119, 8, 8).astype(np.float32)
@@ -74,12 +75,12 @@ def _softmax(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 def free(words: Sequence[npt.NDArray[Any]], actions: Sequence[list[int]]) -> list[Answer]:  # noqa: ARG001
-    """A network that knows nothing and costs nothing."""
+    """A network that knows and costs nothing."""
     return [(np.full(len(chosen), 1 / len(chosen), np.float32), 0.0) for chosen in actions]
 
 
 class Batches:
-    """What is asked for in one turn of the event loop is one batch."""
+    """Joins all requests of one turn of the event loop into one batch."""
 
     def __init__(self, network: Any) -> None:
         self.rows = 0
@@ -145,7 +146,7 @@ class SelfPlay:
                 move: PlainNode(prior) for move, prior in zip(moves, priors.tolist(), strict=True)
             }
         plain_backup(path, value)
-        self._done += len(path) > 1  # the root's own evaluation is no simulation
+        self._done += len(path) > 1  # the root's own evaluation is not a simulation
 
 
 def main() -> None:

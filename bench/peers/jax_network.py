@@ -1,6 +1,6 @@
-"""The network of pgx's AlphaZero example in Haiku, written anew: a tower that normalises before it convolves.
+"""The network of pgx's AlphaZero example in Haiku, rewritten: a tower that normalises before it convolves.
 
-Two outputs: logits `[n, actions]` and values `[n]`. Sizes of the heads are the example's.
+Two outputs: logits `[n, actions]` and values `[n]`. The sizes of the heads are the example's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Connect Four learned by pgx and mctx, judged by our labelled positions, beside networks of ours.
+"""Connect Four learned by pgx and mctx, judged on our labelled positions, beside networks of ours.
 
-`python -m bench.peers.on_labels --minutes 60`: bench/PEERS.md.
+`python -m bench.peers.on_labels --minutes 60`: see bench/PEERS.md.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def trained(chosen: argparse.Namespace, rows: Sequence[Row]) -> Mapping[int, list[int]]:
-    """By simulations: the move played in each row by what pgx and mctx have learned.
+    """By number of simulations: the move that the network of pgx and mctx plays in each row.
 
-    CalledProcessError if that ends with an error, which it has printed.
+    Raises CalledProcessError if it fails; it has then printed an error.
     """
     with tempfile.TemporaryDirectory() as folder:
         positions, out = Path(folder, "positions.json"), Path(folder, "moves.json")
@@ -60,7 +60,7 @@ def trained(chosen: argparse.Namespace, rows: Sequence[Row]) -> Mapping[int, lis
 
 
 def ours(weights: Path, rows: Sequence[Row]) -> Mapping[int, list[int]]:
-    """The same of a weights file of ours."""
+    """The same for a weights file of ours."""
     from engine.nets import load_net
     from evaluation.truth.measuring import chosen_actions
 
@@ -72,7 +72,7 @@ def ours(weights: Path, rows: Sequence[Row]) -> Mapping[int, list[int]]:
 
 
 def line(name: str, simulations: int, rows: Sequence[Row], moves: Sequence[int]) -> str:
-    """Errors where it matters, in per cent, a column for each group."""
+    """Errors where it matters, in per cent, one column per group."""
     shares = [count_errors(rows, moves, group).errors_matter for group in groups_of(rows)]
     return (
         f"| {name} | {simulations or 'raw policy'} | "

@@ -1,7 +1,7 @@
-"""The scheme of alpha-zero-general in turns: plain Python, one game, one position a network call.
+"""The scheme of alpha-zero-general, in turns: plain Python, one game, one position per network call.
 
-Written anew after its description: a recursive search over tables by position, kept for a game, on boards as
-NumPy arrays seen by the side to move; the network is a torch module in float32, of the size asked for.
+Rewritten from its description: a recursive search over tables by position, kept for a game, on boards as
+NumPy arrays seen by the side to move; the network is a torch module in float32, of the requested size.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def has_won(board: Board) -> bool:
 
 @dataclass
 class Position:
-    """What the tables know of a position that was evaluated, by column: [7] each."""
+    """What the tables contain for an evaluated position, by column: [7] each."""
 
     legal: list[int]
     priors: npt.NDArray[np.float32]
@@ -69,7 +69,7 @@ class Search:
         self.evaluations = 0
 
     def visits(self, board: Board, simulations: int) -> npt.NDArray[np.float64]:
-        """[7] after so many more simulations from here."""
+        """[7] visits after `simulations` more simulations from here."""
         for _ in range(simulations):
             self._simulate(board)
         return np.array(self._known[board.tobytes()].visits, float)
@@ -82,7 +82,7 @@ class Search:
         return self._ends[key]
 
     def _simulate(self, board: Board) -> float:
-        """One more leaf below `board`; its value for the side that moved to `board`."""
+        """Add one leaf below `board`. Returns its value for the side that moved to `board`."""
         ended = self.value_at_end(board)
         if ended is not None:
             return -ended
@@ -131,7 +131,7 @@ def network(net: str) -> Predict:
 
 
 def free(board: Board) -> tuple[npt.NDArray[np.float32], float]:  # noqa: ARG001
-    """A network that knows nothing and costs nothing."""
+    """A network that knows and costs nothing."""
     return np.full(COLUMNS, 1 / COLUMNS, np.float32), 0.0
 
 

@@ -24,21 +24,21 @@ from search.settings import resolve
 from search.tree import SearchTree
 
 CACHE = WorkerOptions.cache
-"""Evaluations that are kept, as in a worker."""
+"""Evaluations in the cache, as in a worker."""
 FREE_GAMES = 256
 FLOAT32 = "float32"
 WARM_MOVES, WARM_SECONDS = 10, 8.0
-"""Moves of each game before it is measured, and the longest time that these may take."""
+"""Moves of each game before the measurement, and the longest time in seconds for them."""
 
 
 class CountedPool(SearchPool):
-    """Knows how many simulations were made so far."""
+    """Counts the simulations made so far."""
 
     def __init__(self, forest: Forest, evaluator: LocalEvaluator | UniformEvaluator) -> None:
         super().__init__(forest, evaluator)
         self._done = 0
         self._wanted: dict[int, int] = {}
-        """By slot: simulations of the search that runs there."""
+        """Simulations of the search running in each slot."""
 
     async def run(self, tree: SearchTree) -> None:
         wanted = self._wanted[tree.slot] = self._remaining(tree.slot)
@@ -47,7 +47,7 @@ class CountedPool(SearchPool):
         del self._wanted[tree.slot]
 
     def simulations(self) -> int:
-        """Those of searches that go on count too."""
+        """Includes those of running searches."""
         return self._done + sum(wanted - self._remaining(slot) for slot, wanted in self._wanted.items())
 
     def _remaining(self, slot: int) -> int:
@@ -67,7 +67,7 @@ def network(game: Game, net: str, *, is_float32: bool) -> LoadedNet:
 
 
 class SelfPlay:
-    """Games on an event loop that runs only during a turn; between turns everything stands still."""
+    """Games on an event loop that runs only during a turn; between turns everything is stopped."""
 
     def __init__(self, chosen: Options) -> None:
         game = get_game(chosen.game)
@@ -86,7 +86,8 @@ class SelfPlay:
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Compile, and leave the openings behind: all games begin alike, so most answers are remembered."""
+        """Compile, and play through the openings: all games begin alike, so most of their answers are
+        cached."""
         began, simulations = time.monotonic(), self._pool.forest.settings.search.simulations
         while self._pool.simulations() < WARM_MOVES * self.games * simulations:
             self.measure(0.5)
@@ -112,7 +113,7 @@ class SelfPlay:
 
 
 async def _forget(record: GameRecord) -> None:
-    """The figures say how many simulations were made; nobody reads the games."""
+    """Drop the record: the figures say how many simulations were made, and nobody reads the games."""
 
 
 def main() -> None:

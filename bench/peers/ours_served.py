@@ -1,7 +1,7 @@
 """Ours as users run it, in turns: azserver with its front, one evaluator and one worker, without a trainer.
 
-Between turns all its processes are stopped (SIGSTOP), as in `bench.loop`. The server counts evaluations; how
-many simulations these were is not known there.
+Between turns all its processes are stopped (SIGSTOP), as in `bench.loop`. The server counts evaluations, but
+does not know how many simulations they were.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from runtime.ports import find_base_port
 
 
 class Served:
-    """A server that does something only while it is measured."""
+    """A server that runs only while it is measured."""
 
     def __init__(self, chosen: Options, folder: Path) -> None:
         self._port = find_base_port()
@@ -35,7 +35,7 @@ class Served:
             self._server = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
     def settle(self) -> None:
-        """Returns once it has been playing for a while."""
+        """Return once it has been playing for a while."""
         asyncio.run(self._watched(SETTLING_SECONDS, 0.0))
         self._send(signal.SIGSTOP)
 

@@ -1,4 +1,4 @@
-"""A move of many games at once by pgx and mctx, as pgx's AlphaZero example does it, written anew."""
+"""A move of many games at once by pgx and mctx, as in pgx's AlphaZero example, rewritten."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Evaluate = Callable[[Any, Any], tuple[jax.Array, jax.Array]]
 
 
 def free(model: Any, state: Any) -> tuple[jax.Array, jax.Array]:  # noqa: ARG001
-    """A network that knows nothing and costs nothing."""
+    """A network that knows and costs nothing."""
     mask = state.legal_action_mask
     return jnp.zeros(mask.shape, jnp.float32), jnp.zeros(mask.shape[0], jnp.float32)
 
 
 def legal_only(logits: jax.Array, state: Any) -> jax.Array:
-    """`logits [n, actions]`, as good as -infinity where an action is not legal."""
+    """`logits [n, actions]`, replaced by about -infinity where an action is not legal."""
     return jnp.where(state.legal_action_mask, logits, jnp.finfo(logits.dtype).min)
 
 
@@ -59,6 +59,6 @@ def searcher(game: pgx.Env, evaluate: Evaluate, simulations: int, gumbel_scale: 
 
 
 def played(game: pgx.Env, state: Any, action: jax.Array, key: Any) -> Any:
-    """The games after `action [n]`; those that have ended begin anew."""
+    """The games after `action [n]`; those that have ended start again."""
     keys = jax.random.split(key, action.shape[0])
     return jax.vmap(auto_reset(game.step, game.init))(state, action, keys)

@@ -1,4 +1,4 @@
-"""What is measured beside what: groups of sides, each with its command and its settings in words."""
+"""What is compared: groups of sides, each with its command and a description of its settings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 SIMULATIONS = 32
-"""Of a move, on all sides: the number of pgx's example."""
+"""Simulations per move on all sides: the number in pgx's example."""
 NETS = {"connect_four": "3x48", "chess": "2x32"}
 """Blocks and channels of the tower on all sides: of our Connect Four recipe, and of our `tiny`."""
 TITLES = {"connect_four": "Connect Four", "chess": "Chess"}
 PLIES = {"connect_four": 25.0, "chess": 120.0}
-"""Searched moves of a game, the same for all sides: the length of games depends on the network."""
+"""Searched moves per game, the same for all sides, because the length of games depends on the network."""
 OURS = "ours"
 
 
@@ -28,10 +28,10 @@ class Way:
     is_peers: bool = False
     """Whether it runs in the peers' environment."""
     takes_all_cores: bool = False
-    """One process for all cores; else one a core."""
+    """Whether it is one process for all cores; otherwise one per core."""
     games: tuple[str, ...] = ("connect_four", "chess")
     batch: int = 0
-    """Games side by side; 0: the side's own choice."""
+    """Concurrent games; 0: the side's own choice."""
 
 
 IN_PROCESS = Way(OURS, "ours")
@@ -42,7 +42,7 @@ OPEN_SPIEL_COMPILED = Way("OpenSpiel, network compiled by us", "with_open_spiel"
 OPEN_SPIEL_MCTS = Way("OpenSpiel, MCTS", "with_open_spiel", is_peers=True)
 PGX = Way("pgx with mctx", "with_pgx", is_peers=True, takes_all_cores=True)
 PGX_MANY = replace(PGX, name="pgx with mctx, 1,024 games", batch=1024, games=("connect_four",))
-"""As many as in its example. In chess a move of so many would take minutes."""
+"""As many as in its example. In chess a move of that many would take minutes."""
 ONE_POSITION = Way("one position a call", "one_position_a_call", games=("connect_four",))
 PYTHON_CHESS = Way("python-chess, asyncio", "asyncio_chess", games=("chess",))
 
@@ -57,9 +57,9 @@ WITH_NETWORK = (
     PYTHON_CHESS,
 )
 ON_TWO_CORES = (IN_PROCESS, PGX, OPEN_SPIEL, ONE_POSITION, PYTHON_CHESS)
-"""Fewer, as starting them takes most of the time."""
+"""Fewer sides, because starting them takes most of the time."""
 WITH_SERVER = (IN_PROCESS, SERVED)
-"""A pair of their own: a stopped server must not stand still for longer than its connections last."""
+"""A separate pair, because a stopped server's connections do not last long."""
 FREE = (IN_PROCESS, PGX, PGX_MANY, OPEN_SPIEL_MCTS, ONE_POSITION, PYTHON_CHESS)
 
 
@@ -80,7 +80,7 @@ class Group:
 
 
 def groups(cores: int) -> list[Group]:
-    """All that is measured on a machine with so many cores; two are used at most."""
+    """All groups for a machine with `cores` cores; at most two are used."""
     found = [_group(game, 1, True, WITH_NETWORK) for game in NETS]
     if cores > 1:
         found += [_group(game, 2, True, ON_TWO_CORES) for game in NETS]
@@ -93,7 +93,7 @@ def _group(game: str, cores: int, has_network: bool, ways: Sequence[Way]) -> Gro
 
 
 def commands(group: Group, way: Way, peers_python: Path, cache: Path) -> list[tuple[list[str], list[int]]]:
-    """Words and cores of each process of a side."""
+    """Command words and cores of each process of a side."""
     words = [
         *(str(peers_python if way.is_peers else sys.executable), "-m", f"bench.peers.{way.module}"),
         *("--game", group.game, "--simulations", str(SIMULATIONS), "--cache", str(cache)),

@@ -1,4 +1,4 @@
-"""A side that is measured: one process for each core, or one for all, which play only when asked."""
+"""A measured side: one process per core, or one for all, which play only on request."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from bench.peers.answering import Counts
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 300.0
-"""For a side's imports and its compiling on a cold cache."""
+"""Seconds for a side's imports and compilation with a cold cache."""
 TURN_PATIENCE = 60.0
-"""Seconds beyond a turn's own until a side counts as stuck."""
+"""Seconds beyond a turn's own time until a side counts as stuck."""
 
 GRACE = 40.0
-"""Seconds for each step of an end; a server of ours may take 30."""
+"""Seconds for each step of ending; a server of ours may take 30."""
 
 
 class Missing(Exception):
-    """A side that cannot be measured, and why."""
+    """A side cannot be measured; the text says why."""
 
 
 def parse_counts(line: str) -> Counts:
-    """What a side answered. Missing for anything else."""
+    """Parse the answer of a side. Raises Missing if it is invalid."""
     try:
         found = Counts(**json.loads(line))
         known = [found.seconds, found.evaluations, found.simulations or 0.0]
@@ -44,7 +44,7 @@ class Process:
     """One process of a side, on some cores."""
 
     def __init__(self, command: Sequence[str], cores: Sequence[int]) -> None:
-        """Raises Missing if it does not come up."""
+        """Raises Missing if it does not start."""
         self._errors = (ROOT / "build").joinpath(f"peers-{os.getpid()}-{time.monotonic_ns()}.log")
         self._errors.parent.mkdir(exist_ok=True)
         with on_cores(cores), self._errors.open("wb") as errors:
@@ -62,7 +62,8 @@ class Process:
         self._rest = b""
 
     def about(self) -> dict[str, Any]:
-        """What it said of itself once it was ready; a library may have printed something before. Missing."""
+        """Its description of itself, once it is ready; a library may have printed something before. Raises
+        Missing."""
         until = time.monotonic() + START_SECONDS
         while True:
             line = self._line(until - time.monotonic())
@@ -81,7 +82,7 @@ class Process:
         return parse_counts(self._line(seconds + TURN_PATIENCE))
 
     def close(self) -> None:
-        """End of its input is the end of it; one that does not go is asked to, then killed."""
+        """Close its input, which ends it; if it does not end, terminate it, then kill it."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with suppress(BrokenPipeError):
@@ -100,7 +101,7 @@ class Process:
         self._errors.unlink(missing_ok=True)
 
     def _line(self, seconds: float) -> str:
-        """The next line of its output. Missing if it ends or says nothing for so long."""
+        """The next line of its output. Raises Missing if it ends or sends nothing for this long."""
         assert self._process.stdout is not None
         until = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
@@ -116,7 +117,7 @@ class Process:
         return line.decode(errors="replace")
 
     def _last_words(self) -> str:
-        """The last line of what it wrote to stderr: of an exception, its type and text."""
+        """The last line of its stderr: for an exception, its type and text."""
         self._process.wait()
         lines = self._errors.read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else f"it ended with status {self._process.returncode}"
@@ -124,7 +125,7 @@ class Process:
 
 @contextmanager
 def on_cores(cores: Sequence[int]) -> Iterator[None]:
-    """Processes started meanwhile may run on these cores alone; libraries see only these."""
+    """Restrict processes started during the block to these cores, which are all that libraries see."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
@@ -147,11 +148,11 @@ class Side:
             raise
 
     def ready(self) -> dict[str, Any]:
-        """Wait until all of them may be measured; what they say of themselves. Missing."""
+        """Wait until all of them are ready. Returns their descriptions. Raises Missing."""
         return [process.about() for process in self._processes][-1]
 
     def measure(self, seconds: float) -> Counts:
-        """Of all its processes together, a second. Missing."""
+        """The counts of all its processes together, per second. Raises Missing."""
         for process in self._processes:
             process.ask(seconds)
         return joined([process.answer(seconds) for process in self._processes])
@@ -162,7 +163,7 @@ class Side:
 
 
 def joined(parts: Sequence[Counts]) -> Counts:
-    """What processes did side by side, in one second."""
+    """The joint counts of processes that ran side by side, per second."""
     simulations = [part.simulations / part.seconds for part in parts if part.simulations is not None]
     evaluations = sum(part.evaluations / part.seconds for part in parts)
     return Counts(1.0, sum(simulations) if len(simulations) == len(parts) else None, evaluations)

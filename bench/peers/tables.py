@@ -20,7 +20,7 @@ HEAD = (
 
 @dataclass
 class Measured:
-    """Of one group: the counts of each side, a second, turn by turn, and why others have none."""
+    """Results of one group: the counts of each side per second, turn by turn, and why others have none."""
 
     group: Group
     turns: dict[str, list[Counts]] = field(default_factory=dict)
@@ -29,7 +29,8 @@ class Measured:
 
 
 def with_simulations(measured: Measured) -> Measured:
-    """A side that knows only its evaluations made as many simulations for each as ours beside it."""
+    """For a side that counts only evaluations, assume as many simulations per evaluation as ours beside
+    it."""
     ours = measured.turns.get(OURS, [])
     whole = {
         name: [_guessed(one, beside) for one, beside in zip(turns, ours, strict=False)]
@@ -83,7 +84,7 @@ def figures(found: Sequence[Measured]) -> Mapping[str, Mapping[str, float]]:
 
 
 def written_into(page: str, lines: Sequence[str]) -> str:
-    """`page` with `lines` between the two marks. ValueError if it lacks them."""
+    """`page` with `lines` between the two marks. Raises ValueError if it lacks them."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

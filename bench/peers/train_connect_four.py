@@ -1,8 +1,8 @@
-"""Connect Four learned by pgx and mctx for some minutes: the loop of pgx's AlphaZero example, written anew.
+"""Connect Four learned by pgx and mctx for some minutes: the loop of pgx's AlphaZero example, rewritten.
 
-Games of a batch are played for as many moves as a game can have, then every position is learned from once.
-Runs in the peers' environment. `bench.peers.on_labels` starts it and judges what it writes: the moves it
-plays in given positions.
+A batch of games is played for as many moves as a game can have, then every position is trained on once. Runs
+in the peers' environment. `bench.peers.on_labels` starts it and judges its output: the moves it plays in
+given positions.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from bench.peers.pgx_search import legal_only, played, searcher
 
 TOWER = 3, 48
 GAMES, STEPS, BATCH = 128, 42, 256
-"""Games side by side, moves of each in an iteration, positions of a training step. The example has 1,024, 256
+"""Concurrent games, moves of each in an iteration, positions of a training step. The example has 1,024, 256
 and 4,096 on GPUs."""
 SIMULATIONS, LEARNING_RATE = 32, 1e-3
-"""The example's."""
+"""As in the example."""
 JUDGED_SIMULATIONS = 64
 
 
@@ -57,14 +57,14 @@ class Learner:
         self._step = jax.jit(self._learn)
 
     def begun(self, games: int) -> Any:
-        """So many games at their start."""
+        """`games` games at their start."""
         return jax.vmap(self.game.init)(jax.random.split(self.key, games))
 
     def evaluate(self, model: Any, state: Any) -> Any:
         return self.net.apply(*model, state.observation)[0]
 
     def iterate(self) -> tuple[float, float]:
-        """Play, then learn from every position once. Mean policy and value loss."""
+        """Play, then train on every position once. Returns mean policy and value loss."""
         self.key, for_games, for_order = jax.random.split(self.key, 3)
         planes, policy, values, known = map(np.asarray, self._self_play(self.model, for_games))
         order = np.asarray(jax.random.permutation(for_order, len(planes)))

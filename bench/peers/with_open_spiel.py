@@ -1,7 +1,8 @@
-"""OpenSpiel's Python AlphaZero in turns: what one of its actors does, one game and one position at a time.
+"""OpenSpiel's Python AlphaZero in turns: the work of one of its actors, one game and one position at a time.
 
-Its own MCTSBot, evaluator and model with the settings of its example; the loop over moves is that of an actor
-(open_spiel/python/algorithms/alpha_zero/alpha_zero.py), which cannot be stopped in the middle of a game.
+It uses OpenSpiel's own MCTSBot, evaluator and model with the settings of its example; the loop over moves is
+that of an actor (open_spiel/python/algorithms/alpha_zero/alpha_zero.py), which cannot be stopped in the
+middle of a game.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ class Free(mcts.Evaluator):
 
 
 class Compiled:
-    """OpenSpiel's model behind one function that JAX compiles, with answers as NumPy arrays.
+    """OpenSpiel's model behind one function compiled by JAX, with answers as NumPy arrays.
 
     OpenSpiel itself calls the network operation by operation. A note in its code says that compiling was
-    slower: there it would be compiled anew at each call.
+    slower, because there it would be compiled again at each call.
     """
 
     def __init__(self, model: Any) -> None:

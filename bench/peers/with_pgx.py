@@ -13,11 +13,11 @@ from bench.peers.jax_network import network
 from bench.peers.pgx_search import free, played, searcher
 
 BATCHES = {"connect_four": 256, "chess": 64}
-"""Games side by side, where nothing is asked for. The example has 1,024, on GPUs."""
+"""Default number of concurrent games. The example has 1,024, on GPUs."""
 
 
 class SelfPlay:
-    """Games that go on from turn to turn."""
+    """Games that continue from turn to turn."""
 
     def __init__(self, chosen: Options) -> None:
         self._game = pgx.make(chosen.game)
@@ -41,7 +41,7 @@ class SelfPlay:
         self.measure(0.0)  # compiled
 
     def measure(self, seconds: float) -> Counts:
-        """Whole moves of all games, for `seconds` or a little more."""
+        """Play whole moves of all games, for `seconds` or a little more."""
         began, moves = time.perf_counter(), 0
         while moves == 0 or time.perf_counter() < began + seconds:
             self._key, key = jax.random.split(self._key)

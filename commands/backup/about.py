@@ -1,4 +1,4 @@
-"""What a backup says of itself, `backup.json`."""
+"""The description of a backup, `backup.json`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from runtime.exits import Exit, Fatal
 from runtime.whole_folders import is_unfinished
 
 Identity = Literal["auto", "keep", "new"]
-"""Of a restored run: see `azplay restore --help`."""
+"""Identity of a restored run: see `azplay restore --help`."""
 FILE = "backup.json"
 FORMAT = 1
 
 
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Of which run it is a copy, and from when."""
+    """Which run it is a copy of, and when it was made."""
 
     format: int
     software: str
@@ -32,7 +32,7 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     games: int | None
     """Stored games; None where the run folder has no games.db (a server whose trainer is elsewhere)."""
     step: int | None
-    """Of the newest checkpoint; None without one."""
+    """Step of the newest checkpoint; None without one."""
     weights: int | None
     """Version of the weights that play; None where the folder has none (a trainer on its own machine)."""
 
@@ -48,22 +48,23 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_about(backup: Path) -> About:
-    """Fatal(BAD_DATA) if `backup` is no whole backup that this version can read."""
+    """Read the description. Raises Fatal(BAD_DATA) if `backup` is not a complete backup that this version can
+    read."""
     if is_unfinished(backup):
         raise Fatal(
-            f"{backup} is a part of a backup, whose making broke off or is going on: use another one",
+            f"{backup} is an incomplete backup, which was interrupted or is still being made: use another",
             Exit.BAD_DATA,
         )
     try:
         about = msgspec.json.decode((backup / FILE).read_bytes(), type=About)
     except (FileNotFoundError, NotADirectoryError) as error:
         why = f"it has no {FILE}" if backup.is_dir() else "there is no such folder"
-        text = f"{backup} is no backup of a run: {why}; name a folder that `azplay backup` has made"
+        text = f"{backup} is not a backup of a run: {why}; name a folder that `azplay backup` has made"
         raise Fatal(text, Exit.BAD_DATA) from error
     except OSError as error:
         raise Fatal(f"{backup / FILE} cannot be read: {error.strerror}", Exit.BAD_DATA) from error
     except msgspec.DecodeError as error:
-        raise Fatal(f"{backup} is no backup of a run ({FILE}: {error})", Exit.BAD_DATA) from error
+        raise Fatal(f"{backup} is not a backup of a run ({FILE}: {error})", Exit.BAD_DATA) from error
     if about.format != FORMAT:
         raise Fatal(
             f"{backup} was made by azselfplay {about.software} in format {about.format}; this version reads "

@@ -36,7 +36,7 @@ class BackupConfig:
     run: Positional[str]
     """Folder of a run, or its name in --runs."""
     to: Positional[Path]
-    """Folder to make; it must not exist. Until it is whole it is called TO.partial."""
+    """Folder to make; it must not exist. Until it is complete it is called TO.partial."""
     runs: Path = RUNS
     """Folder of all runs."""
 
@@ -89,7 +89,7 @@ def restore() -> int:
 
 
 def _train(run: RunFolder, server: str) -> NoReturn:
-    """Become the trainer of this run: the process goes on as `python -m trainer`."""
+    """Become the trainer of this run: the process continues as `python -m trainer`."""
     flags = ["--config", str(run.trainer_config)] if run.trainer_config.exists() else []
     flags += ["--server", server, "--runs", str(run.path.parent), "--run", run.name]
     os.execv(sys.executable, [sys.executable, "-m", "trainer", *flags])

@@ -39,17 +39,18 @@ from store.copying import copy_games
 from store.reader import StoreReader
 
 SPOOL_PASSES = 3
-"""Times that the spools are looked through. A game may be moved from one folder to another (kept, taken over
-by another worker) at the very moment when these are listed; it is not moved three times in a row."""
+"""How often the spools are read. A game may be moved from one folder to another (kept, taken over by another
+worker) exactly when these are listed; it is not moved three times in a row."""
 ATTEMPTS = 10
-"""At a part that changes while it is copied: weights and checkpoints do so every few seconds at most."""
+"""Attempts at a part that changes while it is copied: weights and checkpoints change every few seconds at
+most."""
 _CURVES = "figures.jsonl"
 
 
 def make_backup(run: RunFolder, target: Path, say: Callable[[str], None]) -> About:
-    """Copy `run` to the new folder `target`. `say`: told what is being copied.
+    """Copy `run` to the new folder `target`. `say` is told what is being copied.
 
-    Fatal: `target` exists, the run cannot be read, or the disk is full.
+    Raises Fatal if `target` exists, the run cannot be read, or the disk is full.
     """
     about = run.describe()
     with filled(target) as folder:
@@ -70,16 +71,16 @@ def make_backup(run: RunFolder, target: Path, say: Callable[[str], None]) -> Abo
 
 
 class _Copy:
-    """The parts of a run, each copied to `folder`; their hashes."""
+    """The parts of a run, each copied to `folder`, and their hashes."""
 
     def __init__(self, run: RunFolder, folder: Path) -> None:
         self._run = run
         self._folder = folder
         self.sums: dict[str, str] = {}
-        """By path below the folder."""
+        """Hashes by path below the folder."""
 
     def _take(self, path: Path) -> bool:
-        """Copy a file of the run; False if it is gone by now."""
+        """Copy a file of the run. Returns False if it is gone."""
         relative = str(path.relative_to(self._run.path))
         try:
             self.sums[relative] = copy_file(path, self._folder / relative)
@@ -89,19 +90,20 @@ class _Copy:
         return True
 
     def _drop(self, path: Path) -> None:
-        """Take back what was copied of a file of the run."""
+        """Remove the copy of a file of the run."""
         relative = str(path.relative_to(self._run.path))
         self.sums.pop(relative, None)
         (self._folder / relative).unlink(missing_ok=True)
 
     def settings(self) -> None:
-        """run.json and the settings. Each is replaced as a whole, and never refers to another part."""
+        """Copy run.json and the settings. Each is replaced as a whole, and never refers to another part."""
         for path in (self._run.about, self._run.config, self._run.trainer_config):
             if path.exists():
                 self._take(path)
 
     def spools(self) -> int:
-        """Games that wait on this machine, and those kept or set aside with the reason; how many."""
+        """Copy games that wait on this machine, and those kept or set aside with the reason. Returns their
+        number."""
         copied: set[str] = set()
         for _ in range(SPOOL_PASSES):
             for path in sorted(self._run.spool.rglob("*.game")):
@@ -114,7 +116,7 @@ class _Copy:
         return len(copied)
 
     def checkpoints(self) -> int | None:
-        """All that are whole; the step of the newest, None without any."""
+        """Copy all complete checkpoints. Returns the step of the newest, None without any."""
         if not any(self._run.checkpoints.glob("step-*.state")):
             return None
         for _ in range(ATTEMPTS):
@@ -122,7 +124,7 @@ class _Copy:
             if steps:
                 return max(steps)
         raise Fatal(
-            f"no checkpoint in {self._run.checkpoints} is whole: `python -m trainer` would not go on from "
+            f"no checkpoint in {self._run.checkpoints} is complete: `python -m trainer` could not go on from "
             "them either; its log says why",
             Exit.BAD_DATA,
         )
@@ -131,9 +133,9 @@ class _Copy:
         return sorted(self._run.checkpoints.glob("step-*.state"), reverse=True)
 
     def _checkpoint(self, state: Path) -> int | None:
-        """Its step; None, and nothing is copied, if its two files are gone or do not belong together: the
-        trainer writes a checkpoint of the same step again when it ends."""
-        from trainer.checkpoint import Damaged, check  # torch, which only a trainer's machine has
+        """Copy a checkpoint and return its step. Returns None, and copies nothing, if its two files are gone
+        or do not belong together: the trainer writes a checkpoint of the same step again when it ends."""
+        from trainer.checkpoint import Damaged, check  # imports torch, which only a trainer's machine has
 
         pair = (state, state.with_suffix(".safetensors"))
         if all(self._take(path) for path in pair):
@@ -144,7 +146,7 @@ class _Copy:
         return None
 
     def games(self) -> int | None:
-        """The store as of one moment; how many games it has."""
+        """Copy the store as of one moment. Returns its number of games."""
         if not self._run.games.exists():
             return None
         target = self._folder / self._run.games.name
@@ -155,7 +157,7 @@ class _Copy:
         return int(count)
 
     def weights(self) -> int | None:
-        """The networks; the version of the one that plays, None where there are none."""
+        """Copy the networks. Returns the version of the one that plays, None where there are none."""
         named = [self._run.weights / name for name in ("current.json", "gate.json")]
         for _ in range(ATTEMPTS):
             before = [_content(path) for path in named]
@@ -167,19 +169,19 @@ class _Copy:
             if before == [_content(path) for path in named] and (info := self._current()) is not None:
                 return info.version
         raise Fatal(
-            f"{named[0]} names no whole file in {named[0].parent}, or another one each time it is read",
+            f"{named[0]} names no complete file in {named[0].parent}, or a different one at each reading",
             Exit.BAD_DATA,
         )
 
     def _current(self) -> WeightsInfo | None:
-        """What the copied current.json names, if the copy has it, and whole."""
+        """The weights named by the copied current.json, if the copy has them, intact."""
         folder = self._folder / self._run.weights.name
         info = msgspec.json.decode((folder / "current.json").read_bytes(), type=WeightsInfo)
         file = find_weights(folder, info.sha256)
         return info if file is not None and info.sha256.hex() in self.sums.values() else None
 
     def curves(self) -> None:
-        """Files for people. The last line of a file that is being written may be half a line."""
+        """Copy files for people. The last line of a file that is being written may be incomplete."""
         for path in sorted(self._run.path.glob("*.json")):
             if path != self._run.about:
                 self._take(path)

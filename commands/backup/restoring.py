@@ -1,4 +1,4 @@
-"""A run from its backup, put in place only if it is proven whole."""
+"""Restores a run from its backup, and puts it in place only if it is proven to be intact."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def restore(
     """Make the run folder `run`, which must not exist, from `backup`.
 
     Every file is compared with its hash while it is copied. Then, with `verify_games`, every game is replayed
-    under the rules, as `azplay games verify` does. `identity`: see `azplay restore --help`.
-    Raises Fatal(BAD_DATA) for what is no whole backup, Fatal(CONFIG) if the run exists, or if one with the
-    same identity is beside it; nothing is left then.
+    under the rules, as `azplay games verify` does. `identity`: see `azplay restore --help`. Raises
+    Fatal(BAD_DATA) for an incomplete or damaged backup, Fatal(CONFIG) if the run exists, or if one with the
+    same identity is in the same folder; then nothing is left behind.
     """
     about = read_about(backup)
     if run.path.exists() or run.path.is_symlink():
         aside = run.path.with_name(f"{run.path.name}-old")
         raise Fatal(
-            f"{run.path} exists already, and nothing is written over: choose another name, or, if that one "
-            f"is given up, move it away first ({shlex.join(['mv', str(run.path), str(aside)])})",
+            f"{run.path} exists already and is not overwritten: choose another name, or, if you no longer "
+            f"need that run, move it away first ({shlex.join(['mv', str(run.path), str(aside)])})",
             Exit.CONFIG,
         )
     sums = read_sums(backup)
@@ -64,10 +64,10 @@ def restore(
 
 
 def _target(about: About, run: RunFolder, identity: Identity, path: str) -> str | None:
-    """Where in the run folder a file of the backup goes; None for one that does not.
+    """Where in the run folder a file of the backup goes; None for a file that is not restored.
 
-    A spool is named for the run. Games that wait belong to the run that they were played for: a run with a
-    new identity leaves them to that one.
+    A spool is named for the run. Waiting games belong to the run that they were played for: a run with a new
+    identity leaves them to that one.
     """
     if path == FILE:
         return None
@@ -82,7 +82,7 @@ def _target(about: About, run: RunFolder, identity: Identity, path: str) -> str 
 
 
 def _check_identity(about: About, run: RunFolder) -> None:
-    """Fatal(CONFIG) if a run beside the new one has the identity that it would have."""
+    """Raise Fatal(CONFIG) if a run in the same folder has the identity that the new one would have."""
     for path in sorted(run.path.parent.glob("*/run.json")):
         try:
             beside = find_run(path.parent)
@@ -99,14 +99,15 @@ def _check_identity(about: About, run: RunFolder) -> None:
 
 
 def _forget_identity(about: Path) -> None:
-    """azserver draws a new one at its first start, and a trainer elsewhere takes over the server's."""
+    """Remove the identity: azserver draws a new one at its first start, and a trainer elsewhere adopts the
+    server's."""
     described = json.loads(about.read_bytes())
     described.pop("id", None)
     write_file(about, json.dumps(described, indent=1).encode())
 
 
 def _verify(path: Path, about: About, say: Callable[[str], None]) -> None:
-    """Fatal(BAD_DATA) unless all games are there, whole, and by the rules."""
+    """Raise Fatal(BAD_DATA) unless all games are there, intact, and follow the rules."""
     checked = bad = 0
     with closing(StoreReader(path)) as games:
         game = get_game(games.game)

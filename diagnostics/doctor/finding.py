@@ -1,4 +1,4 @@
-"""One thing that was looked at, and how findings are shown."""
+"""The result of one check, and how results are shown."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def as_json(findings: Sequence[Finding]) -> str:
 
 
 def as_text(findings: Sequence[Finding]) -> str:
-    """A table, then what to do, the gravest first, then a line that sums it up."""
+    """A table, then what to do, the most serious first, then a summary line."""
     rows = [(_NAMES[one.level], one.check, one.found) for one in findings]
     lines = [aligned([("", "check", "found"), *rows], left=3)]
     for level in (Level.FAULT, Level.WARNING):

@@ -16,23 +16,23 @@ from runtime.cores import usable_cores
 
 GB = 1e9
 LITTLE_MEMORY, NO_MEMORY = 1.5 * GB, 0.3 * GB
-"""Bytes available below which there is a warning, a fault. A worker takes 0.3 to 0.9 GB, torch 0.5 GB."""
+"""Available bytes below which there is a warning or a fault. A worker takes 0.3 to 0.9 GB, torch 0.5 GB."""
 LITTLE_DISK, NO_DISK = 5 * GB, 0.1 * GB
 PROBE_BYTES = 1 << 20
-"""Written, and removed again, to see whether a disk takes them: a quota shows in no other way."""
+"""Bytes that are written, and removed again, to test a disk: a quota shows in no other way."""
 SMI = "nvidia-smi"
 SMI_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder that must take files."""
+    """A folder that must be writable."""
 
     path: Path
     free: int | None
     """Bytes; None: unknown."""
     error: str = ""
-    """Why it does not take a file."""
+    """Why no file can be written to it."""
 
 
 @dataclass(frozen=True)
@@ -47,36 +47,36 @@ class Machine:
     """Facts about this machine."""
 
     cores: int
-    """That this process may use."""
+    """Number of cores that this process may use."""
     memory: int | None
     """Bytes available; None: unknown."""
     files: int
-    """Files that a process may have open, once it has raised its limit as far as it may."""
+    """Files that a process may have open, after raising its limit as far as possible."""
     folder: Folder
-    """Where games are kept."""
+    """The folder of games."""
     cache: Folder
-    """Of compiled code."""
+    """The folder of compiled code."""
     gpus: Sequence[Gpu] = ()
     gpu_error: str = ""
-    """Why the GPUs that seem to be there cannot be asked."""
+    """Why the driver of GPUs that seem to exist cannot be queried."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a part wants of its machine."""
+    """What a part needs from its machine."""
 
     files: int
-    """Open files, at least."""
+    """Least number of open files."""
     usual_files: int
-    """Open files with which it is not held up."""
+    """Number of open files with which it is never delayed."""
     folder: str
-    """What the folder is, for people."""
+    """A description of the folder, for people."""
     gpus: Sequence[int] = ()
-    """Numbers of the GPUs that its settings name."""
+    """Numbers of the GPUs in its settings."""
 
 
 def look_at(folder: Path, cache: Path) -> Machine:
-    """Gather the facts. Writes a file into each folder, and removes it."""
+    """Gather the facts. Writes a file to each folder, and removes it."""
     gpus, gpu_error = _gpus()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = 1_048_576 if hard == resource.RLIM_INFINITY else hard
@@ -85,14 +85,14 @@ def look_at(folder: Path, cache: Path) -> Machine:
 
 
 def probe_folder(path: Path) -> Folder:
-    """Whether files can be written to it, or it can be made where it is not there yet."""
+    """Test whether files can be written to it, or whether it can be created."""
     there = next((one for one in (path, *path.parents) if one.exists()), Path("/"))
     try:
         free = shutil.disk_usage(there).free
     except OSError:
         free = None
     if not there.is_dir():
-        return Folder(path, free, f"{there} is no folder")
+        return Folder(path, free, f"{there} is not a folder")
     try:
         with tempfile.TemporaryFile(dir=there) as file:
             file.write(bytes(PROBE_BYTES))
@@ -112,7 +112,7 @@ def _memory() -> int | None:
 
 
 def _gpus(devices: Path = Path("/dev")) -> tuple[list[Gpu], str]:
-    """GPUs as their driver names them; no library is loaded for it."""
+    """GPUs as named by their driver; no library is loaded for it."""
     expected = any(path.name[6:].isdigit() for path in devices.glob("nvidia*"))
     program = shutil.which(SMI)
     if program is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DoctorOptions:
-    """How a doctor checks, beside the settings of what it checks."""
+    """How a doctor checks, besides the settings of what it checks."""
 
     seconds: float = 2.0
     """Seconds for measuring evaluations through a running azserver, as one more player; 0: not measured."""

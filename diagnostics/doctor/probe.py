@@ -1,4 +1,4 @@
-"""Asks a server, as any peer would: each port, its status, and for a moment its evaluators.
+"""Queries a server, as any peer would: each port, its status, and for a moment its evaluators.
 
 Blocking, with deadlines: a doctor does one thing after the other.
 """
@@ -17,6 +17,7 @@ import zmq
 
 from diagnostics.doctor.service import UNKNOWN_NAME, PortFacts, ServiceFacts, Throughput
 from games import get_game
+from protocol.errors import Code
 from protocol.keys import DialKeys
 from protocol.messages import (
     PROTOCOL_VERSION,
@@ -41,7 +42,7 @@ from runtime.version import software
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 5.0
-"""For an answer to HELLO or GET_STATUS; a busy server may take seconds."""
+"""Seconds to wait for an answer to HELLO or GET_STATUS; a busy server may take seconds."""
 ROWS = 128
 """Leaves in one request, as workers send them."""
 PORTS = (("leaves", LEAVES_LIMIT), ("bulk", BULK_LIMIT))
@@ -49,12 +50,12 @@ PORTS = (("leaves", LEAVES_LIMIT), ("bulk", BULK_LIMIT))
 
 @dataclass(frozen=True)
 class Probing:
-    """What is asked of the server."""
+    """What to ask the server."""
 
     seconds: float = 2.0
-    """Of the throughput; 0: not measured."""
+    """Seconds for measuring the throughput; 0: not measured."""
     run: str = ""
-    """Expected; empty: any. Likewise the game."""
+    """The expected run, and in the next field the expected game; empty: any."""
     game: str = ""
 
 
@@ -71,7 +72,7 @@ class _Peer:
         return True
 
     def receive(self, *kinds: type[AnyMessage], until: float) -> AnyMessage | None:
-        """The next message of one of these kinds; others are dropped. None: it has not come in time."""
+        """The next message of one of these kinds; others are dropped. None if it has not come in time."""
         while (left := until - time.monotonic()) > 0 and self._socket.poll(int(1000 * left)):
             try:
                 message = decode(self._socket.recv_multipart()[0])
@@ -107,7 +108,7 @@ def _peer(context: Context, address: Address, name: str) -> Iterator[_Peer]:
 
 
 def probe(address: Address, probing: Probing) -> ServiceFacts:
-    """Gather the facts; takes up to ten seconds a port that does not answer."""
+    """Gather the facts; takes up to ten seconds for a port that does not answer."""
     context = new_context()
     try:
         return _probe(context, address, probing)
@@ -154,7 +155,7 @@ def _unreachable(host: str, port: int) -> str:
 
 
 def _status(peer: _Peer) -> tuple[Status | None, float | None]:
-    """The figures, and by how many seconds the server's clock is ahead, half a round trip taken off."""
+    """The figures, and by how many seconds the server's clock is ahead, corrected by half a round trip."""
     asked = time.time()
     if not peer.send(GetStatus()):
         return None, None
@@ -169,19 +170,21 @@ def _status(peer: _Peer) -> tuple[Status | None, float | None]:
 
 
 def _throughput(context: Context, address: Address, watched: Welcome, seconds: float) -> Throughput:
-    """Ask for evaluations like a player for some seconds, with as many on their way as are granted."""
+    """Request evaluations like a player for some seconds, with as many in flight as are granted."""
     with _peer(context, address, "leaves") as peer:
         welcome = peer.hello("client")
         if not isinstance(welcome, Welcome):
-            return Throughput(why_not=welcome.reason if welcome else "the server did not answer")
+            reason = welcome.reason if welcome else "the server did not answer"
+            role = welcome is not None and welcome.code == Code.ROLE_NOT_ALLOWED
+            return Throughput(why_not=reason, only_watches=role)
         rows = max(1, min(ROWS, welcome.credits))
         frames = empty_leaves(watched.game, int(watched.self_play.get("history") or 0), rows)
         return _measure(peer, frames, rows, max(1, welcome.credits // rows), seconds)
 
 
 def empty_leaves(name: str, history: int, rows: int) -> tuple[Frame, Frame, Frame]:
-    """Frames of EVALUATE: empty boards with one legal action each. What a device computes does not depend on
-    them, and no rules need be compiled."""
+    """Frames of EVALUATE: empty boards with one legal action each. A device's work does not depend on the
+    positions, and no rules need to be compiled."""
     game = get_game(name)
     features = np.zeros((rows, game.feature_words(history or game.history)), np.uint64)
     counts, actions = np.ones(rows, np.uint16), np.zeros(rows, np.uint16)
@@ -193,7 +196,7 @@ def empty_leaves(name: str, history: int, rows: int) -> tuple[Frame, Frame, Fram
 
 
 def _measure(peer: _Peer, frames: tuple[Frame, ...], rows: int, in_flight: int, seconds: float) -> Throughput:
-    """`in_flight`: requests of `rows` leaves each that may be unanswered."""
+    """`in_flight`: number of requests of `rows` leaves each that may be unanswered."""
     began = last = time.monotonic()
     answered, first, waiting, number = 0, 0.0, dict[int, int](), 0
     while True:

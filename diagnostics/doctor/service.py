@@ -1,4 +1,5 @@
-"""A server as its peers see it: facts gathered by `diagnostics.doctor.probe`, and what they mean. Pure."""
+"""A server as its peers see it: the facts gathered by `diagnostics.doctor.probe`, and what they mean.
+Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Goodbye, Welcome
 
 CLOCK_WARNING, CLOCK_FAULT = 5.0, 60.0
-"""Seconds between two clocks."""
+"""Seconds between the two clocks that cause a warning or a fault."""
 UNKNOWN_NAME = "the name "
 """How `PortFacts.unreachable` begins where the host's name has no address."""
 STARTING_SECONDS = 90.0
-"""Of azserver's life, in which its evaluators may still be loading torch and the network."""
+"""Seconds after azserver's start during which its evaluators may still be loading torch and the network."""
 WRONG_PROTOCOL = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
 
 
@@ -29,9 +30,9 @@ class PortFacts:
     address: str
     """HOST:PORT."""
     unreachable: str = ""
-    """Why no connection can be made; empty: it can."""
+    """Why no connection is possible; empty: it is possible."""
     answer: Welcome | Goodbye | None = None
-    """To HELLO; None: nothing came that azserver would say."""
+    """The answer to HELLO; None: nothing came that azserver would send."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Throughput:
     """Seconds of the first request."""
     why_not: str = ""
     """Why there was no measurement."""
+    only_watches: bool = False
+    """Whether the reason is our key, which may not request evaluations."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +55,15 @@ class ServiceFacts:
 
     ports: Sequence[PortFacts]
     software: str
-    """Ours, as WELCOME says the server's."""
+    """Our version, to compare with that of the server in WELCOME."""
     figures: Mapping[str, Any] | None = None
-    """Of STATUS."""
+    """The figures of STATUS."""
     clock_ahead: float | None = None
-    """Seconds by which the server's clock is ahead of ours; None: it does not tell."""
+    """Seconds by which the server's clock is ahead of ours; None: unknown."""
     throughput: Throughput | None = None
-    """None: not asked for."""
+    """None: not measured."""
     run: str = ""
-    """Expected; empty: any. Likewise the game."""
+    """The expected run, and in the next field the expected game; empty: any."""
     game: str = ""
 
     @property
@@ -69,7 +72,7 @@ class ServiceFacts:
 
 
 def service_findings(facts: ServiceFacts) -> list[Finding]:
-    """Everything about reaching a server and what it says."""
+    """All findings about reaching a server and its answers."""
     findings = _ports(facts.ports)
     welcome = facts.welcome
     if welcome is None:
@@ -85,7 +88,7 @@ def service_findings(facts: ServiceFacts) -> list[Finding]:
 
 
 def figure_findings(figures: Mapping[str, Any]) -> list[Finding]:
-    """What STATUS says of the run's health; `azplay status` shows the same."""
+    """Findings about the run's health from STATUS; `azplay status` shows the same."""
     sessions = figures.get("sessions") or {}
     findings = [_evaluators(figures), _weights(figures), _trainer(sessions)]
     if faults := figures.get("faults"):
@@ -102,7 +105,7 @@ def _alert(text: str) -> Finding:
 
 
 def _ports(ports: Sequence[PortFacts]) -> list[Finding]:
-    """One finding for each; what is wrong with all of them alike is said once."""
+    """One finding for each port; a problem that all share is reported once."""
     first, *others = ports
     wrong = not isinstance(first.answer, Welcome)
     if wrong and all((one.unreachable, one.answer) == (first.unreachable, first.answer) for one in others):
@@ -182,7 +185,7 @@ def _evaluators(figures: Mapping[str, Any]) -> Finding:
 
 
 def is_starting(figures: Mapping[str, Any]) -> bool:
-    """Whether azserver has no evaluator because it has only just been started."""
+    """Whether azserver has no evaluator only because it was just started."""
     return not figures.get("evaluators") and figures.get("uptime_s", math.inf) < STARTING_SECONDS
 
 
@@ -202,6 +205,9 @@ def _trainer(sessions: Mapping[str, Any]) -> Finding:
 
 def _throughput(measured: Throughput) -> Finding:
     check = "throughput"
+    if measured.only_watches:
+        text = "not measured from here, because this machine's key only watches"
+        return ok(check, f"{text}; `azclient doctor HOST` on a client measures it")
     if measured.why_not:
         return warning(check, f"not measured: {measured.why_not}", "try again when the server is ready")
     if not measured.rows:

@@ -29,23 +29,23 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class AnalyseConfig:
-    """Positions in, evaluations out, one JSON object a line; docs/analysis.md has all fields."""
+    """Positions in, evaluations out, one JSON object per line; docs/analysis.md lists all fields."""
 
     game: str = ""
     """The game; the names are at the top of `--help`. Empty: the network's game (without a network:
     chess)."""
     network: Positional[str] = ""
-    """A run, by its folder or its name in --runs (its newest network is taken), or a weights file. Without
-    it, an untrained network."""
+    """A run, by its folder or its name in --runs (its newest network is used), or a weights file. Empty: an
+    untrained network."""
     weights: Path | None = None
     """The network, as a flag instead of NETWORK."""
     runs: Path = RUNS
     """Folder of all runs."""
     simulations: int = 800
-    """Simulations of lines without a number of their own (AlphaZero: 800); 0 asks the network alone."""
+    """Simulations of lines without a number of their own (AlphaZero: 800); 0 uses the network alone."""
     search: str = ""
-    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the
-    self-play of the run that the weights lie in, puct if they lie in none. Never with noise."""
+    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the self-play
+    of the run to which the weights belong, else puct. Never with noise."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
     in_flight: int = 0

@@ -36,7 +36,7 @@ class Analyst:
     game: Game
     evaluator: Evaluator
     settings: SelfPlaySettings
-    """Without noise and temperature. `simulations` and `max_plies` come from the request."""
+    """The search without noise and temperature. `simulations` and `max_plies` come from the request."""
 
     @classmethod
     def of(
@@ -70,7 +70,8 @@ class Analyst:
         return {"id": request.id, **answer, "ms": _milliseconds(began)}
 
     def _tree(self, request: Request) -> SearchTree:
-        """A tree with the position at its root. The cap on the length of games counts from this position."""
+        """A tree with the position at its root. The limit on the length of games counts from this
+        position."""
         changes = {
             "search.simulations": max(1, request.simulations),
             "max_plies": self.game.max_plies + len(request.moves),
@@ -95,7 +96,7 @@ class Found:
 
     best: int
     value: float
-    """For the side to move, in [-1, 1]."""
+    """Value for the side to move, in [-1, 1]."""
     visits: Mapping[int, int] | None = None
     variation: tuple[int, ...] = ()
 
@@ -117,7 +118,7 @@ def _of_finished(tree: SearchTree, request: Request, reason: str) -> Answer:
 def _of_search(tree: SearchTree, result: SearchResult) -> Found:
     best = choose_action(result, tree.ply, tree.settings, np.random.default_rng(0))
     actions, visits = _visited(tree, result)
-    variation = tuple(tree.principal_variation(best)) or (best,)  # a win in one is not searched
+    variation = tuple(tree.principal_variation(best)) or (best,)  # a move that wins at once is not searched
     return Found(best, result.value, dict(zip(actions.tolist(), visits.tolist(), strict=True)), variation)
 
 
@@ -125,7 +126,7 @@ def _visited(tree: SearchTree, result: SearchResult) -> tuple[npt.NDArray[np.uin
     """(actions uint16[n], visits int32[n]) of the visited actions; a Gumbel search reports shares instead."""
     if not result.is_improved:
         return result.actions, result.visits
-    if result.scores is None:  # wins in one are not searched
+    if result.scores is None:  # moves that win at once are not searched
         return result.actions, evenly(tree.settings.search.simulations, len(result.actions))
     seen = result.scores.visits > 0
     return result.scores.actions[seen], result.scores.visits[seen]

@@ -1,4 +1,4 @@
-"""A line of input as a position to analyse, or the reason why it cannot be one. Pure."""
+"""Parses a line of input as a position to analyse, or says why it cannot be one. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from protocol.messages import MAX_START
 from search.settings import MAX_SIMULATIONS
 
 MAX_LINE = 256 * 1024
-"""Bytes."""
+"""Most bytes in a line."""
 MAX_MOVES = 4096
-"""Moves before the position."""
+"""Most moves before the position."""
 MAX_MOVE, MAX_FEN, MAX_ID = 16, MAX_START, 200
-"""Characters of a move, of a start position and of an id: error messages repeat them."""
+"""Most characters in a move, a start position and an id: error messages repeat them."""
 MAX_INTEGER_ID = 2**63
 
 FIELDS = ("id", "fen", "moves", "simulations")
@@ -35,7 +35,7 @@ class Request:
 
 
 class BadRequest(ValueError):
-    """Says what is wrong with a line. `request_id` is None when the id could not be read."""
+    """The text says what is wrong with a line. `request_id` is None when the id could not be read."""
 
     def __init__(self, reason: str, request_id: Id | None = None) -> None:
         super().__init__(reason)

@@ -1,7 +1,7 @@
 """`azplay analyse` as a stream: lines in, lines out, many positions at once through one batching evaluator.
 
-A position keeps its place until the writer takes its answer. So when our output is read slowly, no place is
-free, and we stop reading our input.
+A position keeps its place until the writer takes its answer. So when our output is read slowly, no place
+becomes free, and we stop reading our input.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from runtime.aio import Stop
 from search.evaluator import BadEvaluation
 
 UNWRITTEN = 1024
-"""Answers that may wait for the writer."""
+"""Most answers that may wait for the writer."""
 BATCHES_IN_FLIGHT = 3
 """Batches worth of positions: one is computed, one waits, one is being answered."""
 MAX_SIMULATIONS_IN_FLIGHT = 1_500_000
-"""Over all trees. It bounds memory: in chess about 0.7 kB a simulation, so 1 GB."""
+"""Limit over all trees. It bounds memory: in chess about 0.7 kB a simulation, so 1 GB."""
 
 _encoder = msgspec.json.Encoder()
 
 
 def positions_in_flight(wanted: int, target_rows: int) -> int:
-    """`wanted`; for 0, as many as keep batches of `target_rows` full."""
+    """Return `wanted`; for 0, as many as keep batches of `target_rows` full."""
     return wanted or max(BATCHES_IN_FLIGHT * target_rows, 2)
 
 

@@ -1,4 +1,4 @@
-"""What the commands of all protocols share: their settings, and how they serve."""
+"""What the commands of all protocols share: their settings, and the loop that serves."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class EngineConfig:
     """Settings of every engine."""
 
     network: Positional[str] = ""
-    """A run, by its folder or its name in --runs (its newest network is taken), or a weights file. Without
-    it, an untrained network plays, which only knows the rules."""
+    """A run, by its folder or its name in --runs (its newest network is used), or a weights file. Empty: an
+    untrained network, which only knows the rules."""
     weights: Path | None = None
     """The network, as a flag instead of NETWORK."""
     runs: Path = RUNS
@@ -42,7 +42,7 @@ class EngineConfig:
     """Most positions evaluated in one batch; 0: as many as suit the device (option MinibatchSize)."""
     search: str = "puct"
     """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1 (option Search). gumbel
-    makes 800 simulations per move unless --nodes or the GUI says how many."""
+    makes 800 simulations per move unless --nodes or the GUI sets a number."""
     nodes: int = 0
     """Simulations per move when the GUI gives no number; 0: no limit."""
     preset: str = "tiny"
@@ -51,12 +51,13 @@ class EngineConfig:
     """Seed of the untrained network and of moves drawn by option Temperature."""
 
     def resolved(self) -> Self:
-        """The same settings, with the file of the network in `weights`. Fatal(BAD_DATA) if there is none."""
+        """The same settings, with the file of the network in `weights`. Raises Fatal(BAD_DATA) if there is
+        none."""
         return replace(self, network="", weights=one_network(self.network, self.weights, self.runs))
 
     @property
     def name(self) -> str:
-        """What the engine calls itself."""
+        """The name by which the engine introduces itself."""
         from runtime.weights_files import short_name
 
         return f"azselfplay {short_name(self.weights) if self.weights else f'untrained {self.preset}'}"
@@ -77,8 +78,8 @@ class EngineConfig:
 
 
 def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Order] = ()) -> int:
-    """Speak a protocol on standard input and output until it ends; returns the exit code. The orders in
-    `first` come before the first line."""
+    """Speak a protocol on standard input and output until it ends. Returns the exit code. The orders in
+    `first` are carried out before the first line."""
     extras.require("train", "an engine")
 
     from engine.core.driver import leave_if_preparing

@@ -1,4 +1,4 @@
-"""The engine as a process: it feeds lines to the protocol's state machine and carries out its orders."""
+"""The engine as a process: it passes lines to the protocol's state machine and carries out its orders."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from runtime.exits import Exit, Fatal
 T = TypeVar("T")
 
 LONGEST_LINE = 1 << 16
-"""Bytes; the moves of the longest games take a tenth of it."""
+"""Most bytes in a line; the moves of the longest games take a tenth of it."""
 
 PREPARATION = "preparation"
-"""Name of threads that load and compile."""
+"""Name of the threads that load and compile."""
 PATIENCE = 1.0
 """Seconds of preparation after which the protocol may say that it takes a while."""
 
@@ -46,7 +46,7 @@ class Driver:
     async def run(self, lines: Input, first: Iterable[Order] = ()) -> None:
         """Carry out the orders in `first`, then answer `lines` until `quit`, the end of input or `end`.
 
-        Fatal if the network of the command line cannot be used.
+        Raises Fatal if the network of the command line cannot be used.
         """
         async with asyncio.TaskGroup() as group:
             self._group = group
@@ -125,7 +125,7 @@ class Driver:
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """`work()` in a thread of its own that does not hold up the end of the process."""
+    """Run `work()` in a thread of its own that does not delay the end of the process."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -151,10 +151,10 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 
 def leave_if_preparing(code: int) -> None:
-    """End the process with `code` if a thread of `in_thread` still works: the compiler in it aborts when the
-    interpreter is taken down under it. To be called when all else has ended."""
+    """End the process with `code` if a thread of `in_thread` is still working, because its compiler would
+    abort when the interpreter shuts down. To be called when everything else has ended."""
     if any(thread.name == PREPARATION for thread in threading.enumerate()):
-        if code == Exit.OK:  # else something was said
+        if code == Exit.OK:  # otherwise a message was already printed
             print("ended while the search was being prepared", file=sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()

@@ -11,21 +11,22 @@ from games.names import DEFAULT_GAME
 
 @dataclass(frozen=True)
 class Setup:
-    """Options that take a while to change: the network is loaded and the tree is made again."""
+    """Options that take a while to change, because the network is loaded and the tree is made again."""
 
     weights: str = ""
-    """File; empty: an untrained network."""
+    """Weights file; empty: an untrained network."""
     backend: str = "cpu"
     threads: int = 0
     """CPU threads of the network; 0: one per core."""
     hash_mib: int = 256
-    """Memory of the tree."""
+    """Memory of the tree, in MiB."""
     leaves: int = 0
-    """Positions evaluated together at most; 0: what the device likes."""
+    """Most positions evaluated together; 0: what suits the device."""
     search: str = "puct"
-    """A selection, or one with settings (`engine.search_choice`). The option sets only the selection."""
+    """A selection, or a selection with settings (`engine.search_choice`). The option sets only the
+    selection."""
     game: str = DEFAULT_GAME
-    """Name of the game that is played. The network may be for another variant with the same board."""
+    """Name of the game played. The network may be for another variant with the same board."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +36,16 @@ class Options:
     show_wdl: bool = False
     analyse_mode: bool = False
     ponder: bool = False
-    """The GUI may ponder. Changes nothing here."""
+    """Whether the GUI may ponder. It changes nothing here."""
     overhead_ms: int = 30
     """Milliseconds lost between engine and GUI on each move."""
     temperature: int = 0
     """Percent. Moves are drawn from visits ** (100 / temperature); 0 plays the best move."""
     resign_percent: int = 0
-    """Resigns when its chances (half for a draw) are below this many percent; 0: never."""
+    """The engine resigns when its chances (half for a draw) are below this many percent; 0: never."""
 
     def resigns_at(self, value: float) -> bool:
-        """Whether a position of `value` in [-1, 1] for the side to move is given up."""
+        """Whether to resign at a position of `value` in [-1, 1] for the side to move."""
         return 50 * (value + 1) < self.resign_percent
 
 
@@ -70,11 +71,11 @@ class OptionTable:
     specs: Sequence[Spec]
 
     def announced(self, options: Options) -> list[str]:
-        """The `option` lines, with the values of now as defaults."""
+        """The `option` lines, with the present values as defaults."""
         return [_line(spec, _value(options, spec)) for spec in self.specs]
 
     def changed(self, options: Options, name: str, text: str) -> Options:
-        """The options after a setoption. ValueError says what is wrong with it."""
+        """The options after a setoption. Raises ValueError saying what is wrong with it."""
         spec = next((spec for spec in self.specs if spec.name.lower() == name.lower()), None)
         if spec is None:
             known = ", ".join(spec.name for spec in self.specs)
@@ -97,7 +98,7 @@ def _value(options: Options, spec: Spec) -> Any:
 def _line(spec: Spec, value: Any) -> str:
     default = str(value).lower() if spec.kind == "check" else str(value) or "<empty>"
     if spec.kind == "combo":
-        default = default.partition("?")[0]  # the settings of a search are no choice of the option
+        default = default.partition("?")[0]  # the option's choices have no settings
     line = f"option name {spec.name} type {spec.kind} default {default}"
     if spec.kind == "spin":
         line += f" min {spec.low} max {spec.high}"

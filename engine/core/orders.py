@@ -1,7 +1,7 @@
-"""What a protocol and the driver tell each other.
+"""The events and orders exchanged by a protocol and the driver.
 
-A protocol is a pure state machine (`Engine`): events come with the time, orders go back. The driver owns
-network, tree and clock, and carries the orders out.
+A protocol is a pure state machine (`Engine`): events come with the time, and orders are returned. The driver
+owns network, tree and clock, and carries out the orders.
 """
 
 from __future__ import annotations
@@ -13,41 +13,41 @@ from engine.core.options import Setup
 from engine.core.report import Found, Report
 
 REPORT_SECONDS = 0.9
-"""Between two reports: GUIs expect one a second."""
+"""Seconds between two reports: GUIs expect one a second."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One search. 0, None and () are no limit."""
+    """One search. 0, None and () mean no limit."""
 
     start: str
     actions: tuple[int, ...]
     """The moves from `start` to the position to search."""
     began: float
-    """When the search was asked for; seconds of the clock of `now`."""
+    """When the search was requested; seconds of the clock of `now`."""
     new_game: bool = False
-    """The tree of the last search is dropped."""
+    """Whether the tree of the last search is dropped."""
     allowed: tuple[int, ...] = ()
     simulations: int = 0
     seconds: float | None = None
-    """Counted from `began`, when pondering from the ponderhit."""
+    """Limit in seconds, counted from `began`, or when pondering from the ponderhit."""
     depth: int = 0
     is_pondering: bool = False
     seeks_mate: bool = False
-    """Ends with a proven mate, or when the tree is full."""
+    """Whether to stop with a proven mate, or when the tree is full."""
     stop_when_proven: bool = False
     may_move_early: bool = False
-    """May end before the time is over: later moves can use the rest."""
+    """Whether to stop early because later moves can use the remaining time."""
     claims: frozenset[str] = frozenset()
-    """End reasons of the game at which the side to move says that it has won, instead of moving."""
+    """End reasons by which the side to move claims a win instead of moving."""
     temperature: float = 0.0
     """The move is drawn from visits ** (1 / temperature); 0: the best move."""
     lines: int = 1
-    """Moves in a report at most."""
+    """Most moves in a report."""
     show_draw: bool = False
-    """Reports tell the network's share of draws at the root."""
+    """Whether reports include the network's draw probability at the root."""
     report_seconds: float = REPORT_SECONDS
-    """Between two reports."""
+    """Seconds between two reports."""
 
 
 @dataclass(frozen=True)
@@ -66,26 +66,26 @@ class Prepare:
 
 @dataclass(frozen=True)
 class Start:
-    """Begin a search; `reported` is called meanwhile, and `searched` when it has ended."""
+    """Begin a search; `reported` is called while it runs, and `searched` when it has ended."""
 
     request: Request
 
 
 @dataclass(frozen=True)
 class StopSearch:
-    """The running search ends now."""
+    """Stop the running search now."""
 
 
 @dataclass(frozen=True)
 class SetDeadline:
-    """The running search no longer ponders; it ends at `until` (the clock of `now`), if that is given."""
+    """The running search no longer ponders; it ends at `until` (the clock of `now`), if given."""
 
     until: float | None
 
 
 @dataclass(frozen=True)
 class Quit:
-    """The process ends."""
+    """End the process."""
 
 
 Order = Say | Prepare | Start | StopSearch | SetDeadline | Quit
@@ -96,34 +96,34 @@ class Engine(Protocol):
 
     @property
     def first_setup(self) -> Setup:
-        """That of the command line: the process ends if it cannot be used."""
+        """The set-up of the command line: the process ends if it cannot be used."""
         ...
 
     @property
     def takes_input(self) -> bool:
-        """Whether further lines are wanted now; if not, they are left unread."""
+        """Whether further lines are wanted now; otherwise they stay unread."""
         ...
 
     def feed(self, line: str, now: float) -> list[Order]:
-        """A line came, without its newline. At the end of the input it is `quit`."""
+        """Handle a line, without its newline. At the end of the input it is `quit`."""
         ...
 
     def reported(self, report: Report) -> list[Order]:
-        """The running search tells what it has found so far."""
+        """Handle an interim report of the running search."""
         ...
 
     def searched(self, found: Found, now: float) -> list[Order]:
-        """The search has ended."""
+        """Handle the end of the search."""
         ...
 
     def still_preparing(self) -> list[Order]:
-        """The preparation takes longer than a second."""
+        """Note that the preparation takes longer than a second."""
         ...
 
     def prepared(self, setup: Setup, now: float) -> list[Order]:
-        """Network and tree are ready."""
+        """Note that network and tree are ready."""
         ...
 
     def preparation_failed(self, reason: str, now: float) -> list[Order]:
-        """They cannot be used; those of before, if there are any, are still there."""
+        """Note that they cannot be used; the previous ones, if there are any, are still there."""
         ...

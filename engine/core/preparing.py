@@ -15,9 +15,9 @@ MOST_LEAVES = 128
 
 
 def prepare(setup: Setup, preset: str, seed: int) -> Thinker:
-    """Load the network, make the tree and compile the kernels. Fatal if the weights cannot be used.
+    """Load the network, make the tree and compile the kernels. Raises Fatal if the weights cannot be used.
 
-    It takes seconds, or a minute when nothing is compiled yet: run it in a thread.
+    This takes seconds, or a minute when nothing is compiled yet: run it in a thread.
     """
     game = get_game(setup.game)
     weights = None if not setup.weights else weights_named(setup.weights)

@@ -1,4 +1,4 @@
-"""What a search has found: the order of the moves, lines of play, and the move to play."""
+"""The result of a search: the order of the moves, lines of play, and the move to play."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from search.layout import UNEXPANDED
 from search.leaf_parallel import ParallelTree
 
 LONGEST_LINE = 64
-"""Moves of a principal variation that are told."""
+"""Most moves of a principal variation that are reported."""
 
 
 @dataclass(frozen=True)
@@ -22,21 +22,21 @@ class Progress:
     seconds: float
     simulations: int
     depth: int
-    """Mean depth of its simulations, plies."""
+    """Mean depth of its simulations, in plies."""
     deepest: int
     hashfull: int = 0
-    """Per mille of the tree's memory."""
+    """Used share of the tree's memory, per mille."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A move that can be played, and what is known of it. All for the side to move at the root."""
+    """A legal move and what is known about it. All values are for the side to move at the root."""
 
     moves: tuple[str, ...]
     """The principal variation, this move first, in the game's notation."""
     visits: int
     value: float
-    """In [-1, 1]; that of the root if the move was not visited."""
+    """Value in [-1, 1]; the root's if the move was not visited."""
     prior: float
     proof: int = 0
     """Plies to a proven win, minus plies to a proven loss, or 0."""
@@ -47,12 +47,12 @@ class Report:
     """What a search has found so far."""
 
     lines: tuple[Line, ...] = ()
-    """The best first."""
+    """Lines, the best first."""
     progress: Progress = Progress(0.0, 0, 0, 0)
     draw: float | None = None
-    """The network's share of draws at the root, if it was asked for."""
+    """The network's draw probability at the root, if requested."""
     outcome: int | None = None
-    """+1, 0 or -1 for the side to move, if the game is over; there are no lines then."""
+    """+1, 0 or -1 for the side to move, if the game is over; then there are no lines."""
     note: str = ""
     """A sentence for people."""
 
@@ -62,20 +62,20 @@ class Found:
     """The end of a search."""
 
     moves: tuple[str, ...]
-    """The move to play and what is expected to follow, in the game's notation; () if the game is over."""
+    """The move to play and the expected continuation, in the game's notation; () if the game is over."""
     action: int = -1
     """The move to play."""
     value: float = 0.0
-    """Of that move, for the side to move; of the game, if it is over."""
+    """Value of that move for the side to move; or the result, if the game is over."""
     claim: str = ""
-    """The end reason by which the side to move has won, if it was to be claimed."""
+    """The end reason by which the side to move has won, if a claim was requested."""
 
 
 def ranked(tree: ParallelTree, node: int, allowed: Sequence[int] = ()) -> list[int]:
     """Indices of a node's edges, best first: quickest wins, then by visits, slowest losses last."""
     edges, proofs = tree.edges_of(node), tree.edge_proofs(node)
     is_planned = node == 0 and not tree.forest.selection.KEEPS_SUBTREE
-    # Sequential halving leaves several moves with the same visits; its score decides between them.
+    # Sequential halving leaves several moves with the same visits; then its score decides.
     scores = tree.forest.selection.root_scores(tree).scores if is_planned else [_mean(edge) for edge in edges]
 
     def key(index: int) -> tuple[int, int, float, float]:
@@ -132,7 +132,7 @@ def lines_of(tree: ParallelTree, game: Game, count: int = 1, allowed: Sequence[i
 
 
 def value_of(tree: ParallelTree, index: int) -> float:
-    """The value of root edge `index` for the side to move, that of the root if it was not visited."""
+    """The value of root edge `index` for the side to move; the root's if it was not visited."""
     edge = tree.edges_of(0)[index]
     return _mean(edge) if edge["visits"] else tree.root_value()
 

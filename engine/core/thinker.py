@@ -1,4 +1,4 @@
-"""Searches one position at a time with a network and a tree, and reports meanwhile."""
+"""Searches one position at a time with a network and a tree, and reports while it does."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from search.leaf_parallel import (
 from search.settings import MAX_SIMULATIONS, resolve
 
 MAX_PLIES = 10_000
-"""Longer than in self-play: the controller decides when a game is over."""
+"""Longer than in self-play, because the controller decides when a game is over."""
 ROOT_GRACE = 0.03
-"""Seconds that the evaluation of the root may take beyond the time to move: no move is known without it."""
+"""Seconds that the root's evaluation may take beyond the time limit, because no move is known without it."""
 
 PLANNED_SIMULATIONS = 800
-"""Simulations of a search that must plan them (gumbel), when none are given."""
+"""Simulations of a search that must plan them (gumbel), if none are given."""
 
 Tell = Callable[[Report], None]
 
 
 class Thinking:
-    """One running search, to be stopped or given a deadline."""
+    """One running search, which can be stopped or given a deadline."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -54,14 +54,14 @@ class Thinking:
         self.interrupt.stop()
 
     def set_deadline(self, until: float | None) -> None:
-        """The search ends at `until`, by the clock of the event loop; None leaves its deadline as it is."""
+        """End the search at `until`, by the clock of the event loop; None leaves its deadline unchanged."""
         if until is not None:
             self.limits.until = until
         self.interrupt.wake()
 
 
 class Thinker:
-    """A network and the tree of its game. One search at a time."""
+    """A network and the tree of its game. Runs one search at a time."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Thinker:
         game: Game | None = None,
     ) -> None:
         """`search`: see `engine.search_choice.search_for`. `game`: another variant with the same board and
-        actions as that of the network (`engine.nets.check_fits`)."""
+        actions as the network's game (`engine.nets.check_fits`)."""
         self.net = net
         self.game = game or net.game
         changes = {"search.simulations": MAX_SIMULATIONS, "history": net.history, "max_plies": MAX_PLIES}
@@ -93,7 +93,7 @@ class Thinker:
         self.net.close()
 
     def warm_up(self) -> None:
-        """Compile the kernels by a few simulations without a network."""
+        """Compile the kernels with a few simulations without a network."""
         tree = self.tree
         tree.reset(self.game.notation.state_from_text(""))
         count = len(tree.root_leaf().actions)
@@ -107,7 +107,7 @@ class Thinker:
         tree.legal_actions()
 
     async def think(self, thinking: Thinking, tell: Tell) -> Found:
-        """Search, and tell what was found so far now and then and at the end."""
+        """Search, and report regularly and at the end."""
         request, tree = thinking.request, self.tree
         self._place(request)
         actions = tree.legal_actions()
@@ -136,7 +136,7 @@ class Thinker:
     # ---- Inside -------------------------------------------------------------------------------
 
     def _place(self, request: Request) -> None:
-        """Bring the tree to the position, and keep the part that belongs to it if the game has gone on."""
+        """Set the tree to the position, and keep the matching subtree if the game has continued."""
         known = len(self._played)
         goes_on = request.start == self._start and request.actions[:known] == self._played
         if request.new_game or not goes_on:
@@ -147,7 +147,7 @@ class Thinker:
         self._start, self._played = request.start, request.actions
 
     async def _look_at_root(self, thinking: Thinking) -> float | None:
-        """Expand the root if needed. Returns the network's share of draws there, if it is to be shown."""
+        """Expand the root if needed. Returns the network's draw probability there, if it is to be shown."""
         shows_draw = thinking.request.show_draw
         if self.tree.is_expanded and not shows_draw:
             return None
@@ -160,7 +160,7 @@ class Thinker:
         return float(evaluation.wdl[0, 1]) if shows_draw else None
 
     def _plan(self, thinking: Thinking) -> None:
-        """Sequential halving must know its number of simulations before it begins."""
+        """Plan the simulations: sequential halving must know their number before it begins."""
         if self._is_planned:
             wanted = min(thinking.request.simulations or PLANNED_SIMULATIONS, MAX_SIMULATIONS)
             self.tree.settings = changed(self.tree.settings, {"search.simulations": wanted})

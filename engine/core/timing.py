@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 EXPECTED_MOVES = 30
-"""Moves still to come, when the GUI does not say."""
+"""Moves still to come, if the GUI does not say."""
 LARGEST_SHARE = 0.4
-"""Share of the time left, for one move among several."""
+"""Largest share of the remaining time for one move among several."""
 LAST_MOVE_SHARE = 0.9
-"""Share of the time left, for the last move before the next time control."""
+"""Largest share of the remaining time for the last move before the next time control."""
 INCREMENT_SHARE = 0.8
-"""Share of the increment, for each move."""
+"""Share of the increment used for each move."""
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,16 @@ class SideClock:
     remaining: float
     increment: float = 0.0
     moves_to_go: int = 0
-    """Until the next time control; 0: the time is for the whole game."""
+    """Moves until the next time control; 0: the time is for the whole game."""
     byoyomi: float = 0.0
-    """For each move once `remaining` is used up; what a move leaves of it is lost."""
+    """Seconds for each move once `remaining` is used up; what a move does not use is lost."""
 
 
 def seconds_for_move(clock: SideClock, overhead: float) -> float:
-    """Seconds to think, at most the clock less `overhead` (lost on the way to the GUI), at least 0."""
+    """Seconds to think: at most the clock minus `overhead` (lost on the way to the GUI), and at least 0."""
     usable = max(0.0, clock.remaining - overhead)
     moves = clock.moves_to_go or EXPECTED_MOVES
-    # Each move to come costs its overhead too, and the next time control does not give it back.
+    # Each remaining move costs its overhead too, and the next time control does not return it.
     spread = max(0.0, usable - overhead * (moves - 1)) / moves
     most = usable * (LARGEST_SHARE if moves > 1 else LAST_MOVE_SHARE)
     main = min(spread + INCREMENT_SHARE * clock.increment, most)

@@ -1,6 +1,7 @@
-"""`lz-analyze`, `kata-analyze` and `genmove_analyze`: what is asked for, and lines of the stream. Pure.
+"""`lz-analyze`, `kata-analyze` and `genmove_analyze`: their arguments, and the lines of the stream. Pure.
 
-Fields whose figures a value network without score does not have (scoreLead, ownership, lcb) are left out.
+Fields that need figures which a value network without score does not have (scoreLead, ownership, lcb) are
+left out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from engine.core.report import Line, Report
 from engine.gtp.protocol import COLOURS, GtpError, colour_of, number
 
 USUAL_INTERVAL = 0.5
-"""Seconds between two lines, where none are given."""
+"""Seconds between two lines, if not given."""
 SHORTEST_INTERVAL = 0.05
 MOST_MOVES = 400
 IGNORED = frozenset(
@@ -22,12 +23,12 @@ IGNORED = frozenset(
         *("pvVisits", "pvEdgeVisits", "noResultValue"),
     }
 )
-"""Keys of KataGo that change nothing here."""
+"""Keys of KataGo that have no effect here."""
 
 
 @dataclass(frozen=True)
 class Restriction:
-    """`allow` or `avoid`: moves of one colour."""
+    """The key `allow` or `avoid`: moves of one colour."""
 
     allows: bool
     colour: int
@@ -36,20 +37,21 @@ class Restriction:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The arguments of a command that analyses."""
+    """The arguments of an analysis command."""
 
     colour: int | None = None
-    """Who is to move; None: whose turn it is."""
+    """The side to move; None: whose turn it is."""
     interval: float = USUAL_INTERVAL
-    """Seconds."""
+    """Seconds between two lines."""
     most: int = MOST_MOVES
-    """Moves in a line."""
+    """Most moves in a line."""
     restrictions: tuple[Restriction, ...] = ()
     root_info: bool = False
 
 
 def wanted_of(arguments: tuple[str, ...]) -> Wanted:
-    """`[COLOUR] [INTERVAL] [KEY VALUE ...]`, the interval in hundredths of a second. GtpError."""
+    """Parse `[COLOUR] [INTERVAL] [KEY VALUE ...]`, with the interval in hundredths of a second. Raises
+    GtpError."""
     words = list(arguments)
     colour = colour_of(words.pop(0)) if words and words[0].lower() in COLOURS else None
     interval, most, root_info = USUAL_INTERVAL, MOST_MOVES, False
@@ -121,4 +123,4 @@ GENMOVE_FORMATS: dict[str, Format] = {
     "lz-genmove_analyze": lz_line,
     "kata-genmove_analyze": kata_line,
 }
-"""Streams that end with a move, at any input at the latest."""
+"""Streams that end with a move, at the latest at any input."""

@@ -1,4 +1,4 @@
-"""The game as GTP sets it: stones of either colour in any order, taken back one by one. Pure."""
+"""The game as GTP sets it up: stones of either colour in any order, taken back one by one. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from games.names import parts_of
 from games.spec import PLY_CAP, Game, State
 
 STONES, EMPTY = "xo", "."
-"""As a position of `games.go.notation` writes them."""
+"""Letters in a position of `games.go.notation`."""
 
 
 def rules_of(game: Game) -> GoRules:
-    """The rules of a game of Go. ValueError for another game."""
+    """The rules of a game of Go. Raises ValueError for another game."""
     name, options = parts_of(game.name)
     if name != NAME:
         raise ValueError(f"{game.name} is not Go: GTP plays go, or a variant such as go_9x9")
@@ -41,12 +41,13 @@ def stones_of(game: Game, state: State) -> tuple[list[str], list[str]]:
 class GoBoard:
     """A board, its rules, and the moves on it.
 
-    The rules know moves in turn only. So where a colour plays twice, the other one passes between; and where
+    Under the rules, sides alternate. So where a colour plays twice, the other one passes in between; and if
     it has just passed, that pass is dropped instead, so that the two passes do not end the game.
     """
 
     def __init__(self, rules: GoRules, start: str = "") -> None:
-        """`start`: a position of `games.go.notation`, "" is the empty board. ValueError if it is none."""
+        """`start`: a position of `games.go.notation`, "" is the empty board. Raises ValueError if it is
+        invalid."""
         self.rules = rules
         self._before: list[tuple[int, ...]] = []
         """The actions before each move that can be taken back."""
@@ -59,10 +60,9 @@ class GoBoard:
     # ---- Rules --------------------------------------------------------------------------------
 
     def change(self, **changes: Any) -> None:
-        """Other rules (fields of GoRules). A board of another size is empty; else the game goes on.
+        """Change rules (fields of GoRules). A board of another size is empty; otherwise the game continues.
 
-        GtpError, and nothing has changed, for values that there are not and where the moves played would be
-        illegal.
+        Raises GtpError, with nothing changed, for invalid values, and if the moves played would be illegal.
         """
         try:
             rules = replace(self.rules, **changes)
@@ -84,7 +84,7 @@ class GoBoard:
 
     @property
     def to_move(self) -> int:
-        """0: Black."""
+        """The side to move; 0: Black."""
         return self.game_history.side_to_move
 
     @property
@@ -94,11 +94,11 @@ class GoBoard:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no stone."""
+        """Whether there are no stones."""
         return not any(self.stones())
 
     def give_turn(self, colour: int) -> None:
-        """Make it the turn of `colour`."""
+        """Give the turn to `colour`."""
         if colour == self.to_move:
             return
         actions, pass_ = self.game_history.actions, self.game_history.game.actions - 1
@@ -116,14 +116,14 @@ class GoBoard:
         return actions, legal
 
     def action(self, vertex: str) -> int:
-        """The action of a vertex, legal or not. GtpError if it is none."""
+        """The action of a vertex, legal or not. Raises GtpError if it is invalid."""
         try:
             return action_of(self.size, vertex)
         except ValueError as error:
             raise GtpError(f"invalid vertex: {error}") from error
 
     def play(self, colour: int, vertex: str) -> None:
-        """Play a stone or a pass. GtpError, and nothing has changed, if it cannot be played."""
+        """Play a stone or a pass. Raises GtpError, with nothing changed, if it cannot be played."""
         action = self.action(vertex)
         before = tuple(self.game_history.actions)
         self.give_turn(colour)
@@ -137,7 +137,7 @@ class GoBoard:
         self._before.append(before)
 
     def undo(self) -> None:
-        """Take the last move back. GtpError if there is none."""
+        """Take the last move back. Raises GtpError if there is none."""
         if not self._before:
             raise GtpError("cannot undo: no move was played since the board was set")
         self._restore(self._before.pop())
@@ -155,7 +155,8 @@ class GoBoard:
         self._begin("")
 
     def set_up(self, black: Iterable[str], white: Iterable[str], to_move: int) -> None:
-        """Put stones on the empty board. GtpError for wrong vertices, and for chains without a liberty."""
+        """Put stones on the empty board. Raises GtpError for wrong vertices, and for chains without a
+        liberty."""
         letters = [EMPTY] * (self.size * self.size)
         for stone, vertices in zip(STONES, (black, white), strict=True):
             for vertex in vertices:
@@ -181,7 +182,7 @@ class GoBoard:
         return [vertex_of(self.size, point) for point in found]
 
     def score(self) -> float:
-        """Black's points less White's and the komi, as the board stands."""
+        """Black's points minus White's and the komi, for the present board."""
         count = self.game_history.game.score
         assert count is not None, "Go counts points"
         return count(self.game_history.state)

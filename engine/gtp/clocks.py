@@ -12,7 +12,7 @@ class GtpClock:
     """The clock of one player, seconds."""
 
     remaining: float
-    """Of the main time, or of the byo-yomi period."""
+    """Seconds left of the main time, or of the byo-yomi period."""
     period: float = 0.0
     """Length of a byo-yomi period; 0: there is none."""
     period_stones: int = 0
@@ -21,7 +21,7 @@ class GtpClock:
     """Moves still to be played in this one; 0: main time."""
 
     def for_move(self) -> SideClock:
-        """The clock as a search sees it."""
+        """The clock in the form that a search uses."""
         if self.stones:
             return SideClock(self.remaining, moves_to_go=self.stones)
         return SideClock(
@@ -29,7 +29,7 @@ class GtpClock:
         )
 
     def after(self, seconds: float) -> GtpClock:
-        """The clock after a move that took so long. A controller that sends time_left knows better."""
+        """The clock after a move that took `seconds`. A time_left from the controller replaces it."""
         left = self.remaining - seconds
         if self.stones > 1:
             return replace(self, remaining=max(0.0, left), stones=self.stones - 1)
@@ -42,12 +42,12 @@ class GtpClock:
         return replace(self, remaining=max(0.0, left))
 
     def told(self, remaining: float, stones: int) -> GtpClock:
-        """The clock as the controller says it is."""
+        """The clock as the controller reports it."""
         return replace(self, remaining=max(0.0, remaining), stones=stones)
 
 
 def clock_of(main: float, period: float, stones: int) -> GtpClock | None:
-    """What `time_settings` says; None if there is no limit."""
+    """The clock that `time_settings` describes; None if there is no limit."""
     if period > 0 and stones == 0:
         return None
     if main <= 0 and period > 0:

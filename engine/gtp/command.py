@@ -17,12 +17,12 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class GtpConfig(EngineConfig):
-    """Settings of `azplay gtp`. GTP has no options: what is not said here stays as it is."""
+    """Settings of `azplay gtp`. GTP has no options, so these cannot be changed later."""
 
     game: str = ""
     """Board and rules at the start; empty: those of the weights file, else go (19x19)."""
     resign_percent: int = 0
-    """The engine gives up when its chances are below this many percent; 0: never."""
+    """The engine resigns when its chances are below this many percent; 0: never."""
     temperature: int = 0
     """Percent; moves are drawn from visits ^ (100 / temperature); 0 plays the best."""
     overhead_ms: int = 100

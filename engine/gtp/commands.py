@@ -1,4 +1,4 @@
-"""The commands of GTP that need no search: the board, its rules and its score. Pure, but for `loadsgf`."""
+"""The commands of GTP that need no search: the board, its rules and its score. Pure, except for `loadsgf`."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from engine.gtp.protocol import GtpError, colour_of, expect, number, whole_numbe
 from engine.gtp.rule_names import as_json, change_of, changes_in, value_of
 from engine.gtp.sgf_file import board_from
 from games.go.sgf import result_text
+from games.rendering import board_text
 
 
 @dataclass
 class Desk:
-    """What the commands work on."""
+    """The state that the commands work on."""
 
     board: GoBoard
     size: int | None = None
-    """The only board that the network plays; None: any."""
+    """The only board size that the network plays; None: any."""
     is_new_game: bool = True
-    """No search has seen this game yet."""
+    """Whether no search has seen this game yet."""
     clocks: list[GtpClock | None] = field(default_factory=lambda: [None, None])
-    """Of Black and White; None: no limit."""
+    """Clocks of Black and White; None: no limit."""
 
 
 Arguments = tuple[str, ...]
 Handler = Callable[[Desk, Arguments], str]
 COMMANDS: dict[str, tuple[str, Handler]] = {}
-"""Name: (usage, what answers it)."""
+"""Name: (usage, handler)."""
 
 
 def command(usage: str) -> Callable[[Handler], Handler]:
-    """Registers the handler of a command."""
+    """Register the handler of a command."""
 
     def register(handler: Handler) -> Handler:
         COMMANDS[usage.split()[0]] = (usage, handler)
@@ -46,7 +47,7 @@ def command(usage: str) -> Callable[[Handler], Handler]:
 
 
 def answer(desk: Desk, name: str, arguments: Arguments) -> str:
-    """The text of an answer. GtpError if the command cannot be obeyed."""
+    """The text of an answer. Raises GtpError if the command cannot be carried out."""
     usage, handler = COMMANDS[name]
     if not usage.endswith("..."):
         expect(arguments, usage)
@@ -60,7 +61,8 @@ def _boardsize(desk: Desk, arguments: Arguments) -> str:
 
 
 def resize(desk: Desk, size: int) -> None:
-    """An empty board of another size. GtpError if there is none, or the network does not play it."""
+    """Make an empty board of another size. Raises GtpError if it is invalid, or the network does not play
+    it."""
     _check_size(desk, size)
     try:
         desk.board.change(size=size)
@@ -123,7 +125,8 @@ def _fixed_handicap(desk: Desk, arguments: Arguments) -> str:
 
 @command("place_free_handicap STONES")
 def _place_free_handicap(desk: Desk, arguments: Arguments) -> str:
-    """The fixed points; fewer stones than asked for where there are no more, as the specification allows."""
+    """Place handicap stones on the fixed points; fewer than requested if there are no more, as the
+    specification allows."""
     count = whole_number(arguments[0], "the number of stones")
     most = most_points(desk.board.size)
     return _place(desk, tuple(handicap_points(desk.board.size, min(count, most) if most else count)))
@@ -193,7 +196,8 @@ def _final_score(desk: Desk, _: Arguments) -> str:
 
 @command("final_status_list STATUS")
 def _final_status_list(desk: Desk, arguments: Arguments) -> str:
-    """By area scoring as the board stands: every stone on it is alive. Empty points as in GNU Go."""
+    """The status of stones by area scoring of the present board: every stone is alive. Empty points as in GNU
+    Go."""
     owners = {"black_territory": 0, "white_territory": 1, "dame": -1}
     status = arguments[0].lower()
     if status in owners:
@@ -207,8 +211,8 @@ def _final_status_list(desk: Desk, arguments: Arguments) -> str:
 @command("showboard")
 def _showboard(desk: Desk, _: Arguments) -> str:
     game_history = desk.board.game_history
-    lines = game_history.game.notation.render(game_history.state).splitlines()
-    return "\n" + "\n".join(line for line in lines if line.strip())
+    is_over = game_history.end_reason() is not None
+    return f"\n{board_text(game_history.game, game_history.state, is_over=is_over)}"
 
 
 # ---- Files ---------------------------------------------------------------------------------------
@@ -216,7 +220,7 @@ def _showboard(desk: Desk, _: Arguments) -> str:
 
 @command("loadsgf FILE [MOVE]")
 def _loadsgf(desk: Desk, arguments: Arguments) -> str:
-    """Nothing has changed if the file cannot be used."""
+    """Load an SGF file. Nothing changes if it cannot be used."""
     before = whole_number(arguments[1], "a move number") if len(arguments) > 1 else 0
     board = board_from(Path(arguments[0]), desk.board.rules, before)
     _check_size(desk, board.size)

@@ -1,4 +1,4 @@
-"""Where handicap stones stand: section 4.1.1 of the specification. Pure."""
+"""The points of handicap stones: section 4.1.1 of the specification. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LEAST = 2
 
 
 def handicap_points(size: int, count: int) -> list[str]:
-    """`count` vertices. GtpError where the specification has none."""
+    """`count` vertices. Raises GtpError where the specification has none."""
     most = most_points(size)
     if not LEAST <= count <= most:
         there_are = f"{LEAST} to {most}" if most else "none"
@@ -28,7 +28,7 @@ def handicap_points(size: int, count: int) -> list[str]:
 
 
 def most_points(size: int) -> int:
-    """0 on boards that are too small."""
+    """The largest number of fixed handicap stones; 0 on boards that are too small."""
     if size < 7:
         return 0
     return 9 if size % 2 and size > 7 else 4

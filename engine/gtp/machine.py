@@ -1,7 +1,7 @@
 """The engine's side of GTP as a pure state machine (`engine.core.orders.Engine`).
 
-Commands are answered one after the other. While a search runs, what comes waits; a stream of analysis ends
-at any input.
+Commands are answered one after the other. While a search runs, new input waits, except that any input ends a
+stream of analysis.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from engine.gtp.commands import COMMANDS, Desk, answer
 from engine.gtp.protocol import Command, GtpError, begun, colour_of, expect, failure, parse, success
 
 USUAL_SIMULATIONS = 800
-"""Of a move without a clock and without --nodes."""
+"""Simulations of a move without a clock and without --nodes."""
 ABOUT = ("protocol_version", "name", "version", "known_command", "list_commands", "stop", "quit")
 """Commands about the engine itself. `stop` ends a stream, as any input does."""
 GENMOVES = ("genmove", "reg_genmove")
 NEED_NETWORK = frozenset({*GENMOVES, *FORMATS, *GENMOVE_FORMATS, "time_settings", "time_left"})
-"""Commands that wait for the network. Clocks begin behind those that set them."""
+"""Commands that wait for the network. Clocks start after the commands that set them."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Task:
     began: float
     wanted: Wanted = Wanted()
     format: Format | None = None
-    """Of a stream; None: nothing is told before the end."""
+    """Format of a stream; None: nothing is reported before the end."""
     plays: bool = False
-    """The move is played on the board."""
+    """Whether the move is played on the board."""
     has_move: bool = True
-    """The answer ends with a move."""
+    """Whether the answer ends with a move."""
 
 
 class GtpEngine:
@@ -58,7 +58,7 @@ class GtpEngine:
         """The command that waits for the network."""
         self._task: Task | None = None
         self._has_ended = False
-        """The search of a stream has ended by itself."""
+        """Whether the search of a stream has ended by itself."""
         self._is_quitting = False
 
     @property
@@ -113,19 +113,19 @@ class GtpEngine:
     # ---- Commands -----------------------------------------------------------------------------
 
     def _go_on(self, now: float) -> list[Order]:
-        """Answer what waits, up to the first command that takes time."""
+        """Answer waiting commands, up to the first one that takes time."""
         orders: list[Order] = []
         while self._waiting and self._task is None and self._held is None and not self._is_quitting:
             command = parse(self._waiting.popleft())
             if command is not None:
                 orders += self._answer(command, now)
         if self._waiting and self._task is not None and self._task.format is not None:
-            orders.append(StopSearch())  # the line that ends this stream came before it began, as in a script
+            orders.append(StopSearch())  # as in a script, the line that ends this stream came before it began
         return orders
 
     def _answer(self, command: Command, now: float) -> list[Order]:
         if command.name in NEED_NETWORK and (self._loaded != self._setup or self._preparing is not None):
-            self._held = command  # also where another set-up is still on its way: it replaces this one
+            self._held = command  # also while another set-up is being prepared, which this one replaces
             return self._prepare()
         try:
             if command.name in GENMOVES or command.name in GENMOVE_FORMATS:
@@ -167,7 +167,7 @@ class GtpEngine:
             wanted = wanted_of(command.arguments)
         colour = self.desk.board.to_move if wanted.colour is None else wanted.colour
         task = Task(command, colour, now, wanted, stream, plays=command.name != "reg_genmove")
-        if self.desk.board.is_over:  # the other side has passed, and so has this one before it
+        if self.desk.board.is_over:  # the other side has passed, and this one passed before that
             begin: list[Order] = [] if stream is None else [Say(begun(command))]
             return begin + self._play(task, "pass")
         clock = self.desk.clocks[colour]
@@ -211,7 +211,7 @@ class GtpEngine:
         return [*begin, Start(request)]
 
     def _finish(self, task: Task, found: Found | None, now: float) -> list[Order]:
-        """The search has ended: answer its command, then those that wait."""
+        """Handle the end of the search: answer its command, then those that wait."""
         self._task = None
         if found is None or not task.has_move:
             return [Say(""), *self._go_on(now)]
@@ -233,7 +233,7 @@ class GtpEngine:
 
     @property
     def _setup(self) -> Setup:
-        """What the network and the tree should be made for."""
+        """The set-up that the network and the tree should be made for."""
         return replace(self.options.setup, game=self.desk.board.rules.name)
 
     def _prepare(self) -> list[Order]:
@@ -244,7 +244,7 @@ class GtpEngine:
 
 
 def _allowed(legal: list[int], desk: Desk, task: Task) -> list[int]:
-    """The legal actions that `allow` and `avoid` leave. GtpError if none are left."""
+    """The legal actions that `allow` and `avoid` permit. Raises GtpError if none are left."""
     for one in task.wanted.restrictions:
         if one.colour == task.colour:
             named = {desk.board.action(vertex) for vertex in one.vertices}

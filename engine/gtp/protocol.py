@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from engine.core.options import shown
 
 COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
-"""0 is the first player."""
+"""Colours by name; 0 is the first player."""
 NAMES = ("black", "white")
 LONGEST_ID = 12
-"""Digits. The specification has 31 bits."""
+"""Most digits of an id. The specification has 31 bits."""
 
 
 class GtpError(ValueError):
-    """A command that cannot be obeyed; the text is the answer."""
+    """A command that cannot be carried out; the text is the answer."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Command:
 
 
 def parse(line: str) -> Command | None:
-    """The command in a line, None if there is none."""
+    """The command in a line; None if there is none."""
     printable = "".join(one for one in line.replace("\t", " ") if one >= " " and one != "\x7f")
     words = printable.partition("#")[0].split()
     if not words:
@@ -39,22 +39,22 @@ def parse(line: str) -> Command | None:
 
 
 def success(command: Command, text: str = "") -> str:
-    """The answer to a command that was obeyed, without the last newline."""
+    """The answer to a command that succeeded, without the last newline."""
     return f"={command.id} {text}".rstrip() + "\n"
 
 
 def failure(command: Command, text: str) -> str:
-    """The answer to one that was not."""
+    """The answer to a command that failed."""
     return f"?{command.id} {' '.join(text.split())}\n"
 
 
 def begun(command: Command) -> str:
-    """The first line of an answer that goes on."""
+    """The first line of an answer that continues."""
     return f"={command.id}"
 
 
 def colour_of(text: str) -> int:
-    """0 for Black, 1 for White. GtpError for anything else."""
+    """0 for Black, 1 for White. Raises GtpError for anything else."""
     colour = COLOURS.get(text.lower())
     if colour is None:
         raise GtpError(f"syntax error: a colour is b or w, not {shown(text)}")
@@ -62,14 +62,14 @@ def colour_of(text: str) -> int:
 
 
 def whole_number(text: str, what: str) -> int:
-    """A number of at most six digits. GtpError otherwise."""
+    """A number of at most six digits. Raises GtpError otherwise."""
     if not re.fullmatch(r"[0-9]{1,6}", text):
         raise GtpError(f"syntax error: {what} is a whole number, not {shown(text)}")
     return int(text)
 
 
 def number(text: str, what: str) -> float:
-    """A finite number. GtpError otherwise."""
+    """A finite number. Raises GtpError otherwise."""
     try:
         found = float(text) if len(text) < 30 else math.nan
     except ValueError:
@@ -80,7 +80,7 @@ def number(text: str, what: str) -> float:
 
 
 def expect(arguments: tuple[str, ...], usage: str) -> None:
-    """GtpError unless there are as many arguments as `usage` has words; words in [] may be left out."""
+    """Raise GtpError unless there are as many arguments as `usage` has words; words in [] are optional."""
     words = usage.split()[1:]
     least = sum(not word.startswith("[") for word in words)
     if not least <= len(arguments) <= len(words):

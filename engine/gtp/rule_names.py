@@ -17,7 +17,7 @@ NAMED: Mapping[str, Mapping[str, Any]] = {
     "tromp-taylor": {"ko": "POSITIONAL", "suicide": True},
     "new-zealand": {"ko": "SITUATIONAL", "suicide": True},
 }
-"""Rules that can be played, by the names of KataGo."""
+"""Supported rules by KataGo's names."""
 FIXED: Mapping[str, Any] = {
     "scoring": "AREA",
     "tax": "NONE",
@@ -25,9 +25,9 @@ FIXED: Mapping[str, Any] = {
     "whiteHandicapBonus": "0",
     "friendlyPassOk": False,
 }
-"""What the rules here never change."""
+"""Rules that are the same in all supported rule sets."""
 LONGEST = 1000
-"""Characters of a JSON object."""
+"""Most characters in a JSON object."""
 
 
 def as_json(rules: GoRules) -> str:
@@ -37,7 +37,7 @@ def as_json(rules: GoRules) -> str:
 
 
 def changes_in(text: str) -> dict[str, Any]:
-    """The fields of GoRules that kata-set-rules changes. GtpError for rules that cannot be played."""
+    """The fields of GoRules that kata-set-rules changes. Raises GtpError for unsupported rules."""
     name = text.lower()
     wanted = NAMED.get(name) if not text.startswith("{") else _object(text)
     if wanted is None:
@@ -49,7 +49,7 @@ def changes_in(text: str) -> dict[str, Any]:
 
 
 def change_of(key: str, value: Any) -> dict[str, Any]:
-    """What one rule changes. GtpError if it cannot be played."""
+    """The fields that one rule changes. Raises GtpError if it is not supported."""
     if key == "ko" and str(value).upper() in ("POSITIONAL", "SITUATIONAL"):
         return {"superko": str(value).lower()}
     if key in ("suicide", "multiStoneSuicideLegal") and isinstance(value, bool):
@@ -64,7 +64,7 @@ def change_of(key: str, value: Any) -> dict[str, Any]:
 
 
 def value_of(text: str) -> Any:
-    """The value of a rule as kata-set-rule writes it."""
+    """The value of a rule in kata-set-rule."""
     return {"true": True, "false": False}.get(text.lower(), text)
 
 

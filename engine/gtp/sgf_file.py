@@ -1,4 +1,4 @@
-"""`loadsgf`: a file of SGF as a board."""
+"""`loadsgf`: reads an SGF file as a board."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from games.go.sgf import read
 from games.go.vertices import vertex_of
 
 LARGEST = 1 << 20
-"""Bytes."""
+"""Most bytes of a file."""
 
 
 def board_from(path: Path, rules: GoRules, before: int = 0) -> GoBoard:
     """The main line of the first game in a file, up to the move `before` (1 is the first; 0: all of it).
 
-    What the file does not say of the rules is as in `rules`. GtpError says why it cannot be used.
+    Rules that the file does not give are as in `rules`. Raises GtpError saying why it cannot be used.
     """
     try:
         found = read(_bytes_of(path), rules)

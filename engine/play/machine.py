@@ -1,6 +1,6 @@
 """A game between a person and the network, as a pure state machine (`engine.core.orders.Engine`).
 
-Lines are obeyed one after the other. While the network thinks, what comes waits; so a whole session can be
+Lines are handled one after the other. While the network thinks, new lines wait, so a whole session can be
 written to a file and played from there.
 """
 
@@ -25,7 +25,7 @@ HINTS = 3
 class PlayEngine:
     """Both sides of the board. `person` is the side the person plays, 0 the first player.
 
-    ValueError if `start` is no position of the game.
+    Raises ValueError if `start` is not a position of the game.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class PlayEngine:
         self._waiting: deque[str] = deque()
         self._is_ready = False
         self._task: Literal["", "move", "hint"] = ""
-        """What the running search is for."""
+        """The purpose of the running search."""
         self._report = Report()
         self._is_quitting = False
 
     def begin(self, network: str) -> list[Order]:
-        """The orders before the first line. `network`: what the opponent is called."""
+        """The orders before the first line. `network`: the opponent's name."""
         return [Say(texts.greeting(self._history.game, network, self._person)), Prepare(self._setup)]
 
     @property
@@ -74,7 +74,7 @@ class PlayEngine:
         return [Say(said), *self._next(now), *self._go_on(now)]
 
     def still_preparing(self) -> list[Order]:
-        return [Say("The network is being loaded and its search compiled; the first time takes a minute.")]
+        return [Say("Loading the network and compiling its search: up to a minute the first time.")]
 
     def prepared(self, setup: Setup, now: float) -> list[Order]:  # noqa: ARG002 - there is one set-up
         self._is_ready = True
@@ -86,7 +86,7 @@ class PlayEngine:
     # ---- Inside -------------------------------------------------------------------------------
 
     def _go_on(self, now: float) -> list[Order]:
-        """Obey what waits, up to the first line that makes the network think."""
+        """Handle waiting lines, up to the first one that makes the network think."""
         orders: list[Order] = []
         while self._waiting and self._is_ready and not self._task and not self._is_quitting:
             orders += self._obey(self._waiting.popleft().strip(), now)
@@ -118,11 +118,13 @@ class PlayEngine:
         }
         command = commands.get(words[0].lower())
         if command is None:
-            return [Say(f"{shown(words[0])} is no move ({why_no_move}) and no command; `help` lists both.")]
+            return [
+                Say(f"{shown(words[0])} is neither a move ({why_no_move}) nor a command; `help` lists both.")
+            ]
         return command(words[1:], now)
 
     def _next(self, now: float) -> list[Order]:
-        """Show the board; then it is somebody's turn, or the game is over."""
+        """Show the board; then it is someone's turn, or the game is over."""
         show: list[Order] = [Say(texts.board(self._history))]
         if self._history.end_reason() is not None:
             return [*show, Say(texts.result(self._history, self._person))]
@@ -145,7 +147,7 @@ class PlayEngine:
         return [Start(request)]
 
     def _undo(self, now: float) -> list[Order]:
-        """Back to where the person was to move."""
+        """Return to where the person was to move."""
         history = self._history
         if not history.actions:
             return [Say("There is no move to take back.")]
@@ -153,7 +155,7 @@ class PlayEngine:
         history.take_back(history.ply - 1)
         while history.actions and history.side_to_move != self._person:
             history.take_back(history.ply - 1)
-        if history.side_to_move != self._person:  # there is nothing of the person's in it
+        if history.side_to_move != self._person:  # nothing in it is the person's
             for action in played:
                 history.play(action)
             return [Say("You have not moved yet: there is no move of yours to take back.")]

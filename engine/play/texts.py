@@ -1,4 +1,4 @@
-"""What `azplay play` prints."""
+"""The texts that `azplay play` prints."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import textwrap
 
 from engine.core.open_game import OpenGame
 from engine.core.report import Found, Report
+from games.rendering import board_text
 from games.spec import Game
 
 SIDES = ("first", "second")
-"""The players' names by side."""
+"""Names of the players by side."""
 WIDTH = 100
 LINE_LENGTH = 8
-"""Moves of an expected line that are shown."""
+"""Moves shown of an expected line."""
 
 HELP = """\
 A move is written in the game's notation: `moves` shows those that are legal.
@@ -33,9 +34,9 @@ def greeting(game: Game, network: str, person: int) -> str:
 
 
 def board(history: OpenGame) -> str:
-    """The board, without empty lines around it."""
-    lines = history.game.notation.render(history.state).splitlines()
-    return "\n" + "\n".join(line.rstrip() for line in lines if line.strip()) + "\n"
+    """The board, with an empty line before and after it."""
+    is_over = history.end_reason() is not None
+    return f"\n{board_text(history.game, history.state, is_over=is_over)}\n"
 
 
 def moves(history: OpenGame) -> str:
@@ -48,16 +49,17 @@ def moves(history: OpenGame) -> str:
 
 
 def chances(value: float) -> str:
-    """A value in [-1, 1] as the share of points that it stands for: a draw is half a point."""
+    """A value in [-1, 1] as a share of points: a draw is half a point."""
     return f"{50 * (value + 1):.0f} %"
 
 
 def move_of_network(found: Found, report: Report, *, for_person: bool) -> str:
-    """What the network has played, and what it thinks of it. `for_person`: it moved for the person."""
+    """What the network has played, and its judgement. `for_person`: it moved for the person."""
     who = "The network moves for you" if for_person else "The network plays"
     side = "your" if for_person else "its own"
     after = f" It expects {' '.join(found.moves[1:LINE_LENGTH])}." if len(found.moves) > 1 else ""
-    simulations = report.progress.simulations
+    # Fewer than asked for where nothing could change the move any more; those of the last search count too.
+    simulations = report.progress.simulations or "no more"
     return (
         f"{who}: {found.moves[0]}  ({side} chances {chances(found.value)}, {simulations} simulations).{after}"
     )

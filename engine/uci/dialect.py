@@ -1,4 +1,4 @@
-"""UCI, and what is different in its sibling USI."""
+"""UCI, and the differences of its sibling USI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SEARCHING = (
     Spec("Backend", "backend", "combo", choices=("cpu", "cuda")),
     Spec("Threads", "threads", "spin", 0, 512),
 )
-"""Options of both protocols under the same name."""
+"""Options that both protocols have under the same name."""
 _LEAVES = Spec("MinibatchSize", "leaves", "spin", 0, 1024)
 _SEARCH = Spec("Search", "search", "combo", choices=NAMES)
 _TEMPERATURE = Spec("Temperature", "temperature", "spin", 0, 1000)
@@ -21,27 +21,27 @@ _TEMPERATURE = Spec("Temperature", "temperature", "spin", 0, 1000)
 
 @dataclass(frozen=True)
 class Dialect:
-    """A protocol of the family."""
+    """One protocol of the family."""
 
     name: str
-    """What begins a dialogue: `uci`. `uciok` and `ucinewgame` follow from it."""
+    """The word that begins a dialogue: `uci`. `uciok` and `ucinewgame` follow from it."""
     position: str
-    """How positions are written: `fen`."""
+    """The word for a position's notation: `fen`."""
     first: str
     """Letter of the first player's clock: `w` for White."""
     options: OptionTable
     counts: frozenset[str]
-    """Words of `go` that a number follows, besides clocks."""
+    """Words of `go` that are followed by a number, besides clocks."""
     no_move: str
-    """What is played where there is no legal move."""
+    """The answer if there is no legal move."""
     claims: Mapping[str, str] = field(default_factory=dict)
-    """What is played at end reasons by which the side to move has won, if it says so."""
+    """The answer at end reasons by which the side to move claims a win."""
     resignation: str = ""
-    """What is played to give up; empty: nobody can."""
+    """The answer to resign; empty: not possible."""
     mate_in_plies: bool = False
-    """Mates are counted in plies, not in moves."""
+    """Whether mates are counted in plies instead of moves."""
     solves_mates: bool = True
-    """`go mate` searches; if not, it is answered as not implemented."""
+    """Whether `go mate` searches; if not, it is answered as not implemented."""
 
 
 UCI = Dialect(

@@ -1,4 +1,4 @@
-"""What a search has found, in the words of UCI and USI."""
+"""A search's results in the words of UCI and USI."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def centipawns(value: float) -> int:
 
 
 def score_text(value: float, proof: int, *, in_plies: bool = False) -> str:
-    """`cp N`, or `mate N` when `proof`, plies to the win or minus plies to the loss, is known.
+    """`cp N`, or `mate N` if `proof` (plies to the win or minus plies to the loss) is known.
 
-    N counts moves, with `in_plies` plies.
+    N counts moves, or plies with `in_plies`.
     """
     if proof and in_plies:
         return f"mate {proof}"
@@ -32,8 +32,8 @@ def score_text(value: float, proof: int, *, in_plies: bool = False) -> str:
 def wdl_per_mille(value: float, draw: float, proof: int = 0) -> tuple[int, int, int]:
     """Per mille of win, draw and loss, for a searched `value`.
 
-    A tree holds values, not three probabilities. So the share of draws is the network's at the root, or less
-    where the value leaves less room.
+    A tree stores one value per move, not win/draw/loss. So the draw share is the network's at the root, or
+    less where the value does not allow that much.
     """
     if proof:
         return (1000, 0, 0) if proof > 0 else (0, 0, 1000)
@@ -71,7 +71,7 @@ def _score(line: Line, report: Report, dialect: Dialect) -> str:
 
 
 def best_move_line(found: Found, dialect: Dialect, *, gives_up: bool) -> str:
-    """The `bestmove` line; `gives_up` where the protocol can say so."""
+    """The `bestmove` line; `gives_up`: resign, if the protocol has a word for it."""
     if not found.moves:
         return f"bestmove {dialect.claims.get(found.claim, dialect.no_move)}"
     if gives_up and dialect.resignation:

@@ -50,7 +50,7 @@ class UciEngine:
     # ---- Events -------------------------------------------------------------------------------
 
     def feed(self, line: str, now: float) -> list[Order]:
-        """A line came. After `quit`, lines are ignored, and `Quit` follows the last answer that is due."""
+        """Handle a line. After `quit`, lines are ignored, and `Quit` follows the last answer that is due."""
         if self._is_quitting:
             return []
         try:
@@ -70,25 +70,25 @@ class UciEngine:
             return [_note(str(error))]
 
     def prepared(self, setup: Setup, now: float) -> list[Order]:
-        """Network and tree are ready."""
+        """Note that network and tree are ready."""
         self._loaded, self._preparing = setup, None
         if setup != self.options.setup:
             return self._prepare()
         return self._go_on()
 
     def preparation_failed(self, reason: str, now: float) -> list[Order]:
-        """They cannot be used, so the former ones stay. (If the first set-up fails, the driver ends.)"""
+        """Keep the former network and tree. (If the first set-up fails, the driver ends.)"""
         self._preparing = None
         self.options = replace(self.options, setup=self._loaded or self._first_setup)
         orders: list[Order] = [_note(f"{reason}; the former settings are used")]
         return orders + (self._go_on() if self._loaded else self._prepare())
 
     def reported(self, report: Report) -> list[Order]:
-        """What was found so far becomes `info` lines."""
+        """Turn the interim result into `info` lines."""
         return [Say(text) for text in info_lines(report, self.dialect)]
 
     def searched(self, found: Found, now: float) -> list[Order]:
-        """The search has ended. Its `bestmove` is held back while the GUI decides when it ends."""
+        """Handle the end of the search. Its `bestmove` is held back while the GUI decides when it ends."""
         if self.searching is not None and self._is_held() and not self._is_stopping:
             self._held = found
             return []

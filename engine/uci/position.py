@@ -1,4 +1,5 @@
-"""The position that a GUI has set. It is extended, not played again, when the new moves extend the old."""
+"""The position that the GUI has set. If the new moves extend the old ones, it is extended rather than
+replayed."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ class Board:
         self._moves: tuple[str, ...] = ()
 
     def set(self, position: Position) -> None:
-        """Set a position. ValueError, and the old one stays, if it is impossible or a move is not legal."""
+        """Set a position. Raises ValueError, and keeps the old one, if it is impossible or a move is not
+        legal."""
         if len(position.moves) > MOST_PLIES:
             raise ValueError(f"a game of {len(position.moves)} moves; at most {MOST_PLIES} are taken")
         known = len(self._moves)

@@ -20,8 +20,8 @@ class BadCommand(ValueError):
 class Simple:
     """A command whose arguments, if any, do not matter here.
 
-    As written in the protocol, but `hello` for `uci` and `usi`, `new game` for `ucinewgame` and `usinewgame`,
-    `no mate` for a search for mates that there is not.
+    Names are as in the protocol, except `hello` for `uci` and `usi`, `new game` for `ucinewgame` and
+    `usinewgame`, and `no mate` for an unsupported search for mates.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""Shogi engines speak USI, a sibling of UCI: `engine.uci.dialect` says what is different."""
+"""Shogi engines speak USI, a sibling of UCI: `engine.uci.dialect` lists the differences."""

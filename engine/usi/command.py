@@ -22,7 +22,7 @@ class UsiConfig(EngineConfig):
     game: str = "shogi"
     """shogi, or a variant of its rules."""
     resign_percent: int = 0
-    """The engine gives up when its chances are below this many percent; 0: never (option ResignPercent)."""
+    """The engine resigns when its chances are below this many percent; 0: never (option ResignPercent)."""
 
 
 def main() -> int:

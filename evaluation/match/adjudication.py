@@ -2,8 +2,8 @@
 
 By values: a side wins when both players, each at its own moves, gave it a value of `win_value` or more for
 `win_plies` plies in a row. The game is a draw when the values of both were within `draw_value` of 0 for
-`draw_plies` plies, from ply `draw_from` on. A move without a value (Choice.value None) begins the count anew.
-By tables: a position whose result is known ends the game with that result.
+`draw_plies` plies, from ply `draw_from` on. A move without a value (Choice.value None) restarts the count. By
+tables: a position whose result is known ends the game with that result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Adjudication:
     draw_plies: int = 0
     """Plies in a row; 0 switches it off."""
     draw_from: int = 80
-    """Ply from which on games are drawn so."""
+    """Ply from which on games may be adjudicated as draws."""
     known: Callable[[GameHistory], int | None] | None = None
     """Result for the side to move, None where it is unknown (`known_results`)."""
 
@@ -48,7 +48,8 @@ class _Row:
         self.sides.add(side)
 
     def has(self, plies: int) -> bool:
-        """Whether there are at least `plies` (0: never), of both sides: one of them may move many times."""
+        """Whether there are at least `plies` (0: never), from both sides, because one side may move many
+        times in a row."""
         return 0 < plies <= self.plies and len(self.sides) == 2
 
 
@@ -61,7 +62,7 @@ class Judge:
         self._winner = 0
 
     def heard(self, value: float | None, side: int) -> None:
-        """`side` (0: the first player) has moved and gave its position `value`."""
+        """Note that `side` (0: the first player) has moved and gave its position `value`."""
         rules = self._rules
         opinion = None if value is None else outcome_for_first_player(1, side) * value
         clear = opinion is not None and abs(opinion) >= rules.win_value
@@ -91,7 +92,7 @@ class Judge:
 
 
 def known_results(game: Game) -> Callable[[GameHistory], int | None]:
-    """Values for the side to move from the game's tables. Fatal(CONFIG) for a game without tables."""
+    """Values for the side to move from the game's tables. Raises Fatal(CONFIG) for a game without tables."""
     probe = table_of(game, "--tables").probe
 
     def known(game_history: GameHistory) -> int | None:

@@ -54,7 +54,7 @@ class MatchConfig:
     """Games at once; their positions share the network's batches (on a GPU use 64 or more). With a clock, no
     more than there are cores."""
     openings: str = "auto"
-    """auto (the game's well-known ones, then random), start, book, random:PLIES, or a file of FEN,
+    """auto (the game's well-known openings, then random ones), start, book, random:PLIES, or a file of FEN,
     EPD or moves."""
     seed: int = 1
     """Seed of random openings and of players that choose at random."""
@@ -113,9 +113,10 @@ def _match(config: MatchConfig, specs: tuple[str, str]) -> int:
     match = Match(config, specs, game, _sprt(config.sprt), _clock(config.clock))
     aio.run(match.run)
     result = match.report()
+    from evaluation.match.openings import describe
     from evaluation.match.report import as_json, table
 
-    print(json.dumps(as_json(result)) if config.json else table(result))
+    print(json.dumps(as_json(result)) if config.json else table(result, describe(match.openings)))
     return int(Exit.OK)
 
 

@@ -1,15 +1,15 @@
 """Elo difference and its error from a match of paired games. Pure.
 
-Two games from one opening with colours swapped are one observation: their results depend on each other (an
-opening that is good for White gives 1-1). So the error comes from the variance of pairs, not of games. A pair
-scores 0, 1/2, 1, 3/2 or 2 points: the pentanomial counts n[0..4].
+Two games from one opening with colours swapped are one observation, because their results depend on each
+other (an opening that is good for White gives 1-1). So the error comes from the variance of pairs, not of
+games. A pair scores 0, 1/2, 1, 3/2 or 2 points: the pentanomial counts n[0..4].
 
 Elo is logistic: score s <-> -400 log10(1/s - 1). The 95 % interval is that of the mean score, s +- 1.96
 standard errors, put through the same curve; where it reaches 0 or 1 the Elo is infinite.
 
-Where all pairs are alike, or there are fewer than two, the sample has no variance. Then the interval is that
-of the sample with one pair won 2-0 and one lost 0-2 added. It always holds the score itself. The score and
-its Elo stay as they are (a score of 0 or 1 is -inf or +inf).
+If all pairs are alike, or there are fewer than two, the sample has no variance. Then the interval is that of
+the sample with one pair won 2-0 and one lost 0-2 added. It always contains the score itself. The score and
+its Elo are unchanged (a score of 0 or 1 is -inf or +inf).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Z95 = 1.959963984540054
 """Two-sided 95 % quantile of the normal distribution."""
 
 PAIR_SCORES = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Score a game of each kind of pair."""
+"""Score per game of each kind of pair."""
 
 
 def elo_of_score(score: float) -> float:
@@ -53,10 +53,10 @@ def wilson(hits: float, trials: int) -> tuple[float, float]:
 def pair_counts(outcomes: Sequence[int]) -> tuple[int, ...]:
     """Pentanomial counts from outcomes for player A (+1, 0, -1). Games 2i and 2i+1 are a pair.
 
-    ValueError for an odd number of games.
+    Raises ValueError for an odd number of games.
     """
     if len(outcomes) % 2:
-        raise ValueError(f"{len(outcomes)} games are no pairs")
+        raise ValueError(f"{len(outcomes)} games cannot be grouped into pairs")
     counts = [0] * 5
     for one, other in zip(outcomes[::2], outcomes[1::2], strict=True):
         counts[one + other + 2] += 1
@@ -94,7 +94,7 @@ class EloEstimate:
 
 
 def estimate(counts: Sequence[int]) -> EloEstimate:
-    """From pentanomial counts. ValueError without pairs."""
+    """The estimate from pentanomial counts. Raises ValueError without pairs."""
     pairs = sum(counts)
     if pairs == 0:
         raise ValueError("no pair of games has been played")

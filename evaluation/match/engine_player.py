@@ -1,7 +1,7 @@
-"""Engines of other programs as players: UCI, USI and GTP have this in common.
+"""Other programs' engines as players: the common part of UCI, USI and GTP.
 
-One process per game in progress, kept for the next game. An engine that fails (dies, does not answer, plays
-an illegal move) loses its game. Its process is killed, and the next game gets a new one.
+There is one process per game in progress, reused for the next game. An engine that fails (dies, does not
+answer, plays an illegal move) loses its game. Its process is killed, and the next game gets a new one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ GRACE_SECONDS = 5.0
 PATIENCE_SECONDS = 120.0
 """Time until an engine without `movetime` and clock counts as hung. `timeout=` in the spec overrides both."""
 DEBIANS_GAMES = "/usr/games"
-"""Where Debian puts engines; not on everybody's path."""
+"""Where Debian installs engines, which is not on everyone's path."""
 USUAL_NODES = 1000
-"""Where the protocol counts nodes and nothing else limits a move."""
+"""Default where the protocol can count nodes and nothing else limits a move."""
 
 
 class EngineError(Exception):
@@ -37,7 +37,7 @@ class EngineError(Exception):
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """The text behind `uci:`: COMMAND[?nodes=..&depth=..&movetime=..&timeout=..&Option Name=value]."""
+    """The text after `uci:`: COMMAND[?nodes=..&depth=..&movetime=..&timeout=..&Option Name=value]."""
 
     command: tuple[str, ...]
     nodes: int | None = None
@@ -55,7 +55,7 @@ class EngineSpec:
 
 
 def parse_spec(kind: str, text: str, example: str) -> EngineSpec:
-    """The spec behind `kind:`. Fatal(CONFIG) if the program is not installed or a number cannot be read."""
+    """The spec after `kind:`. Raises Fatal(CONFIG) if the program is not installed or a number is invalid."""
     command, _, query = text.partition("?")
     words = shlex.split(command)
     found = (shutil.which(words[0]) or shutil.which(words[0], path=DEBIANS_GAMES)) if words else None
@@ -83,9 +83,9 @@ class EngineGame(NamedTuple):
     """A game that an engine takes part in."""
 
     number: int
-    """Of the player's games, from 1."""
+    """Number of the game among the player's games, from 1."""
     seed: int
-    """For an engine that can be told one."""
+    """Seed for an engine that accepts one."""
 
 
 class Connection(Protocol):
@@ -96,7 +96,7 @@ class Connection(Protocol):
         ...
 
     async def choose(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> Choice:
-        """The engine's move in `game`. PlayerResigned if it gives up."""
+        """The engine's move in `game`. Raises PlayerResigned if it resigns."""
         ...
 
     async def quit(self) -> None:
@@ -122,11 +122,11 @@ async def begun(connection: C) -> C:
 
 
 Connect = Callable[[EngineSpec], Awaitable[Connection]]
-"""Starts a process and waits until it is ready; leaves none behind when it fails or is cancelled."""
+"""Starts a process and waits until it is ready; leaves no process behind when it fails or is cancelled."""
 
 
 class EnginePlayer:
-    """Engines of one spec: a process for each game at once."""
+    """Engines of one spec: one process for each concurrent game."""
 
     def __init__(self, name: str, spec: EngineSpec, connect: Connect) -> None:
         self.name = name
@@ -142,7 +142,8 @@ class EnginePlayer:
         return EngineSeat(self, connection, EngineGame(self._games, seed))
 
     async def prepare(self) -> None:
-        """Start one engine ahead of the games. Fatal(CONFIG) if it speaks otherwise or refuses an option."""
+        """Start one engine before the games. Raises Fatal(CONFIG) if it does not speak the protocol or
+        refuses an option."""
         try:
             self._idle.append(await self._start())
         except PlayerFailed as error:
@@ -156,7 +157,7 @@ class EnginePlayer:
             raise PlayerFailed(f"{self.name} did not start: {str(error) or 'it says nothing'}") from error
 
     def give_back(self, connection: Connection) -> None:
-        """The game is over and the engine may play another one."""
+        """Take back an engine after its game, so that it may play another one."""
         self._idle.append(connection)
 
     async def close(self) -> None:
@@ -198,7 +199,7 @@ class EngineSeat:
             raise PlayerFailed(f"{self._player.name}: {error}") from error
 
     def _patience(self, clock: Clock | None) -> float:
-        """Seconds that we wait for a move."""
+        """Seconds to wait for a move."""
         spec = self._player.spec
         patience = PATIENCE_SECONDS if spec.movetime is None else spec.movetime + GRACE_SECONDS
         if clock is not None:
@@ -206,7 +207,7 @@ class EngineSeat:
         return spec.timeout or patience
 
     def _drop(self) -> None:
-        """Kill the engine, which has failed. The seat has none from now on."""
+        """Kill the engine, which has failed. From now on the seat has none."""
         if self._connection is not None:
             self._connection.kill()
             self._connection = None

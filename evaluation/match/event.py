@@ -1,4 +1,4 @@
-"""One match from its settings to its result: makes players, shows progress, writes files, heeds Ctrl-C."""
+"""One match from its settings to its result: makes players, shows progress, writes files, handles Ctrl-C."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from games.spec import Game
 from runtime.aio import Stop
 
 TTY_SECONDS, PLAIN_SECONDS = 0.2, 5.0
-"""Between two lines of progress, on a terminal and elsewhere."""
+"""Seconds between two lines of progress, on a terminal and elsewhere."""
 
 
 class Match:
-    """One match. Fatal before the first game if players, openings or files are wrong."""
+    """One match. Raises Fatal before the first game if players, openings or files are wrong."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Match:
         return decided
 
     def report(self) -> Report:
-        """The result so far. Of a match that was cut short, only whole pairs count."""
+        """The result so far. In a match that was cut short, only complete pairs count."""
         games = self._result if self._result is not None else _whole_pairs(self._ended)
         return report(*self._names, games, self.sprt)
 

@@ -1,4 +1,4 @@
-"""Games of a match as files, written as they end: PGN where the game has it, JSON lines for any game."""
+"""Games of a match as files, written as they end: PGN if the game has it, JSON lines for any game."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def to_json_line(game: Game, played: PlayedGame) -> str:
 
 
 class GameFiles:
-    """The files of one match, opened before it starts: Fatal(DISK) for a path that cannot be written."""
+    """The files of one match, opened before it starts. Raises Fatal(DISK) for a path that cannot be
+    written."""
 
     def __init__(self, game: Game, pgn: str, moves: str, event: str) -> None:
         known = knowledge_of(game)

@@ -15,8 +15,8 @@ WON = 1_000_000
 
 @kernel
 def seen_before(positions: Positions, n: int, value: int) -> int:
-    """`value`, which is for the side to move at `positions[n - 1]`, for the side to move at
-    `positions[n - 2]`. positions  [>= n, state_words]"""
+    """Convert `value`, which is for the side to move at `positions[n - 1]`, to the side to move at
+    `positions[n - 2]`. positions: [>= n, state_words]."""
     return value if side_to_move(positions[n - 1]) == side_to_move(positions[n - 2]) else -value
 
 

@@ -12,20 +12,20 @@ from runtime.exits import Exit, Fatal
 
 EXAMPLE = "'gtp:gnugo --mode gtp?level=1' (Debian: apt-get install gnugo)"
 SEEDS = 2**31
-"""gnugo takes smaller numbers only."""
+"""gnugo only accepts smaller numbers."""
 COLOURS = ("black", "white")
 RULES = "kata-set-rules"
 SEED = "set_random_seed"
-"""Of gnugo. Without it engines that start in the same second all play the same game."""
+"""Command of gnugo. Without it, engines that start in the same second all play the same game."""
 
 
 async def connect(spec: EngineSpec) -> GtpConnection:
-    """A running engine that has taken its options. EngineError or OSError if there is none."""
+    """A running engine with its options set. Raises EngineError or OSError if there is none."""
     return await begun(GtpConnection(spec, await LineProcess.start(spec.command)))
 
 
 def check_limits(text: str, spec: EngineSpec) -> None:
-    """Fatal(CONFIG) for limits that the protocol does not have."""
+    """Raise Fatal(CONFIG) for limits that the protocol does not have."""
     if spec.nodes is not None or spec.depth is not None:
         raise Fatal(
             f"gtp:{text}: GTP has neither nodes nor depth; give movetime=MS, or a command of the engine's, "
@@ -42,12 +42,12 @@ class GtpConnection:
         self._process = process
         self._game: EngineGame | None = None
         self._knows: set[str] = set()
-        """Commands beyond those that every engine has."""
+        """Commands that the engine has beyond those that every engine has."""
         self._played: list[int] = []
         """Actions on the engine's board."""
 
     async def begin(self) -> None:
-        """See that it is a GTP engine, and send the options."""
+        """Check that it is a GTP engine, and send the options."""
         if await self.command("protocol_version") != "2":
             raise EngineError("it does not speak version 2 of GTP")
         for name in (RULES, SEED):
@@ -57,7 +57,7 @@ class GtpConnection:
             await self.command(f"{name} {value}".strip())
 
     async def command(self, text: str) -> str:
-        """The answer to a command. EngineError if it is refused, or is no answer."""
+        """The answer to a command. Raises EngineError if it is refused, or the answer is invalid."""
         await self._process.send(text)
         while not (head := await self._process.line()).strip():
             pass
@@ -106,7 +106,7 @@ class GtpConnection:
             await self.command(f"time_settings 0 {max(1, int(self._spec.movetime))} 1")
 
     async def _follow(self, game_history: GameHistory) -> None:
-        """Play what has been played since. The engine's own moves are on its board already."""
+        """Send the moves played since. The engine's own moves are already on its board."""
         game = game_history.game
         for ply in range(len(self._played), game_history.ply):
             action, state = game_history.actions[ply], game_history.states[ply]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from evaluation.match.engine_player import EngineError
 
 LONGEST_LINE = 1 << 20
-"""Bytes."""
+"""Most bytes in a line."""
 
 
 class _Streams(SubprocessStreamProtocol):
@@ -37,7 +37,7 @@ class LineProcess:
 
     @classmethod
     async def start(cls, command: Sequence[str]) -> LineProcess:
-        """OSError if it cannot be run."""
+        """Start a process. Raises OSError if it cannot be run."""
         loop = asyncio.get_running_loop()
         transport, streams = await loop.subprocess_exec(
             lambda: _Streams(LONGEST_LINE, loop), *command, stderr=DEVNULL
@@ -45,12 +45,13 @@ class LineProcess:
         return cls(transport, streams)
 
     async def send(self, line: str) -> None:
-        """OSError if the process has ended."""
+        """Send a line. Raises OSError if the process has ended."""
         self._input.write(line.encode() + b"\n")
         await self._input.drain()
 
     async def line(self) -> str:
-        """The next line, without its end. EngineError if the process has ended or says too much."""
+        """The next line, without its end. Raises EngineError if the process has ended or the line is too
+        long."""
         try:
             read = await self._output.readline()
         except ValueError as error:
@@ -60,7 +61,7 @@ class LineProcess:
         return read.decode(errors="replace").rstrip("\r\n")
 
     async def ended(self) -> None:
-        """Until the process has ended. What it still says is dropped."""
+        """Wait until the process has ended. Its remaining output is dropped."""
         while await self._output.read(LONGEST_LINE):
             pass
         await self._ended.wait()

@@ -22,9 +22,9 @@ from search.tree import SearchTree, tree_for
 
 
 class NetPlayer:
-    """Searches with `simulations` a move (0: plays the policy's first choice, without a search).
+    """Searches with `simulations` per move (0: plays the policy's first choice, without a search).
 
-    It plays without noise and without temperature: the most visited move, with a Gumbel root the winner of
+    It plays without noise and without temperature: the most visited move, or with a Gumbel root the winner of
     sequential halving. The tree is kept from move to move unless the search says otherwise (a Gumbel root
     keeps none).
     """
@@ -68,10 +68,10 @@ class NetSeat:
         self._game_history: GameHistory | None = None
         self._tree: SearchTree | None = None
         self._followed: list[int] = []
-        self._rng = np.random.default_rng(0)  # nothing is drawn from it: no noise, no temperature
+        self._rng = np.random.default_rng(0)  # never used: no noise, no temperature
 
     def _follow(self, game_history: GameHistory) -> SearchTree:
-        """Bring the tree to the game's position: forward if possible, else from the start."""
+        """Set the tree to the game's position: by advancing if possible, else from the start."""
         tree = self._tree
         if (
             tree is None
@@ -98,4 +98,4 @@ class NetSeat:
         return Choice(best, result.value, self._player.simulations)
 
     async def close(self) -> None:
-        """The evaluator belongs to the player."""
+        """Do nothing: the evaluator belongs to the player."""

@@ -19,8 +19,10 @@ from runtime.exits import Exit, Fatal
 
 RANDOM_PLIES = 4
 """Plies of `random` without a number, and of `auto` after the book."""
+RANDOM = "random-"
+"""Names of random openings begin so."""
 MISSES = 500
-"""Random openings in a row without a new position, after which we take it that there are no more."""
+"""Number of random openings in a row without a new position after which we assume that there are no more."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,9 @@ class Opening:
 
 
 def random_openings(game: Game, count: int, plies: int, seed: int, start: str = "") -> list[Opening]:
-    """Up to `count` openings of `plies` random moves, to distinct positions in which the game goes on.
+    """Up to `count` openings of `plies` random moves, to distinct positions in which the game continues.
 
-    The same seed gives the same openings in the same order, whatever `count` is. Fewer come back where the
+    The same seed gives the same openings in the same order, whatever `count` is. Fewer are returned where the
     game has no more (Connect Four after one ply: 7).
     """
     rng = np.random.default_rng([seed, plies])
@@ -60,7 +62,7 @@ def random_openings(game: Game, count: int, plies: int, seed: int, start: str = 
             seen.add(game_history.state.tobytes())
             moves = " ".join(game_history.moves_text())
             openings.append(
-                Opening(f"random-{len(openings) + 1}: {moves}", start, tuple(game_history.actions))
+                Opening(f"{RANDOM}{len(openings) + 1}: {moves}", start, tuple(game_history.actions))
             )
     return openings
 
@@ -74,10 +76,11 @@ def book_openings(game: Game) -> list[Opening]:
 
 
 def openings_from_file(game: Game, path: Path) -> list[Opening]:
-    """One opening a line: a start position (chess: FEN or EPD), or moves from the usual start.
+    """The openings in a file, one per line: a start position (chess: FEN or EPD), or moves from the usual
+    start.
 
-    A line whose first word contains `/` is a position; after it, `|` and moves may follow. Empty lines and
-    comments (`#`) are skipped. Fatal(BAD_DATA) names the line that cannot be read.
+    A line whose first word contains `/` is a position; `|` and moves may follow it. Empty lines and comments
+    (`#`) are skipped. Raises Fatal(BAD_DATA) naming the line that cannot be read.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -108,7 +111,7 @@ def _opening_of(game: Game, text: str, name: str) -> Opening:
 def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Opening]:
     """`count` openings from `source`: auto, start, book, random[:PLIES] or a file; repeated if too few.
 
-    auto: the built-in book, then random moves. Fatal(CONFIG) if there are none.
+    auto: the built-in book, then random moves. Raises Fatal(CONFIG) if there are none.
     """
     kind, _, plies = source.partition(":")
     if kind == "start":
@@ -129,6 +132,15 @@ def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Ope
     return [found[index % len(found)] for index in range(count)]
 
 
+def describe(openings: Sequence[Opening]) -> str:
+    """Return how games from these openings begin, for people."""
+    names = {opening.id for opening in openings}
+    if names == {"start"}:
+        return "the usual start of the game"
+    drawn = sum(name.startswith(RANDOM) for name in names)
+    return f"{len(names)}, of which {drawn} are random moves; each is played once by either side"
+
+
 def usual_plies(game: Game) -> int:
-    """Plies of a random opening after which the game is still undecided."""
+    """Plies of a random opening after which the game is usually still undecided."""
     return min(RANDOM_PLIES, game.max_plies // 4)

@@ -23,28 +23,30 @@ class Choice:
 
     action: int
     value: float | None = None
-    """For the side to move, in [-1, 1]; None if the player gives none."""
+    """Value for the side to move, in [-1, 1]; None if the player gives none."""
     simulations: int = 0
     """Positions searched; 0 if the player does not count them."""
 
 
 class PlayerFailed(Exception):
-    """The player cannot go on (engine crashed, hung, or answered nonsense) and has lost the game."""
+    """The player cannot continue (its engine crashed, hung, or sent an invalid answer) and has lost the
+    game."""
 
 
 class PlayerResigned(Exception):
-    """The player gives the game up and has lost it."""
+    """The player resigns and has lost the game."""
 
 
 class Seat(Protocol):
     """A player in one game. Calls come one at a time."""
 
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
-        """The move to play in `game_history`, whose game goes on. Raises PlayerFailed, or PlayerResigned."""
+        """The move to play in `game_history`, whose game is not over. Raises PlayerFailed or
+        PlayerResigned."""
         ...
 
     async def close(self) -> None:
-        """The game is over."""
+        """Release what the game used."""
         ...
 
 
@@ -54,7 +56,7 @@ class Player(Protocol):
     name: str
 
     async def sit_down(self, seed: int) -> Seat:
-        """Begin a game. All its random choices follow from `seed`."""
+        """Begin a game. All the player's random choices follow from `seed`."""
         ...
 
     async def close(self) -> None:

@@ -20,7 +20,7 @@ MAX_DEPTH, MAX_ROLLOUTS = 64, 1_000_000
 
 @dataclass
 class _Shared:
-    """A loaded network and how many players use it."""
+    """A loaded network and the number of players that use it."""
 
     net: object
     users: int = 0
@@ -44,14 +44,14 @@ class Networks:
     threads: int = 0
     """CPU threads; 0: all."""
     runs: Path = RUNS
-    """Folder of the runs that are called by their names."""
+    """Folder in which runs are found by their names."""
 
 
 def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0, runs: Path = RUNS) -> Player:
-    """The player that `spec` describes (see KINDS), named by it.
+    """The player that `spec` describes (see KINDS), which is also its name.
 
-    Fatal(CONFIG) for a spec that means nothing, an engine that is not installed, or a kind that cannot play
-    the game; Fatal(BAD_DATA) for a weights file that cannot be used.
+    Raises Fatal(CONFIG) for an invalid spec, an engine that is not installed, or a kind that cannot play the
+    game; Fatal(BAD_DATA) for a weights file that cannot be used.
     """
     networks = Networks(device, threads, runs)
     kind, _, rest = spec.partition(":")
@@ -76,7 +76,7 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
     }
     if kind not in makers:
         listed = "\n  ".join(KINDS)
-        raise Fatal(f"{spec!r} is no player; players are\n  {listed}", Exit.CONFIG)
+        raise Fatal(f"{spec!r} is not a player; players are\n  {listed}", Exit.CONFIG)
     return makers[kind]()
 
 

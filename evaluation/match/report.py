@@ -71,7 +71,7 @@ def _won_drawn_lost(outcomes: Sequence[int]) -> tuple[int, int, int]:
 
 
 def progress(now: Report, planned: int) -> str:
-    """One line while the match goes on."""
+    """One line while the match is running."""
     parts = [f"{now.games}/{planned} games", f"+{now.wins} ={now.draws} -{now.losses}"]
     if now.elo is not None:
         parts.append(f"Elo {elo_text(now.elo)}")
@@ -89,12 +89,13 @@ def elo_text(elo: EloEstimate) -> str:
     return f"{elo.elo:+.1f} [{elo.elo_low:+.1f}, {elo.elo_high:+.1f}]"
 
 
-def table(done: Report) -> str:
-    """The result for people."""
+def table(done: Report, openings: str = "") -> str:
+    """The result for people. `openings` says how its games began."""
     rows = [
         ("A", done.a),
         ("B", done.b),
         ("games", f"{done.games} ({done.distinct} distinct), {done.mean_plies:.1f} plies on average"),
+        *([("openings", openings)] if openings else []),
         ("A won, drew, lost", f"{done.wins} {done.draws} {done.losses}"),
         ("  moving first", " ".join(map(str, done.as_first))),
         ("pairs 0 1/2 1 3/2 2", " ".join(map(str, done.pentanomial))),

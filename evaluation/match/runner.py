@@ -34,7 +34,7 @@ class MatchSettings:
     """How the games of a match are played."""
 
     concurrent: int = 1
-    """Games at once."""
+    """Number of concurrent games."""
     max_plies: int = 0
     """0: the game's own cap."""
     adjudication: Adjudication = Adjudication()
@@ -52,10 +52,10 @@ class PlayedGame:
     second: str
     opening: str
     swapped: bool
-    """B moved first."""
+    """Whether B moved first."""
     start: str
     actions: tuple[int, ...]
-    """All actions, with those of the opening."""
+    """All actions, including those of the opening."""
     outcome: int
     """+1, 0 or -1 for the player who moved first."""
     reason: str
@@ -64,7 +64,7 @@ class PlayedGame:
     failed: str = ""
     """Name of the player who failed or lost on time."""
     detail: str = ""
-    """A sentence on how it failed."""
+    """How the player failed, in one sentence."""
 
     @property
     def outcome_for_a(self) -> int:
@@ -100,7 +100,7 @@ async def play_match(
     """Play `2 * len(openings)` games; games 2i and 2i+1 are the pair of opening i.
 
     `on_game` is called with each game as it ends. `until` is called with all games up to the first opening
-    that is not complete, each time there are more of them. When it returns True the rest is cancelled and
+    that is not complete, whenever there are more of them. When it returns True the rest is cancelled and
     those games are the result, so neither the decision nor the result depends on which games end early. The
     caller closes the players.
     """
@@ -139,7 +139,7 @@ async def play_match(
 
 
 def _leading_pairs(played: dict[int, PlayedGame]) -> int:
-    """Number of games before the first pair that is not complete."""
+    """Number of games before the first incomplete pair."""
     count = 0
     while count in played and count + 1 in played:
         count += 2
@@ -154,7 +154,7 @@ def _jobs(openings: Sequence[Opening], seed: int) -> Iterator[_Job]:
 
 
 class _Lost(Exception):
-    """The side to move has lost the game by a failure, on time, or because it gives up."""
+    """The side to move has lost the game by a failure, on time, or by resigning."""
 
     def __init__(self, reason: str, side: int, detail: str) -> None:
         super().__init__(detail)
@@ -171,7 +171,7 @@ class _Match:
     settings: MatchSettings
 
     async def play(self, job: _Job) -> PlayedGame:
-        """Play one game. A player who fails loses it."""
+        """Play one game. A player that fails loses it."""
         game_history = job.opening.game_history(self.game, self.settings.max_plies)
         order = (1, 0) if job.swapped else (0, 1)
         names = [self.players[one].name for one in order]

@@ -1,7 +1,7 @@
 """Players without a network: random, greedy, alpha-beta, rollouts, and blends of a player with random moves.
 
-Their kernels are compiled for a game on first use and cached on disk. The slower ones run in one pool of
-threads, one a core: jitted code releases the interpreter lock.
+Their kernels are compiled for a game on first use and cached on disk. The slower ones run in a thread pool
+with one thread per core, because jitted code releases the interpreter lock.
 """
 # ruff: noqa: ARG002
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 Think = Callable[[GameHistory, np.random.Generator], Choice]
 
 VALUE_SCALE = 400.0
-"""Heuristic units at which a player calls itself tanh(1) = 0.76 ahead; for adjudication only."""
+"""Heuristic units at which a player's value is tanh(1) = 0.76; for adjudication only."""
 
 
 @cache
@@ -76,14 +76,14 @@ class ThinkingPlayer:
         return ThinkingSeat(self, np.random.default_rng(seed))
 
     async def think(self, game_history: GameHistory, rng: np.random.Generator) -> Choice:
-        """The move to play; `rng` decides between equals."""
+        """The move to play; `rng` breaks ties."""
         if not self._threaded:
             return self._think(game_history, rng)
         async with self._turn:
             return await in_thread(lambda: self._think(game_history, rng))
 
     async def close(self) -> None:
-        """The threads belong to the process."""
+        """Do nothing: the threads belong to the process."""
 
 
 class ThinkingSeat:
@@ -101,9 +101,9 @@ class ThinkingSeat:
 
 
 class Blend:
-    """Plays as `inner` with probability `share`, else any legal move.
+    """Plays like `inner` with probability `share`, else any legal move.
 
-    Blends are stepping stones for ratings: in chess `greedy` beats `random` in 99 of 100 games, which says
+    Blends are intermediate steps for ratings: in chess `greedy` beats `random` in 99 of 100 games, which says
     little about how far apart they are.
     """
 

@@ -1,9 +1,9 @@
 """Sequential test of two Elo differences on paired games: ends a match as soon as one can be accepted.
 
 Generalised SPRT on pentanomial counts (Michel Van den Bergh, as in fishtest): the log likelihood ratio of the
-most likely distributions of pair scores whose means are those of elo1 and of elo0. A kind of pair without
-games counts UNSEEN, so that a likelihood exists. elo1 is accepted when the ratio passes
-log((1 - beta) / alpha), elo0 when it falls below log(beta / (1 - alpha)).
+most likely distributions of pair scores whose means are those of elo1 and of elo0. A kind of pair that has
+not occurred counts UNSEEN, so that a likelihood exists. elo1 is accepted when the ratio exceeds log((1 -
+beta) / alpha), elo0 when it falls below log(beta / (1 - alpha)).
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class Sprt:
 
 
 def most_likely(shares: Sequence[float], mean: float) -> list[float]:
-    """The distribution of mean score `mean` under which a sample with `shares` (all > 0) is most likely.
+    """The distribution with mean `mean` under which a sample with `shares` (all > 0) is most likely.
 
     By Lagrange `p = share / (1 + t (score - mean))`. Bisection finds the t that gives the mean, among those
-    with which all p are positive.
+    for which all p are positive.
     """
     low, high = -1.0 / (PAIR_SCORES[-1] - mean), 1.0 / (mean - PAIR_SCORES[0])
 

@@ -1,4 +1,4 @@
-"""The heuristic of a game as kernels import it; `games.jit.bind` puts a game's own here."""
+"""The heuristic of a game as kernels import it; `games.jit.bind` replaces it by a game's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Perfect players: solvers and endgame tables, from the knowledge of the games (`games.knowledge`)."""
+"""Perfect players: solvers and endgame tables, from the knowledge about the games (`games.knowledge`)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from runtime.exits import Exit, Fatal
 def solver_think(game: Game) -> Think:
     """A random one of the actions that keep the result of perfect play; a shallow search where it is unknown.
 
-    Fails in an unknown position if the game says that searching makes no sense there. Fatal(CONFIG) for a
-    game of which too little is solved.
+    Fails in an unknown position if the game says that searching makes no sense there. Raises Fatal(CONFIG)
+    for a game of which too little is solved.
     """
     solution = knowledge_of(game).solution
     if solution is None or not solution.plays_whole_games:
@@ -40,9 +40,9 @@ def solver_think(game: Game) -> Think:
 
 
 def tablebase_think(game: Game) -> Think:
-    """The quickest way to win, or the slowest to lose. Fails in a position that has no table.
+    """The fastest way to win, or the slowest to lose. Fails in a position without a table.
 
-    Fatal(CONFIG) for a game without tables that count the plies to the end.
+    Raises Fatal(CONFIG) for a game without tables that count the plies to the end.
     """
     table = table_of(game, "tablebase")
 
@@ -57,7 +57,8 @@ def tablebase_think(game: Game) -> Think:
 
 
 def table_of(game: Game, what: str) -> Solution:
-    """The game's solution, if it counts the plies to the end; else Fatal(CONFIG). `what` needs it."""
+    """The game's solution, if it counts the plies to the end. Otherwise raises Fatal(CONFIG), naming `what`
+    needs it."""
     solution = knowledge_of(game).solution
     if solution is None or not solution.counts_plies:
         have = _games_with(lambda one: one.counts_plies)

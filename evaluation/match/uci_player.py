@@ -16,11 +16,11 @@ EXAMPLE = "uci:/usr/games/stockfish?nodes=1000 (Debian: apt-get install stockfis
 
 
 def check_limits(text: str, spec: EngineSpec) -> None:
-    """The protocol has them all."""
+    """Do nothing: the protocol has all limits."""
 
 
 async def connect(spec: EngineSpec) -> UciConnection:
-    """A running engine with its options set. EngineError or OSError if there is none."""
+    """A running engine with its options set. Raises EngineError or OSError if there is none."""
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.subprocess_exec(
         chess.engine.UciProtocol, *spec.command, stderr=asyncio.subprocess.DEVNULL
@@ -68,7 +68,7 @@ class UciConnection:
             setattr(limit, f"{other}_clock", clock.opponent or clock.remaining)
             limit.white_inc = limit.black_inc = clock.increment
         elif not spec.has_limit:
-            limit.nodes = USUAL_NODES  # without any limit an engine would think for ever
+            limit.nodes = USUAL_NODES  # without any limit an engine would think forever
         return limit
 
     async def quit(self) -> None:

@@ -12,15 +12,15 @@ from games.game_history import GameHistory
 
 EXAMPLE = "usi:/usr/games/fairy-stockfish?nodes=1000 (Debian: apt-get install fairy-stockfish)"
 CENTIPAWN_SCALE = 600.0
-"""Centipawns at which the chances are 73 to 27, as most shogi engines mean them."""
+"""Centipawns at which the chances are 73 to 27, as in most shogi engines."""
 
 
 def check_limits(text: str, spec: EngineSpec) -> None:
-    """USI can express every limit of a spec, so none is refused."""
+    """Do nothing: USI can express every limit of a spec."""
 
 
 async def connect(spec: EngineSpec) -> UsiConnection:
-    """A running engine with its options set. EngineError or OSError if there is none."""
+    """A running engine with its options set. Raises EngineError or OSError if there is none."""
     return await begun(UsiConnection(spec, await LineProcess.start(spec.command)))
 
 
@@ -98,7 +98,7 @@ def _ms(seconds: float) -> str:
 
 
 def heard(line: str, value: float | None, nodes: int) -> tuple[float | None, int]:
-    """(value for the side to move, nodes) after an `info` line, which may say neither."""
+    """(value for the side to move, nodes) after an `info` line, which may contain neither."""
     words = line.split()
     if words[:1] != ["info"] or "string" in words[:2]:
         return value, nodes

@@ -1,7 +1,7 @@
-"""The games played for ratings, on disk: one JSON file that grows pairing by pairing and is always whole.
+"""The games played for ratings, on disk: one JSON file that grows pairing by pairing and is always complete.
 
-Ratings are computed from the games whenever the file is read. A ladder that is stopped, or asked for more,
-plays only the games that are missing.
+Ratings are computed from the games whenever the file is read. A ladder that is stopped, or extended, plays
+only the missing games.
 """
 
 from __future__ import annotations
@@ -21,34 +21,35 @@ FORMAT = 1
 
 
 class Entrant(Struct, frozen=True, omit_defaults=True):
-    """A player that is rated. Entrants of one name are one player, for good."""
+    """A rated player. Entrants with the same name are always the same player."""
 
     name: str
     label: str
-    """For people."""
+    """Name for people."""
     simulations: int = 0
-    """Per move; 0 for players that do not count them."""
+    """Simulations per move; 0 for players that do not count them."""
     step: int | None = None
-    """Training steps behind the weights; None for a player without a network."""
+    """Training steps of the weights; None for a player without a network."""
     version: int | None = None
     games_before: int | None = None
     """Self-play games finished by older weights; None where there is no games.db."""
     hours: float | None = None
-    """From the making of the run to the publication of the weights, wall clock."""
+    """Hours from the creation of the run to the publication of the weights, wall clock."""
     sha256: str = ""
     search: str = "puct"
     """Search of a network (`engine.search_choice`)."""
 
 
 class Rated(NamedTuple):
-    """A player and what it is worth."""
+    """A player and its rating."""
 
     entrant: Entrant
     rating: Rating
 
 
 class Pairing(Struct):
-    """All games between two players, counted for `first` by name; each plays each opening from both sides."""
+    """All games between two players, counted for the player called `first`; each plays each opening from both
+    sides."""
 
     first: str
     second: str
@@ -56,7 +57,7 @@ class Pairing(Struct):
     draws: int = 0
     losses: int = 0
     openings: int = 0
-    """Openings used up; the next games begin with the one after."""
+    """Openings used so far; the next games begin with the one after."""
 
 
 class _File(Struct):
@@ -64,7 +65,7 @@ class _File(Struct):
     players: list[Entrant]
     pairings: list[Pairing]
     ratings: dict[str, dict[str, float]] = {}
-    """For people and reports; never read back."""
+    """Ratings for people and reports; never read back."""
     settings: dict[str, Any] = {}
     format: int = FORMAT
 
@@ -75,7 +76,7 @@ class Book:
     def __init__(self, path: Path, game: str, settings: Mapping[str, Any]) -> None:
         """`settings`: those that all games of the file share (how openings are made).
 
-        Raises Fatal(BAD_DATA) if the file cannot be read, is of another game or of other settings.
+        Raises Fatal(BAD_DATA) if the file cannot be read, or is for another game or other settings.
         """
         self.path = path
         self.game = game
@@ -105,7 +106,7 @@ class Book:
             self._pairings[_key(pairing.first, pairing.second)] = pairing
 
     def enter(self, entrants: Iterable[Entrant]) -> None:
-        """Add players; those that are there already stay as they are."""
+        """Add players; existing ones stay unchanged."""
         for entrant in entrants:
             self.players.setdefault(entrant.name, entrant)
 
@@ -135,7 +136,7 @@ class Book:
         return fit([score for score in scores if not outside & {score.first, score.second}], anchors)
 
     def save(self, anchors: Mapping[str, float]) -> None:
-        """Write the file, with the ratings of now. Raises Fatal(DISK)."""
+        """Write the file, with the present ratings. Raises Fatal(DISK)."""
         ratings = {
             name: {"elo": round(rating.elo, 1), "margin95": round(rating.margin, 1), "games": rating.games}
             for name, rating in self.fit(anchors).ratings.items()

@@ -1,13 +1,13 @@
 """Ratings from many pairings at once: maximum likelihood in the Bradley-Terry model, on the Elo scale.
 
-The chance that a player rated `a` beats one rated `b` is `1 / (1 + 10 ** ((b - a) / 400))`; a draw counts
-as half a win and half a loss. (A model of draws would narrow the intervals of drawish games; treated as
-half, they come out too wide, never too narrow.) Who moves first has no term: pairings are played from
-paired openings, each side once, so that its advantage cancels.
+The probability that a player rated `a` beats one rated `b` is `1 / (1 + 10 ** ((b - a) / 400))`; a draw
+counts as half a win and half a loss. (A model of draws would narrow the intervals of drawish games; with
+draws as halves, they are too wide, never too narrow.) There is no term for the first move: pairings are
+played from paired openings, each side once, so that its advantage cancels.
 
-Players in `anchors` keep their rating; all others are found. Weak prior: every free player has
-`PRIOR_DRAWS` drawn games more than it played, shared out over its opponents as its real games are, so
-that a score of 100 % has a finite rating. 20 wins of 20 are 763 Elo over an anchor, 10 of 20 stay 0.
+Players in `anchors` keep their rating; all others are estimated. Weak prior: every free player gets
+`PRIOR_DRAWS` extra drawn games, distributed over its opponents like its real games, so that a score of 100 %
+has a finite rating. 20 wins of 20 are 763 Elo over an anchor; 10 of 20 stay 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Array = npt.NDArray[np.float64]
 PER_ELO = float(np.log(10.0) / 400.0)
 """Log odds of one Elo."""
 PRIOR_DRAWS = 0.5
-"""Drawn games that each free player is given; half a game in 40 shrinks a difference by about 1 %."""
+"""Drawn games added for each free player; half a game in 40 shrinks a difference by about 1 %."""
 _STEPS = 200
 
 
@@ -65,7 +65,7 @@ class Fit:
 
     ratings: dict[str, Rating]
     free: list[str]
-    """Names of the players that were found, in the order of `covariance`."""
+    """Names of the estimated players, in the order of `covariance`."""
     covariance: Array
     """Elo squared, [free, free]."""
 
@@ -87,7 +87,7 @@ class NotConnected(ValueError):
 
 
 def merged(scores: Iterable[Score]) -> list[Score]:
-    """One score a pair, sorted by names."""
+    """One score per pair, sorted by names."""
     totals: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for score in scores:
         if score.first == score.second:
@@ -158,7 +158,7 @@ class _Problem:
     points: Array
     """[pairs] of the first player."""
     rows: npt.NDArray[np.int64]
-    """[free] indices of the players whose rating is to be found."""
+    """[free] indices of the players whose rating is estimated."""
 
     def likelihood(self, elo: Array) -> float:
         """Logarithm of the likelihood."""

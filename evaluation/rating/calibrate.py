@@ -1,7 +1,7 @@
 """`python -m evaluation.rating.calibrate GAME`: measures the fixed players of a game against each other.
 
-Its ratings are copied into `games/GAME/knowledge.py`, so that every ladder of a game stands on the same scale
-and needs no games between fixed players.
+Its ratings are copied to `games/GAME/knowledge.py`, so that all ladders of a game share the same scale and
+need no games between fixed players.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 async def calibrate(settings: CalibrateConfig, stop: aio.Stop) -> None:
-    """Play until every player has its games, then print the ratings as they stand in the table."""
+    """Play until every player has its games, then print the ratings in the form of that table."""
     from evaluation.rating.entrants import ZERO
     from evaluation.rating.ladder import Session
     from games import get_game

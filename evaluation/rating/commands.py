@@ -1,4 +1,4 @@
-"""`azplay ladder RUN` and `azplay scaling RUN|WEIGHTS`: their settings. What they do is in `ladder`."""
+"""`azplay ladder RUN` and `azplay scaling RUN|WEIGHTS`: their settings. `ladder` carries them out."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class RateConfig:
     pairing_openings: int = 10
     """Openings that a pairing plays before the next pairing is chosen; each is played from both sides."""
     search: str = ""
-    """Of networks: puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in
-    the run's self-play, without noise. A network with another search counts as another player."""
+    """Search of networks: puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty:
+    as in the run's self-play, without noise. A network with another search counts as another player."""
     openings: str = "auto"
     """auto (built-in book, then random moves), book, random:PLIES or a file. The same for all games of a
     run's ratings, as are max_plies and seed."""
@@ -55,7 +55,7 @@ class RateConfig:
     """Folder of all runs."""
 
     def check(self) -> None:
-        """Fatal(CONFIG) names the first setting that is out of range."""
+        """Raise Fatal(CONFIG) naming the first setting that is out of range."""
         check_ranges(
             self,
             games=(1, 1_000_000),
@@ -66,7 +66,7 @@ class RateConfig:
         )
 
     def same_for_all(self) -> dict[str, str | int]:
-        """The settings that games must share to be on one scale."""
+        """The settings that games must share to be on the same scale."""
         return {"openings": self.openings, "max_plies": self.max_plies, "seed": self.seed}
 
 

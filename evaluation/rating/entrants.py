@@ -1,8 +1,8 @@
-"""Who is rated: networks of a run at some number of simulations, and anchors, which never change.
+"""Rated players: networks of a run at some number of simulations, and anchors, which never change.
 
-The anchors and their Elo stand with the game (`games.knowledge`). Their Elo was measured once
-(`evaluation.rating.calibrate`, docs/ratings.md) and is kept fixed: through a ladder's own few games, an
-interval that reached down to `random` would be hundreds of Elo wide.
+The anchors and their Elo are part of the game (`games.knowledge`). Their Elo was measured once
+(`evaluation.rating.calibrate`, docs/ratings.md) and is fixed: based on a ladder's own few games, an interval
+down to `random` would be hundreds of Elo wide.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from runtime.weights_files import short_hash
 ZERO = "random"
 """The player whose rating is 0."""
 UNMEASURED = (ZERO, "greedy")
-"""Anchors of a game for which none were measured."""
+"""Anchors of a game for which none have been measured."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Candidate:
 
     entrant: Entrant
     spec: str
-    """For `evaluation.match.players.make_player`."""
+    """Spec for `evaluation.match.players.make_player`."""
     file: Path | None = None
     """Its weights file. The server may remove it at any time."""
 
@@ -65,7 +65,8 @@ def anchor(spec: str) -> Candidate:
 
 
 def anchors_of(chosen: str, game: Game) -> list[str]:
-    """Player specs from a list with commas, or the game's own; Fatal(CONFIG) unless `random` comes first."""
+    """Player specs from a comma-separated list, or the game's own. Raises Fatal(CONFIG) unless `random` comes
+    first."""
     specs = [spec.strip() for spec in chosen.split(",") if spec.strip()]
     found = list(dict.fromkeys(specs or knowledge_of(game).anchors or UNMEASURED))
     if found[0] != ZERO:
@@ -74,7 +75,7 @@ def anchors_of(chosen: str, game: Game) -> list[str]:
 
 
 def fixed_ratings(specs: list[str], game: Game) -> dict[str, float]:
-    """Elo of those of `specs` that were measured; the others are rated along with the networks."""
+    """Elo of those of `specs` that were measured; the others are rated together with the networks."""
     known = {ZERO: 0.0, **knowledge_of(game).anchors}
     return {spec: known[spec] for spec in specs if spec in known}
 

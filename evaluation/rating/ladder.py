@@ -1,6 +1,6 @@
-"""Players rated on one scale: the networks of a run over training, or one network over simulations a move.
+"""Players rated on one scale: the networks of a run over training, or one network over simulations per move.
 
-The second is the idea of AlphaZero's Figure 2, with simulations in the place of thinking time.
+The latter follows AlphaZero's Figure 2, with simulations instead of thinking time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS, run_named
 from runtime.text_table import aligned
-from runtime.weights_files import short_hash
+from runtime.weights_files import read_weights, short_hash
 
 HEADINGS = ("player", "step", "games before", "hours", "Elo", "95 %", "games", "score")
 
@@ -48,7 +48,7 @@ class Session:
     def __init__(
         self, game: Game, settings: RateConfig, file: Path, fixed: dict[str, float] | None = None
     ) -> None:
-        """`fixed`: Elo of the players that keep theirs; not given: of all that were measured."""
+        """`fixed`: Elo of the players with fixed ratings; not given: of all that were measured."""
         specs = anchors_of(settings.anchors, game)
         self.anchors = [anchor(spec) for spec in specs]
         self.fixed = fixed_ratings(specs, game) if fixed is None else fixed
@@ -57,7 +57,7 @@ class Session:
         self._settings = settings
 
     async def play(self, players: Sequence[Candidate], stop: Stop) -> None:
-        """Play the games that are missing. Raises Gone if a weights file was removed."""
+        """Play the missing games. Raises Gone if a weights file was removed."""
         stop.waits_for = "the pairing that is being played"
         everyone = [*self.anchors, *players]
         self.book.enter(one.entrant for one in everyone)
@@ -80,7 +80,7 @@ class Session:
         return found[0], found[1]
 
     def drawn(self, files: Sequence[Path]) -> None:
-        """Say where the results are."""
+        """Print where the results are."""
         print(f"kept in {self.book.path}, drawn in {files[0]}", file=sys.stderr, flush=True)
 
 
@@ -207,7 +207,7 @@ def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Pa
         return points_of(run)[-1], str(run.describe()["game"]), run.path
     try:
         meta = read_meta(head(path))
-        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+        sha256 = hashlib.sha256(read_weights(path)).hexdigest()
     except (BadWeights, OSError) as error:
         raise Fatal(f"{path} is neither a run folder nor a weights file: {error}", Exit.BAD_DATA) from error
     full = path.resolve()

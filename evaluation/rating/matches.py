@@ -1,4 +1,4 @@
-"""Plays pairings: loads players when they are needed, keeps the last few loaded, counts the results."""
+"""Plays pairings: loads players when needed, keeps the last few loaded, counts the results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Matches:
     """The matches of a tournament. `close` when done."""
 
     def __init__(self, game: Game, settings: RateConfig) -> None:
-        """Fatal(CONFIG) if the game has no such openings."""
+        """Raises Fatal(CONFIG) if the game does not have these openings."""
         self.openings = all_openings(game, settings.openings, settings.seed)
         self._game = game
         self._settings = settings
@@ -36,7 +36,7 @@ class Matches:
         self._candidates = {candidate.entrant.name: candidate for candidate in candidates}
 
     async def play(self, first: str, second: str, skip: int, count: int) -> Score:
-        """Two games from each of `count` openings after the first `skip`.
+        """Play two games from each of `count` openings after the first `skip`.
 
         Raises Gone when a weights file was removed, Fatal when a player cannot be made.
         """
@@ -73,8 +73,9 @@ class Matches:
 
 
 def all_openings(game: Game, source: str, seed: int) -> list[Opening]:
-    """Up to `MOST_OPENINGS` different openings. It asks for more and more of them: small games have few, and
-    looking for more than there are takes long. The first ones are the same however many there are."""
+    """Up to `MOST_OPENINGS` different openings. It requests more and more of them, because small games have
+    few, and searching for more than there are takes long. The first ones do not depend on how many there
+    are."""
     count, found = 10, distinct(openings_for(game, source, 10, seed))
     while len(found) == count < MOST_OPENINGS:
         count = min(2 * count, MOST_OPENINGS)
@@ -83,12 +84,12 @@ def all_openings(game: Game, source: str, seed: int) -> list[Opening]:
 
 
 def distinct(openings: Sequence[Opening]) -> list[Opening]:
-    """Each once: two deterministic players would only play the same game again."""
+    """Each opening once: two deterministic players would only repeat the same game."""
     return list({(opening.start, opening.actions): opening for opening in openings}.values())
 
 
 def counted(first: str, second: str, games: Sequence[PlayedGame]) -> Score:
-    """The result for `first`, who is the match's player A."""
+    """The result for `first`, which is the match's player A."""
     results = [game.outcome_for_a for game in games]
     return Score(first, second, results.count(1), results.count(0), results.count(-1))
 

@@ -57,9 +57,9 @@ def opening_in(actions: Sequence[int], openings: Mapping[str, tuple[int, ...]]) 
 
 
 def binned(games: Iterable[tuple[int, str | None]], bins: int) -> list[Bin]:
-    """`(weights version, opening)` of all games -> at most `bins` ranges of about as many games each.
+    """`(weights version, opening)` of all games -> at most `bins` ranges with about equally many games.
 
-    A version is never split, so that early versions, which play many games, have bins of their own.
+    A version is never split, so early versions, which play many games, have bins of their own.
     """
     versions: dict[int, dict[str | None, int]] = {}
     for version, name in games:
@@ -103,9 +103,9 @@ def table(bins: Sequence[Bin], names: Sequence[str]) -> str:
 
 
 def draw_openings(folder: Path, title: str, bins: Sequence[Bin], names: Sequence[str]) -> list[Path]:
-    """A panel for each opening: its share of the games over training, with 95 % intervals.
+    """One panel per opening: its share of the games over training, with 95 % intervals.
 
-    Each panel has its own scale from 0, as shares differ by factors of a hundred.
+    Each panel has its own scale from 0, because shares differ by factors of a hundred.
     """
     rows = -(-len(names) // COLUMNS)
     figure, panels = new_figure(rows, COLUMNS, (14, 1.2 + 2.5 * rows))

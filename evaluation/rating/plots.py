@@ -36,7 +36,7 @@ def new_figure(
 
 
 def close(figure: Figure) -> None:
-    """Give its memory back."""
+    """Release the figure's memory."""
     from matplotlib import pyplot as plt
 
     plt.close(figure)
@@ -111,7 +111,7 @@ def draw_scaling(
 
 def in_sight(anchors: Sequence[Rated], networks: Sequence[Rated]) -> list[Rated]:
     """The anchors between the lowest and the highest end of the networks' intervals, and the next one on
-    either side: more would squeeze the networks."""
+    either side; more would squeeze the networks."""
     low = min((one.elo - one.margin for _, one in networks), default=0.0)
     high = max((one.elo + one.margin for _, one in networks), default=0.0)
     below = max((one.elo for _, one in anchors if one.elo < low), default=low)

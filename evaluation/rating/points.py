@@ -24,13 +24,13 @@ class Point:
     games_before: int | None
     """Self-play games that only older weights took part in."""
     hours: float
-    """From the making of the run to the file's last change."""
+    """Hours from the creation of the run to the file's last change."""
     sha256: str
     """Hash of the file, hexadecimal: at least the digits in its name (`runtime.weights_files`)."""
 
 
 def points_of(run: RunFolder) -> list[Point]:
-    """All whole weights files of a run, oldest version first. A file that is removed meanwhile is left out.
+    """All complete weights files of a run, oldest version first. A file removed meanwhile is left out.
 
     Raises Fatal(BAD_DATA) when there is none.
     """
@@ -76,10 +76,10 @@ def head(path: Path) -> bytes:
 
 
 def thinned(points: Sequence[Point], room: int, rated: Collection[str] = ()) -> list[Point]:
-    """At most `room` (at least 2) points: the first, the newest, and an even spread of steps between.
+    """At most `room` (at least 2) points: the first, the newest, and an even spread of steps in between.
 
-    `rated`: hashes of networks that have games already. They are preferred, unless another one makes the
-    spread better by half, so that a longer ladder is built on the shorter one.
+    `rated`: hashes of networks that already have games. They are preferred unless another one improves the
+    spread by half, so that a longer ladder extends the shorter one.
     """
     left = list(points)
 

@@ -1,9 +1,9 @@
-"""Which pairing is played next, and the loop that plays pairings until there are enough games.
+"""Chooses the next pairing, and plays pairings until there are enough games.
 
-First comes a chain that connects all players. After it comes the pairing whose games lower the sum of the
-squared errors of all ratings most (A-optimal design). Games of two players far apart tell little
-(`p (1 - p)` is small), and so do games of two whose difference is known well. So the choice falls on players
-of nearby ratings and on those of whom least is known, such as weights that have just arrived.
+First comes a chain that connects all players. Then always the pairing whose games lower the sum of the
+squared errors of all ratings most (A-optimal design). Games between players far apart tell little (`p (1 -
+p)` is small), and so do games between two whose difference is well known. So it chooses players with similar
+ratings and those about whom least is known, such as new weights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from evaluation.rating.bradley_terry import PER_ELO, Array, Fit, Score, fit, unc
 Pair = tuple[str, str]
 
 PlayPairing = Callable[[str, str, int, int], Awaitable[Score]]
-"""`(first, second, openings to leave out, openings) -> score`; each opening is played from both sides."""
+"""`(first, second, openings to skip, openings) -> score`; each opening is played from both sides."""
 
 
 @dataclass(frozen=True)
@@ -29,21 +29,21 @@ class Goal:
     """When a tournament is over."""
 
     games: int
-    """Games of each player that is rated, on average."""
+    """Games of each rated player, on average."""
     openings: int
-    """Openings of one pairing before the next is chosen; twice as many games."""
+    """Openings that a pairing plays before the next pairing is chosen; twice as many games."""
     most_openings: int = 1_000_000
-    """Number of openings. A pairing that has used them up plays no more."""
+    """Number of available openings. A pairing that has used them all plays no more."""
 
 
 def is_over(book: Book, names: Sequence[str], anchors: Mapping[str, float], goal: Goal) -> bool:
-    """All are connected to an anchor, and those that are no anchors have played their games."""
+    """Whether all are connected to an anchor, and all but the anchors have played their games."""
     free = [name for name in names if name not in anchors]
     return not unconnected(book.scores(), anchors, names) and games_of(book, free) >= goal.games * len(free)
 
 
 def games_of(book: Book, names: Sequence[str]) -> int:
-    """Games of all these players, a game between two of them counted for each."""
+    """Games of all these players; a game between two of them counts for each."""
     return sum(score.games * ((score.first in names) + (score.second in names)) for score in book.scores())
 
 
@@ -80,9 +80,9 @@ def next_pair(
 ) -> Pair | None:
     """The pairing for the next `games` games between players in `names` (at least two).
 
-    `chain`: pairs that connect all of them, played in this order as long as they are needed.
-    `spent`: pairs, in the order of `names`, that cannot play more; None if there is no other.
-    `scores` may have players that are not in `names`: they count, but play no more.
+    `chain`: pairs that connect all of them, played in this order as long as they are needed. `spent`: pairs,
+    in the order of `names`, that cannot play any more; returns None if there is no other. `scores` may
+    include players that are not in `names`: they count, but play no more.
     """
     known = list(scores)
     missing = set(unconnected(known, anchors, names))

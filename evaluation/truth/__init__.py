@@ -1,1 +1,1 @@
-"""Positions whose result is known, and how often a player's move throws that result away."""
+"""Positions whose result is known, and how often a player's move loses that result."""

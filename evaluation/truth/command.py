@@ -1,4 +1,4 @@
-"""`azplay truth RUN|WEIGHTS`: how often a network throws away a result that is known."""
+"""`azplay truth RUN|WEIGHTS`: how often a network's moves lose a known result."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class TruthConfig:
     simulations: str = "0,64"
     """Simulations per move, separated by commas; 0 is the raw policy, without search."""
     search: str = ""
-    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the
-    self-play of the run that the weights lie in, puct if they lie in none. Never with noise."""
+    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the self-play
+    of the run to which the weights belong, else puct. Never with noise."""
     untrained: bool = True
     """Also measure an untrained network of the same shape, because search alone finds much."""
     limit: int = 0
@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def simulations_from(text: str) -> list[int]:
-    """The numbers of simulations in `text`. Fatal(CONFIG)."""
+    """The numbers of simulations in `text`. Raises Fatal(CONFIG)."""
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:

@@ -1,4 +1,4 @@
-"""How often moves throw a result away, and by how much they delay a mate."""
+"""How often moves lose a known result, and by how much they delay a mate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Errors:
     errors_matter: float
     """Share of errors in these rows."""
     longer: float | None
-    """Moves by which a move that keeps a won endgame delays the mate, on average; None elsewhere."""
+    """Average number of moves by which a move that keeps a won endgame delays the mate; None elsewhere."""
 
 
 def groups_of(rows: Sequence[Row]) -> list[str]:
@@ -62,10 +62,10 @@ def _errors(group: str, rows: Sequence[Row], wrong: Sequence[float], delays: Seq
 
 @dataclass(frozen=True)
 class TreeResult:
-    """All games of a player who always plays the same move in a position, against every reply."""
+    """All games of a player that always plays the same move in a position, against every reply."""
 
     lines: int
-    """Games in all."""
+    """Total number of games."""
     won: int
     drawn: int
     lost: int
@@ -74,8 +74,8 @@ class TreeResult:
 def play_whole_tree(game: Game, played: Mapping[bytes, int], *, first: bool) -> TreeResult:
     """Play a game of few positions from its start against all replies.
 
-    `played`: the player's action in each position (the bytes of its state) of its turn. `first`: whether it
-    moves first.
+    `played`: the player's action in each position (the bytes of its state) of its turn. `first`: whether the
+    player moves first.
     """
     player = 0 if first else 1
     counts: dict[bytes, tuple[int, int, int]] = {}

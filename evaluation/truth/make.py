@@ -1,4 +1,4 @@
-"""`azplay known GAME|all`: make the known truth, and check it against what is known of it."""
+"""`azplay known GAME|all`: make the known truth, and check it against published results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class KnownConfig:
 
 
 class Checks:
-    """Prints each check, and remembers whether one failed."""
+    """Prints each check, and counts those that failed."""
 
     def __init__(self) -> None:
         self.failed = 0
@@ -75,7 +75,7 @@ def main() -> int:
 
 
 def _solutions(name: str) -> list[Solution]:
-    """The solution of one game, or of all solved games. Fatal(CONFIG)."""
+    """The solution of one game, or of all solved games. Raises Fatal(CONFIG)."""
     from evaluation.truth.rows import solution_of
     from games import get_game
     from games.knowledge import knowledge_of
@@ -91,7 +91,7 @@ def _solutions(name: str) -> list[Solution]:
 
 
 def _label(solution: Solution, settings: KnownConfig, out: Path) -> None:
-    """Write a file of labelled positions, whole or not at all. Fatal(CONFIG or DISK)."""
+    """Write a file of labelled positions, whole or not at all. Raises Fatal(CONFIG or DISK)."""
     from games.knowledge import Labels
     from runtime.runs import write_atomically
 

@@ -25,13 +25,13 @@ from search.settings import resolve
 from search.tree import SearchTree
 
 IN_FLIGHT_BATCHES = 3
-"""Positions in flight, in batches of the network's best size: one is computed while the next gathers."""
+"""Positions in flight, in batches of the network's best size: one is computed while the next collects."""
 
 
 def play_settings(
     net: LoadedNet, simulations: int, search: SelfPlaySettings = FOR_EVALUATION
 ) -> SelfPlaySettings:
-    """`search` (`engine.search_choice`) for `net`. ValueError if `simulations` is out of range."""
+    """`search` (`engine.search_choice`) for `net`. Raises ValueError if `simulations` is out of range."""
     changes = {"search.simulations": max(1, simulations), "history": net.history}
     return resolve(changed(search, changes), net.game)
 
@@ -55,7 +55,7 @@ async def chosen_actions(
 
 
 async def _choose(pool: SearchPool, row: Row, *, raw: bool) -> int:
-    rng = np.random.default_rng(0)  # nothing is drawn from it: no noise, no temperature
+    rng = np.random.default_rng(0)  # never used: no noise, no temperature
     with SearchTree(pool.forest, rng) as tree:
         tree.reset(tree.game.notation.state_from_text(row.start))
         for action in row.moves:
@@ -89,7 +89,7 @@ async def measure(
 
 
 def _trees(game: Game, rows: Sequence[Row], played: Sequence[int]) -> dict[str, TreeResult]:
-    """Whole games against all replies, in a game of few positions of which `rows` has every one."""
+    """Whole games against all replies, in a game of few positions where `rows` contains all of them."""
     if not game.few_positions or len(rows) < len(rows_for(game)):
         return {}
     actions = {

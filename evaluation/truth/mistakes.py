@@ -1,7 +1,7 @@
 """Mistakes in a run's own games: in the moves they played, and in what the network learned from them.
 
-Where games throw results away, their outcomes are noise for the value head, and policy targets hold moves
-that lose. This counts how often that happens, for games that can be solved.
+Where moves lose known results, the outcomes are noise for the value head, and policy targets contain losing
+moves. This counts how often that happens, for games that can be solved.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Mistakes:
     visits_lose: float = 0.0
 
     def shares(self) -> dict[str, float]:
-        """Means in [0, 1]. A value that says won where the position is lost is off by 1."""
+        """Means in [0, 1]. A value of +1 (won) in a lost position has an error of 1."""
         positions, matter = max(1, self.positions), max(1, self.matter)
         return {
             "not_most_visited": self.not_most_visited / positions,
@@ -59,7 +59,7 @@ class Mistakes:
 def count(game: Game, records: Iterable[GameRecord], solution: Solution) -> list[Mistakes]:
     """Mistakes by group, in the order in which a game reaches them. Plies without a search do not count.
 
-    ValueError if a record breaks the rules of the game.
+    Raises ValueError if a record breaks the rules of the game.
     """
     found: dict[str, Mistakes] = {}
     for record in records:
@@ -77,7 +77,7 @@ def count(game: Game, records: Iterable[GameRecord], solution: Solution) -> list
 
 
 def _add(mistakes: Mistakes, record: GameRecord, ply: int, here: slice, known: Known, side: int) -> None:
-    """Count one position. `here`: the place of its visits in the record; `side`: who moves."""
+    """Count one position. `here`: the slice of its visits in the record; `side`: the side to move."""
     actions, visits = record.visit_actions[here], record.visits[here]
     played, most_visited = int(record.actions[ply]), int(actions[np.argmax(visits)])
     outcome = outcome_for_first_player(record.outcome, side)

@@ -57,7 +57,8 @@ def to_text(players: Sequence[PlayerErrors]) -> str:
 
 
 def _without_empty_columns(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Only chess endgames are timed by a mate, for instance. The first row, of headings, does not count."""
+    """Remove columns that are empty for all rows, such as mates, which only chess endgames have. The first
+    row, of headings, does not count."""
     filled = [place for place in range(len(rows[0])) if any(row[place] for row in rows[1:])]
     return [[row[place] for place in filled] for row in rows]
 
@@ -80,7 +81,7 @@ def to_json(game: str, players: Sequence[PlayerErrors]) -> dict[str, Any]:
 
 
 def write_json(path: Path, figures: Mapping[str, Any]) -> None:
-    """Write the file of `--json`. Fatal(DISK)."""
+    """Write the file of `--json`. Raises Fatal(DISK)."""
     try:
         path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     except OSError as error:

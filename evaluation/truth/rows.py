@@ -12,7 +12,7 @@ from runtime.exits import Exit, Fatal
 
 
 def solution_of(game: Game, instead: str) -> Solution:
-    """The solved positions of a game. Fatal(CONFIG) if it has none; `instead` is said with it."""
+    """The solved positions of a game. Raises Fatal(CONFIG) if it has none, with the advice `instead`."""
     solution = knowledge_of(game).solution
     if solution is None:
         known = ", ".join(name for name in WITH_SOLVED if knowledge_of(get_game(name)).solution is not None)
@@ -23,7 +23,7 @@ def solution_of(game: Game, instead: str) -> Solution:
 def rows_for(game: Game, seed: int = 1, limit: int = 0) -> list[Row]:
     """All rows of a game, or the first `limit` of each group; `seed` is for those chosen at random.
 
-    Fatal(CONFIG) for a game without solved positions.
+    Raises Fatal(CONFIG) for a game without solved positions.
     """
     solution = solution_of(game, "measure its networks with azplay match or azplay ladder")
     rows = read_rows(lambda: solution.rows(seed, limit))
@@ -43,7 +43,7 @@ def final_rows(game: Game) -> list[Row]:
 
 
 def read_rows(rows: Callable[[], list[Row]]) -> list[Row]:
-    """`rows()`. Fatal(BAD_DATA) for a file that holds none."""
+    """Return `rows()`. Raises Fatal(BAD_DATA) for a file without rows."""
     try:
         return rows()
     except BadTruth as error:

@@ -1,8 +1,8 @@
-"""Judges: what a finished run has learned. Each is a module here with `judge`, and `brief` for ablations.
+"""Judges: they measure what a finished run has learned. Each is a module here with `judge`, and `brief` for
+ablations.
 
-`any_game` judges every game by what is known of it, `endgame` runs that begin at endings with tables.
-
-A judge is imported only when it is asked for.
+`any_game` judges every game by what is known about it, `endgame` runs that begin at endings with tables. A
+judge is imported only when needed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ JUDGES = ("any_game", "endgame")
 
 
 def check_judge(recipe: Recipe) -> None:
-    """Fatal(CONFIG) if there is no such judge, or it cannot judge this recipe: to be called before hours of
-    training, not after them."""
+    """Raise Fatal(CONFIG) if there is no such judge, or it cannot judge this recipe. To be called before
+    hours of training, not after them."""
     if recipe.judge not in JUDGES:
         raise Fatal(
             f"recipe {recipe.name}: there is no judge {recipe.judge!r}; there are {', '.join(JUDGES)}",
@@ -31,14 +31,14 @@ def check_judge(recipe: Recipe) -> None:
 
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
-    """The judgement of a run by the recipe's judge."""
+    """The result of the recipe's judge for a run."""
     check_judge(recipe)
     found: Judgement = _judge_of(recipe).judge(trained, recipe, tell)
     return found.with_targets(recipe.targets)
 
 
 def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
-    """A few shares of the last network, to compare variants of a recipe by."""
+    """A few shares for the last network, by which variants of a recipe are compared."""
     figures: dict[str, float] = _judge_of(recipe).brief(trained, recipe)
     return figures
 

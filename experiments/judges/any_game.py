@@ -1,8 +1,8 @@
-"""The judge of any game: what it measures follows from what is known of the game.
+"""The judge of any game: what it measures follows from what is known about the game.
 
-Where the truth of positions of whole games is known, the curve shows errors on them; else it shows matches
-against fixed players, how the value follows material, and how self-play ended. Matches at the end are for all
-games.
+Where the truth about positions of whole games is known, the curve shows errors on them. Otherwise it shows
+matches against fixed players, how the value follows material, and how self-play ended. All games have matches
+at the end.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from games.spec import Game
 
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
-    """Judge all snapshots for the curve; at the end the last network, the untrained one and random moves, and
-    the last network against earlier ones."""
+    """Judge all snapshots for the curve; at the end, compare the last network, the untrained one and random
+    moves, and the last network with earlier ones."""
     game, found = get_game(recipe.game), Judgement()
     if knows_positions(game):
         known_positions.add_errors(found, game, trained, recipe, tell)
@@ -36,7 +36,7 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
 
 
 def check(recipe: Recipe) -> None:
-    """Fatal(CONFIG) if the matches of a recipe cannot be played here."""
+    """Raise Fatal(CONFIG) if the matches of a recipe cannot be played here."""
     matches.check(recipe)
 
 
@@ -51,6 +51,6 @@ def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
 
 
 def knows_positions(game: Game) -> bool:
-    """Whether the truth of positions of whole games is known, not only that of endgames."""
+    """Whether the truth about positions of whole games is known, not only about endgames."""
     solution = knowledge_of(game).solution
     return solution is not None and solution.plays_whole_games

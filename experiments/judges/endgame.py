@@ -1,4 +1,4 @@
-"""Endgames of which there are tables, against a perfect defence: how many are won, and how fast."""
+"""Endgames with tables, against a perfect defence: how many are won, and how fast."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POSITIONS, ON_THE_WAY = 200, 60
 """Positions for the final judgement, and for each point of the curve."""
 ABOVE = "moves above the optimum, of those mated"
 MAX_PLIES = 100
-"""50 moves of either side."""
+"""50 moves for each side."""
 SEED, FINAL_SEED = 20_000, 30_000
 """Seeds of the positions of curves and tuning, and of those of the final judgement."""
 
@@ -69,7 +69,7 @@ def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
 
 
 def check(recipe: Recipe) -> None:
-    """Fatal(CONFIG) if self-play does not start from an ending of which the game has tables."""
+    """Raise Fatal(CONFIG) if self-play does not start from an ending with tables."""
     solution = knowledge_of(get_game(recipe.game)).solution
     known = solution.endings if solution else {}
     if _ending(recipe) not in known:
@@ -87,7 +87,7 @@ def _ending(recipe: Recipe) -> str:
 
 
 def rows_of(recipe: Recipe, seed: int, apart_from: Collection[Row] = ()) -> list[Row]:
-    """POSITIONS won ones. Fatal(CONFIG) as `check`."""
+    """POSITIONS won positions. Raises Fatal(CONFIG) as `check` does."""
     check(recipe)
     solution = solution_of(get_game(recipe.game), "judge its networks by matches")
     return solution.endings[_ending(recipe)](POSITIONS, seed, apart_from)

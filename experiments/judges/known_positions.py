@@ -1,4 +1,4 @@
-"""Errors on positions whose truth is known: all there are of a small game, or a labelled set."""
+"""Errors on positions of known truth: all positions of a small game, or a labelled set."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ IT_MATTERS = "errors where it matters"
 def add_errors(
     found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
 ) -> None:
-    """Errors of all snapshots for the curve; those of the untrained network, the last one and random moves on
-    the positions of final judgements, if the game has others for them."""
+    """Errors of all snapshots for the curve; errors of the untrained network, the last one and random moves
+    on the positions for final judgements, if the game has separate ones."""
     rows, final = rows_for(game), final_rows(game)
     first, last = trained.snapshots[0], trained.snapshots[-1]
     for snapshot in trained.snapshots:
@@ -39,7 +39,7 @@ def add_errors(
 
 
 def brief_errors(game: Game, trained: Trained, recipe: Recipe) -> dict[str, float]:
-    """Errors of the last network where it matters, the mean of the groups, without search and with it."""
+    """Errors of the last network where it matters, averaged over the groups, without search and with it."""
     *players, _ = errors_of(trained, trained.snapshots[-1], recipe, game, rows_for(game))
     names = ("errors, raw policy", f"errors, {recipe.judge_simulations} simulations")
     means = [mean_of([group.errors_matter for group in _groups(player)]) for player in players]
@@ -47,7 +47,7 @@ def brief_errors(game: Game, trained: Trained, recipe: Recipe) -> dict[str, floa
 
 
 def _groups(player: PlayerErrors) -> Sequence[Errors]:
-    """Without the group "all", which is the last of several."""
+    """The groups without "all", which is the last of several."""
     return player.groups[:-1] or player.groups
 
 
@@ -61,8 +61,8 @@ def _add_points(found: Judgement, game: Game, minute: float, players: Sequence[P
 
 
 def _measures(game: Game, label: str, player: PlayerErrors) -> list[Measure]:
-    """Errors by group; of a game of few positions, all of which are asked, the share in which the result is
-    kept, and games against all replies."""
+    """Errors by group. For a game of few positions, all of which are tested: also the share in which the
+    result is kept, and games against all replies."""
     if game.few_positions:
         group = player.groups[0]
         kept = Measure(KEPT, label, 1 - group.errors, group.rows)

@@ -21,14 +21,14 @@ from games.spec import Game
 from runtime.exits import Exit, Fatal
 
 PAIRS, PAIRS_ON_THE_WAY = 50, 10
-"""Openings of a match, each from both sides: at the end, and for networks before it."""
+"""Openings of a match, each from both sides: at the end, and for earlier networks."""
 CURVE_SEED, FINAL_SEED = 1, 2
-"""Seeds of openings and positions. A run may be stopped because its curve is good, so it is judged on
-others."""
+"""Seeds of openings and positions. A run may be stopped because its curve is good, so it is judged on other
+ones."""
 SOLVER = "solver"
 """The player that never errs."""
 ON_THE_CURVE = 2
-"""Opponents of the curve: the first ones."""
+"""Number of opponents on the curve: the first ones."""
 
 
 def add_scores(found: Judgement, game: Game, trained: Trained, recipe: Recipe) -> None:
@@ -54,8 +54,8 @@ def opponents_of(recipe: Recipe, game: Game) -> tuple[str, ...]:
 
 
 def check(recipe: Recipe) -> None:
-    """Fatal(CONFIG) if the game does not have the recipe's opening, or an opponent is not installed or cannot
-    play it: to be known before training."""
+    """Raise Fatal(CONFIG) if the game does not have the recipe's opening, or an opponent is not installed or
+    cannot play it. To be called before training."""
     game = get_game(recipe.game)
     openings_of(recipe, game, final=False)
 
@@ -91,8 +91,8 @@ def add_matches(
 def measures_of(
     game: Game, label: str, opponent: str, played: list[PlayedGame], openings: Sequence[Opening]
 ) -> list[Measure]:
-    """The score; games won by mate, if the game has mates; games won with either side, if all began alike;
-    results lost, if the opponent never errs."""
+    """The score; games won by mate, if the game has mates; games won with each side, if all began alike; lost
+    results, if the opponent never errs."""
     measures = [contest.score(f"score against {opponent}", label, played)]
     mate = knowledge_of(game).matches.mate
     if mate:
@@ -116,8 +116,8 @@ def _won_as(side: int, label: str, opponent: str, played: Sequence[PlayedGame]) 
 
 
 def loses_result(game: Game, one: PlayedGame, opening_plies: int) -> bool:
-    """Whether player A got less out of a game than it had after the opening. ValueError if the truth of that
-    position is not known."""
+    """Whether player A's result was worse than the truth after the opening. Raises ValueError if that truth
+    is unknown."""
     history = Opening(one.opening, one.start, one.actions[:opening_plies]).game_history(game)
     known = solution_of(game, "judge its networks by other matches").known(history.states)
     if known is None:
@@ -127,7 +127,7 @@ def loses_result(game: Game, one: PlayedGame, opening_plies: int) -> bool:
 
 
 def final_players(trained: Trained, recipe: Recipe) -> dict[str, str]:
-    """Specs of those that are judged at the end, by label: the last network first."""
+    """Specs of the players that are judged at the end, by label: the last network first."""
     how = f"{recipe.in_matches} simulations, {search_name(trained.search(recipe, get_game(recipe.game)))}"
     return {
         f"trained, {how}": player_of(trained, recipe, trained.snapshots[-1]),
@@ -143,8 +143,8 @@ def player_of(trained: Trained, recipe: Recipe, snapshot: Snapshot) -> str:
 
 
 def openings_of(recipe: Recipe, game: Game, *, final: bool) -> list[Opening]:
-    """The recipe's opening as often as there are pairs of games, else random ones; the final ones differ from
-    those of the curve (in a small game some are the same). Fatal(CONFIG) for moves that are none."""
+    """The recipe's opening for each pair of games, else random ones; the final ones differ from those of the
+    curve (in a small game some are the same). Raises Fatal(CONFIG) for invalid moves."""
     pairs, seed = (PAIRS, FINAL_SEED) if final else (PAIRS_ON_THE_WAY, CURVE_SEED)
     if not recipe.opening:
         return random_openings(game, pairs, opening_plies(game), seed=seed)
@@ -161,8 +161,9 @@ def opening_plies(game: Game) -> int:
 
 
 def play(game: Game, player: str, opponent: str, openings: list[Opening]) -> list[PlayedGame]:
-    """Every opening twice, colours swapped; drawn after the game's `matches.max_plies`. Fatal(INTERNAL) if a
-    player failed: a game that is won because an engine died says nothing about the network."""
+    """Every opening twice, colours swapped; drawn after the game's `matches.max_plies`. Raises
+    Fatal(INTERNAL) if a player failed, because a game that is won because an engine died says nothing about
+    the network."""
     most = knowledge_of(game).matches.max_plies
     played = contest.play(game, player, opponent, openings, max_plies=most)
     failed = [one for one in played if one.failed]

@@ -1,4 +1,5 @@
-"""What a network makes of material: its value beside it, and games that begin with more of it."""
+"""How a network values material: its value compared with the balance, and games that begin with more
+material."""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ from search.leaf_batch import LeafBatch
 from search.tree import tree_for
 
 GAMES, EVERY = 40, 7
-"""Games between a random and a greedy player, and plies between two positions taken from one."""
+"""Games between a random and a greedy player, and plies between two positions of the same game."""
 FIRST_PLY = 8
-"""Positions before this ply are all alike."""
+"""Positions before this ply are too similar."""
 ODDS_SEED = 11
 CORRELATION = "correlation of the raw value with material"
 
@@ -90,7 +91,7 @@ async def _values(net: LoadedNet, positions: Sequence[GameHistory]) -> list[floa
 def add_odds(
     found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
 ) -> None:
-    """Games won from positions with more material, if the game names such positions."""
+    """Games won from positions with more material, if the game defines such positions."""
     odds = knowledge_of(game).matches.odds
     if odds is None:
         return
@@ -117,6 +118,6 @@ def converted(game: Game, odds: Odds, player: str) -> tuple[int, int]:
 
 
 def _lead(game_history: GameHistory) -> int:
-    """Material of the first player less that of the second."""
+    """Material of the first player minus that of the second."""
     value = int(knowledge_of(game_history.game).heuristic.material(game_history.state))
     return value if game_history.side_to_move == 0 else -value

@@ -14,7 +14,7 @@ from store.reader import Range, StoreReader
 from store.rows import Stored
 
 SPANS = 10
-"""Parts of a run that are told apart."""
+"""Number of parts of a run."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Span:
     """Share of games that were won."""
     mean_plies: float
     mates: float
-    """Share of games that ended by mate; 0 in a game that knows none."""
+    """Share of games that ended by mate; 0 in a game without mates."""
     capped: float
     """Share of games that ended by the ply cap."""
 

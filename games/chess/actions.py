@@ -41,7 +41,7 @@ def _shifts() -> npt.NDArray[np.uint64]:
 
 
 def _action_of() -> npt.NDArray[np.uint16]:
-    """`[from * 64 + to]`: no two pieces share a (from, to) step, so one table serves them all."""
+    """`[from * 64 + to]`: no two pieces share a (from, to) step, so one table serves all of them."""
     table = np.zeros(4096, dtype=np.uint16)
     for plane, (files, ranks) in enumerate(_steps()[:UNDERPROMOTION_PLANE]):
         for square in range(64):

@@ -1,8 +1,8 @@
-"""What a piece attacks, and which squares lie on a line: small tables and a few operations a ray.
+"""The squares that a piece attacks, and the squares on a line: small tables and a few operations per ray.
 
-A ray that runs towards higher squares is cut at its first blocker by `x ^ (x - 1)`, which keeps all
-bits up to the lowest set one; the other way the cut is a shift by the index of the highest set bit.
-So a sliding piece costs four table reads and no branch.
+A ray towards higher squares is cut at its first blocker by `x ^ (x - 1)`, which keeps all bits up to the
+lowest set one. In the other direction it is cut by a shift by the index of the highest set bit. So a sliding
+piece costs four table reads and no branch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _board(squares: list[int]) -> int:
 
 
 def _leaper(jumps: tuple[tuple[int, int], ...]) -> Words:
-    """`[square]`: where a man that jumps so can go from there."""
+    """`[square]`: the squares that a man with these jumps can reach from there."""
     boards = [_board([to for jump in jumps for to in _walk(square, *jump, 1)]) for square in range(64)]
     return np.array(boards, dtype=np.uint64)
 
@@ -86,14 +86,14 @@ NOT_H_FILE = np.uint64(0x7F7F7F7F7F7F7F7F)
 def _up(ray: np.uint64, occupied: np.uint64) -> np.uint64:
     """The part of a ray towards higher squares up to and including the first man on it."""
     men = ray & occupied
-    return ray & (men ^ (men - ONE))  # without men 0 - 1 is all ones, and the ray stays whole
+    return ray & (men ^ (men - ONE))  # without men, 0 - 1 is all ones, and the ray stays whole
 
 
 @jit
 def _down(ray: np.uint64, occupied: np.uint64) -> np.uint64:
     """The part of a ray towards lower squares up to and including the first man on it."""
-    # 63 ^ clz is the index of the highest man; `| ONE` gives an empty ray one, as clz of 0 is undefined. The
-    # shift of all ones clears what lies below it.
+    # 63 ^ clz is the index of the highest man; `| ONE` gives an empty ray one man, because clz of 0 is
+    # undefined. The shift of all ones clears what lies below it.
     return ray & (EVERYWHERE << (_TOP_BIT ^ count_leading_zeros((ray & occupied) | ONE)))
 
 
@@ -143,9 +143,9 @@ def all_attacks(
     king: np.uint64,
     occupied: np.uint64,
 ) -> np.uint64:
-    """All squares attacked by the opponent's men (his pawns move towards rank 1).
+    """All squares attacked by the opponent's men (whose pawns move towards rank 1).
 
-    `diagonal` are his bishops and queens, `straight` his rooks and queens, `king` a one-bit board.
+    `diagonal` are their bishops and queens, `straight` their rooks and queens, `king` a one-bit board.
     """
     attacked = pawn_attacks_down(pawns) | KING_ATTACKS[count_trailing_zeros(king)]
     while knights:
@@ -169,7 +169,7 @@ def attackers_of(
     straight: np.uint64,
     occupied: np.uint64,
 ) -> np.uint64:
-    """The opponent's men, kings apart, that attack `square` (his pawns move towards rank 1)."""
+    """The opponent's men, except the king, that attack `square` (their pawns move towards rank 1)."""
     return (
         (pawn_attackers_above(square) & pawns)
         | (KNIGHT_ATTACKS[square] & knights)
@@ -191,8 +191,8 @@ def en_passant_captors(
 ) -> np.uint64:
     """Own pawns that may legally take the pawn that has just advanced two squares on `file`.
 
-    The one move that is made and tested: it takes two men off one rank, so no pin sees it coming.
-    All boards as the side to move sees them; the other boards are the opponent's.
+    This is the only move that is made and tested: it removes two men from one rank, which no pin detection
+    sees. All boards are as the side to move sees them; the other boards are the opponent's.
     """
     taken = ONE << (file + np.uint64(32))  # on the fifth rank
     target = taken << np.uint64(8)

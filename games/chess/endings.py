@@ -1,7 +1,7 @@
-"""Chess endgames of which every position is known: king and queen, rook, pawn, or bishop and knight.
+"""Chess endgames in which every position is known: king and queen, rook, pawn, or bishop and knight.
 
-All against a bare king. The tables are made on first use (seconds) and kept under
-`~/.cache/azselfplay/truth`. `probe` looks a position of the game up, whichever colour has the men.
+All are against a bare king. The tables are made on first use (in seconds) and kept under
+`~/.cache/azselfplay/truth`. `probe` looks up a position of the game, whichever colour has the men.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ ENDINGS = ("KQK", "KRK", "KPK", "KBNK")
 _PIECES = {"KQK": (kernel.QUEEN,), "KRK": (kernel.ROOK,), "KBNK": (kernel.BISHOP, kernel.KNIGHT)}
 _WORDS = {"Q": QUEENS, "R": ROOKS, "P": PAWNS, "B": BISHOPS, "N": KNIGHTS}
 _VERSION = hashlib.sha256(Path(kernel.__file__).read_bytes()).hexdigest()[:12]
-"""Tables made by another kernel are made anew."""
+"""Tables made by another version of the kernel are made again."""
 
 Table = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
 class Ending:
-    """Both tables of an ending, White having the men (index and entries: `endings_kernel`)."""
+    """Both tables of an ending in which White has the men (index and entries: `endings_kernel`)."""
 
     name: str
     white: Table
@@ -45,17 +45,17 @@ class Ending:
 
     @property
     def longest(self) -> int:
-        """Most moves that White needs, he being to move."""
+        """Most moves that White, to move, needs."""
         return (int(self.white[self.white < kernel.UNKNOWN].max()) + 1) // 2
 
 
 class Known(NamedTuple):
-    """What a table says of a position."""
+    """What a table says about a position."""
 
     value: int
     """+1, 0 or -1 for the side to move."""
     plies: int
-    """Until mate with best play; 0 in a draw, and when mated."""
+    """Plies until mate with best play; 0 in a draw, and when mated."""
 
 
 def cache_folder() -> Path:
@@ -64,20 +64,20 @@ def cache_folder() -> Path:
 
 @cache
 def ending(name: str) -> Ending:
-    """The tables of one of ENDINGS, read from the cache folder or made and put there."""
+    """The tables of one of ENDINGS, read from the cache folder, or made and stored there."""
     path = cache_folder() / f"{name}-{_VERSION}.npz"
     try:
         with np.load(path) as file:
             return _whole(Ending(name, file["white"], file["black"]))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         made = make(name)
-    with contextlib.suppress(OSError):  # without a place to keep it, it is made anew each time
+    with contextlib.suppress(OSError):  # without a place to store it, it is made again each time
         _keep(made, path)
     return made
 
 
 def _keep(tables: Ending, path: Path) -> None:
-    """Write the file whole or not at all."""
+    """Write the file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}.partial")
     try:
@@ -89,7 +89,7 @@ def _keep(tables: Ending, path: Path) -> None:
 
 
 def _whole(tables: Ending) -> Ending:
-    """The tables that a file held. ValueError if they are not as large as the kernels take them to be."""
+    """The tables in a file. Raises ValueError if they do not have the size that the kernels expect."""
     wanted = (64 ** len(tables.name),)
     for table in (tables.white, tables.black):
         if table.shape != wanted or table.dtype != np.uint8:
@@ -113,7 +113,7 @@ def make(name: str) -> Ending:
 
 
 def ending_of(state: State) -> str | None:
-    """The name of the ending if there is a table for it, whichever side has the men."""
+    """The name of the ending if there is a table for it, whichever side has the men; otherwise None."""
     counts = {letter: int(state[word]).bit_count() for letter, word in _WORDS.items()}
     name = "K" + "".join(letter * counts[letter] for letter in "QRPBN") + "K"
     white, black = int(state[WHITE]), int(state[BLACK])
@@ -122,7 +122,7 @@ def ending_of(state: State) -> str | None:
 
 
 def probe(state: State) -> Known | None:
-    """What is known of a legal position; None if there is no table for its material."""
+    """What is known about a legal position; None if there is no table for its material."""
     name = ending_of(state)
     if name is None:
         return None
@@ -135,7 +135,7 @@ def probe(state: State) -> Known | None:
 
 
 def _entry(state: State, name: str, strong_is_black: bool) -> int:
-    """The entry of a position, seen as if the strong side were White."""
+    """The table entry of a position, seen as if the strong side were White."""
     strong, weak = (BLACK, WHITE) if strong_is_black else (WHITE, BLACK)
     words = [(KINGS, strong), (KINGS, weak), *((_WORDS[letter], strong) for letter in name[1:-1])]
     turn = 56 if strong_is_black else 0
@@ -150,7 +150,7 @@ def _entry(state: State, name: str, strong_is_black: bool) -> int:
 
 
 def state_at(name: str, index: int, *, strong_to_move: bool, strong_is_black: bool = False) -> State:
-    """The position of a table's entry, clocks at 0; the board is turned if Black is to have the men."""
+    """The position of a table's entry, with counters at 0; the board is turned if Black has the men."""
     turn = 56 if strong_is_black else 0
     strong, weak = (BLACK, WHITE) if strong_is_black else (WHITE, BLACK)
     state = np.zeros(9, np.uint64)

@@ -1,15 +1,14 @@
 """Chess endgames solved backwards: from the mates, move by move, to all positions that are won.
 
-A table holds one byte a position: plies to mate with best play, `DRAWN` or `ILLEGAL`. White has the
-men, Black a bare king. Index: white king + 64 * black king + 64^2 * first man (+ 64^3 * second man).
-`white` is for White to move, `black` for Black to move. No castling, no fifty-move rule, no history.
+A table holds one byte per position: plies to mate with best play, `DRAWN` or `ILLEGAL`. White has the men,
+Black a bare king. Index: white king + 64 * black king + 64^2 * first man (+ 64^3 * second man). `white` is
+for White to move, `black` for Black to move. No castling, no fifty-move rule, no history.
 
 In all functions tables are uint8[64 ** (2 + men)], `kinds` are int64[1 or 2] of KNIGHT..QUEEN, and `ways`,
-which has the size of a table, counts the moves of Black's that are not known to lose yet. To go back from a
-position is cheap: pieces but pawns move both ways, so the squares a man attacks are those it may have come
-from.
+which has the size of a table, counts Black's moves that are not yet known to lose. Going back from a position
+is cheap: all pieces but pawns move both ways, so a man may have come from any square that it attacks.
 
-Nothing in here may call other jitted code of other packages: the compile cache does not see a change there.
+Nothing in here may call jitted code of other packages: the compile cache does not see changes there.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Table = npt.NDArray[np.uint8]
 KNIGHT, BISHOP, ROOK, QUEEN = 1, 2, 3, 4
 
 ILLEGAL, DRAWN, UNKNOWN = 255, 254, 253
-"""UNKNOWN is found while a table is made only."""
+"""UNKNOWN occurs only while a table is being made."""
 
 _LAST = np.uint64(63)
 _SIX, _TWELVE, _EIGHTEEN = np.uint64(6), np.uint64(12), np.uint64(18)
@@ -43,7 +42,7 @@ _THREE, _SEVEN, _EIGHT, _NINE, _SIXTEEN = (np.uint64(number) for number in (3, 7
 
 @jit
 def _attacks(kind: int, square: np.uint64, occupied: np.uint64) -> np.uint64:
-    """What a white piece attacks."""
+    """The squares that a white piece attacks."""
     if kind == KNIGHT:
         return KNIGHT_ATTACKS[square]
     found = ZERO
@@ -56,7 +55,7 @@ def _attacks(kind: int, square: np.uint64, occupied: np.uint64) -> np.uint64:
 
 @jit
 def _men(index: np.uint64, count: int) -> np.uint64:
-    """The squares of White's men but the king."""
+    """The squares of White's men other than the king."""
     men = ONE << ((index >> _TWELVE) & _LAST)
     if count == 2:
         men |= ONE << ((index >> _EIGHTEEN) & _LAST)
@@ -65,13 +64,13 @@ def _men(index: np.uint64, count: int) -> np.uint64:
 
 @jit
 def _moved(index: np.uint64, shift: np.uint64, square: np.uint64) -> np.uint64:
-    """The index with one man on another square."""
+    """The index after moving one man to another square."""
     return (index & ~(_LAST << shift)) | (square << shift)
 
 
 @jit
 def _begin(index: np.uint64, kinds: npt.NDArray[np.int64], white: Table, black: Table, ways: Table) -> None:
-    """Mark one index in both tables: illegal, drawn, mate, or unknown with Black's `ways` to move."""
+    """Initialise one index in both tables: illegal, drawn, mate, or unknown with `ways` moves of Black."""
     count = len(kinds)
     wk, bk = index & _LAST, (index >> _SIX) & _LAST
     king, men = ONE << wk, _men(index, count)
@@ -89,13 +88,14 @@ def _begin(index: np.uint64, kinds: npt.NDArray[np.int64], white: Table, black: 
     ways[index] = count_ones(escapes)
     if not escapes:
         black[index] = 0 if in_check else DRAWN
-    else:  # a man taken leaves too little to mate with
+    else:  # after a capture there is too little material to mate
         black[index] = DRAWN if escapes & men else UNKNOWN
 
 
 @jit
 def _before_white(index: np.uint64, kinds: npt.NDArray[np.int64], plies: int, white: Table) -> int:
-    """White can reach this lost position of Black: mark where from. Returns how many were new."""
+    """Mark the positions from which White can reach this lost position of Black. Returns how many were
+    new."""
     wk = index & _LAST
     occupied = (ONE << wk) | (ONE << ((index >> _SIX) & _LAST)) | _men(index, len(kinds))
     found = 0
@@ -117,7 +117,7 @@ def _before_white(index: np.uint64, kinds: npt.NDArray[np.int64], plies: int, wh
 def _before_black(
     index: np.uint64, kinds: npt.NDArray[np.int64], plies: int, black: Table, ways: Table
 ) -> int:
-    """One way of Black's leads to this won position of White: he is lost where it was his last one."""
+    """Note that one of Black's moves leads to this won position of White. Black is lost once none is left."""
     bk = (index >> _SIX) & _LAST
     origins = KING_ATTACKS[bk] & ~((ONE << (index & _LAST)) | _men(index, len(kinds)))
     found = 0
@@ -173,7 +173,7 @@ def _pawn_attacks(pawn: np.uint64) -> np.uint64:
 
 @jit
 def _black_ways(index: np.uint64) -> np.uint64:
-    """Squares Black's king can go to."""
+    """The squares that Black's king can go to."""
     wk, bk, pawn = index & _LAST, (index >> _SIX) & _LAST, (index >> _TWELVE) & _LAST
     return KING_ATTACKS[bk] & ~(KING_ATTACKS[wk] | _pawn_attacks(pawn))
 
@@ -197,7 +197,7 @@ def _begin_pawn(index: np.uint64, white: Table, black: Table) -> None:
 
 @jit
 def _white_reaches(index: np.uint64, plies: int, black: Table, queen: Table, rook: Table) -> bool:
-    """Whether a move of White's leads to a position that Black loses in `plies`."""
+    """Whether one of White's moves leads to a position that Black loses in `plies`."""
     wk, bk, pawn = index & _LAST, (index >> _SIX) & _LAST, (index >> _TWELVE) & _LAST
     occupied = (ONE << wk) | (ONE << bk) | (ONE << pawn)
     steps = KING_ATTACKS[wk] & ~(occupied | KING_ATTACKS[bk])
@@ -219,7 +219,7 @@ def _white_reaches(index: np.uint64, plies: int, black: Table, queen: Table, roo
 
 @jit
 def _black_is_lost(index: np.uint64, white: Table) -> bool:
-    """Whether every way of Black's leads to a position that White is known to win."""
+    """Whether each of Black's moves leads to a position that White is known to win."""
     ways = _black_ways(index)
     while ways:
         if white[_moved(index, _SIX, count_trailing_zeros(ways))] >= UNKNOWN:
@@ -232,8 +232,9 @@ def _black_is_lost(index: np.uint64, white: Table) -> bool:
 def solve_pawn(queen: Table, rook: Table, most_plies: int, white: Table, black: Table) -> None:
     """Fill both tables of king and pawn against king, all uint8[64 ** 3].
 
-    `queen` and `rook` are the tables with Black to move of what the pawn becomes, and `most_plies` the
-    longest mate in them; a bishop or a knight would leave a draw. Every distance is looked for in turn.
+    `queen` and `rook` are the tables with Black to move of the pieces that the pawn becomes, and `most_plies`
+    the longest mate in them; a bishop or a knight would leave a draw. The distances are tried one after the
+    other.
     """
     for index in range(len(white)):
         _begin_pawn(np.uint64(index), white, black)

@@ -46,19 +46,20 @@ def in_check(state: State) -> bool:
 
 @jit
 def insufficient_material(state: State) -> bool:
-    """No sequence of legal moves can mate: bare kings, one knight, or bishops of one square colour."""
+    """Whether no sequence of legal moves can mate: bare kings, one knight, or bishops on squares of one
+    colour."""
     if state[0] | state[3] | state[4]:
         return False
-    if state[1]:  # with a knight two kings may have nobody else
+    if state[1]:  # with a knight, the kings may have no other company
         return count_ones(state[6] | state[7]) <= np.uint64(3)
     return not (state[2] & _LIGHT_SQUARES and state[2] & ~_LIGHT_SQUARES)
 
 
 @jit
 def same_position(first: State, second: State) -> bool:
-    """Same men on the same squares, side to move, castling rights and en-passant capture.
+    """Whether men, squares, side to move, castling rights and en-passant capture are the same.
 
-    The men of each colour come first: between two reversible positions they nearly always differ.
+    The men of each colour are compared first: between two reversible positions they nearly always differ.
     """
     if first[6] != second[6] or first[7] != second[7]:
         return False
@@ -70,9 +71,9 @@ def same_position(first: State, second: State) -> bool:
 
 @jit
 def earlier_occurrences(positions: Positions, n: int, enough: int) -> int:
-    """How often the position `positions[n - 1]` stood on the line before; stops counting at `enough`.
+    """How often the position `positions[n - 1]` has occurred before; stops counting at `enough`.
 
-    Looks back to the last capture or pawn move only. A position cannot recur in less than four plies.
+    Looks back only to the last capture or pawn move. A position cannot recur in less than four plies.
     """
     last = n - 1
     clock = int((positions[last, 8] >> CLOCK_SHIFT) & CLOCK_MASK)
@@ -88,7 +89,7 @@ def earlier_occurrences(positions: Positions, n: int, enough: int) -> int:
 
 @jit
 def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
-    """`ONGOING` or why the game is over (see `games.spec`); in a search the second occurrence is a draw."""
+    """`ONGOING`, or why the game is over (see `games.spec`); in a search the second occurrence is a draw."""
     state = positions[n - 1]
     if legal_count == 0:
         return CHECKMATE if in_check(state) else STALEMATE

@@ -1,8 +1,9 @@
-"""FEN in and out. A text that no game of chess could lead to is refused with a sentence that says why.
+"""Reads and writes FEN. A position that no game of chess could reach is refused with a sentence saying why.
 
-Three liberties: the two counters may be missing (0 and 1 then), "" stands for the usual start, and an
-en-passant square is dropped, as python-chess's `fen(en_passant="legal")` does, when no legal move takes
-there. Castling rights without king and rook at home are refused, not dropped: they are a slip of the pen.
+Three liberties: the two counters may be missing (then 0 and 1), "" stands for the usual start, and an
+en-passant square is dropped when no legal move takes there, as python-chess's `fen(en_passant="legal")` does.
+Castling rights without king and rook on their squares are refused, not dropped, because they are probably a
+mistake.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def piece_letters(state: State) -> list[str]:
 
 
 def state_from_fen(text: str) -> State:
-    """The position that a FEN describes; "" is the usual start. ValueError says what is wrong with it."""
+    """The position that a FEN describes; "" is the usual start. Raises ValueError saying what is wrong with
+    it."""
     state = np.zeros(STATE_WORDS, dtype=np.uint64)
     if not text.strip():
         start(state)
@@ -76,7 +78,7 @@ def state_from_fen(text: str) -> State:
     clock = _parse_number(fields[4], "half-move clock", 0, MAX_CLOCK) if len(fields) > 4 else 0
     move = _parse_number(fields[5], "move number", 1, MAX_MOVE) if len(fields) > 5 else 1
     if file is not None and clock:
-        raise ValueError(f"half-move clock {clock} cannot be with a pawn that has just moved ({fields[3]})")
+        raise ValueError(f"half-move clock {clock} is impossible: a pawn has just moved ({fields[3]})")
     _fill_boards(state, letters)
     _check_kings(state, side)
     en_passant = 0 if file is None else int(en_passant_field(state, np.uint64(side), np.uint64(file)))
@@ -87,7 +89,7 @@ def state_from_fen(text: str) -> State:
 
 
 def state_to_fen(state: State) -> str:
-    """The FEN of a position, six fields, the en-passant square only when a legal move takes there."""
+    """The FEN of a position: six fields, with the en-passant square only when a legal move takes there."""
     letters = piece_letters(state)
     ranks = []
     for rank in range(7, -1, -1):
@@ -126,7 +128,8 @@ def _parse_board(text: str) -> list[str]:
 
 
 def _check_men(letters: list[str]) -> None:
-    """Refuse what no game can lead to: kings, pawns on the back ranks, more men than promotions give."""
+    """Refuse what no game can reach: missing kings, pawns on the back ranks, more men than promotions
+    give."""
     for name, of_colour in zip(COLOURS, (str.isupper, str.islower), strict=True):
         count = Counter(letter.upper() for letter in letters if letter and of_colour(letter))
         if count["K"] != 1:
@@ -134,7 +137,7 @@ def _check_men(letters: list[str]) -> None:
         extra = sum(max(0, count[piece] - usual) for piece, usual in _USUAL_COUNT.items() if piece != "P")
         if count["P"] + extra > 8:
             raise ValueError(
-                f"{name} has {count['P']} pawns and {extra} more pieces than at the start: over 8 in all"
+                f"{name} has {count['P']} pawns and {extra} more pieces than at the start: together 8 at most"
             )
     for square in (*range(8), *range(56, 64)):
         if letters[square].upper() == "P":

@@ -1,9 +1,9 @@
 """Random endgames: start positions drawn by their material, for self-play that does not begin at move one.
 
-A name is the men of one side and then of the other, each king first, as endgame tables are called: KQK,
-KRPKR. Either colour has the first side's men, and either is to move, equally likely. The position is legal,
-nobody is in check (a random check is often one that no move could have given), and the game is not over.
-Counters begin anew, as in any game: no half-move without progress yet, move 1.
+A name lists the men of one side and then of the other, each king first, as endgame tables are named: KQK,
+KRPKR. Either colour has the first side's men, and either is to move, with equal probability. The position is
+legal, nobody is in check (a random check often could not have been given by any move), and the game is not
+over. Counters start as in any game: no half-move without progress yet, move 1.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from games.chess.notation import legal_list
 from games.spec import StartGenerator, State
 
 TRIES = 1000
-"""Random placements of which one at least must be fine for a name to be taken: of KQK it is every third."""
+"""Random placements, of which at least one must be valid for a name to be accepted: for KQK every third
+is."""
 MOST_TRIES = 100 * TRIES
-"""Placements that a game tries: more, so that a name that was taken does not fail by bad luck."""
+"""Placements that a game tries: more, so that an accepted name does not fail by bad luck."""
 MOST_MEN = 32
 
 
 def sides_of(name: str) -> tuple[str, str]:
-    """ "KRPKR" -> ("KRP", "KR"). ValueError if that is no name."""
+    """Split a name: "KRPKR" -> ("KRP", "KR"). Raises ValueError if it is not a name."""
     sides = re.fullmatch(r"(K[QRBNP]*)(K[QRBNP]*)", name)
     if sides is None or len(name) > MOST_MEN:
         raise ValueError(
-            f"{name!r} is no material: write the men of one side and then of the other, each king first, "
+            f"{name!r} names no material: write the men of one side and then of the other, each king first, "
             "as KQK or KRPKR"
         )
     return sides[1], sides[2]
@@ -56,7 +57,7 @@ def draw(name: str, rng: np.random.Generator, tries: int = MOST_TRIES) -> str:
 
 
 def matches(name: str, text: str) -> bool:
-    """Whether `draw(name)` may have given this text; that the game is not over is not looked at."""
+    """Whether `draw(name)` may have returned this text; does not check that the game is not over."""
     try:
         state = state_from_fen(text)
     except ValueError:
@@ -70,7 +71,7 @@ def matches(name: str, text: str) -> bool:
 
 
 def _placed(men: str, side: str, rng: np.random.Generator) -> str:
-    """FEN with `men` on random squares, pawns on none of the outer ranks."""
+    """FEN with `men` on random squares, and no pawns on the first and last ranks."""
     squares = [""] * 64
     for man in sorted(men, key=lambda man: man.upper() != "P"):
         low, high = (8, 56) if man.upper() == "P" else (0, 64)
@@ -83,7 +84,7 @@ def _placed(men: str, side: str, rng: np.random.Generator) -> str:
 
 
 def _is_fine(state: State) -> bool:
-    """Nobody is in check (the other king cannot be: FEN refuses that) and the game goes on."""
+    """Whether nobody is in check (for the other king FEN refuses it) and the game continues."""
     return not _is_check(state) and not end_reason(state.reshape(1, -1), 1, len(legal_list(state)), False)
 
 
@@ -92,7 +93,8 @@ def _is_check(state: State) -> bool:
 
 
 def check(name: str) -> None:
-    """ValueError with what is wrong with `name`. The same answer every time: a fixed random number."""
+    """Raise ValueError saying what is wrong with `name`. The seed is fixed, so the answer is always the
+    same."""
     draw(name, np.random.default_rng(0), TRIES)
 
 

@@ -18,11 +18,11 @@ from games.spec import State
 
 PIECE_VALUES = np.array([100, 320, 330, 500, 900, 0], dtype=np.int64)
 MOBILITY = 2
-"""Centipawns a square."""
+"""Centipawns per attacked square."""
 
 _LAST_SQUARE, _SIX = np.uint64(63), np.uint64(6)
 _LAST_RANK = np.uint64(56)
-"""The bits of a square that say its rank; all set: the last one."""
+"""The bits of a square that give its rank; all set: the last rank."""
 _QUEEN_LIKE = np.uint64(64)
 _FILE = np.uint64(7)
 
@@ -41,7 +41,7 @@ def material(state: State) -> int:
 
 @jit
 def attacked_squares(state: State, men: np.uint64) -> int:
-    """Squares attacked, counted once per attacker, by the knights, bishops, rooks and queens of `men`."""
+    """Squares attacked by the knights, bishops, rooks and queens of `men`, counted once per attacker."""
     occupied = state[6] | state[7]
     total = ZERO
     knights, diagonal, straight = state[1] & men, (state[2] | state[4]) & men, (state[3] | state[4]) & men
@@ -95,7 +95,7 @@ def _is_pawn_capture_or_promotion(state: State, origin: np.uint64, target: np.ui
 
 @jit
 def is_noisy(state: State, action: int) -> bool:
-    """Captures, en-passant captures and promotions."""
+    """Whether the move is a capture (also en passant) or a promotion."""
     origin, target, _ = _squares(state, action)
     if ((state[6] | state[7]) >> target) & ONE:
         return True
@@ -104,7 +104,8 @@ def is_noisy(state: State, action: int) -> bool:
 
 @jit
 def order_score(state: State, action: int) -> int:
-    """The most valuable victim first, taken by the least valuable man; then promotions; then the rest."""
+    """Ordering score: the most valuable victim first, taken by the least valuable man; then promotions; then
+    the rest."""
     origin, target, plane = _squares(state, action)
     score = 0
     if ((state[6] | state[7]) >> target) & ONE:

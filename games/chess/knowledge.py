@@ -1,4 +1,5 @@
-"""What is known of chess: material, openings, ratings of fixed players, endgame tables; pictures and PGN."""
+"""What is known about chess: material, openings, ratings of fixed players, endgame tables; pictures and
+PGN."""
 
 from __future__ import annotations
 

@@ -1,13 +1,11 @@
-"""How a chess position lies in its nine words, and how a board is turned to the side to move.
+"""The nine words of a chess position, and how a board is turned to the side to move.
 
-Squares: a1 = 0, b1 = 1, ..., h8 = 63. Words 0-5 hold the pieces of both colours (pawns, knights,
-bishops, rooks, queens, kings), words 6 and 7 the men of White and of Black, word 8 the flags:
+Squares: a1 = 0, b1 = 1, ..., h8 = 63. Words 0-5 hold the pieces of both colours (pawns, knights, bishops,
+rooks, queens, kings), words 6 and 7 the men of White and of Black, word 8 the flags:
 
-bit  0      side to move, 1 = Black
-bits 1-4    castling rights: White short, White long, Black short, Black long
-bits 5-8    file + 1 of the pawn that can LEGALLY be taken en passant, 0 = none
-bits 16-31  half-moves since the last capture or pawn move
-bits 32-47  half-moves since the start of the game
+bit 0: side to move, 1 = Black. Bits 1-4: castling rights: White short, White long, Black short, Black long.
+Bits 5-8: file + 1 of the pawn that can LEGALLY be taken en passant, 0 = none. Bits 16-31: half-moves since
+the last capture or pawn move. Bits 32-47: half-moves since the start of the game.
 
 Two positions are the same for the repetition rules when words 0-7 and the lowest nine bits agree.
 """
@@ -39,8 +37,8 @@ UPSIDE_DOWN = np.uint64(56)
 
 @jit
 def turned(board: np.uint64, side: np.uint64) -> np.uint64:
-    """The board as `side` (0 White, 1 Black) sees it, its own first rank below. A rank is a byte, so one
-    instruction (bswap) turns the board."""
+    """The board as `side` (0 White, 1 Black) sees it, its own first rank at the bottom. A rank is a byte, so
+    one instruction (bswap) turns the board."""
     return reverse_bytes(board) if side else board
 
 

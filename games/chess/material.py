@@ -1,4 +1,4 @@
-"""What counts on the board, for figures only: no search and no network is told of it."""
+"""Material on the board, for figures only: neither the search nor the network uses it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ PROBES = (
     ("KKQ", "4k3/8/8/8/8/8/8/3QK3 b - - 0 1"),
     ("KQK_black", "3qk3/8/8/8/8/8/8/4K3 b - - 0 1"),
 )
-"""Level; won for the side to move (White); lost for it; and what must be worth the same as KQK, for Black."""
+"""Level; won for the side to move (White); lost for it; and the mirror of KQK for Black, which must have the
+same value."""
 
 
 def material(packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:

@@ -1,13 +1,13 @@
 """Legal moves, by check mask and pins: no move is made to see whether it was legal.
 
-The board is turned so that the side to move always moves up; one generator then serves both colours
-and writes policy indices at once. A pinned man may move along the line through its king only; in
-check only moves that take the checker or step between it and the king remain. En passant, which
-opens two squares of a rank at a time, is tested by itself (`attacks.en_passant_captors`).
+The board is turned so that the side to move always moves up; so one generator serves both colours and
+directly writes policy indices. A pinned man may only move along the line through its king. In check, only
+moves that take the checker or step between it and the king remain. En passant, which opens two squares of a
+rank at a time, is tested separately (`attacks.en_passant_captors`).
 
-Two tricks come again and again. `bits & (bits - ONE)` clears the lowest set bit, so a loop visits the men or
-targets of a board and no empty square; and it is 0 just if there was one bit only. And a shift moves all men
-of a board at once, 8 bits a rank, 1 bit a file, once those on the edge that it would wrap are masked out.
+Two tricks recur. `bits & (bits - ONE)` clears the lowest set bit, so a loop visits only the men or targets of
+a board, and the result is 0 exactly if there was only one bit. And a shift moves all men of a board at once,
+8 bits for a rank, 1 bit for a file, once those on the edge that would wrap around are masked out.
 
 `actions`, in all functions, is uint16[max_legal]; `count` says how many are written.
 """
@@ -50,7 +50,7 @@ from games.spec import Positions
 Actions = npt.NDArray[np.uint16]
 
 MAX_LEGAL = 256
-"""218 is the most known; start positions come from text, so there is room for odd ones."""
+"""218 is the largest known number; start positions come from text, so there is room for unusual ones."""
 
 _SIX, _SEVEN, _EIGHT, _NINE, _SIXTEEN = (np.uint64(number) for number in (6, 7, 8, 9, 16))
 _THIRD_RANK = np.uint64(0xFF0000)
@@ -59,7 +59,7 @@ _SHORT_EMPTY = np.uint64(0x60)
 """f1 and g1."""
 _SHORT_SAFE = np.uint64(0x60)
 _LONG_EMPTY = np.uint64(0x0E)
-"""b1, c1 and d1; the king passes over the last two only."""
+"""b1, c1 and d1; the king only crosses the last two."""
 _LONG_SAFE = np.uint64(0x0C)
 _UNDERPROMOTION_BASE = np.uint64(64 * 64)
 _UNDERPROMOTION_STEP = np.uint64(3 * 64)
@@ -85,7 +85,7 @@ def _write_pawns(
     actions: Actions,
     count: np.uint64,
 ) -> np.uint64:
-    """Append pawn moves of one kind: each target lies `step` above its origin, its plane is `base`.
+    """Append pawn moves of one kind: each target lies `step` above its origin, and its plane is `base`.
 
     `side_step` is 0, 1, 2 for a pawn that goes left, straight, right (promotion planes).
     """
@@ -112,7 +112,7 @@ def _pinned(
     king_square: np.uint64, own: np.uint64, diagonal: np.uint64, straight: np.uint64, occupied: np.uint64
 ) -> np.uint64:
     """Own men that stand alone between the king and one of the opponent's sliding pieces."""
-    # X-ray: take the king's nearest own men off the board and look again. A slider seen only now pins one.
+    # X-ray: remove the king's nearest own men from the board and look again. A slider seen only now pins one.
     near = own & (bishop_attacks(king_square, occupied) | rook_attacks(king_square, occupied))
     beyond = occupied ^ near
     pinners = bishop_attacks(king_square, beyond) & diagonal | rook_attacks(king_square, beyond) & straight
@@ -134,12 +134,12 @@ def _pawn_moves(
     actions: Actions,
     count: np.uint64,
 ) -> np.uint64:
-    """Append all pawn moves but en passant, whole sets at a time.
+    """Append all pawn moves except en passant, whole sets at a time.
 
-    A pinned pawn on its king's file may advance, on a diagonal take along that diagonal.
+    A pinned pawn on its king's file may advance; on a diagonal it may capture along that diagonal.
     """
     empty = ~occupied
-    # `mask` is left out of `one`: the second step of a pawn may answer a check that the first does not.
+    # `mask` is left out of `one`: the second step of a pawn may block a check that the first does not.
     one = ((pawns & (~pinned | FILE_THROUGH[king_square])) << _EIGHT) & empty
     two = ((one & _THIRD_RANK) << _EIGHT) & empty & mask
     left = ((pawns & (~pinned | FALLING_THROUGH[king_square]) & NOT_A_FILE) << _SEVEN) & other & mask
@@ -203,7 +203,8 @@ def _write_castling(
     actions: Actions,
     count: np.uint64,
 ) -> np.uint64:
-    """Append castling out of no check. `rights`: bit 0 short, bit 1 long. The rook may pass over danger."""
+    """Append castling; the king must not be in check. `rights`: bit 0 short, bit 1 long. The rook may cross
+    attacked squares."""
     if rights & ONE and not (occupied & _SHORT_EMPTY) | (danger & _SHORT_SAFE):
         actions[count] = np.uint64(EAST_TWO) + king_square
         count += ONE
@@ -226,7 +227,7 @@ def _write_en_passant(file: np.uint64, captors: np.uint64, actions: Actions, cou
 
 @jit
 def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
-    """Write the legal actions of `positions[n - 1]` and return how many there are (see `games.spec`)."""
+    """Write the legal actions of `positions[n - 1]` and return their number (see `games.spec`)."""
     state = positions[n - 1]
     flags = state[8]
     side = flags & ONE
@@ -246,7 +247,7 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
     checkers = attackers_of(square, foe_pawns, foe_knights, foe_diagonal, foe_straight, occupied)
     count = ZERO
     steps = KING_ATTACKS[square] & ~own
-    if steps:  # seen through the king, who does not shade the squares behind him
+    if steps:  # seen through the king, which does not shield the squares behind it
         danger = all_attacks(foe_pawns, foe_knights, foe_diagonal, foe_straight, kings & foe, occupied ^ king)
         count = _write_targets(square, steps & ~danger, actions, count)
         rights = (flags >> (ONE + side + side)) & np.uint64(3)

@@ -15,7 +15,7 @@ from games.spec import Notation, State
 
 _UNDERPROMOTION_LETTERS = "nbr"
 _UNDERPROMOTION_PLANES = {x: UNDERPROMOTION_PLANE + 3 * i for i, x in enumerate(_UNDERPROMOTION_LETTERS)}
-"""The plane of capturing to the left with that promotion."""
+"""The plane of a capture to the left with that promotion."""
 _SQUARE_OF = {name: square for square, name in enumerate(SQUARES)}
 
 
@@ -51,7 +51,7 @@ def action_from_uci(state: State, text: str) -> int:
 
 
 def _action_of_squares(state: State, text: str) -> int:
-    """What `text` would be if it were legal, -1 if it never is. Listing all moves takes ten times as long."""
+    """The action of `text` if it is legal, -1 if it cannot be. Listing all moves takes ten times as long."""
     origin, target = _SQUARE_OF.get(text[:2]), _SQUARE_OF.get(text[2:4])
     if origin is None or target is None:
         return -1

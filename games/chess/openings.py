@@ -1,4 +1,4 @@
-"""Chess openings, in UCI notation: those that matches begin with, and those that are counted in self-play."""
+"""Chess openings, in UCI notation: those that matches begin with, and those counted in self-play."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BOOK = {
     "Bird's Opening": "f2f4 d7d5 g1f3 g8f6",
     "Trompowsky": "d2d4 g8f6 c1g5 f6e4",
 }
-"""Well-known ones, a few moves each: even enough, and as different as can be."""
+"""Well-known openings, a few moves each: balanced, and as different as possible."""
 
 MOST_PLAYED = {
     "A10 English Opening": "c2c4",
@@ -60,5 +60,5 @@ MOST_PLAYED = {
     "B10 Caro-Kann Defence": "e2e4 c7c6",
     "A05 Reti Opening": "g1f3 g8f6",
 }
-"""The twelve that humans play most, by AlphaZero's Table 2 (arXiv 1712.01815), each as the moves that its ECO
-code stands for. None begins with another."""
+"""The twelve openings that humans play most, by AlphaZero's Table 2 (arXiv 1712.01815), each as the moves of
+its ECO code. None begins with another."""

@@ -1,4 +1,4 @@
-"""Chess as others write and draw it: PGN and SVG, by python-chess, which is imported when it is needed."""
+"""Chess games as PGN and boards as SVG, by python-chess, which is imported when needed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PICTURE_SIZE = 230
 """Pixels."""
 PGN_COLUMNS = 80
 SQUARE, MARGIN = 45, 15
-"""Of a square and of the margin with the coordinates, in python-chess's own units."""
+"""Size of a square, and of the margin with the coordinates, in python-chess's own units."""
 
 
 def svg(state: State, move: str, *, turned: bool = False) -> bytes:
-    """A board as the position stands; `move` (UCI, "" at the start) led to it and is marked. `turned`: Black
-    below."""
+    """The board of a position; `move` (UCI, "" at the start), which led to it, is marked. `turned`: Black at
+    the bottom."""
     import chess
     import chess.svg
 
@@ -29,8 +29,8 @@ def svg(state: State, move: str, *, turned: bool = False) -> bytes:
 
 
 def pgn(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
-    """A game as PGN, other moves as variations. `moves`: in UCI; `ending`: comment behind the last move.
-    ValueError if a move is none."""
+    """A game as PGN, other moves as variations. `moves`: in UCI; `ending`: comment after the last move.
+    Raises ValueError if a move is invalid."""
     import chess
     import chess.pgn
 

@@ -1,4 +1,4 @@
-"""The position after a move: copy the nine words, then put right what the move changes."""
+"""The position after a move: copy the nine words, then update what the move changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIRST_AND_LAST_RANK = np.uint64(0xFF000000000000FF)
 _UNDERPROMOTION_PLANE = np.uint64(64)
 _EAST_TWO, _WEST_TWO = np.uint64(15), np.uint64(43)
 _SHORT_ROOK, _LONG_ROOK = np.uint64(0b10100000), np.uint64(0b00001001)
-"""Both squares of the rook when the king lands on g1, on c1."""
+"""Both squares of the rook when the king lands on g1, and on c1."""
 
 
 def _kept_rights() -> npt.NDArray[np.uint64]:
@@ -42,7 +42,7 @@ KEPT_RIGHTS = _kept_rights()
 
 @jit
 def en_passant_field(state: State, side: np.uint64, file: np.uint64) -> np.uint64:
-    """`file + 1` if `side` may legally take en passant on `file`, else 0. Word 8 is not looked at."""
+    """`file + 1` if `side` may legally take en passant on `file`, else 0. Does not read word 8."""
     own, other = turned(state[_SIX + side], side), turned(state[np.uint64(7) - side], side)
     pawns, knights, queens = turned(state[0], side), turned(state[1], side), turned(state[4], side)
     diagonal, straight = turned(state[2], side) | queens, turned(state[3], side) | queens
@@ -74,9 +74,9 @@ def _finish_pawn_move(
         child[promoted] |= reached
     elif origin ^ target == np.uint64(16):  # ranks 2 and 4, or 7 and 5, differ in this bit alone
         near = ((reached & NOT_A_FILE) >> ONE) | ((reached & NOT_H_FILE) << ONE)
-        if near & child[0] & child[foe]:  # rarely: only then it is seen whether they may take
+        if near & child[0] & child[foe]:  # rare: only then is it checked whether they may capture
             return en_passant_field(child, side ^ ONE, target & np.uint64(7))
-    elif not took and (origin ^ target) & np.uint64(7):  # to another file, and nobody was there
+    elif not took and (origin ^ target) & np.uint64(7):  # to another file, and the square was empty
         passed = ONE << (target ^ np.uint64(8))  # ranks 6 and 5, or 3 and 4
         child[0] ^= passed
         child[foe] ^= passed
@@ -97,7 +97,7 @@ def play(parent: State, action: int, child: State) -> None:
     pawn_moved, king_moved = parent[0] & left, parent[5] & left
     foe = parent[np.uint64(7) - side]
     took = foe & reached
-    for piece in range(6):  # without a branch: both squares are cleared, and the bit of `origin` is put down
+    for piece in range(6):  # without a branch: both squares are cleared, and the bit of `origin` is set again
         board = parent[piece]
         child[piece] = (board & ~(left | reached)) | (((board >> origin) & ONE) << target)
     child[_SIX + side] = parent[_SIX + side] ^ left ^ reached

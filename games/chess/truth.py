@@ -1,4 +1,4 @@
-"""Chess endgames by their tables, as `games.knowledge` wants them."""
+"""Chess endgames by their tables, in the form that `games.knowledge` requires."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ DRAWN_PAWN = "KPK draw"
 
 
 def probe(state: State) -> Known | None:
-    """What is known of a position in which the game goes on; None if there is no table for its material."""
+    """What is known about a position in which the game continues; None if there is no table for its
+    material."""
     here = endings.probe(state)
     if here is None:
         return None
@@ -34,7 +35,8 @@ def probe(state: State) -> Known | None:
 
 
 def _after(state: State, action: int) -> endings.Known:
-    """For the side that moves. What no table knows has too little material left (KK, KNK, KBK)."""
+    """The result for the side that moves. Material that no table knows is too little to mate (KK, KNK,
+    KBK)."""
     child = np.zeros_like(state)
     GAME.rules.play(state, action, child)
     known = endings.probe(child)
@@ -42,7 +44,7 @@ def _after(state: State, action: int) -> endings.Known:
 
 
 def rows(seed: int, limit: int) -> list[Row]:
-    """Positions of all endings, drawn by `seed`, at most `limit` of each (0: PER_ENDING)."""
+    """Positions of all endings, drawn with `seed`, at most `limit` of each (0: PER_ENDING)."""
     rng, count = np.random.default_rng([seed, 64]), min(limit or PER_ENDING, PER_ENDING)
     groups = [(name, name, True) for name in endings.ENDINGS] + [(DRAWN_PAWN, "KPK", False)]
     return [
@@ -51,8 +53,8 @@ def rows(seed: int, limit: int) -> list[Row]:
 
 
 def won_rows(name: str, count: int, seed: int, apart_from: Collection[Row]) -> list[Row]:
-    """`count` different won positions of one of the ENDINGS, the side with the men to move; none of those in
-    `apart_from`."""
+    """`count` different won positions of one of the ENDINGS, with the side with the men to move, and none of
+    those in `apart_from`."""
     taken = {row.start for row in apart_from}
     found = _ending_rows(name, name, count + len(taken), np.random.default_rng([seed, 65]), strong_wins=True)
     return [row for row in found if row.start not in taken][:count]
@@ -61,9 +63,9 @@ def won_rows(name: str, count: int, seed: int, apart_from: Collection[Row]) -> l
 def _ending_rows(
     group: str, name: str, count: int, rng: np.random.Generator, *, strong_wins: bool
 ) -> list[Row]:
-    """Different positions, either colour having the men, evenly from all there are.
+    """Different positions, drawn uniformly from all, either colour having the men.
 
-    With `strong_wins` the side with the men is to move and wins, else the bare king is and draws.
+    With `strong_wins` the side with the men is to move and wins, else the bare king is to move and draws.
     """
     found: dict[str, Row] = {}
     tables = endings.ending(name)
@@ -82,7 +84,7 @@ def _ending_rows(
 
 
 def row_of(group: str, state: State) -> Row | None:
-    """The truth of a position that a table knows; None if the game is over there."""
+    """The truth about a position that a table knows; None if the game is over there."""
     positions, legal = state.reshape(1, -1), np.zeros(GAME.max_legal, np.uint16)
     if GAME.rules.end_reason(positions, 1, GAME.rules.legal_actions(positions, 1, legal), False):
         return None

@@ -27,7 +27,7 @@ END_REASONS = (EndReason("ongoing", 0), EndReason("four", -1), EndReason("board_
 _COLUMN = np.uint64(sum(1 << (COLS * row) for row in range(ROWS)))
 """Column 0."""
 _FROM_LEFT = np.uint64(sum(int(_COLUMN) << col for col in range(COLS - 3)))
-"""Cells from which four to the right fit on the board."""
+"""Cells with three more cells to their right."""
 _FROM_RIGHT = np.uint64(sum(int(_COLUMN) << col for col in range(3, COLS)))
 _TOP_ROW = np.uint64(CELLS - COLS)
 _WIDTH = np.uint64(COLS)
@@ -36,7 +36,7 @@ _SIDEWAYS, _UP, _UP_RIGHT, _UP_LEFT = ONE, np.uint64(COLS), np.uint64(COLS + 1),
 
 @jit
 def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16]) -> int:
-    """The columns that are not full, ascending, into `actions` [7]."""
+    """Write the columns that are not full, ascending, to `actions` [7]. Returns their number."""
     top = (positions[n - 1, 0] | positions[n - 1, 1]) >> _TOP_ROW
     count = 0
     for col in range(COLS):
@@ -57,14 +57,14 @@ def play(parent: State, action: int, child: State) -> None:
 
 @jit
 def _starts_of_four(stones: int, step: int) -> int:
-    """Cells with stones on them and on the next three, `step` bits apart, rows not kept apart."""
-    pairs = stones & (stones >> step)  # two in a row begin here; four are two such, two steps apart
+    """Cells with stones on them and on the next three, `step` bits apart, ignoring the ends of rows."""
+    pairs = stones & (stones >> step)  # two in a row begin here; four are two such pairs, two steps apart
     return pairs & (pairs >> (step + step))
 
 
 @jit
 def has_four(stones: int) -> bool:
-    """Four in a row; `stones` is a uint64."""
+    """Whether there are four in a row; `stones` is a uint64."""
     found = _starts_of_four(stones, _UP)
     found |= (_starts_of_four(stones, _SIDEWAYS) | _starts_of_four(stones, _UP_RIGHT)) & _FROM_LEFT
     found |= _starts_of_four(stones, _UP_LEFT) & _FROM_RIGHT

@@ -1,4 +1,4 @@
-"""What is known of Connect Four: windows of four, ratings of fixed players, and a solver."""
+"""What is known about Connect Four: windows of four, ratings of fixed players, and a solver."""
 
 from __future__ import annotations
 

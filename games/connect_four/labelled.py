@@ -1,9 +1,9 @@
 """A labelled set of Connect Four positions, made from a seed: play of mixed strength, then the solver.
 
-In every game each side is drawn from four kinds: random; takes a win and stops one; looks six plies
-ahead; perfect from the 14th stone on (before it, six plies); a tenth of all moves is random. Of each
-game at most one position a phase is taken. Positions and their mirror images are taken once, and at
-most half of a phase are positions where every legal column keeps the result.
+In every game each side is drawn from four kinds of player: random; one that takes a win and blocks one; one
+that looks six plies ahead; and one that is perfect from the 14th stone on (before it, six plies). A tenth of
+all moves is random. From each game at most one position per phase is used. Positions and their mirror images
+are used once, and at most half of a phase are positions where every legal column keeps the result.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ PERFECT_FROM = 14
 DEPTH = 6
 RANDOM_SHARE = 0.1
 GENERATOR_BITS = 24
-"""The solver of the generator remembers 2 ** 24 positions (128 MiB): openings are most of the work."""
+"""The solver of the generator remembers 2 ** 24 positions (128 MiB), because openings are most of the
+work."""
 KINDS = ("random", "tactical", "deep", "perfect")
 COMMITTED = Path(__file__).parent / "data" / "connect_four.jsonl"
-"""What `azplay known connect_four --seed 1` makes, so that nobody has to wait for it. Tuning looks at it."""
+"""The output of `azplay known connect_four --seed 1`, so that nobody has to wait for it. Used for tuning."""
 FINAL = COMMITTED.with_name("connect_four_final.jsonl")
 """`--seed 2 --per-phase 1000 --apart-from COMMITTED`: other positions, for final judgements only."""
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """One position and what is known of it; a line of the file."""
+    """One position and what is known about it; a line of the file."""
 
     phase: str
     moves: str
@@ -47,9 +48,9 @@ class Labelled:
     legal: tuple[int, ...]
     """Columns 0-6."""
     keeps: tuple[int, ...]
-    """Those that keep the result."""
+    """Legal columns that keep the result."""
     matters: bool
-    """Whether a legal column does not."""
+    """Whether some legal column does not keep it."""
 
 
 def generate(
@@ -60,7 +61,7 @@ def generate(
 ) -> list[Labelled]:
     """`per_phase` positions of every phase, in the order of PHASES; the same for the same arguments.
 
-    `apart_from`: rows whose positions, and mirror images of them, are not taken.
+    `apart_from`: rows whose positions, and their mirror images, are excluded.
     """
     taken: dict[str, list[Labelled]] = {phase: [] for phase in PHASES}
     quiet = dict.fromkeys(PHASES, 0)
@@ -102,7 +103,7 @@ def to_lines(rows: list[Labelled]) -> bytes:
 
 
 def from_lines(data: bytes) -> Iterator[Labelled]:
-    """Read JSON lines. ValueError, KeyError or TypeError if they are something else."""
+    """Read JSON lines. Raises ValueError, KeyError or TypeError for other content."""
     for line in data.splitlines():
         row = json.loads(line)
         legal, keeps = (tuple(int(column) - 1 for column in row[key]) for key in ("legal", "keeps"))
@@ -110,7 +111,7 @@ def from_lines(data: bytes) -> Iterator[Labelled]:
 
 
 def read(path: Path = COMMITTED) -> list[Labelled]:
-    """The labelled positions in a file. BadTruth."""
+    """The labelled positions in a file. Raises BadTruth."""
     try:
         return list(from_lines(path.read_bytes()))
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -129,7 +130,7 @@ def states_of(moves: str) -> list[State]:
 
 
 def key_of(state: State) -> tuple[int, int]:
-    """The same for a position and its mirror image."""
+    """A key that a position shares with its mirror image."""
     stones = (int(state[0]), int(state[1]))
     cells = GAME.symmetries[0].cells
     mirrored = [sum(1 << int(cells[cell]) for cell in range(CELLS) if word >> cell & 1) for word in stones]
@@ -158,7 +159,7 @@ def _game(solver: Solver, rng: np.random.Generator) -> str:
 
 
 def _candidates(solver: Solver, state: State, kind: str) -> list[int]:
-    """The columns that such a player thinks equally good."""
+    """The columns that a player of this kind considers equally good."""
     legal = [int(action) for action in legal_columns(state)]
     if kind == "random":
         return legal
@@ -170,6 +171,6 @@ def _candidates(solver: Solver, state: State, kind: str) -> list[int]:
 
 
 def _looked_at(child: State, depth: int) -> int:
-    """Value for the side that has just moved."""
+    """The value for the side that has just moved."""
     ended = end_value(child)
     return -ended if ended is not None else -int(look_ahead(*board_of(child), depth))

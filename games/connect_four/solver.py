@@ -1,6 +1,8 @@
-"""Connect Four's truth: result, result-preserving columns and score of any position given enough time.
+"""Exact solver for Connect Four: result, result-preserving columns and score of any position, given enough
+time.
 
-A position of 8 stones takes about a second, one of 14 some milliseconds; from 20 on thousands a second.
+A position of 8 stones takes about a second, one of 14 some milliseconds; from 20 stones on it is thousands a
+second.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ TABLE_BITS = 22
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of a position in which the game goes on."""
+    """What is known about a position in which the game continues."""
 
     value: int
     """+1, 0 or -1 for the side to move."""
@@ -31,12 +33,12 @@ class Verdict:
 
     @property
     def matters(self) -> bool:
-        """Whether a legal column loses (half) a point."""
+        """Whether some legal column loses a point or half a point."""
         return len(self.keeps) < len(self.legal)
 
 
 class Solver:
-    """Solves positions; remembers what it has seen from one to the next."""
+    """Solves positions, and remembers those it has seen from one call to the next."""
 
     def __init__(self, table_bits: int = TABLE_BITS) -> None:
         self._table = np.zeros(1 << table_bits, np.uint64)
@@ -45,7 +47,7 @@ class Solver:
 
     @property
     def nodes(self) -> int:
-        """Positions looked at since the start."""
+        """Positions searched since the start."""
         return int(self._nodes[0])
 
     def value(self, state: State) -> int:
@@ -53,11 +55,13 @@ class Solver:
         return self._solve(state, -1, 1)
 
     def score(self, state: State) -> int:
-        """Stones of his own that the winner has left when he wins, that one included; negative if lost."""
+        """Stones the winner has left when it wins, including the winning one; negative if the side to move
+        loses."""
         return self._solve(state, kernel.LOWEST, -kernel.LOWEST)
 
     def plies_to_end(self, state: State) -> int:
-        """Moves until the game ends if the winner hurries and the loser delays (or the board is filled)."""
+        """Moves until the game ends if the winner hurries and the loser delays (or until the board is
+        full)."""
         stones, score = int(state[2]), self.score(state)
         if score == 0:
             return CELLS - stones
@@ -65,7 +69,7 @@ class Solver:
         return (CELLS + 1 if winner_is_first else CELLS + 2) - 2 * abs(score) - stones
 
     def verdict(self, state: State) -> Verdict:
-        """Result and the columns that keep it."""
+        """The result and the columns that keep it."""
         legal = tuple(int(action) for action in legal_columns(state))
         value = self.value(state)
         if value < 0:
@@ -86,7 +90,7 @@ class Solver:
 
 
 def board_of(state: State) -> tuple[np.uint64, np.uint64]:
-    """The game's state as the solver's (own, mask): columns of six and an empty row above."""
+    """The state in the solver's form (own, mask): columns of six and an empty row above."""
     own, other = int(state[0]), int(state[1])
     return np.uint64(_by_columns(own)), np.uint64(_by_columns(own | other))
 

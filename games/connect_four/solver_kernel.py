@@ -1,20 +1,18 @@
-"""Connect Four solved: jitted alpha-beta over bitboards, with a table of positions seen.
+"""Connect Four solver: jitted alpha-beta over bitboards, with a table of positions seen.
 
-Board: bit = 7 * column + row, and an empty seventh row on top of every column, so that a shift along
-any of the four directions never runs from one column into the next. `own` are the stones of the side
-to move, `mask` all stones; `own + mask` is different for every position (Fhourstones, J. Tromp).
+Board: bit = 7 * column + row, with an empty seventh row on top of every column, so that a shift along any of
+the four directions never runs from one column into the next. `own` are the stones of the side to move, `mask`
+all stones; `own + mask` is different for every position (Fhourstones, J. Tromp).
 
-Score: 0 draw; +n: the side to move wins with its n-th last stone (1 = with its very last one, 18 = as
-early as can be); -n: it loses so. The sign is the result.
+Score: 0 draw; +n: the side to move wins with its n-th last stone (1 = with its very last one, 18 = as early
+as possible); -n: it loses likewise. The sign is the result.
 
-Method: never play a move that loses at once or that lets the other side win above it; look first at
-moves that make most threats, centre first; windows as narrow as the question allows. Nothing in here
-may call other jitted code of other packages: the compile cache does not see a change there (`games.jit`).
+Method: never play a move that loses at once or lets the other side win above it; try first the moves that
+make most threats, centre first; use windows as narrow as the question allows. Nothing in here may call jitted
+code of other packages: the compile cache does not see changes there (`games.jit`).
 
-In all functions:
-table    uint64[power of two]: position << 8 | bound; kept from call to call
-scratch  uint64[CELLS, 2, COLS]
-nodes    int64[1], counts positions
+In all functions: table is uint64[power of two]: position << 8 | bound, kept from call to call; scratch is
+uint64[CELLS, 2, COLS]; nodes is int64[1] and counts positions.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ Words = npt.NDArray[np.uint64]
 ROWS, COLS = 6, 7
 CELLS = ROWS * COLS
 LOWEST = -18
-"""No score is lower: the first four in a row takes four stones of one side."""
+"""No score is lower, because the first four in a row takes four stones of one side."""
 _SCORES = 1 - 2 * LOWEST
 
 _BOTTOM = np.uint64(sum(1 << 7 * col for col in range(COLS)))
@@ -62,13 +60,14 @@ def winning_cells(stones: np.uint64, mask: np.uint64) -> np.uint64:
 @jit
 def playable_cells(mask: np.uint64) -> np.uint64:
     """The lowest empty cell of every column that is not full."""
-    # One added at the bottom of a column carries through its stones to the first empty cell.
+    # Adding one at the bottom of a column carries through its stones to the first empty cell.
     return (mask + _BOTTOM) & _BOARD
 
 
 @jit
 def _moves_that_survive(own: np.uint64, mask: np.uint64) -> np.uint64:
-    """Cells after which the other side has no win at once; the side to move cannot win at once itself."""
+    """Cells after which the other side has no immediate win. The side to move must have no immediate win
+    itself."""
     threats = winning_cells(own ^ mask, mask)
     cells = playable_cells(mask)
     forced = cells & threats
@@ -76,14 +75,14 @@ def _moves_that_survive(own: np.uint64, mask: np.uint64) -> np.uint64:
         if forced & (forced - ONE):
             return ZERO
         cells = forced
-    return cells & ~(threats >> ONE)  # not below a threat, which it would make playable
+    return cells & ~(threats >> ONE)  # not below a threat, because that would make it playable
 
 
 @jit
 def _order(own: np.uint64, mask: np.uint64, cells: np.uint64, moves: Words, marks: Words) -> int:
-    """Write the cells into `moves`, those that make most threats first, else centre first.
+    """Write the cells into `moves`: those that make most threats first, then those nearest the centre.
 
-    moves, marks  uint64[COLS]: a cell each, and how many threats it makes
+    moves, marks: uint64[COLS], the cells and how many threats each makes.
     """
     count = 0
     for col in _CENTRE_FIRST:
@@ -102,13 +101,13 @@ def _order(own: np.uint64, mask: np.uint64, cells: np.uint64, moves: Words, mark
 
 @jit
 def key_of(own: np.uint64, mask: np.uint64) -> np.uint64:
-    """Different for every position, and never 0, which is an entry of the table not yet written."""
+    """A key that differs for every position, and is never 0, which marks an empty entry of the table."""
     return own + mask + ONE
 
 
 @jit
 def _slot(key: np.uint64, table: Words) -> np.uint64:
-    """Where a position lies in a table of a power of two entries, by Fibonacci hashing (Knuth)."""
+    """The place of a position in a table with a power of two entries, by Fibonacci hashing (Knuth)."""
     return ((key * _HASH) >> np.uint64(20)) & np.uint64(len(table) - 1)
 
 
@@ -169,9 +168,9 @@ def solve(
     scratch: Words,
     nodes: npt.NDArray[np.int64],
 ) -> int:
-    """The score, held within `low` and `high` (-1 and 1: the result only), of a game that goes on.
+    """The score, limited to `low` and `high` (-1 and 1: the result only), of a game that continues.
 
-    By null windows that halve what is left.
+    Uses null windows that halve the remaining range.
     """
     stones: Any = np.int64(count_ones(mask))
     if playable_cells(mask) & winning_cells(own, mask):
@@ -198,7 +197,7 @@ def is_at_most(
     scratch: Words,
     nodes: npt.NDArray[np.int64],
 ) -> bool:
-    """Whether the score of a game that goes on is `bound` or less."""
+    """Whether the score of a game that continues is `bound` or less."""
     stones: Any = np.int64(count_ones(mask))
     if playable_cells(mask) & winning_cells(own, mask):
         return bool((CELLS + 1 - stones) // 2 <= bound)
@@ -207,7 +206,7 @@ def is_at_most(
 
 @jit
 def look_ahead(own: np.uint64, mask: np.uint64, depth: int) -> int:
-    """+1 or -1 if the game that goes on is decided within `depth` plies of best play, else 0."""
+    """+1 or -1 if the game is decided within `depth` plies of best play, else 0."""
     cells = playable_cells(mask)
     if cells & winning_cells(own, mask):
         return 1 if depth > 0 else 0

@@ -1,4 +1,4 @@
-"""Connect Four's solver and its labelled positions, as `games.knowledge` wants them."""
+"""Connect Four's solver and its labelled positions, in the form that `games.knowledge` requires."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from games.knowledge import Check, Known, Labels, Row, Say, Solution
 from games.spec import State
 
 FEWEST_STONES = 10
-"""The fewer there are, the longer a position takes to solve: below it seconds to minutes (docs/truth.md)."""
+"""With fewer stones a position takes longer to solve: seconds to minutes (docs/truth.md)."""
 
 
 @cache
 def _solver() -> Solver:
-    """One for all that ask: it remembers what it has seen."""
+    """One solver for all callers, because it remembers what it has seen."""
     return Solver()
 
 
 def probe(state: State) -> Known | None:
-    """What is known of a position with at least FEWEST_STONES."""
+    """What is known about a position with at least FEWEST_STONES stones."""
     stones = int(state[2])
     if stones < FEWEST_STONES:
         return None
@@ -33,7 +33,7 @@ def probe(state: State) -> Known | None:
 
 
 def rows_in(file: Path) -> list[Row]:
-    """The labelled positions in a file. BadTruth."""
+    """The labelled positions in a file. Raises BadTruth."""
     return [
         Row(
             one.phase,

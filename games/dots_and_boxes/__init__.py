@@ -1,7 +1,8 @@
-"""Dots-and-boxes on any rectangle: players draw edges in turn, and who closes a box has it and moves again.
+"""Dots-and-boxes on any rectangle: players draw edges in turn, and a player who closes a box owns it and
+moves again.
 
-The usual board has 3 x 3 boxes; others are games of their own, `dots_and_boxes_2x4` (rows x columns). More
-boxes win. Actions are edges (`games.dots_and_boxes.board`).
+The usual board has 3 x 3 boxes; others are games of their own, `dots_and_boxes_2x4` (rows x columns). The
+player with more boxes wins. Actions are edges (`games.dots_and_boxes.board`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 NAME, ROWS, COLS = "dots_and_boxes", 3, 3
 LARGEST = 12
-"""Rows and columns."""
+"""Most rows, and most columns."""
 END_REASONS = (
     EndReason("ongoing", 0),
     EndReason("more_boxes", 1),
@@ -32,7 +33,7 @@ END_REASONS = (
 
 @cache
 def game_of_size(rows: int, cols: int) -> Game:
-    """The game on rows x cols boxes. ValueError for a size that there is not."""
+    """The game on rows x cols boxes. Raises ValueError for an unavailable size."""
     if not (1 <= rows <= LARGEST and 1 <= cols <= LARGEST):
         near = "x".join(str(min(max(one, 1), LARGEST)) for one in (rows, cols))
         raise ValueError(
@@ -71,7 +72,7 @@ def game_of_size(rows: int, cols: int) -> Game:
 
 
 def game_of_options(options: tuple[str, ...]) -> Game:
-    """The game called by its size, `2x4`. ValueError for a size that there is not."""
+    """The game named by its size, `2x4`. Raises ValueError for an unavailable size."""
     rows, cols = options[0].split("x")
     return game_of_size(int(rows), int(cols))
 

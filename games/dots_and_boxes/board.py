@@ -1,9 +1,9 @@
-"""The board of dots-and-boxes: which edges a box has, which boxes an edge, and how the board may be turned.
+"""The board of dots-and-boxes: the edges of each box, the boxes beside each edge, and the board's symmetries.
 
 Boxes and edges are numbered row by row from the bottom left: box `row * cols + col`; first the horizontal
-edges (rows + 1 rows of cols), then the vertical ones (rows rows of cols + 1). All lie on a grid of points
-(y, x), 0 <= y <= 2 * rows and 0 <= x <= 2 * cols: dots where both are even, boxes where both are odd, edges
-between.
+edges (rows + 1 rows of cols), then the vertical ones (rows rows of cols + 1). All lie on a grid of points (y,
+x), 0 <= y <= 2 * rows and 0 <= x <= 2 * cols: dots where both are even, boxes where both are odd, and edges
+elsewhere.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from games.spec import Symmetry
 Point = tuple[int, int]
 
 SIDES: tuple[Point, ...] = ((-1, 0), (0, 1), (1, 0), (0, -1))
-"""Where a box has its edges, from its middle: below, right, above, left."""
+"""The edges of a box, as offsets from its middle: below, right, above, left."""
 NO_BOX = -1
 
 
@@ -86,7 +86,7 @@ class Board:
         )
 
     def symmetries(self) -> tuple[Symmetry, ...]:
-        """All but the identity: three of a rectangle, seven of a square."""
+        """All symmetries but the identity: three of a rectangle, seven of a square."""
         turns = {
             "mirror_columns": self._turn(False, False, True),
             "mirror_rows": self._turn(False, True, False),
@@ -102,7 +102,7 @@ class Board:
         return tuple(self._symmetry(name, turn) for name, turn in turns.items())
 
     def _turn(self, swap: bool, flip_y: bool, flip_x: bool) -> Callable[[Point], Point]:
-        """Swap the axes, then flip them."""
+        """A function that swaps the axes, then flips them."""
 
         def turn(point: Point) -> Point:
             y, x = point[::-1] if swap else point
@@ -111,7 +111,7 @@ class Board:
         return turn
 
     def _symmetry(self, name: str, turn: Callable[[Point], Point]) -> Symmetry:
-        """What a turn of the points does to boxes, edges, and planes: those of the sides of boxes, then own
+        """The effect of a turn of the points on boxes, edges, and planes: those of the boxes' sides, then own
         boxes and the other's."""
         middle, sides = turn((1, 1)), [turn((1 + dy, 1 + dx)) for dy, dx in SIDES]
         planes = [SIDES.index((y - middle[0], x - middle[1])) for y, x in sides]

@@ -1,6 +1,6 @@
-"""What a position of dots-and-boxes is worth without search, for alpha-beta and greedy players.
+"""A heuristic value for dots-and-boxes without search, for alpha-beta and greedy players.
 
-Hundredths of a box. Compiled together with `rules_kernel`.
+In hundredths of a box. Compiled together with `rules_kernel`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from games.spec import State
 
 BOX = 100
 WAITING = 50
-"""A box that the side to move can close at once, or almost: it is nearly its own."""
+"""Value of a box with three sides, which the side to move can close at once: it is almost its own."""
 
 
 @kernel
 def sides_of(state: State, box: int) -> int:
-    """Drawn edges of a box."""
+    """Number of drawn edges of a box."""
     count = 0
     for side in range(4):
         count += has(state, 0, BOX_EDGES[box, side])
@@ -25,7 +25,7 @@ def sides_of(state: State, box: int) -> int:
 
 @kernel
 def most_sides(state: State, action: int) -> int:
-    """The most drawn edges that a box beside an edge has, before the edge is drawn."""
+    """The most drawn edges of a box beside an edge, before that edge is drawn."""
     most = 0
     for i in range(2):
         box = EDGE_BOXES[action, i]
@@ -36,14 +36,14 @@ def most_sides(state: State, action: int) -> int:
 
 @kernel
 def material(state: State) -> int:
-    """Boxes of the side to move less the other's."""
+    """Boxes of the side to move minus the other's."""
     side = side_to_move(state)
     return BOX * (owned(state, side) - owned(state, 1 - side))
 
 
 @kernel
 def evaluate(state: State) -> int:
-    """Material, and boxes with three sides."""
+    """Material, plus a bonus for boxes with three sides."""
     waiting = 0
     for box in range(len(BOX_EDGES)):
         waiting += sides_of(state, box) == 3
@@ -52,12 +52,12 @@ def evaluate(state: State) -> int:
 
 @kernel
 def order_score(state: State, action: int) -> int:
-    """Edges that close a box first, those that give one away last."""
+    """Ordering score: edges that close a box first, those that give one away last."""
     sides = most_sides(state, action)
     return 2 if sides == 3 else (0 if sides == 2 else 1)
 
 
 @kernel
 def is_noisy(state: State, action: int) -> bool:
-    """Whether it closes a box."""
+    """Whether the action closes a box."""
     return most_sides(state, action) == 3

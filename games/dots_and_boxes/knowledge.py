@@ -1,4 +1,4 @@
-"""What is known of dots-and-boxes: on small boards everything."""
+"""What is known about dots-and-boxes: on small boards everything."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from games.knowledge import Check, Heuristic, Knowledge, Known, Row, Say, Soluti
 from games.spec import Game, State
 
 GROUPS = ("opening", "middle", "end")
-"""Thirds of the edges."""
+"""Thirds of the game, by drawn edges."""
 PER_GROUP = 300
 SEED, FINAL_SEED = 1, 2
-"""Of positions: what tuning looks at, and what final judgements do."""
+"""Seeds of positions: for tuning, and for final judgements."""
 RANDOM_SHARE = 0.5
-"""Of the moves by which positions come about; the others are best ones."""
+"""Share of random moves in the games that positions come from; the other moves are best ones."""
 IN_VAIN = 3
-"""Games for each row wanted of a group; so many in a row without a new position, and there are no more."""
+"""Games per wanted row of a group. After so many in a row without a new position, there are no more."""
 
 VALUES = {
     (1, 1): -1, (1, 2): 0, (1, 3): -1, (1, 4): 0, (1, 5): -1,
     (2, 2): 2, (2, 3): -2, (2, 4): 2, (3, 3): -3,
 }  # fmt: skip
-"""Boxes of the first player less the second's with best play, as published for these boards."""
+"""Published values: boxes of the first player minus the second's with best play."""
 
 ANCHORS = {
     "random": 0,
@@ -42,11 +42,11 @@ ANCHORS = {
     "alphabeta:1": 1092,
     "alphabeta:4": 1280,
 }
-"""On the usual board; on others nobody has measured them."""
+"""On the usual board; on others these have not been measured."""
 
 
 class Truth:
-    """The truth of one size of the board."""
+    """The truth about one size of the board."""
 
     def __init__(self, game: Game) -> None:
         self.game = game
@@ -54,7 +54,7 @@ class Truth:
         self.text = Text(self.board)
 
     def probe(self, state: State) -> Known:
-        """Whatever has been drawn and whoever has which boxes."""
+        """What is known about any position, whoever owns the boxes."""
         drawn, first, second, mover = self.text.parts(state)
         lead = (first.bit_count() - second.bit_count()) * (1 if mover == 0 else -1)
         results = {
@@ -67,9 +67,9 @@ class Truth:
         return Known(group, value, keeps, len(results))
 
     def rows(self, seed: int, limit: int, apart_from: frozenset[bytes] = frozenset()) -> list[Row]:
-        """Positions of games in which half of all moves are random, as many of each group; no position twice,
-        and at most half of a group are positions in which every move keeps the result. A small board has
-        fewer."""
+        """Positions of games in which half of all moves are random, equally many of each group; no position
+        twice, and at most half of a group are positions in which every move keeps the result. A small board
+        has fewer."""
         wanted, rng = min(limit or PER_GROUP, PER_GROUP), np.random.default_rng([seed, self.board.edges])
         taken: dict[str, list[Row]] = {group: [] for group in GROUPS}
         quiet, seen = dict.fromkeys(GROUPS, 0), set(apart_from)
@@ -89,7 +89,7 @@ class Truth:
         return [row for rows in taken.values() for row in rows]
 
     def _game(self, rng: np.random.Generator) -> list[tuple[Row, State]]:
-        """The positions of one game in any order."""
+        """The positions of one game, in any order."""
         state, moves, found = self.text.state_from(""), list[int](), []
         while len(moves) < self.board.edges:
             known = self.probe(state)
@@ -104,7 +104,7 @@ class Truth:
         return found
 
     def final_rows(self) -> list[Row]:
-        """Others than `rows` gives for SEED."""
+        """Positions other than those that `rows` returns for SEED."""
         tuned = frozenset(self._state_of(row).tobytes() for row in self.rows(SEED, 0))
         return self.rows(FINAL_SEED, 0, tuned)
 
@@ -116,7 +116,7 @@ class Truth:
         return state
 
     def checks(self, _file: Path | None, say: Say) -> Iterator[Check]:
-        """Against the published values, of all boards if this is the usual one."""
+        """Check against the published values: of all boards if this is the usual one."""
         for (rows, cols), value in VALUES.items():
             say(f"dots and boxes: {rows} x {cols}")
             yield Check(f"dots and boxes: value of {rows} x {cols}", solver_of(rows, cols).gain(0), value)
@@ -135,7 +135,7 @@ def _heuristic(game: Game) -> Heuristic:
 
 @cache
 def knowledge_of_size(rows: int, cols: int) -> Knowledge:
-    """What is known of a size; boards of more than MOST_EDGES edges are not solved."""
+    """What is known about a size; boards with more than MOST_EDGES edges are not solved."""
     game = game_of_size(rows, cols)
     truth = Truth(game)
     solution = Solution(

@@ -1,8 +1,9 @@
 """Dots-and-boxes as text: moves from dot to dot (`a1b1`), positions row by row, a board for a terminal.
 
-Columns of dots are letters from the left, rows numbers from below. A position is written from the top, rows
-of horizontal edges (1 drawn, 0 not) and rows of boxes with the edges between them in turn, and who moves: on
-two boxes side by side `11/1x1.0/10 x` has the left box, the first player's, and the edge above the other one.
+Columns of dots are letters from the left, rows are numbers from the bottom. A position is written from the
+top: rows of horizontal edges (1 drawn, 0 not) alternate with rows of boxes and the edges between them, and
+the side to move follows. For example, on two boxes side by side, in `11/1x1.0/10 x` the first player owns the
+left box, and the edge above the other box is drawn.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ def bits_of(words: State) -> int:
 
 
 def words_of(bits: int, count: int) -> list[int]:
-    """The other way round."""
+    """The words of an integer: the inverse of `bits_of`."""
     return [bits >> 64 * place & 0xFFFFFFFFFFFFFFFF for place in range(count)]
 
 
 @dataclass(frozen=True)
 class Text:
-    """Text of one size of the board."""
+    """The text of positions and moves for one board size."""
 
     board: Board
 
@@ -39,18 +40,18 @@ class Text:
         return Notation(self.state_from, self.text_of, self.move_of, self.action_from, self.render)
 
     def parts(self, state: State) -> tuple[int, int, int, int]:
-        """(drawn edges, the first player's boxes, the second's, whose turn), edges and boxes as bits."""
+        """(drawn edges, the first player's boxes, the second's, side to move), edges and boxes as bits."""
         edges, boxes = state[: self.board.edge_words], state[self.board.edge_words : -1]
         first, second = boxes[: self.board.box_words], boxes[self.board.box_words :]
         return bits_of(edges), bits_of(first), bits_of(second), int(state[-1])
 
     def score(self, state: State) -> int:
-        """The first player's boxes less the second's."""
+        """The first player's boxes minus the second's."""
         _, first, second, _ = self.parts(state)
         return first.bit_count() - second.bit_count()
 
     def _letter_at(self, point: Point, state: State, drawn: str, open_: str) -> str:
-        """What a point that is no dot is written as."""
+        """The text of a point that is not a dot."""
         edges, first, second, _ = self.parts(state)
         if point in self.board.edge_at:
             return drawn if edges >> self.board.edge_at[point] & 1 else open_
@@ -67,14 +68,14 @@ class Text:
         return "/".join(rows) + f" {(FIRST, SECOND)[int(state[-1])]}"
 
     def state_from(self, text: str) -> State:
-        """The state in `text`, nothing drawn for "". ValueError says what is wrong with it."""
+        """The state in `text`, with nothing drawn for "". Raises ValueError saying what is wrong with it."""
         if not text:
             return np.zeros(self.board.edge_words + 2 * self.board.box_words + 1, np.uint64)
         board, _, mover = text.strip().partition(" ")
         rows, points = board.split("/"), self._rows()
         if [len(row) for row in rows] != [len(row) for row in points] or mover not in (FIRST, SECOND):
             raise ValueError(
-                f"{text!r} is no position of {self.board.rows} x {self.board.cols} boxes: write its rows "
+                f"{text!r} is not a position of {self.board.rows} x {self.board.cols} boxes: write its rows "
                 f"from the top and who moves, as in {self.text_of(self.state_from(''))!r}"
             )
         seen = dict(zip(itertools.chain(*points), itertools.chain(*rows), strict=True))
@@ -93,7 +94,7 @@ class Text:
         return sum(1 << place for point, place in places.items() if seen[point] == letter)
 
     def _check_owners(self, edges: int, owned: int) -> None:
-        """A box has an owner just when its four edges are drawn."""
+        """Check that a box has an owner exactly if its four edges are drawn."""
         for (y, x), box in self.board.box_at.items():
             closed = all(edges >> self.board.edge_at[y + dy, x + dx] & 1 for dy, dx in SIDES)
             if closed != bool(owned >> box & 1):
@@ -101,22 +102,22 @@ class Text:
                 raise ValueError(f"the box in row {y // 2 + 1}, column {x // 2 + 1} {what}")
 
     def move_of(self, _state: State, action: int) -> str:
-        """An edge as its two dots."""
+        """An edge, written as its two dots."""
         return self.edge_name(action)
 
     def edge_name(self, edge: int) -> str:
-        """The same in any position."""
+        """The name of an edge, the same in any position."""
         y, x = self.board.edge_points[edge]
         ends = ((y, x - 1), (y, x + 1)) if x % 2 else ((y - 1, x), (y + 1, x))
         return "".join(f"{LETTERS[column // 2]}{row // 2 + 1}" for row, column in ends)
 
     def action_from(self, state: State, text: str) -> int:
-        """The legal action that two dots name. ValueError lists the legal ones."""
+        """The legal action that two dots name. Raises ValueError listing the legal ones."""
         edges = self.parts(state)[0]
         legal = {self.move_of(state, edge): edge for edge in range(self.board.edges) if not edges >> edge & 1}
         if text.strip() not in legal:
             listed = " ".join(legal) or "none: the game is over"
-            raise ValueError(f"{text.strip()!r} is no edge that can be drawn here; there are {listed}")
+            raise ValueError(f"{text.strip()!r} is not an edge that can be drawn here; there are {listed}")
         return legal[text.strip()]
 
     def render(self, state: State) -> str:
@@ -128,7 +129,7 @@ class Text:
         names = "   ".join(LETTERS[: self.board.cols + 1])
         score = self.score(state)
         mover = (FIRST, SECOND)[int(state[-1])]
-        return "\n".join([*lines, f"   {names}", f"{mover} to move, {FIRST} is {score:+d}"])
+        return "\n".join([*lines, f"   {names}", f"score for {FIRST}: {score:+d}", f"{mover} to move"])
 
     def _drawn(self, y: int, x: int, state: State) -> str:
         if y % 2 == 0 and x % 2 == 0:

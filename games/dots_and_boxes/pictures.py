@@ -10,11 +10,11 @@ from games.spec import State
 STEP, EDGE, DOT = 40, 4, 5
 """Pixels: from dot to dot, width of an edge, radius of a dot."""
 REACH = 16
-"""How wide an edge is to a click."""
+"""Width of the area around an edge that can be clicked."""
 COLOURS = ("#7aa6d9", "#e0a060")
-"""Of the first and of the second player's boxes."""
+"""Colours of the first and of the second player's boxes."""
 LAST = "#c03030"
-"""The last edge."""
+"""Colour of the last edge."""
 
 
 def _size(board: Board) -> tuple[int, int]:
@@ -23,12 +23,12 @@ def _size(board: Board) -> tuple[int, int]:
 
 
 def _place(board: Board, y: int, x: int) -> tuple[float, float]:
-    """Pixels (x, y) of a point, the first row below."""
+    """The pixel (x, y) of a point, with the first row at the bottom."""
     return STEP * (x + 1) / 2, _size(board)[1] - STEP * (y + 1) / 2
 
 
 def clicks(text: Text) -> Clicks:
-    """Each edge is clicked around its middle."""
+    """The clickable areas: each edge is clicked around its middle."""
     board, spots = text.board, []
     for edge, (y, x) in enumerate(board.edge_points):
         (middle_x, middle_y), lies = _place(board, y, x), x % 2 == 1
@@ -42,7 +42,7 @@ def _name(text: Text, edge: int) -> str:
 
 
 def svg(text: Text, state: State, move: str) -> bytes:
-    """The position; `move`, in the game's notation, led to it and is marked."""
+    """The position; `move`, in the game's notation, which led to it, is marked."""
     board = text.board
     drawn, first, second, _ = text.parts(state)
     width, height = _size(board)

@@ -1,7 +1,7 @@
 """The rules of dots-and-boxes on bits, compiled once for each size of the board.
 
 State: EDGE_WORDS words of drawn edges, BOX_WORDS of the first player's boxes, BOX_WORDS of the second's, and
-a word that says whose turn it is. `bindings` has these two numbers and two tables for a size.
+a word with the side to move. `bindings` has these two numbers and two tables for a size.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EDGE_BOXES: npt.NDArray[np.int64] = np.zeros((0, 2), np.int64)
 PLANES_PER_POSITION = 6
 """Edges below, right of, above and left of each box; own boxes, the other's."""
 SCALAR_PLANES = 2
-"""1 if the first player is to move, else 0; and who is ahead: (own - other + boxes) / (2 * boxes)."""
+"""1 if the first player is to move, else 0; and the lead: (own - other + boxes) / (2 * boxes)."""
 ONGOING, MORE_BOXES, FEWER_BOXES, AS_MANY_BOXES = range(4)
 
 
@@ -38,25 +38,25 @@ def has(state: State, first_word: int, bit: int) -> bool:
 
 @kernel
 def put(words: Words, first_word: int, bit: int) -> None:
-    """Set it in `words` [any number]."""
+    """Set a bit in `words` [any number]."""
     words[first_word + (bit >> 6)] |= ONE << np.uint64(bit & 63)
 
 
 @kernel
 def start(state: State) -> None:
-    """No edge is drawn, the first player moves."""
+    """Write the start position: no edge is drawn, and the first player moves."""
     state[:] = ZERO
 
 
 @kernel
 def side_to_move(state: State) -> int:
-    """0: the first player."""
+    """The side to move; 0: the first player."""
     return signed(state[EDGE_WORDS + 2 * BOX_WORDS])
 
 
 @kernel
 def owned(state: State, side: int) -> int:
-    """Boxes that a side has."""
+    """Number of boxes that a side owns."""
     count = ZERO
     for word in range(BOX_WORDS):
         count += count_ones(state[EDGE_WORDS + side * BOX_WORDS + word])
@@ -65,7 +65,7 @@ def owned(state: State, side: int) -> int:
 
 @kernel
 def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
-    """Edges that are not drawn, ascending, into `actions` [edges]."""
+    """Write the edges that are not drawn, ascending, to `actions` [edges]. Returns their number."""
     count = 0
     for edge in range(len(EDGE_BOXES)):
         if not has(positions[n - 1], 0, edge):
@@ -85,7 +85,7 @@ def is_closed(state: State, box: int) -> bool:
 
 @kernel
 def play(parent: State, action: int, child: State) -> None:
-    """Draw an edge. Who closes a box with it has it, and moves again."""
+    """Draw an edge. A player who closes a box with it owns the box, and moves again."""
     for word in range(len(parent)):
         child[word] = parent[word]
     put(child, 0, signed(action))
@@ -102,8 +102,8 @@ def play(parent: State, action: int, child: State) -> None:
 
 @kernel
 def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
-    """The game is over when all edges are drawn; in a search also when a side has more than half of the
-    boxes: nobody can take them from it, and the result is seen many plies earlier."""
+    """The game is over when all edges are drawn. In a search it is also over when a side has more than half
+    of the boxes: nobody can take them away, and the result is known many plies earlier."""
     if legal_count > 0 and not in_search:
         return ONGOING
     state = positions[n - 1]
@@ -118,7 +118,7 @@ def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) 
 
 @kernel
 def encode(positions: Positions, n: int, history: int, packed_features: Words) -> None:
-    """PLANES_PER_POSITION planes a position, newest first, then SCALAR_PLANES numbers, into
+    """Write PLANES_PER_POSITION planes per position, newest first, then SCALAR_PLANES numbers, to
     `packed_features` [feature_words]."""
     side = side_to_move(positions[n - 1])
     boxes = len(BOX_EDGES)
@@ -141,7 +141,7 @@ def encode(positions: Positions, n: int, history: int, packed_features: Words) -
 
 
 def bindings(board: Board) -> list[tuple[Any, Any]]:
-    """What `games.jit.bind` needs to compile these kernels for a size."""
+    """The bindings with which `games.jit.bind` compiles these kernels for a size."""
     return [
         (EDGE_WORDS, board.edge_words),
         (BOX_WORDS, board.box_words),

@@ -1,7 +1,7 @@
 """Dots-and-boxes solved backwards: for every set of drawn edges, how many boxes the side to move still gains.
 
-What is gained from here on does not depend on who has the boxes that are closed already. So a table of one
-byte for each of the 2 ** edges sets holds everything: 16 MiB for 3 x 3 boxes (24 edges).
+The gain from here on does not depend on who owns the boxes that are closed already. So a table with one byte
+for each of the 2 ** edges sets holds everything: 16 MiB for 3 x 3 boxes (24 edges).
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from games.dots_and_boxes.board import NO_BOX, Board
 from games.jit import jit
 
 MOST_EDGES = 24
-"""More would take gigabytes."""
+"""Most edges of a board that is solved; more would take gigabytes."""
 
 Table = npt.NDArray[np.int8]
 
 
 @jit
 def closed_by(after: int, masks: npt.NDArray[np.int64]) -> int:
-    """Boxes that an edge closes: `after` has it, `masks` [2] are the edges of the boxes beside it, or 0."""
+    """Boxes that an edge closes: `after` includes it, `masks` [2] are the edges of the boxes beside it, or
+    0."""
     count = 0
     for i in range(2):
         if masks[i] != 0 and after & masks[i] == masks[i]:
@@ -32,9 +33,9 @@ def closed_by(after: int, masks: npt.NDArray[np.int64]) -> int:
 
 @jit
 def fill(masks: npt.NDArray[np.int64], table: Table) -> None:
-    """Fill `table [2 ** edges]` from the full board down. masks  int64[edges, 2], see `closed_by`.
+    """Fill `table [2 ** edges]` from the full board down. masks: int64[edges, 2], see `closed_by`.
 
-    A set's successors are larger numbers, so they are known when it is looked at.
+    A set's successors are larger numbers, so they are known when the set is reached.
     """
     edges = len(masks)
     table[len(table) - 1] = 0
@@ -57,7 +58,8 @@ def masks_of(board: Board) -> npt.NDArray[np.int64]:
 
 
 class Solver:
-    """What the side to move gains from every set of drawn edges. ValueError for more than MOST_EDGES."""
+    """What the side to move gains from every set of drawn edges. Raises ValueError for more than MOST_EDGES
+    edges."""
 
     def __init__(self, board: Board) -> None:
         if board.edges > MOST_EDGES:
@@ -67,11 +69,11 @@ class Solver:
         fill(self.masks, self.table)
 
     def gain(self, drawn: int) -> int:
-        """Own boxes less the other's from here on, if both play best. `drawn`: edges as bits."""
+        """Own boxes minus the other's from here on, if both play best. `drawn`: edges as bits."""
         return int(self.table[drawn])
 
     def gains_after(self, drawn: int) -> dict[int, int]:
-        """For each edge that is not drawn, what the side that draws it gains with it and from then on."""
+        """For each edge that is not drawn: the gain of the side that draws it, from then on."""
         found = {}
         for edge in range(len(self.masks)):
             if not drawn >> edge & 1:

@@ -1,7 +1,7 @@
 """Go on any square board from 2 x 2 to 19 x 19, under Tromp-Taylor rules.
 
 The usual game is 19 x 19 with a komi of 7.5; others are called `go_9x9`, `go_5x5_komi24.5` and so on
-(`games.go.rules`). Actions are points, row by row from the bottom left, and behind them the pass.
+(`games.go.rules`). Actions are points, row by row from the bottom left, followed by the pass.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ END_REASONS = (
 )
 RULES = ("start", "side_to_move", "legal_actions", "play", "end_reason", "encode")
 MEAN_LEGAL_SHARE = 0.7
-"""Of all actions, in a typical position: about 250 of 362."""
+"""Legal share of all actions in a typical position: about 250 of 362."""
 ALPHA, ALPHA_ACTIONS = 0.03, 362
-"""AlphaZero's noise at the root of 19 x 19."""
+"""AlphaZero's Dirichlet alpha at the root, on 19 x 19."""
 
 
 @cache
@@ -77,7 +77,7 @@ def game_of(rules: GoRules) -> Game:
 
 
 def game_of_options(options: tuple[str, ...]) -> Game:
-    """The game called by what stands behind `go_` in its name. ValueError for values that there are not."""
+    """The game with the options after `go_` in its name. Raises ValueError for invalid options."""
     return game_of(rules_of_options(options))
 
 

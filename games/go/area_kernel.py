@@ -1,4 +1,4 @@
-"""Area: a side has its stones, and the empty points from which only its stones are reached (Tromp-Taylor).
+"""Area: a side's stones, and the empty points that reach only its stones (Tromp-Taylor).
 
 All stones on the board count as alive.
 """
@@ -32,7 +32,7 @@ NOBODY = -1
 
 @kernel
 def list_reached(state: State, side: int, scratch: Words) -> None:
-    """List the stones of `side` and all empty points that they reach, over empty points, into `scratch`
+    """List the stones of `side` and all empty points that they reach, through empty points, in `scratch`
     [ROOM]. Its first WORDS words hold them as bits."""
     empty = scratch_words(SPAN)
     find_empty(state, empty)
@@ -52,7 +52,7 @@ def list_reached(state: State, side: int, scratch: Words) -> None:
 
 @kernel
 def area_lead(state: State) -> int:
-    """Points of the first player's area less those of the second's."""
+    """The first player's area minus the second's, in points."""
     first, second = scratch_words(ROOM), scratch_words(ROOM)
     list_reached(state, 0, first)
     list_reached(state, 1, second)
@@ -65,7 +65,7 @@ def area_lead(state: State) -> int:
 
 @kernel
 def find_owners(state: State, owners: npt.NDArray[np.int8]) -> None:
-    """Whose area each point belongs to, 0 or 1 or NOBODY, into `owners` [points]."""
+    """Write the owner of each point's area, 0 or 1 or NOBODY, to `owners` [points]."""
     first, second = scratch_words(ROOM), scratch_words(ROOM)
     list_reached(state, 0, first)
     list_reached(state, 1, second)

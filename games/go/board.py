@@ -1,6 +1,7 @@
-"""The Go board of one size: which points touch, keys of stones, and masks for rows of bits.
+"""The Go board of one size: neighbouring points, keys of stones, and masks for rows of bits.
 
-Point `row * size + column`, row 0 below, column 0 at the left. Bit `i % 64` of word `i // 64` is point `i`.
+Point `row * size + column`, row 0 at the bottom, column 0 at the left. Bit `i % 64` of word `i // 64` is
+point `i`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 POINT_BITS = 9
-"""The lowest bits of a stone's key are its point: 361 points fit."""
+"""The lowest bits of a stone's key are its point; 361 points fit."""
 KEY_SEED = 20171218
 
 
@@ -38,19 +39,19 @@ class Board:
         return 3 * self.words + 2
 
     def _beside(self, point: int) -> list[int]:
-        """The points that touch one."""
+        """The neighbours of a point."""
         row, col = divmod(point, self.size)
         near = ((row - 1, col), (row, col - 1), (row, col + 1), (row + 1, col))
         return [r * self.size + c for r, c in near if 0 <= r < self.size and 0 <= c < self.size]
 
     @cached_property
     def near_word(self) -> npt.NDArray[np.int64]:
-        """[points] the first of the two words that hold the points which touch each."""
+        """[points] the first of the two words that hold each point's neighbours."""
         return np.array([min(self._beside(point)) // 64 for point in range(self.points)])
 
     @cached_property
     def near(self) -> npt.NDArray[np.uint64]:
-        """[points, 2] the points that touch each, as bits of these two words."""
+        """[points, 2] each point's neighbours, as bits of these two words."""
         found = np.zeros((self.points, 2), np.uint64)
         for point, first in enumerate(self.near_word):
             for other in self._beside(point):
@@ -59,14 +60,14 @@ class Board:
 
     @cached_property
     def keys(self) -> npt.NDArray[np.uint64]:
-        """[2, points] of a stone of each side on each point (Zobrist, 1970): that of a position is the
-        exclusive or of its stones'. The lowest POINT_BITS bits of a key are the point."""
+        """[2, points] the key of a stone of each side on each point (Zobrist, 1970): a position's key is the
+        exclusive or of its stones' keys. The lowest POINT_BITS bits of a key are the point."""
         drawn = np.random.default_rng(KEY_SEED).integers(2**64, size=(2, self.points), dtype=np.uint64)
         low = np.uint64((1 << POINT_BITS) - 1)
         return (drawn & ~low) | np.arange(self.points, dtype=np.uint64)
 
     def words_of(self, points: Iterable[int]) -> npt.NDArray[np.uint64]:
-        """[words] with the bits of some points."""
+        """[words] with the bits of the given points."""
         bits = sum(1 << point for point in points)
         return np.array([bits >> 64 * word & 0xFFFFFFFFFFFFFFFF for word in range(self.words)], np.uint64)
 

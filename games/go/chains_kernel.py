@@ -1,15 +1,15 @@
 """Stones and chains on bits, compiled once for each size of the board and each set of rules.
 
 State (`STATE_WORDS` words): WORDS words of the first player's stones (Black), WORDS of the second's, WORDS of
-points that a stone has been on, the key of the stones, and a word of whose turn it is (bit 0) and how many
-passes came last (bits 1 and 2).
+points that have ever had a stone, the key of the stones, and a word with the side to move (bit 0) and the
+number of latest passes in a row (bits 1 and 2).
 
-A chain is found by walking from stone to stone, and most walks end at the first or second stone, where there
-is a liberty. That keeps a position small: the state has no list of chains. The four points beside a point lie
-in two words, so that a step looks at all of them at once.
+A chain is found by walking from stone to stone. Most walks end at the first or second stone, where there is a
+liberty. That keeps a position small: the state has no list of chains. The four neighbours of a point lie in
+two words, so a step examines all of them at once.
 
-Working memory, `scratch` [ROOM]: bits of the stones that are listed, bits of those that are safe (WORDS + 1
-words each), and the list. Empty points, `empty` [WORDS + 1]: the last word is 0.
+Working memory, `scratch` [ROOM]: bits of the listed stones, bits of those that are safe (WORDS + 1 words
+each), and the list. Empty points, `empty` [WORDS + 1]: the last word is 0.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def has(words: Words, first_word: int, point: int) -> bool:
 
 @kernel
 def put(words: Words, first_word: int, point: int) -> None:
-    """Set it."""
+    """Set a point's bit."""
     words[first_word + (point >> 6)] |= ONE << np.uint64(point & 63)
 
 
 @kernel
 def clear(words: Words, first_word: int, point: int) -> None:
-    """Clear it."""
+    """Clear a point's bit."""
     words[first_word + (point >> 6)] &= ~(ONE << np.uint64(point & 63))
 
 
@@ -80,7 +80,7 @@ def listed(scratch: Words, place: int) -> int:
 
 @kernel
 def append(scratch: Words, count: int, point: int) -> int:
-    """Put a point behind `count` others; how many there are now."""
+    """Append a point to `count` others. Returns the new count."""
     put(scratch, 0, point)
     scratch[2 * SPAN + count] = np.uint64(point)
     return count + 1
@@ -88,7 +88,7 @@ def append(scratch: Words, count: int, point: int) -> int:
 
 @kernel
 def append_bits(scratch: Words, count: int, word: int, bits: Any) -> int:
-    """Put the points of some bits of a word behind `count` others; how many there are now."""
+    """Append the points of the set bits of a word to `count` others. Returns the new count."""
     scratch[word] |= bits
     while bits != ZERO:
         scratch[2 * SPAN + count] = np.uint64(64 * word) + count_trailing_zeros(bits)
@@ -99,7 +99,7 @@ def append_bits(scratch: Words, count: int, word: int, bits: Any) -> int:
 
 @kernel
 def shorten(scratch: Words, count: int, to: int) -> int:
-    """Take all points but the first `to` off the list of `count`; `to`."""
+    """Remove all but the first `to` points from the list of `count`. Returns `to`."""
     for place in range(to, count):
         clear(scratch, 0, listed(scratch, place))
     return to
@@ -107,7 +107,8 @@ def shorten(scratch: Words, count: int, to: int) -> int:
 
 @kernel
 def keep_safe(scratch: Words, count: int, to: int) -> int:
-    """Take all points but the first `to` off the list of `count`, and remember that they are safe; `to`."""
+    """Remove all but the first `to` points from the list of `count`, and remember them as safe. Returns
+    `to`."""
     for place in range(to, count):
         put(scratch, SPAN, listed(scratch, place))
     return shorten(scratch, count, to)
@@ -115,10 +116,10 @@ def keep_safe(scratch: Words, count: int, to: int) -> int:
 
 @kernel
 def list_if_dead(state: State, side: int, empty: Words, point: int, scratch: Words, count: int) -> int:
-    """Put the chain of `side` at `point` behind the `count` points of the list, if it touches no point of
-    `empty`; how many there are now. A chain that is on the list already is not put there again.
+    """Append the chain of `side` at `point` to the `count` points of the list if it has no liberty among the
+    points of `empty`. Returns the new count. A chain that is already listed is not appended again.
 
-    A chain that does is safe, which is remembered: later walks end at its stones.
+    A chain with a liberty is safe, which is remembered: later walks end at its stones.
     """
     if has(scratch, 0, point) or has(scratch, SPAN, point):
         return count
@@ -140,8 +141,8 @@ def list_if_dead(state: State, side: int, empty: Words, point: int, scratch: Wor
 
 @kernel
 def list_dead_beside(state: State, side: int, empty: Words, point: int, scratch: Words) -> int:
-    """List the chains of `side` beside `point` that touch no point of `empty`; how many stones they are.
-    Nothing is listed before."""
+    """List the chains of `side` beside `point` without a liberty among the points of `empty`. Returns the
+    number of their stones. The list must be empty before."""
     count, word = 0, NEAR_WORD[point]
     for half in range(2):
         bits = NEAR[point, half] & state[side * WORDS + word + half]
@@ -154,8 +155,8 @@ def list_dead_beside(state: State, side: int, empty: Words, point: int, scratch:
 
 @kernel
 def is_suicide(state: State, side: int, empty: Words, point: int, scratch: Words) -> bool:
-    """Whether a stone of `side` on `point` that takes nothing has no liberty. The dead chains of `side` there
-    are listed."""
+    """Whether a stone of `side` on `point` that captures nothing has no liberty. The dead chains of `side`
+    there are listed."""
     word = NEAR_WORD[point]
     alive = ZERO
     for half in range(2):
@@ -166,7 +167,7 @@ def is_suicide(state: State, side: int, empty: Words, point: int, scratch: Words
 
 @kernel
 def key_of_listed(side: int, scratch: Words, count: int) -> Any:
-    """Exclusive or of the keys that stones of `side` on the listed points have."""
+    """Exclusive or of the keys of stones of `side` on the listed points."""
     key = ZERO
     for place in range(count):
         key ^= KEYS[side, listed(scratch, place)]

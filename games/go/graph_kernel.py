@@ -1,7 +1,7 @@
 """All positions of a small board and the moves between them, for `games.go.table`. At most 3 x 3 points.
 
-A board has a code: the digits 0 (empty), 1 (first player) and 2 to the base 3, point 0 the lowest. If all its
-chains have liberties it has a number too. What is compiled here belongs to a set of rules, as the rules do.
+A board's code has the base-3 digits 0 (empty), 1 (first player) and 2, with point 0 the lowest. If all its
+chains have liberties it also has a number. What is compiled here belongs to a set of rules, as the rules do.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def code_of(state: State) -> int:
 
 @kernel
 def all_have_liberties(state: State) -> bool:
-    """Whether no chain is without liberties."""
+    """Whether every chain has a liberty."""
     scratch, empty = scratch_words(ROOM), scratch_words(SPAN)
     find_empty(state, empty)
     for point in range(POINTS):
@@ -76,7 +76,7 @@ def all_have_liberties(state: State) -> bool:
 
 @kernel
 def number_boards(state: State, numbers: npt.NDArray[np.int32]) -> int:
-    """Write the number of each code, or NO_BOARD, into `numbers` [3 ** POINTS]; how many boards there are.
+    """Write the number of each code, or NO_BOARD, to `numbers` [3 ** POINTS]. Returns the number of boards.
     `state` is scratch."""
     count = 0
     for code in range(len(numbers)):
@@ -90,8 +90,8 @@ def number_boards(state: State, numbers: npt.NDArray[np.int32]) -> int:
 
 @kernel
 def connect(numbers: Any, positions: Positions, actions: Actions, after: Any, leads: Any) -> None:
-    """Write the board after each side's stone on each point of each board, or NO_BOARD where none may be put
-    whatever came before, into `after` int32[boards, 2, POINTS], and the area leads into `leads` int8[boards].
+    """Write the board after each side's stone on each point of each board, or NO_BOARD where a stone is never
+    allowed, to `after` int32[boards, 2, POINTS], and the area leads to `leads` int8[boards].
 
     positions [2, state_words] and actions [POINTS + 1] are scratch.
     """

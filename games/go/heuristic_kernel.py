@@ -1,6 +1,7 @@
-"""What a Go position is worth without search, for alpha-beta and greedy players, in hundredths of a point.
+"""A heuristic value for Go without search, for alpha-beta and greedy players, in hundredths of a point.
 
-An empty point counts for the side whose stones are nearer to it over empty points. All stones count as alive.
+An empty point counts for the side whose stones are nearer to it through empty points. All stones count as
+alive.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ POINT, HALF = 100, 50
 
 @kernel
 def near_lead(state: State) -> int:
-    """Points nearer to the first player's stones less those nearer to the second's; the stones themselves
-    count. Both sides grow by a point at a time; where they meet nobody has the point."""
+    """Points nearer to the first player's stones minus those nearer to the second's; the stones themselves
+    count. Both sides grow by a point at a time; points where they meet belong to neither."""
     first, second, open_ = scratch_words(WORDS), scratch_words(WORDS), scratch_words(SPAN)
     grown_first, grown_second = scratch_words(WORDS), scratch_words(WORDS)
     find_empty(state, open_)
@@ -54,7 +55,7 @@ def near_lead(state: State) -> int:
 
 @kernel
 def material(state: State) -> int:
-    """Points that are nearer, of the side to move less the other's."""
+    """Nearer points of the side to move minus those of the other side."""
     lead = POINT * near_lead(state)
     return lead if side_to_move(state) == 0 else -lead
 
@@ -68,7 +69,7 @@ def evaluate(state: State) -> int:
 
 @kernel
 def captured_by(state: State, action: int) -> int:
-    """Stones that an action takes."""
+    """Number of stones that an action captures."""
     if signed(action) == POINTS:
         return 0
     scratch, empty = scratch_words(ROOM), scratch_words(SPAN)
@@ -80,11 +81,11 @@ def captured_by(state: State, action: int) -> int:
 
 @kernel
 def order_score(state: State, action: int) -> int:
-    """Moves that take most first, the pass last."""
+    """Ordering score: moves that capture most first, the pass last."""
     return -1 if signed(action) == POINTS else captured_by(state, action)
 
 
 @kernel
 def is_noisy(state: State, action: int) -> bool:
-    """Whether it takes stones."""
+    """Whether the action captures stones."""
     return captured_by(state, action) > 0

@@ -20,18 +20,19 @@ from games.spec import State
 
 @cache
 def kernels_of(rules: GoRules) -> SimpleNamespace:
-    """All kernels by name. Those that see nothing of the rules but the board are compiled once for it."""
+    """All kernels by name. Those that depend only on the board, not on the rules, are compiled once for
+    it."""
     return bind([chains_kernel, area_kernel, rules_kernel, legal_kernel], bindings_of(rules))
 
 
 def bindings_of(rules: GoRules) -> dict[str, Bindings]:
-    """What `games.jit.bind` needs to compile kernels for a board and for rules."""
+    """The bindings with which `games.jit.bind` compiles kernels for a board and for rules."""
     return {f"go_board_{rules.size}": _board_bindings(Board(rules.size)), rules.name: _rules_bindings(rules)}
 
 
 def owners_of(rules: GoRules, state: State) -> npt.NDArray[np.int8]:
-    """[points] whose area each point is as the board stands, all stones being alive: 0 the first player's
-    (Black), 1 the second's, -1 nobody's."""
+    """[points] the owner of each point's area on the present board, all stones being alive: 0 the first
+    player (Black), 1 the second, -1 nobody."""
     owners = np.zeros(rules.size * rules.size, np.int8)
     kernels_of(rules).find_owners(state, owners)
     return owners

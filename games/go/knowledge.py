@@ -1,4 +1,4 @@
-"""What is known of Go: on boards up to 3 x 3 everything."""
+"""What is known about Go: on boards up to 3 x 3 everything."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from games.knowledge import Heuristic, Knowledge
 
 @cache
 def knowledge_of_rules(rules: GoRules) -> Knowledge:
-    """What is known of the game under these rules. No fixed player has been rated yet."""
+    """What is known about the game under these rules. No fixed player has been rated yet."""
     text = Text(Board(rules.size), kernels_of(rules))
     modules = [chains_kernel, rules_kernel, legal_kernel, heuristic_kernel]
     found = bind(modules, bindings_of(rules))

@@ -1,10 +1,10 @@
 """Legal moves, compiled once for each size of the board and each set of rules.
 
-What keeps superko cheap: a move on a point that never had a stone, and that is no suicide, makes a position
-that cannot have been there before (the trick is KataGo's). Moves on other points that capture nothing add one
-stone, so the position they make differs from the present one by that stone's key. For captures and suicides
-the key is computed. One walk over the history finds all that are forbidden. A key only says where to look:
-what is forbidden is decided by comparing the stones.
+Superko is kept cheap as follows. A move on a point that never had a stone, and that is not suicide, makes a
+position that cannot have occurred before (a trick of KataGo). A move on another point that captures nothing
+adds one stone, so its position's key differs from the present one by that stone's key. For captures and
+suicides the key is computed. One walk over the history finds all forbidden moves. Keys only say where to
+look: the stones themselves are compared to decide.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ SIZE, TWICE_POINTS = Unbound(), Unbound()
 MASKS: npt.NDArray[np.uint64] = np.zeros((2, 0), np.uint64)
 """[2, words] `Board.masks`."""
 SITUATIONAL, SUICIDE = Unbound(), Unbound()
-"""1: superko looks at the side to move too; suicide is allowed."""
+"""1 if superko also considers the side to move; 1 if suicide is allowed."""
 POINT_MASK = np.uint64((1 << POINT_BITS) - 1)
 KEY_SHIFT = np.uint64(58)
-"""Leaves the highest six bits of a key: a number of a bit."""
+"""Leaves the highest six bits of a key: the number of a bit."""
 ILLEGAL, LEGAL, ADDS, TAKES = range(4)
-"""What is known of a move before the history is looked at: superko may forbid one that adds a stone and takes
-none, and one that takes some (its own, if it is suicide)."""
+"""What is known about a move before the history is read: superko may forbid one that adds a stone and
+captures none, and one that captures some (its own in case of suicide)."""
 
 
 @kernel
@@ -59,7 +59,7 @@ def word_at(bits: Words, word: int) -> Any:
 
 @kernel
 def beside(bits: Words, word: int) -> Any:
-    """The points of one word that touch a point of `bits` [WORDS]."""
+    """The points of one word that neighbour a point of `bits` [WORDS]."""
     before, here, after = word_at(bits, word - 1), bits[word], word_at(bits, word + 1)
     row = np.uint64(SIZE)
     up = (here << row) | (before >> (np.uint64(64) - row))
@@ -90,8 +90,8 @@ def is_forbidden(positions: Positions, n: int, at: int, point: int) -> bool:
 
 @kernel
 def judge(state: State, empty: Words, point: int, scratch: Words) -> tuple[int, Any]:
-    """(what is known before the history is looked at, the key of the position that it makes) of a stone on an
-    empty point, which is left out of `empty` [WORDS + 1]. Nothing is listed before and after."""
+    """For a stone on an empty point, which is left out of `empty` [WORDS + 1]: (what is known before the
+    history is read, the key of the resulting position). The list is empty before and after."""
     side, was_taken = side_to_move(state), has(state, 2 * WORDS, point)
     count = list_dead_beside(state, 1 - side, empty, point, scratch)
     key = state[3 * WORDS] ^ KEYS[side, point]
@@ -114,8 +114,8 @@ def judge(state: State, empty: Words, point: int, scratch: Words) -> tuple[int, 
 def strike_repeated(
     positions: Positions, n: int, legal: Words, adds: Words, takes: Words, count: int
 ) -> None:
-    """Take off `legal` [WORDS] what superko forbids: of the moves in `adds` [WORDS], which add one stone, and
-    of the `count` moves in `takes` [2 * POINTS], each a key and behind all keys a point."""
+    """Remove from `legal` [WORDS] what superko forbids: moves in `adds` [WORDS], which add one stone, and the
+    `count` moves in `takes` [2 * POINTS], which holds their keys followed by their points."""
     now, side, seen = positions[n - 1], side_to_move(positions[n - 1]), ZERO
     for i in range(count):
         seen |= ONE << (takes[i] >> KEY_SHIFT)
@@ -126,7 +126,7 @@ def strike_repeated(
         is_one_stone = point < POINTS and KEYS[side, point] == added and has(adds, 0, point)
         if is_one_stone and is_forbidden(positions, n, at, point):
             clear(legal, 0, point)
-        if (seen >> (key >> KEY_SHIFT)) & ONE != ZERO:  # else no key is the same
+        if (seen >> (key >> KEY_SHIFT)) & ONE != ZERO:  # otherwise no key is the same
             for i in range(count):
                 point = signed(takes[POINTS + i])
                 if takes[i] == key and is_forbidden(positions, n, at, point):
@@ -135,7 +135,7 @@ def strike_repeated(
 
 @kernel
 def find_legal(positions: Positions, n: int, legal: Words) -> None:
-    """Write the points where a stone may be put as bits into `legal` [WORDS]."""
+    """Write the points where a stone may be placed, as bits, to `legal` [WORDS]."""
     state = positions[n - 1]
     empty, adds = scratch_words(SPAN), scratch_words(WORDS)
     scratch, takes = scratch_words(ROOM), scratch_words(TWICE_POINTS)
@@ -166,7 +166,7 @@ def find_legal(positions: Positions, n: int, legal: Words) -> None:
 
 @kernel
 def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
-    """Points ascending, then the pass, into `actions` [points + 1]."""
+    """Write the legal points, ascending, then the pass, to `actions` [points + 1]. Returns their number."""
     legal = scratch_words(WORDS)
     find_legal(positions, n, legal)
     count = 0

@@ -1,8 +1,8 @@
 """Go as text: GTP vertices, positions row by row, a board for a terminal.
 
-A position is its rows from the top, who moves, and how many passes came last: `.../.x./... o 0`. `x` is
-Black, the first player, `o` White, `.` an empty point, `,` an empty point that has had a stone. What superko
-forbids because of earlier positions is not part of it.
+A position is its rows from the top, the side to move, and the number of latest passes in a row: `.../.x./...
+o 0`. `x` is Black, the first player, `o` White, `.` an empty point, `,` an empty point that once had a stone.
+What superko forbids because of earlier positions is not included.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_PASSES = 2
 
 @dataclass(frozen=True)
 class Text:
-    """Text of one board and one set of rules."""
+    """The text of positions and moves for one board and one set of rules."""
 
     board: Board
     kernels: Any
@@ -56,7 +56,7 @@ class Text:
         return int(self.kernels.side_to_move(state)), int(self.kernels.passes(state))
 
     def state_from(self, text: str) -> State:
-        """The state in `text`, an empty board for "". ValueError says what is wrong with it."""
+        """The state in `text`, an empty board for "". Raises ValueError saying what is wrong with it."""
         if not text:
             return self.state_of("." * self.board.points, 0, 0)
         board, mover, passed = (*text.split(), "", "", "")[:3]
@@ -64,19 +64,19 @@ class Text:
         passed = passed or "0"
         if len(text.split()) > 3 or [len(line) for line in lines] != [size] * size or mover not in {*STONES}:
             raise ValueError(
-                f"{text!r} is no position of {size} x {size}: write {size} rows of {size} from the top, who "
-                f"moves, and the passes that came last, as in '{'/'.join(['.' * size] * size)} x 0'"
+                f"{text!r} is not a position of {size} x {size}: write {size} rows of {size} from the top, "
+                f"who moves, and the number of passes at the end, as in '{'/'.join(['.' * size] * size)} x 0'"
             )
         if passed not in {"0", "1", "2"}:
-            raise ValueError(f"{passed!r} passes came last: write 0, 1 or 2")
+            raise ValueError(f"the number of passes at the end is {passed!r}: write 0, 1 or 2")
         strange = set(board) - {*STONES, EMPTY, EMPTIED, "/"}
         if strange:
             raise ValueError(f"{min(strange)!r} is none of '{STONES}{EMPTY}{EMPTIED}'")
         return self.state_of("".join(reversed(lines)), STONES.index(mover), int(passed))
 
     def state_of(self, letters: str, mover: int, passed: int = 0) -> State:
-        """The position with a letter for each point, in the order of points. ValueError if a chain has no
-        liberty."""
+        """The position with a letter for each point, in the order of points. Raises ValueError if a chain has
+        no liberty."""
         board = self.board
         stones = [[point for point, seen in enumerate(letters) if seen == stone] for stone in STONES]
         used = [point for point, seen in enumerate(letters) if seen != EMPTY]
@@ -104,7 +104,7 @@ class Text:
         return vertex_of(self.board.size, action)
 
     def action_from(self, state: State, text: str) -> int:
-        """The action that a vertex names. ValueError if it is not legal there, whatever the history."""
+        """The action that a vertex names. Raises ValueError if it can never be legal there."""
         action, legal = action_of(self.board.size, text), np.zeros(self.board.points + 1, np.uint16)
         count = self.kernels.legal_actions(state.reshape(1, -1), 1, legal)
         if action not in legal[:count]:
@@ -114,11 +114,12 @@ class Text:
         return action
 
     def render(self, state: State) -> str:
-        """The board with the names of rows and columns, who is to move, and the score as it stands."""
+        """The board with the names of rows and columns, the side to move, and the present score."""
         names = "   " + " ".join(COLUMNS[: self.board.size])
         lines = [
             f"{self.board.size - place:2} {' '.join(row.replace(EMPTIED, EMPTY))}"
             for place, row in enumerate(self.rows(state))
         ]
         mover, _ = self._turn(state)
-        return "\n".join([*lines, names, f"{STONES[mover]} to move, x is {self.kernels.lead(state) / 2:+g}"])
+        score = f"score for {STONES[0]} if the game ended now: {self.kernels.lead(state) / 2:+g}"
+        return "\n".join([*lines, names, score, f"{STONES[mover]} to move"])

@@ -8,14 +8,14 @@ from games.knowledge import Clicks, grid
 from games.spec import State
 
 STEP, MARGIN = 24, 30
-"""Pixels: from line to line, and around the board, where the coordinates stand."""
+"""Pixels: between two lines, and the margin around the board, which holds the coordinates."""
 WOOD, LINE, LAST = "#e3b76b", "#5a4520", "#c03030"
 STONES = (("x", "#202020", "#000000"), ("o", "#f8f8f8", "#707070"))
 """Letter, colour and rim of each side's stones."""
 
 
 def svg(text: Text, state: State, move: str) -> bytes:
-    """The position; `move`, in the game's notation, led to it and is marked."""
+    """The position; `move`, in the game's notation, which led to it, is marked."""
     size = text.board.size
     last, width = STEP * (size - 1) + MARGIN, STEP * (size - 1) + 2 * MARGIN
     parts = [f'<rect width="{width}" height="{width}" fill="{WOOD}"/>']
@@ -52,7 +52,7 @@ def _coordinates(size: int) -> list[str]:
 
 
 def clicks(size: int) -> Clicks:
-    """Each point is clicked around it; a pass belongs to no point."""
+    """The clickable areas: each point is clicked around it; a pass belongs to no point."""
     rows = [[vertex_of(size, row * size + col) for col in range(size)] for row in reversed(range(size))]
     width, corner = STEP * (size - 1) + 2 * MARGIN, MARGIN - STEP / 2
 

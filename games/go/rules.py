@@ -1,4 +1,4 @@
-"""The rules of a game of Go that may differ, and the name that they make."""
+"""The variable rules of a game of Go, and the game's name that follows from them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Superko = Literal["positional", "situational"]
 
 @dataclass(frozen=True)
 class GoRules:
-    """Tromp-Taylor rules. ValueError for values that there are not."""
+    """Tromp-Taylor rules. Raises ValueError for invalid values."""
 
     size: int = LARGEST
-    """Points a side, 2 to 19."""
+    """Points per side, 2 to 19."""
     komi: float = 7.5
     """Points for White, who moves second; a multiple of a half, at most 400 and at least -400."""
     superko: Superko = "positional"
-    """What may not come back: the stones, or the stones with the same side to move."""
+    """What may not recur: the stones, or the stones with the same side to move."""
     suicide: bool = True
-    """Whether stones may be put where they are taken off at once (AlphaZero's paper does not say)."""
+    """Whether stones may be placed where they are removed at once (AlphaZero's paper does not say)."""
 
     def __post_init__(self) -> None:
         if not SMALLEST <= self.size <= LARGEST:
@@ -38,15 +38,15 @@ class GoRules:
             )
         if not abs(self.komi) <= MOST_KOMI or 2 * self.komi != int(2 * self.komi):
             raise ValueError(
-                f"a komi of {self.komi} points cannot be: it is a multiple of 0.5, from -{MOST_KOMI} to "
-                f"{MOST_KOMI}"
+                f"a komi of {self.komi} points is impossible: it must be a multiple of 0.5, from "
+                f"-{MOST_KOMI} to {MOST_KOMI}"
             )
         if self.superko not in get_args(Superko):
             raise ValueError(f"superko is {' or '.join(get_args(Superko))}, not {self.superko!r}")
 
     @property
     def name(self) -> str:
-        """The game's name: what is not usual stands behind `go`, in a fixed order (`games.names.OPTIONS`)."""
+        """The game's name: unusual rules follow `go`, in a fixed order (`games.names.OPTIONS`)."""
         usual, size = GoRules(), f"{self.size}x{self.size}"
         parts = [
             size if size != USUAL_SIZE[NAME] else "",
@@ -58,13 +58,13 @@ class GoRules:
 
     @property
     def last_ply(self) -> int:
-        """A game ends after so many moves: two for each point (19 x 19: 722, as in AlphaGo Zero). On the
-        smallest boards best play takes longer than that, and a lower cap would change who wins."""
+        """The ply at which a game ends: two moves for each point (19 x 19: 722, as in AlphaGo Zero). On the
+        smallest boards best play takes longer than that, so a lower cap would change who wins."""
         return CAP_OF_SMALL if self.size <= SMALL else 2 * self.size * self.size
 
 
 def rules_of_options(options: tuple[str, ...]) -> GoRules:
-    """The rules that the options behind a name mean. ValueError for values that there are not."""
+    """The rules given by the options in a name. Raises ValueError for invalid options."""
     size, komi, superko = LARGEST, GoRules().komi, GoRules().superko
     for option in options:
         if re.fullmatch(SIZE, option):
@@ -83,4 +83,4 @@ def _komi_of(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no komi: write a number with halves, as in komi6.5") from None
+        raise ValueError(f"{text!r} is not a komi: write a number with halves, as in komi6.5") from None

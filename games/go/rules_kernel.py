@@ -1,7 +1,7 @@
 """Tromp-Taylor rules, compiled once for each size of the board and each set of rules.
 
-Two passes in a row end the game, and so does ply LAST_PLY. A move must not bring back a position that was on
-the board before (positional superko; situational: with the same side to move). A pass is always allowed.
+Two passes in a row end the game, and so does ply LAST_PLY. A move must not recreate an earlier position of
+the board (positional superko; situational: with the same side to move). A pass is always allowed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STATE_WORDS = Unbound()
 KOMI_HALVES = Unbound()
 """Twice the komi."""
 LAST_PLY = Unbound()
-"""The game ends when so many moves were made."""
+"""The game ends after this many moves."""
 
 ONGOING, MORE_POINTS, FEWER_POINTS, AS_MANY_POINTS = range(4)
 PLANES_PER_POSITION = 2
@@ -44,25 +44,25 @@ SCALAR_PLANES = 1
 
 @kernel
 def start(state: State) -> None:
-    """An empty board, the first player (Black) moves."""
+    """Write the start position: an empty board, the first player (Black) moves."""
     state[:] = ZERO
 
 
 @kernel
 def side_to_move(state: State) -> int:
-    """0: the first player."""
+    """The side to move; 0: the first player."""
     return signed(state[3 * WORDS + 1] & ONE)
 
 
 @kernel
 def passes(state: State) -> int:
-    """How many passes came last, at most two."""
+    """The number of latest passes in a row, at most two."""
     return signed(state[3 * WORDS + 1] >> ONE)
 
 
 @kernel
 def take_off(child: State, side: int, scratch: Words, count: int) -> None:
-    """Take the listed stones of `side` off the board and empty the list."""
+    """Remove the listed stones of `side` from the board and empty the list."""
     child[3 * WORDS] ^= key_of_listed(side, scratch, count)
     for place in range(count):
         clear(child, side * WORDS, listed(scratch, place))
@@ -71,8 +71,8 @@ def take_off(child: State, side: int, scratch: Words, count: int) -> None:
 
 @kernel
 def play(parent: State, action: int, child: State) -> None:
-    """Put a stone, take off what it captures, or else itself and its chain if these have no liberty; or
-    pass (action POINTS)."""
+    """Place a stone and remove what it captures, or else the stone itself and its chain if they have no
+    liberty; or pass (action POINTS)."""
     for word in range(STATE_WORDS):
         child[word] = parent[word]
     side, point = side_to_move(parent), signed(action)
@@ -95,18 +95,18 @@ def play(parent: State, action: int, child: State) -> None:
         take_off(child, side, scratch, count)
 
 
-# ---- The end, and what a network sees -----------------------------------------------------------
+# ---- The end, and the features -------------------------------------------------------------------
 
 
 @kernel
 def lead(state: State) -> int:
-    """Points of the first player less the second's and less the komi, in halves of a point."""
+    """The first player's points minus the second's and the komi, in halves of a point."""
     return 2 * area_lead(state) - KOMI_HALVES
 
 
 @kernel
 def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
-    """The game is over after two passes and at LAST_PLY, and the area counts as the board stands."""
+    """The game is over after two passes and at LAST_PLY; the area of the final board counts."""
     state = positions[n - 1]
     if passes(state) < 2 and n - 1 < LAST_PLY:
         return ONGOING
@@ -118,8 +118,9 @@ def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) 
 
 @kernel
 def encode(positions: Positions, n: int, history: int, packed_features: Words) -> None:
-    """Two planes a position, newest first: own stones, then the other's, for the side to move now; then 1 if
-    that is the first player, else 0 (AlphaGo Zero, Methods). packed_features  [2 * WORDS * history + 1]"""
+    """Write two planes per position, newest first: own stones, then the other's, for the side to move now;
+    then 1 if that is the first player, else 0 (AlphaGo Zero, Methods). packed_features: [2 * WORDS * history
+    + 1]."""
     side = side_to_move(positions[n - 1])
     for back in range(history):
         first = 2 * WORDS * back

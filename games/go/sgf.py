@@ -18,12 +18,12 @@ from games.knowledge import PgnWriter, WrittenMove
 from games.spec import RESIGNATION
 
 COLOURS = "bw"
-"""As sgfmill names the first player and the second."""
+"""sgfmill's names of the first player and the second."""
 
 
 @dataclass(frozen=True)
 class SgfGame:
-    """A game as a file has it."""
+    """A game as it is in a file."""
 
     rules: GoRules
     start: str = ""
@@ -32,13 +32,13 @@ class SgfGame:
     tags: dict[str, str] = field(default_factory=dict)
     """Further properties of the root, such as PB, PW, RE, DT."""
     comments: dict[int, str] = field(default_factory=dict)
-    """By the number of moves before them. Written only."""
+    """Comments by the number of moves before them. Only written, not read."""
     others: dict[int, tuple[tuple[int, str], ...]] = field(default_factory=dict)
     """(action, comment) of moves that could have been played instead, by the number of moves before them.
-    Written as variations only."""
+    Only written (as variations), not read."""
 
     def game_history(self) -> GameHistory:
-        """The game played again. ValueError names the first move that is not legal."""
+        """Replay the game. Raises ValueError naming the first move that is not legal."""
         game_history = GameHistory(game_of(self.rules), self.start)
         for number, action in enumerate(self.actions, 1):
             try:
@@ -50,7 +50,7 @@ class SgfGame:
 
 
 def result_text(score: float) -> str:
-    """A score, Black's points less White's and the komi, as SGF and GTP write results: B+3.5, W+R, 0."""
+    """A score (Black's points minus White's and the komi), as SGF and GTP write results: B+3.5, W+R, 0."""
     return "0" if score == 0 else f"{'B' if score > 0 else 'W'}+{abs(score):g}"
 
 
@@ -61,11 +61,11 @@ TAGS = ("PB", "PW", "RE", "DT", "EV", "GN")
 
 
 def read(data: bytes, usual: GoRules | None = None) -> SgfGame:
-    """The main line of the first game in a file. What the file does not say of the rules is as in `usual`
-    (superko and suicide, and the komi if it has none).
+    """The main line of the first game in a file. Rules that the file does not give are as in `usual` (superko
+    and suicide, and the komi if it has none).
 
-    ValueError says what cannot be read: no SGF, a board or komi that there is not, stones set after the first
-    node, two moves of one side in a row. Whether moves are legal shows `SgfGame.game_history`.
+    Raises ValueError for what cannot be read: not SGF, an unavailable board or komi, stones set after the
+    first node, two moves of one side in a row. `SgfGame.game_history` checks whether the moves are legal.
     """
     try:
         tree = sgf.Sgf_game.from_bytes(data)
@@ -80,18 +80,18 @@ def read(data: bytes, usual: GoRules | None = None) -> SgfGame:
     moves = [(COLOURS.index(colour), point) for _, (colour, point) in nodes if colour is not None]
     for number, (node, _) in enumerate(nodes):
         if number > 0 and node.has_setup_stones():
-            raise ValueError("stones are set in the middle of the game, which is not read")
+            raise ValueError("stones are set up in the middle of the game, which is not supported")
     start, mover = _start(root, rules, moves[0][0] if moves else None)
     for number, (side, _) in enumerate(moves):
         if side != (mover + number) % 2:
-            raise ValueError(f"move {number + 1} is one of two in a row by the same side")
+            raise ValueError(f"move {number + 1} is by the same side as the move before")
     actions = [size * size if point is None else point[0] * size + point[1] for _, point in moves]
     tags = {name: str(root.get(name)) for name in TAGS if root.has_property(name)}
     return SgfGame(rules, start, tuple(actions), tags)
 
 
 def _start(root: sgf.Tree_node, rules: GoRules, first_to_move: int | None) -> tuple[str, int]:
-    """(start position, who moves first). ValueError for stones that cannot stand there."""
+    """(start position, side to move first). Raises ValueError for stones that cannot stand there."""
     black, white, _ = root.get_setup_stones()
     mover = 1 if black and not white else 0  # handicap stones are Black's move
     if first_to_move is not None:
@@ -136,7 +136,7 @@ def write(game: SgfGame) -> bytes:
     for number, node in enumerate(tree.get_main_sequence()):
         _note(node, game.comments.get(number, ""))
         for action, comment in game.others.get(number, ()):
-            other = node.new_child()  # behind the main line, which is there already
+            other = node.new_child()  # after the main line, which is there already
             other.set_move(COLOURS[(mover + number) % 2], point_of(action))
             _note(other, comment)
     data: bytes = tree.serialise()
@@ -149,7 +149,7 @@ def _note(node: sgf.Tree_node, comment: str) -> None:
 
 
 def sgf_writer(rules: GoRules) -> PgnWriter:
-    """What writes games under these rules as SGF, from the tags of PGN, whose White is the first player."""
+    """A writer of games under these rules as SGF, from the tags of PGN, whose White is the first player."""
 
     def written(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
         actions = tuple(action_of(rules.size, one.move) for one in moves)
@@ -171,7 +171,7 @@ def sgf_writer(rules: GoRules) -> PgnWriter:
 
 
 def _result(game: SgfGame, result: str, is_resigned: bool) -> str:
-    """RE: by points if the rules ended the game, else as `result` of PGN says."""
+    """The property RE: by points if the rules ended the game, else from PGN's `result`."""
     score = None if is_resigned else game.game_history().score()
     if score is not None:
         return result_text(score)

@@ -1,8 +1,8 @@
 """Small boards solved: the result of any position with best play, under the exact rules.
 
-Superko makes the result depend on the past, so there is no table of results by position. What is tabled is
+Superko makes the result depend on the past, so there can be no table of results by position. The table holds
 what a side can force without ever repeating a position (`games.go.table_kernel`). That settles most positions
-for nearly any past. From the others a short exact search, which knows the past, ends in such positions.
+for almost any past. From the others, a short exact search that knows the past ends in such positions.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from games.jit import bind
 from games.spec import Positions, State
 
 LARGEST: Mapping[Superko, int] = {"positional": 3, "situational": 2}
-"""Points a side. 4 x 4 has 24 million boards; situational superko forbids less, and searches on 3 x 3 do not
-end."""
+"""Largest board in points per side. 4 x 4 has 24 million boards; situational superko forbids less, so
+searches on 3 x 3 do not end."""
 DEEPEST, STEP = 28, 4
 MOST_NODES = 60_000_000
-"""A search that does not end with so many plies and nodes gives no answer, after some ten seconds. Of 200
-games for all points of 3 x 3, two came to such a position; 40 plies and 200 million nodes were not enough
+"""A search that does not end within so many plies and nodes gives no answer, after some ten seconds. Of 200
+games for all points of 3 x 3, two reached such a position; 40 plies and 200 million nodes were not enough
 there either."""
 
 
 class Table:
-    """The results of one set of rules. ValueError for a board that is too large."""
+    """The results under one set of rules. Raises ValueError for a board that is too large."""
 
     def __init__(self, rules: GoRules) -> None:
         if rules.size > LARGEST[rules.superko]:
@@ -51,18 +51,18 @@ class Table:
 
     @cached_property
     def _questions(self) -> list[Question]:
-        """What decides the result: whether the first player gets more than the komi, and, if the komi can be
-        equalled, whether it gets as much."""
+        """The questions that decide the result: whether the first player gets more than the komi, and, if the
+        komi can be equalled, whether it gets that much."""
         leads = sorted({math.floor(self.rules.komi) + 1, math.ceil(self.rules.komi)})
         return [Question(self.graph(lead)) for lead in leads]
 
     def graph(self, at_least: int) -> Graph:
-        """The board and the lead that the first player is to get."""
+        """The board, and the lead that the first player has to reach."""
         situational = int(self.rules.superko == "situational")
         return Graph(self._after, self._leads, situational, self.rules.last_ply, at_least)
 
     def node_of(self, state: State) -> int:
-        """The node of a position in which the game goes on."""
+        """The node of a position in which the game continues."""
         board = self.numbers[self._kernels.code_of(state)]
         side, passes = self._kernels.side_to_move(state), self._kernels.passes(state)
         return int((board * 2 + side) * 2 + passes)
@@ -74,7 +74,7 @@ class Table:
         return state
 
     def results(self, positions: Positions) -> dict[int, int] | None:
-        """Of each legal action in the newest of `positions` [n, state_words], where the game goes on: the
+        """For each legal action in the newest of `positions` [n, state_words], where the game continues: the
         result with best play, +1, 0 or -1 for the first player. None if a search does not end."""
         nodes = [self.node_of(state) for state in positions]
         answers = [one.answers(nodes) for one in self._questions]
@@ -83,11 +83,12 @@ class Table:
         return {action: _joined([answer[action] for answer in answers]) for action in answers[0]}
 
     def value(self) -> int:
-        """The first player's lead after best play from the empty board. ValueError if that takes too long."""
+        """The first player's lead after best play from the empty board. Raises ValueError if that takes too
+        long."""
         for lead in range(self.board.points, -self.board.points, -1):
             answer = Question(self.graph(lead)).answer([0])
             if answer == 0:
-                raise ValueError(f"whether a lead of {lead} can be had is beyond the search")
+                raise ValueError(f"the search cannot decide whether a lead of {lead} can be reached")
             if answer > 0:
                 return lead
         return -self.board.points
@@ -99,18 +100,19 @@ def _joined(answers: Sequence[int]) -> int:
 
 
 class Question:
-    """Whether the first player gets a certain lead."""
+    """Whether the first player can reach a certain lead."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.first, self.second = (_forced(graph, side) for side in (0, 1))
 
     def answer(self, nodes: Sequence[int]) -> int:
-        """+1 (yes), -1 or 0 (the search does not end) at the last of `nodes`, those of the game so far."""
+        """+1 (yes), -1 (no) or 0 (the search does not end) at the last of `nodes`, which are those of the
+        game so far."""
         return self._search(nodes[-1], self._path(nodes), len(nodes))
 
     def answers(self, nodes: Sequence[int]) -> dict[int, int]:
-        """The same after each legal action there."""
+        """The answer after each legal action there."""
         n, here, path = len(nodes), nodes[-1], self._path(nodes)
         found, points = {}, self.graph.after.shape[2]
         for move in range(points + 1):

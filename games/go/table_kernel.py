@@ -1,15 +1,15 @@
 """Who wins on a small board: what a side can force without ever repeating a position, and exact search.
 
-A node is (board * 2 + side to move) * 2 + passes, board a number of `games.go.graph_kernel`. A situation is
-what must not come back: the board, or under situational superko board * 2 + side to move.
+A node is (board * 2 + side to move) * 2 + passes, where board is a number of `games.go.graph_kernel`. A
+situation is what must not recur: the board, or under situational superko board * 2 + side to move.
 
 `force` finds by retrograde analysis the nodes from which one side reaches its result whatever the other does,
-and its move in each. It knows no superko. `collect` notes which situations that side's own moves make from a
-node on. If they are neither the node's own nor that of a node on the way, superko forbids none of these
-moves; nodes where that is not so are not counted as forced. If none of them was on the board before, the past
-makes no difference.
+and its move in each. It ignores superko. `collect` notes which situations that side's own moves make from a
+node on. If these are neither the node's own nor that of a node on the way, superko forbids none of these
+moves; other nodes do not count as forced. If none of the situations was on the board before, the past makes
+no difference.
 
-`search` is exact: it plays by superko along its path, and stops at nodes that are forced.
+`search` is exact: it obeys superko along its path, and stops at nodes that are forced.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ class Graph(NamedTuple):
     after: npt.NDArray[np.int32]
     """[boards, 2, points] `games.go.graph_kernel.connect`."""
     leads: npt.NDArray[np.int8]
-    """[boards] points of the first player less the second's."""
+    """[boards] the first player's points minus the second's."""
     situational: int
     last_ply: int
     at_least: int
-    """The lead that the first player needs: its result is having it when the game ends, or not."""
+    """The lead that the first player needs: the result is whether it has that lead when the game ends."""
 
 
 class Forced(NamedTuple):
     """What one side can force."""
 
     plies: npt.NDArray[np.int16]
-    """[nodes] to the end at most; 0: nothing is forced."""
+    """[nodes] most plies to the end; 0: nothing is forced."""
     moves: npt.NDArray[np.int8]
-    """[nodes] where that side moves: a point, or behind all points the pass."""
+    """[nodes] that side's move: a point, or the number of points for the pass."""
     rows: npt.NDArray[np.int32]
     """[nodes] row of `makes`."""
     makes: npt.NDArray[np.uint64]
@@ -51,7 +51,7 @@ class Forced(NamedTuple):
 
 @jit
 def situation_of(graph: Graph, board: int, side: int) -> int:
-    """What must not come back."""
+    """The situation, which must not recur."""
     return 2 * board + side if graph.situational else board
 
 
@@ -69,7 +69,7 @@ def is_sure(plies: Any, node: int, turn: int) -> bool:
 
 @jit
 def forcing_move(graph: Graph, winner: int, plies: Any, node: int, turn: int) -> int:
-    """A move of `winner` to a node that is sure, or -1."""
+    """A move of `winner` to a sure node, or -1."""
     board, passes, points = node // 4, node % 2, graph.after.shape[2]
     if passes == 1 and is_won(graph, board, winner):
         return points
@@ -84,7 +84,7 @@ def forcing_move(graph: Graph, winner: int, plies: Any, node: int, turn: int) ->
 
 @jit
 def all_are_sure(graph: Graph, winner: int, plies: Any, node: int, turn: int) -> bool:
-    """Whether all moves of the other side lead to nodes that are sure."""
+    """Whether all moves of the other side lead to sure nodes."""
     board, passes = node // 4, node % 2
     if passes == 1 and not is_won(graph, board, winner):
         return False
@@ -118,7 +118,8 @@ def force(graph: Graph, winner: int, plies: Any, moves: Any) -> None:
 
 @jit
 def join(forced: Forced, node: int, following: int) -> None:
-    """`following` comes after `node`: take over what it makes, or give the node up with it."""
+    """`following` comes after `node`: include its situations, or give up `node` if `following` was given
+    up."""
     if forced.plies[following] == 0:
         forced.plies[node] = 0
     for word in range(forced.makes.shape[1]):
@@ -127,7 +128,7 @@ def join(forced: Forced, node: int, following: int) -> None:
 
 @jit
 def collect(graph: Graph, winner: int, forced: Forced, order: Any) -> None:
-    """Fill `forced.makes`, zeros before. order  int64[forced nodes] with what follows a node before it."""
+    """Fill `forced.makes`, zeros before. order: int64[forced nodes], each node after those that follow it."""
     points = graph.after.shape[2]
     for k in range(len(order)):
         node = order[k]
@@ -151,7 +152,7 @@ def collect(graph: Graph, winner: int, forced: Forced, order: Any) -> None:
 
 @jit
 def makes(forced: Forced, node: int, situation: int) -> bool:
-    """Whether the moves of the side that forces make the situation, from the node on."""
+    """Whether the moves of the forcing side make the situation, from the node on."""
     return (forced.makes[forced.rows[node], situation >> 6] >> np.uint64(situation & 63)) & ONE != ZERO
 
 
@@ -178,8 +179,8 @@ def comes_back(path: Any, n: int, situation: int) -> bool:
 
 @jit
 def follow(graph: Graph, node: int, move: int, path: Any, n: int) -> int:
-    """The node after `move`, its situation written to `path`; -1 if the move is not legal. Not for the second
-    pass."""
+    """The node after `move`, with its situation written to `path`; -1 if the move is not legal. Not for the
+    second pass."""
     board, side = node // 4, node // 2 % 2
     if move == graph.after.shape[2]:
         path[n] = situation_of(graph, board, 1 - side)
@@ -200,8 +201,8 @@ def search(
 ) -> int:
     """+1 if the first player has its result with best play, -1 if not, 0 if `depth` plies do not show it.
 
-    path  int64[...] situations from the start of the history to this node, `n` of them; room for `depth` more
-    left  int64[1] nodes that may still be looked at
+    path: int64[...] situations from the start of the history to this node, `n` of them; room for `depth`
+    more. left: int64[1] nodes that may still be searched.
     """
     board, side, passes, points = node // 4, node // 2 % 2, node % 2, graph.after.shape[2]
     if n - 1 >= graph.last_ply:
@@ -217,7 +218,7 @@ def search(
     if passes == 1 and is_won(graph, board, side):
         return wish
     unknown = False
-    for move in range(points + 1 - passes):  # a second pass ends the game, and has been looked at
+    for move in range(points + 1 - passes):  # a second pass ends the game, and was handled above
         following = follow(graph, node, move, path, n)
         if following >= 0:
             found = search(graph, first, second, following, depth - 1, path, n + 1, left)

@@ -1,4 +1,4 @@
-"""What is solved of Go: boards up to 3 x 3, every position with whatever past."""
+"""What is solved of Go: boards up to 3 x 3, every position with any past."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ GROUPS = ("opening", "middle", "end")
 """Stones on less than half of the points, on less than three quarters, on more."""
 PER_GROUP = 300
 SEED, FINAL_SEED = 1, 2
-"""Of positions: what tuning looks at, and what final judgements do."""
+"""Seeds of positions: for tuning, and for final judgements."""
 DEPTH = 6
-"""Plies of alpha-beta by which the perfect player chooses where the search of the past does not end."""
+"""Plies of alpha-beta with which the perfect player chooses where the exact search does not end."""
 VALUES = {2: 1, 3: 9}
 """Points by which the first player wins with best play, as published."""
 
 
 class Truth:
-    """The truth of one set of rules."""
+    """The truth about one set of rules."""
 
     def __init__(self, rules: GoRules, text: Text) -> None:
         self.rules, self.text = rules, text
 
     @cached_property
     def table(self) -> Table:
-        """Made when it is first asked for, in seconds."""
+        """Made on first use, in seconds."""
         return Table(self.rules)
 
     def probe(self, state: State) -> Known | None:
-        """Of a position with which the history begins."""
+        """What is known about a position at which a game begins."""
         return self.probe_with_past(state.reshape(1, -1))
 
     def probe_with_past(self, positions: Positions) -> Known | None:
-        """Of the newest of `positions`, the history of a game that goes on."""
+        """What is known about the newest of `positions`, the history of a game that continues."""
         results = self.table.results(positions)
         if results is None:
             return None
@@ -57,7 +57,7 @@ class Truth:
         return GROUPS[(2 * stones >= points) + (4 * stones >= 3 * points)]
 
     def rows(self, seed: int, limit: int, apart_from: frozenset[str] = frozenset()) -> list[Row]:
-        """Positions without a past, drawn from all that there are, as many of each group; at most half of a
+        """Positions without a past, drawn from all of them, equally many of each group; at most half of a
         group are positions in which every move keeps the result."""
         wanted = min(limit or PER_GROUP, PER_GROUP)
         codes = np.flatnonzero(self.table.numbers >= 0)
@@ -83,18 +83,18 @@ class Truth:
         return Row(known.group, self.text.text_of(state), (), known.value, known.keeps, known.legal, {})
 
     def final_rows(self) -> list[Row]:
-        """Others than `rows` gives for SEED, as far as there are others."""
+        """Positions other than those that `rows` returns for SEED, as far as there are others."""
         return self.rows(FINAL_SEED, 0, frozenset(row.start for row in self.rows(SEED, 0)))
 
     def checks(self, _file: Path | None, say: Say) -> Iterator[Check]:
-        """Against the published value."""
+        """Check against the published value."""
         size = self.rules.size
         say(f"Go: {size} x {size}")
         yield Check(f"Go: value of {self.rules.name} without komi", self.table.value(), VALUES[size])
 
 
 def solution_of(rules: GoRules, text: Text) -> Solution | None:
-    """The truth of these rules; None for a board that is too large."""
+    """The truth about these rules; None for a board that is too large."""
     if rules.size > LARGEST[rules.superko]:
         return None
     truth = Truth(rules, text)

@@ -56,9 +56,9 @@ WITH_DECLARATION = replace(
     name="shogi_declaration",
     rules=replace(GAME.rules, end_reason=end_reason_with_declaration),
 )
-"""The same with the 27-point rule: a side that may declare that it has won, does."""
+"""The same with the 27-point rule: a side declares that it has won as soon as it may."""
 
 
 def game_of_options(options: tuple[str, ...]) -> Game:
-    """The game called by its options, of which there is one."""
+    """The game with the options in its name; there is only one option."""
     return WITH_DECLARATION

@@ -32,7 +32,7 @@ def _steps() -> list[tuple[int, int]]:
 
 
 def _shifts() -> npt.NDArray[np.int64]:
-    """`[plane]`: what a move adds to the square that its piece leaves, and a drop to its own: 0."""
+    """`[plane]`: what a move adds to the square that its piece leaves; 0 for a drop."""
     return np.array([9 * files + ranks for files, ranks in [*_steps() * 2, *[(0, 0)] * 7]], dtype=np.int64)
 
 

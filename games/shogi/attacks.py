@@ -1,7 +1,8 @@
-"""What a piece attacks: small tables and a few operations a ray, as in chess (`games.chess.attacks`).
+"""The squares that a piece attacks: small tables and a few operations per ray, as in chess
+(`games.chess.attacks`).
 
 A player moves UP (towards rank a: the side to move, on a board turned to it) or DOWN. A piece that moves down
-attacks a square just if the same piece, moving up from there, attacks it; so one table serves both questions.
+attacks a square exactly if the same piece, moving up from that square, attacks it; so one table serves both.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ KNIGHT_JUMPS = ((1, -2), (-1, -2))
 """To the left and to the right."""
 _N, _NE, _E, _SE, _S, _SW, _W, _NW = DIRECTIONS
 _STEPS = ((_N,), KNIGHT_JUMPS, (_N, _NE, _SE, _SW, _NW), (_N, _NE, _E, _S, _W, _NW))
-"""Of a pawn, a knight, a silver and a gold that move up."""
+"""Steps of a pawn, a knight, a silver and a gold that move up."""
 PAWN_STEP, KNIGHT_STEP, SILVER_STEP, GOLD_STEP = (np.uint64(SQUARES * number) for number in range(4))
-"""Where the rows of `STEPS` begin."""
+"""Offsets of the pieces' rows in `STEPS`."""
 _DOWNWARDS = np.uint64(4 * SQUARES)
 
 _TOP_BIT = np.uint64(63)
@@ -61,7 +62,7 @@ def walk(square: int, files: int, ranks: int, steps: int = 8) -> list[int]:
 
 
 def _leaper(jumps: tuple[tuple[int, int], ...], way: int = 1) -> list[tuple[int, int]]:
-    """`[square]`: where a piece that steps so can go from there; `way` -1: it moves down."""
+    """`[square]`: the squares that a piece with these steps can reach from there; `way` -1: it moves down."""
     return [
         board_of([to for files, ranks in jumps for to in walk(square, files, way * ranks, 1)])
         for square in range(SQUARES)
@@ -75,7 +76,7 @@ def _rays() -> Words:
 
 
 def _direction_table() -> npt.NDArray[np.uint8]:
-    """`[a * 81 + b]`: the direction in which b lies from a, or 8."""
+    """`[a * 81 + b]`: the direction from a to b, or 8."""
     table = np.full(SQUARES * SQUARES, NO_DIRECTION, dtype=np.uint8)
     for square in range(SQUARES):
         for number, direction in enumerate(DIRECTIONS):
@@ -90,9 +91,9 @@ STEPS = np.array([row for way in (1, -1) for jumps in _STEPS for row in _leaper(
 AROUND = np.array(_leaper(DIRECTIONS), dtype=np.uint64)
 """`[square]`, two words each: the steps of a king."""
 ORTHOGONAL = np.array(_leaper((_N, _E, _S, _W)), dtype=np.uint64)
-"""Those that a horse has beside the moves of a bishop."""
+"""Steps that a horse has besides the moves of a bishop."""
 DIAGONAL = np.array(_leaper((_NE, _SE, _SW, _NW)), dtype=np.uint64)
-"""Those that a dragon has beside the moves of a rook."""
+"""Steps that a dragon has besides the moves of a rook."""
 
 
 @jit
@@ -108,14 +109,14 @@ def ray(square: np.uint64, direction: int) -> Board:
 
 @jit
 def ray_through(square: np.uint64, other: np.uint64) -> Board:
-    """The ray from `square` on which `other` lies; empty if they share no line."""
+    """The ray from `square` through `other`; empty if they share no line."""
     return row(RAYS, square * _NINE + np.uint64(DIRECTION[square * _SQUARES + other]))
 
 
 @jit
 def line_to(square: np.uint64, other: np.uint64) -> Board:
-    """The squares from `square` to `other`: without the first, with the last; `other` alone if they share no
-    line."""
+    """The squares from `square` to `other`, excluding the first and including the last; `other` alone if they
+    share no line."""
     direction = np.uint64(DIRECTION[square * _SQUARES + other])
     beyond = row(RAYS, other * _NINE + direction)
     return union(without(row(RAYS, square * _NINE + direction), beyond), single(other))
@@ -165,13 +166,13 @@ def bishop_attacks(square: np.uint64, occupied: Board) -> Board:
 
 @jit
 def _lances_from(square: np.uint64, way: np.uint64) -> Board:
-    """The squares on which a lance that moves `way` looks at `square`."""
+    """The squares from which a lance that moves `way` attacks `square` on an empty board."""
     return ray(square, 0 if way == DOWN else 4)
 
 
 @jit
 def attackers_of(square: np.uint64, men: Men, occupied: Board, way: np.uint64) -> Board:
-    """Those of `men`, the king apart, that attack `square`; they move `way`."""
+    """Those of `men`, except the king, that attack `square`; they move `way`."""
     at = square + (ZERO if way == DOWN else _DOWNWARDS)
     straight, diagonal = rook_attacks(square, occupied), bishop_attacks(square, occupied)
     found = union(overlap(straight, men.straight), overlap(diagonal, men.diagonal))
@@ -186,8 +187,9 @@ def attackers_of(square: np.uint64, men: Men, occupied: Board, way: np.uint64) -
 
 @jit
 def pinned(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.uint64) -> Board:
-    """Those on `own` that stand alone between their king on `square` and one of `foes`, who move `way`."""
-    # X-ray: take the king's nearest own pieces off the board and look again. A slider seen only now pins one.
+    """Pieces on `own` that stand alone between their king on `square` and one of `foes`, who move `way`."""
+    # X-ray: remove the king's nearest own pieces from the board and look again. A slider seen only now pins
+    # one.
     near = overlap(own, union(bishop_attacks(square, occupied), rook_attacks(square, occupied)))
     beyond = without(occupied, near)
     lances = overlap(foes.lances, _lances_from(square, way))
@@ -202,10 +204,10 @@ def pinned(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.ui
 
 @jit
 def safe_steps(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.uint64) -> Board:
-    """Where the king on `square` can step: not on `own`, and on no square that `foes`, who move `way`,
+    """Where the king on `square` can step: not onto `own`, and not onto a square that `foes`, who move `way`,
     attack."""
     left = without(row(AROUND, square), own)
-    behind = without(occupied, single(square))  # the king does not shade the squares behind it
+    behind = without(occupied, single(square))  # the king does not shield the squares behind it
     safe = EMPTY
     while some(left):
         to = lowest(left)

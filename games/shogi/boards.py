@@ -59,7 +59,7 @@ def contains(board: Board, square: np.uint64) -> bool:
 
 @jit
 def some(board: Board) -> bool:
-    """Whether there is a square in it."""
+    """Whether the set is not empty."""
     return board[0] | board[1] != ZERO
 
 
@@ -97,8 +97,8 @@ def without_lowest(board: Board) -> Board:
 @jit
 def rotated(board: Board) -> Board:
     """The board as the other side sees it: square s becomes 80 - s."""
-    # Reversing 64 bits takes bit s of word 0 to 63 - s, 17 short of 80 - s; and bit s - 63 of word 1 to
-    # 126 - s, 46 beyond it.
+    # Reversing 64 bits takes bit s of word 0 to 63 - s, 17 less than 80 - s, and bit s - 63 of word 1 to 126
+    # - s, 46 more than it.
     files = reverse_bits(board[0])
     low = (files << np.uint64(17)) & FIRST_WORD
     return low | (reverse_bits(board[1]) >> np.uint64(46)), files >> np.uint64(46)

@@ -33,24 +33,24 @@ _BEFORE_PAWNS = np.uint64(DROP_PLANE - PAWN)
 @jit
 def _clear_of(pawns: np.uint64, last_rank: np.uint64) -> np.uint64:
     """The files of one word without any of `pawns`, of which no file has two."""
-    # A pawn takes its bit from the file's bit of the last rank, so that this stays set on files without one
-    # only; and twice that bit less the file's lowest is the whole file.
+    # A pawn borrows its bit from the file's bit of the last rank, so that this bit stays set only on files
+    # without a pawn; twice that bit minus the file's lowest bit is the whole file.
     free = (last_rank - pawns) & last_rank
     return (free << ONE) - (free >> _EIGHT)
 
 
 @jit
 def files_clear_of(pawns: Board) -> Board:
-    """All squares of the files on which none of `pawns` stands."""
+    """All squares of the files without any of `pawns`."""
     return _clear_of(pawns[0], OWN_LAST_RANK[0]), _clear_of(pawns[1], OWN_LAST_RANK[1])
 
 
 @jit
 def mates(pawn: np.uint64, men: Men, foes: Men, sides: tuple[Board, Board]) -> bool:
-    """Whether a pawn dropped on the empty square `pawn`, before the other's king, mates.
+    """Whether a pawn dropped on the empty square `pawn`, in front of the other's king, mates.
 
     It does when no piece but the king can take it (a pinned one cannot) and the king has no safe step: the
-    pawn itself may shade a square from the side that drops it.
+    pawn itself may shield a square from the dropping side's pieces.
     """
     foe = sides[1]
     king = lowest(foes.king)
@@ -63,7 +63,7 @@ def mates(pawn: np.uint64, men: Men, foes: Men, sides: tuple[Board, Board]) -> b
 
 @jit
 def _pawn_goals(men: Men, foes: Men, sides: tuple[Board, Board], goals: Board) -> Board:
-    """Where a pawn may be dropped: on no file with an own pawn, and not to mate."""
+    """Where a pawn may be dropped: not on a file with a pawn of the same side, and not to mate."""
     goals = overlap(overlap(goals, NOT_LAST_RANK), files_clear_of(men.pawns))
     before_king = lowest(foes.king) + ONE
     if contains(goals, before_king) and before_king % np.uint64(9) and mates(before_king, men, foes, sides):
@@ -83,7 +83,7 @@ def write_drops(
 ) -> np.uint64:
     """Append the drops onto empty squares of `goals`; returns the new count.
 
-    hand     of the side to move;  sides  its squares and the other's;  actions  uint16[max_legal]
+    hand: of the side to move. sides: its squares and the other's. actions: uint16[max_legal].
     """
     empty = without(goals, union(sides[0], sides[1]))
     for kind in range(PAWN, ROOK + 1):

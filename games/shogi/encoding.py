@@ -1,12 +1,12 @@
 """AlphaZero's input planes for shogi, packed (arXiv 1712.01815, table S1).
 
-For each of the newest `history` positions, newest first, all seen by the side that is to move NOW: a code
-for each square, which becomes 14 planes of its own pieces and 14 of the other's (pawn, lance, knight,
-silver, gold, bishop, rook, king, promoted pawn, lance, knight, silver, horse, dragon); and a word with what
-both have in hand, as shares of 18 pawns, 4 lances, knights, silvers and golds, 2 bishops and rooks, and
-with three bits that say whether the position stood on the board once, twice, three times before. Then side
-to move (1 = White) and plies played / 512 (at most 1), said once. The paper is silent on scales; these are
-AobaZero's.
+All positions are seen by the side that is to move NOW. For each of the newest `history` positions, newest
+first, there is a code for each square, which becomes 14 planes of its own pieces and 14 of the other's (pawn,
+lance, knight, silver, gold, bishop, rook, king, promoted pawn, lance, knight, silver, horse, dragon). There
+is also a word with what both have in hand, as shares of 18 pawns, 4 lances, knights, silvers and golds, 2
+bishops and rooks, and with three bits saying whether the position occurred once, twice, three times before.
+The side to move (1 = White) and plies played / 512 (at most 1) are given once. The paper does not give
+scales; these are AobaZero's.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SIDE_AND_PLIES = PackedScalars(((1, 1), (10, MOST_PLIES)))
 
 
 def _planes_of() -> tuple[tuple[int, ...], ...]:
-    """The plane of each code; codes that no piece has set none."""
+    """The plane of each code; unused codes have none."""
     own = [code for code, letters in enumerate(CODE_LETTERS) if code and letters]
     planes = {code + side * WHITES: (side * PIECES + at,) for side in range(2) for at, code in enumerate(own)}
     return tuple(planes.get(code, ()) for code in range(2 * WHITES))
@@ -60,7 +60,7 @@ _REPETITIONS, _EIGHT_BITS = np.uint64(REPETITIONS), np.uint64(255)
 
 def _spread_table() -> npt.NDArray[np.uint64]:
     """`[side * 64 + six bits]`: the bits five apart, one bit of the codes of six squares; for White in the
-    opposite order, as the board is rotated."""
+    opposite order, because the board is rotated."""
     rows = [[bits >> at & 1 for at in range(6)] for bits in range(64)]
     return np.array(
         [sum(bit << CODE_BITS * at for at, bit in enumerate(row[::way])) for way in (1, -1) for row in rows],
@@ -92,7 +92,7 @@ def _spread(twelve: np.uint64, side: np.uint64) -> np.uint64:
 
 @jit
 def _write_codes(state: State, side: np.uint64, words: npt.NDArray[np.uint64]) -> None:
-    """The codes of all squares as `side` sees them; 16 more for a piece of the other. words  [7]"""
+    """Write the codes of all squares as `side` sees them, plus 16 for a piece of the other. words: [7]."""
     for word in range(CODE_WORDS):
         first = 69 - 12 * word if side else 12 * word  # 80 - square turns the board
         occupied, codes = ZERO, ZERO
@@ -106,11 +106,11 @@ def _write_codes(state: State, side: np.uint64, words: npt.NDArray[np.uint64]) -
 
 @jit
 def _times_before(positions: Positions, n: int, history: int) -> np.uint64:
-    """How often each of the newest `history` <= 8 positions stood on the board before: eight bits each, the
-    newest in the lowest.
+    """How often each of the newest `history` <= 8 positions occurred before: eight bits each, the newest in
+    the lowest.
 
-    All of the game is looked at, four positions at a time: White's squares on files 1 to 7 tell nearly all
-    positions from each other.
+    The whole game is read, four positions at a time: White's squares on files 1 to 7 distinguish almost all
+    positions.
     """
     found = ZERO
     for parity in range(2):

@@ -40,10 +40,10 @@ END_REASONS = (
 MATE, REPETITION, PERPETUAL_CHECK_GIVEN, PERPETUAL_CHECK_SUFFERED, DECLARATION = range(1, 6)
 
 OCCURRENCES = 4
-"""Of a position, the last of which ends the game."""
+"""Occurrences of a position, the last of which ends the game."""
 DECLARATION_PIECES = 10
 DECLARATION_POINTS = 28
-"""Of Black; White needs one less."""
+"""Points that Black needs; White needs one less."""
 _FOUR = 4
 
 
@@ -61,9 +61,9 @@ def in_check(state: State) -> bool:
 
 @jit
 def same_position(first: State, second: State) -> bool:
-    """Same pieces on the same squares, same hands, same side to move.
+    """Whether pieces, squares, hands and side to move are the same.
 
-    White's squares come first: between two positions of a game they nearly always differ.
+    White's squares are compared first: between two positions of a game they nearly always differ.
     """
     if first[8] != second[8] or first[9] != second[9]:
         return False
@@ -75,9 +75,9 @@ def same_position(first: State, second: State) -> bool:
 
 @jit
 def occurrence_before(positions: Positions, last: int, before: int) -> int:
-    """The newest position before `before` that is the position `last`, -1 if there is none.
+    """The newest position before `before` that equals the position `last`, -1 if there is none.
 
-    All of the game is looked at: captures are undone by drops. `before - last` is even.
+    The whole game is read, because drops undo captures. `before - last` is even.
     """
     earlier = before - 2
     while earlier >= 0:
@@ -115,7 +115,7 @@ def _repetition(positions: Positions, n: int, enough: int) -> int:
 
 @jit
 def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
-    """`ONGOING` or why the game is over (see `games.spec`); in a search the second occurrence ends it."""
+    """`ONGOING`, or why the game is over (see `games.spec`); in a search the second occurrence ends it."""
     if legal_count == 0:
         return MATE
     return _repetition(positions, n, 1 if in_search else OCCURRENCES - 1)
@@ -145,7 +145,7 @@ def can_declare(state: State) -> bool:
 
 @jit
 def end_reason_with_declaration(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
-    """As `end_reason`; and the side to move declares that it has won as soon as it may."""
+    """Like `end_reason`; in addition the side to move declares that it has won as soon as it may."""
     reason = end_reason(positions, n, legal_count, in_search)
     if reason == 0 and can_declare(positions[n - 1]):
         return DECLARATION

@@ -1,6 +1,6 @@
-"""What a shogi position is worth without search: material, on the board and in hand. For jitted code.
+"""A heuristic value for shogi without search: material, on the board and in hand. For jitted code.
 
-Hundredths of a pawn (`games.shogi.material`). Captures and promotions are noisy.
+In hundredths of a pawn (`games.shogi.material`). Captures and promotions are noisy.
 """
 # mypy: disable-error-code="no-any-return,return-value"
 
@@ -49,7 +49,7 @@ def _worth(board: Board, value: int) -> int:
 def _worth_of_side(men: Men, hand: np.uint64) -> int:
     total = _worth(men.pawns, BY_CODE[PAWN]) + _worth(men.lances, BY_CODE[LANCE])
     total += _worth(men.knights, BY_CODE[KNIGHT]) + _worth(men.silvers, BY_CODE[SILVER])
-    total += _worth(men.golds, BY_CODE[GOLD])  # promoted small pieces are worth as much
+    total += _worth(men.golds, BY_CODE[GOLD])  # promoted small pieces are worth the same
     total += _worth(men.diagonal, BY_CODE[BISHOP]) + _worth(men.horses, _HORSE_MORE)
     total += _worth(men.straight, BY_CODE[ROOK]) + _worth(men.dragons, _DRAGON_MORE)
     for kind in range(PAWN, ROOK + 1):
@@ -70,7 +70,7 @@ def material(state: State) -> int:
 
 @jit
 def is_noisy(state: State, action: int) -> bool:
-    """Captures and promotions."""
+    """Whether the move is a capture or a promotion."""
     _, target, plane = squares_of(action, state[10] & ONE)
     if plane >= _DROP_PLANE:
         return False
@@ -79,7 +79,8 @@ def is_noisy(state: State, action: int) -> bool:
 
 @jit
 def order_score(state: State, action: int) -> int:
-    """The most valuable victim first, taken by the least valuable piece; then promotions; then the rest."""
+    """Ordering score: the most valuable victim first, taken by the least valuable piece; then promotions;
+    then the rest."""
     origin, target, plane = squares_of(action, state[10] & ONE)
     if plane >= _DROP_PLANE:
         return 0

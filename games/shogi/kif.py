@@ -1,6 +1,6 @@
 """Games of shogi as KIF files, which Japanese programs exchange. UTF-8, as the first line says.
 
-Square `７六` is USI's 7f; a move is its target, the piece as it was before, and where that came from.
+Square `７六` is USI's 7f; a move is its target, the piece before the move, and its origin.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ SIDES = ("先手", "後手")
 FILES, RANKS = "１２３４５６７８９", "一二三四五六七八九"
 PIECES = ("", *"歩香桂銀金角飛玉と", "成香", "成桂", "成銀", "", "馬", "龍")
 ON_BOARD = ("・", *"歩香桂銀金角飛玉と杏圭全", "", "馬", "龍")
-"""By code, like `PIECES`."""
+"""Letters by code, like `PIECES`."""
 NUMBERS = ("", "", *RANKS[1:], "十", *(f"十{one}" for one in RANKS[:8]))
-"""Counts of a piece in a hand; one is not written."""
+"""Counts of a piece in a hand; a count of one is not written."""
 BROKEN_OFF = "中断"
 ENDS = {
     "mate": ("詰み", "の勝ち", False),
@@ -34,11 +34,12 @@ ENDS = {
     "perpetual_check_suffered": ("反則勝ち", "の反則勝ち", True),
     "declaration": ("入玉勝ち", "の入玉勝ち", True),
 }
-"""By end reason: the last line of the moves, what is said of the winner, whether that is the side to move."""
+"""By end reason: the last line of the moves, what is said about the winner, and whether that is the side to
+move."""
 
 
 def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
-    """A game as KIF, like `games.shogi.records.csa`. ValueError if a move is none."""
+    """A game as KIF, like `games.shogi.records.csa`. Raises ValueError if a move is invalid."""
     state = state_from_sfen(start)
     moves = up_to_resignation(tags, state, moves)
     lines = ["#KIF version=2.0 encoding=UTF-8"]
@@ -68,7 +69,7 @@ def _end(state: State, plies: int, reasons: Sequence[str]) -> list[str]:
 
 
 def _position(state: State) -> list[str]:
-    """The board as a diagram, White's hand above, Black's below, and who moves."""
+    """The board as a diagram, White's hand above, Black's below, and the side to move."""
     shown = [f"{'v' if code >= WHITES else ' '}{ON_BOARD[code % WHITES]}" for code in codes_of(state)]
     frame = f"+{'-' * 27}+"
     ranks = [f"|{''.join(shown[rank::9][::-1])}|{name}" for rank, name in enumerate(RANKS)]
@@ -85,8 +86,8 @@ def _hand(state: State, side: int) -> str:
 
 
 def _played(state: State, usi: str, before: int) -> tuple[str, State, int]:
-    """The text of a move, the position after it, and its target; `before` is that of the last move.
-    ValueError if it is not legal."""
+    """The text of a move, the position after it, and its target; `before` is the target of the previous move.
+    Raises ValueError if it is not legal."""
     action, child = action_from_usi(state, usi), np.zeros(STATE_WORDS, np.uint64)
     play(state, action, child)
     origin, target, plane = squares_of(action, state[REST] & ONE)

@@ -1,4 +1,4 @@
-"""What is known of shogi: material, openings, game files."""
+"""What is known about shogi: material, openings, game files."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ STATE_WORDS = 11
 CODE_BITS = 5
 PAWN, LANCE, KNIGHT, SILVER, GOLD, BISHOP, ROOK, KING = range(1, 9)
 PROMOTED, WHITES = 8, 16
-"""Added to a code."""
+"""Added to a piece's code."""
 CODE_LETTERS = (".", "P", "L", "N", "S", "G", "B", "R", "K", "+P", "+L", "+N", "+S", "", "+B", "+R")
-"""SFEN of a code without its colour."""
+"""SFEN letter of a code without its colour."""
 IN_ALL = {PAWN: 18, LANCE: 4, KNIGHT: 4, SILVER: 4, GOLD: 4, BISHOP: 2, ROOK: 2}
 """Pieces of each kind in the game: the most that a hand can hold."""
 
@@ -48,14 +48,14 @@ HAND_PLACES = {
 """(lowest bit, bits) of each kind in a hand."""
 HAND_SHIFT = np.array([0, *(shift for shift, _ in HAND_PLACES.values())], dtype=np.uint64)
 HAND_FIELD = np.array([0, *((1 << bits) - 1 for _, bits in HAND_PLACES.values())], dtype=np.uint64)
-"""By kind; there is none of kind 0."""
+"""By kind; there is no kind 0."""
 HAND_BITS = np.uint64(21)
 HAND_MASK = np.uint64((1 << 21) - 1)
 SAME_POSITION_MASK = np.uint64((1 << 43) - 1)
 PLIES_SHIFT = np.uint64(43)
 
 COLOUR, REST = 8, 10
-"""The first of the two words that say which squares are White's; the word of hands and plies."""
+"""The first of the two words of White's squares; the word of hands and plies."""
 
 
 class Men(NamedTuple):
@@ -66,7 +66,7 @@ class Men(NamedTuple):
     knights: Board
     silvers: Board
     golds: Board
-    """And promoted pawns, lances, knights and silvers, which move like them."""
+    """Also promoted pawns, lances, knights and silvers, which move like golds."""
     diagonal: Board
     """Bishops and horses."""
     straight: Board
@@ -77,7 +77,7 @@ class Men(NamedTuple):
 
 
 class Kinds(NamedTuple):
-    """The four bits of all codes that do not tell the colour."""
+    """The four bits of all codes other than the colour."""
 
     low: Board
     mid: Board
@@ -105,7 +105,7 @@ def in_hand(hand: np.uint64, kind: int) -> np.uint64:
 
 @jit
 def turned_square(square: np.uint64, side: np.uint64) -> np.uint64:
-    """A square as `side` sees it, and back."""
+    """Convert a square to the view of `side`, or back."""
     return LAST_SQUARE - square if side else square
 
 
@@ -117,7 +117,7 @@ def _seen(state: State, bit: int, side: np.uint64) -> Board:
 
 @jit
 def kinds_seen(state: State, side: np.uint64) -> Kinds:
-    """As `side` sees the board."""
+    """The kinds of pieces as `side` sees the board."""
     return Kinds(_seen(state, 0, side), _seen(state, 1, side), _seen(state, 2, side), _seen(state, 3, side))
 
 
@@ -161,7 +161,7 @@ def _sorted(
 
 @jit
 def men_of(kinds: Kinds, who: Board) -> Men:
-    """The pieces on the squares `who`, by how they move."""
+    """The pieces on the squares `who`, grouped by how they move."""
     a = _sorted(kinds.low[0], kinds.mid[0], kinds.high[0], kinds.promoted[0], who[0])
     b = _sorted(kinds.low[1], kinds.mid[1], kinds.high[1], kinds.promoted[1], who[1])
     return Men(

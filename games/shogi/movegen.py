@@ -1,9 +1,9 @@
 """Legal moves, by check mask and pins, as in chess (`games.chess.movegen`): no move is made to see whether it
 was legal.
 
-The board is turned so that the side to move always moves up; one generator then serves both sides and
-writes policy indices at once. A pinned piece may move on the ray from its king to the pinning piece only;
-in check only moves and drops that take the checker or come between it and the king remain.
+The board is turned so that the side to move always moves up; so one generator serves both sides and directly
+writes policy indices. A pinned piece may only move on the ray from its king to the pinning piece. In check,
+only moves and drops that take the checker or come between it and the king remain.
 
 `actions`, in all functions, is uint16[max_legal]; `count` says how many are written.
 """
@@ -58,21 +58,21 @@ from games.spec import Positions
 Actions = npt.NDArray[np.uint16]
 
 MAX_LEGAL = 600
-"""593 is the most that a position can have."""
+"""593 is the largest number that a position can have."""
 
 _SQUARES = np.uint64(81)
 _PROMOTION = np.uint64(PROMOTION)
 
 
 class Bounds(NamedTuple):
-    """What limits the moves of all pieces but the king."""
+    """What limits the moves of all pieces except the king."""
 
     king: np.uint64
     """Its square."""
     pinned: Board
     occupied: Board
     allowed: Board
-    """Where a piece may go: on no own piece and, in check, on what ends the check."""
+    """Where a piece may go: not onto a piece of its own side and, in check, only where it ends the check."""
 
 
 @jit
@@ -98,7 +98,7 @@ def _write_steps(
 def _write(
     square: np.uint64, attacked: Board, stays: Board, bounds: Bounds, actions: Actions, count: np.uint64
 ) -> np.uint64:
-    """Append the moves of a piece that may promote, and that may stay what it is on the squares `stays`."""
+    """Append the moves of a piece that may promote; on the squares `stays` it may also remain unpromoted."""
     targets = _bounded(square, attacked, bounds)
     count = _write_steps(square, overlap(targets, stays), ZERO, actions, count)
     if not contains(ZONE, square):
@@ -128,7 +128,7 @@ def _pawn_moves(pawns: Board, bounds: Bounds, actions: Actions, count: np.uint64
 @jit
 def _stepping_moves(men: Men, bounds: Bounds, actions: Actions, count: np.uint64) -> np.uint64:
     """Append the moves of knights, silvers and golds."""
-    left = without(men.knights, bounds.pinned)  # a pinned knight never stays on the line
+    left = without(men.knights, bounds.pinned)  # a pinned knight can never stay on the line
     while some(left):
         square = lowest(left)
         left = without_lowest(left)
@@ -175,7 +175,7 @@ def _sliding_moves(men: Men, bounds: Bounds, actions: Actions, count: np.uint64)
 
 @jit
 def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
-    """Write the legal actions of `positions[n - 1]` and return how many there are (see `games.spec`)."""
+    """Write the legal actions of `positions[n - 1]` and return their number (see `games.spec`)."""
     state = positions[n - 1]
     side = state[10] & ONE
     kinds = kinds_seen(state, side)

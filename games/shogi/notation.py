@@ -35,7 +35,7 @@ def legal_list(state: State) -> list[int]:
 
 
 def dropped_kind(action: int) -> int:
-    """The kind of piece that a drop drops."""
+    """The kind of piece that a drop puts on the board."""
     return int(action) // 81 - DROP_PLANE + PAWN
 
 
@@ -59,7 +59,7 @@ def action_from_usi(state: State, text: str) -> int:
 
 
 def _action_of_squares(state: State, text: str) -> int:
-    """What `text` would be if it were legal, -1 if it never is. Listing all moves takes ten times as long."""
+    """The action of `text` if it is legal, -1 if it cannot be. Listing all moves takes ten times as long."""
     move = _MOVE.fullmatch(text)
     if move is None:
         return -1
@@ -80,7 +80,7 @@ def hand_text(state: State, side: int) -> str:
 
 
 def render(state: State) -> str:
-    """The board with Black below, upper case Black, hands and who is to move."""
+    """The board with Black at the bottom, upper case for Black, the hands, and the side to move."""
     pieces = [f"{piece_letters(code) or '.':>2}" for code in codes_of(state)]
     rows = [" ".join([*pieces[rank::9][::-1], f" {name}"]) for rank, name in enumerate("abcdefghi")]
     mover = COLOURS[int(state[REST]) & 1]

@@ -18,4 +18,4 @@ BOOK = {
     "Double Ranging Rook": "7g7f 3c3d 6g6f 3a3b 2h6h 8b4b",
     "Right Fourth File Rook": "2g2f 8c8d 7g7f 8d8e 8h7g 3c3d 7i6h 4c4d 4g4f 3a4b 3i4h",
 }
-"""Well-known ones, a few moves each: even enough, and as different as can be."""
+"""Well-known openings, a few moves each: balanced, and as different as possible."""

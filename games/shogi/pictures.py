@@ -1,5 +1,5 @@
-"""A shogi board as SVG: Black below, each hand on its own side. Pieces are letters, as in SFEN, so that no
-Japanese font is needed; they point to where they go."""
+"""A shogi board as SVG: Black at the bottom, each hand on its own side. Pieces are letters, as in SFEN, so
+that no Japanese font is needed; they point in their direction of movement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from games.shogi.sfen import COLOURS, HAND_ORDER, SQUARE_NAMES, hand_counts
 from games.spec import State
 
 STEP, MARGIN, HAND = 42, 18, 48
-"""Pixels: of a square, left and right of the board, of the hand above and below it."""
+"""Pixels: a square, the margin left and right of the board, and the height of a hand above and below it."""
 TOP, WIDTH, HEIGHT = HAND + 16, 9 * STEP + 2 * MARGIN, 9 * STEP + 2 * HAND + 32
 WOOD, LINE, PIECE, PROMOTED, LAST = "#efd9a7", "#6b5427", "#fbf3dd", "#b02a2a", "#e3b04f"
 

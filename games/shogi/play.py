@@ -1,4 +1,4 @@
-"""The position after a move: two squares get other codes, a piece goes into a hand or out of it."""
+"""The position after a move: two squares get new codes, and a piece goes into a hand or leaves it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _place(parent: State, cleared: Board, target: np.uint64, code: np.uint64, ch
     """Write the board of `parent` with the squares `cleared` empty and then `code` on `target`."""
     reached = single(target)
     for bit in range(CODE_BITS):
-        one = (code >> np.uint64(bit)) & ONE  # times the square: the bit is put down without a branch
+        one = (code >> np.uint64(bit)) & ONE  # multiplied by the square, this sets the bit without a branch
         child[2 * bit] = (parent[2 * bit] & ~cleared[0]) | (reached[0] * one)
         child[2 * bit + 1] = (parent[2 * bit + 1] & ~cleared[1]) | (reached[1] * one)
 
@@ -49,6 +49,6 @@ def play(parent: State, action: int, child: State) -> None:
         if plane >= np.uint64(PROMOTION_PLANE):
             code |= np.uint64(PROMOTED)
         _place(parent, union(single(origin), single(target)), target, code, child)
-        if took:  # it loses promotion and colour
+        if took:  # a captured piece loses promotion and colour
             rest += ONE << (hand_at + HAND_SHIFT[took & _KIND])
     child[10] = (rest ^ ONE) + (ONE << PLIES_SHIFT)

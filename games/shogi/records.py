@@ -16,17 +16,17 @@ from games.shogi.sfen import hand_counts, state_from_sfen
 from games.spec import State
 
 PIECE_NAMES = ("", "FU", "KY", "KE", "GI", "KI", "KA", "HI", "OU", "TO", "NY", "NK", "NG", "", "UM", "RY")
-"""By code."""
+"""CSA's names by code."""
 BETWEEN_GAMES = "/\n"
 
 
 def csa(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
-    """A game in CSA's format; how it ended is `%CHUDAN`, broken off, where CSA has no word for it.
-    ValueError if a move is none.
+    """A game in CSA's format; where CSA has no word for how it ended, that is `%CHUDAN`, broken off. Raises
+    ValueError if a move is invalid.
 
-    tags     as of PGN: White is the first player, which is Black (sente) in shogi
-    moves    in USI; other moves than those played become comments, as CSA has no variations
-    ending   comment behind the last move. How the game ended is the tag Termination or its beginning
+    tags: as in PGN; White is the first player, which is Black (sente) in shogi. moves: in USI; moves other
+    than those played become comments, because CSA has no variations. ending: comment after the last move. How
+    the game ended is the tag Termination, or else the beginning of this comment.
     """
     state = state_from_sfen(start)
     moves = up_to_resignation(tags, state, moves)
@@ -46,15 +46,15 @@ def side_to_move(state: State) -> int:
 
 
 def remarks(one: WrittenMove) -> str:
-    """The comment of a move, and a line for each other move."""
+    """The comment of a move, and a line for each alternative move."""
     return "\n".join([*filter(None, [one.comment]), *(f"{move} {comment}" for move, comment in one.others)])
 
 
 def up_to_resignation(
     tags: Mapping[str, str], start: State, moves: Sequence[WrittenMove]
 ) -> Sequence[WrittenMove]:
-    """The moves after which the side to move resigned. A side of self-play resigns with its move, which game
-    files have no word for: it is left out."""
+    """The moves up to a resignation. In self-play a side resigns together with its move, which game files
+    cannot express, so that move is left out."""
     winner = {"1-0": 0, "0-1": 1}.get(tags.get("Result", ""))
     is_after_it = winner is not None and winner == side_to_move(start) ^ (len(moves) & 1)
     return moves[:-1] if tags.get("Termination") == "resignation" and is_after_it else moves
@@ -75,7 +75,7 @@ def _end(state: State, reasons: Sequence[str]) -> str:
 
 
 def _position(state: State) -> list[str]:
-    """The board rank by rank, the hands, and who moves."""
+    """The board rank by rank, the hands, and the side to move."""
     pieces = [f"{'-' if code >= WHITES else '+'}{PIECE_NAMES[code % WHITES]}" for code in codes_of(state)]
     squares = [piece if len(piece) > 1 else " * " for piece in pieces]
     lines = [f"P{rank + 1}{''.join(squares[rank::9][::-1])}" for rank in range(9)]
@@ -86,7 +86,7 @@ def _position(state: State) -> list[str]:
 
 
 def _played(state: State, usi: str) -> tuple[str, State]:
-    """The line of a move, and the position after it. ValueError if it is not legal."""
+    """The line of a move, and the position after it. Raises ValueError if it is not legal."""
     action, child = action_from_usi(state, usi), np.zeros(STATE_WORDS, np.uint64)
     play(state, action, child)
     origin, target, plane = squares_of(action, state[REST] & ONE)

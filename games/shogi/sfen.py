@@ -1,6 +1,6 @@
-"""SFEN, read and written. Text that no game of shogi could lead to is refused with a sentence that says why.
+"""Reads and writes SFEN. A position that no game of shogi could reach is refused with a sentence saying why.
 
-Three liberties: the move number may be missing (1 then), "" and "startpos" stand for the usual start, and
+Three liberties: the move number may be missing (then 1), "" and "startpos" stand for the usual start, and
 pieces may be missing from the game, as in problems; but both kings must be there.
 """
 
@@ -39,23 +39,25 @@ SQUARE_NAMES = tuple(f"{file}{rank}" for file in "123456789" for rank in "abcdef
 COLOURS = ("Black", "White")
 MAX_MOVE = 9999
 HAND_ORDER = "RBGSNLP"
-"""SFEN writes a hand in this order."""
+"""The order of a hand in SFEN."""
 
 _CODE_OF = {letters: code for code, letters in enumerate(CODE_LETTERS) if letters and code}
 _NAMES = {1: "pawns", 2: "lances", 3: "knights", 4: "silvers", 5: "golds", 6: "bishops", 7: "rooks"}
 _RANK_OF_NO_MOVE = {PAWN: 1, LANCE: 1, KNIGHT: 2}
-"""Unpromoted, such a piece has no move on so many of the ranks before it."""
+"""Number of ranks in front on which the unpromoted piece would have no move."""
 
 
 def state_from_sfen(text: str) -> State:
-    """The position that an SFEN describes; "" is the usual start. ValueError says what is wrong with it."""
+    """The position that an SFEN describes; "" is the usual start. Raises ValueError saying what is wrong with
+    it."""
     state = unchecked_state(text)
     check_position(state)
     return state
 
 
 def unchecked_state(text: str) -> State:
-    """As `state_from_sfen`, for any text that an SFEN can say: two kings of a side, or three rooks."""
+    """Like `state_from_sfen`, but for any text that is an SFEN, even with two kings of a side or three
+    rooks."""
     state = np.zeros(STATE_WORDS, dtype=np.uint64)
     if text.strip() in ("", "startpos"):
         start(state)
@@ -75,7 +77,7 @@ def unchecked_state(text: str) -> State:
 
 
 def check_position(state: State) -> None:
-    """ValueError says why no game of shogi leads to the position."""
+    """Raise ValueError saying why no game of shogi reaches the position."""
     codes = codes_of(state)
     _check_pieces(codes, Counter(hand_counts(state, 0)) + Counter(hand_counts(state, 1)))
     _check_squares(codes)
@@ -105,7 +107,7 @@ def piece_letters(code: int) -> str:
 
 
 def hand_counts(state: State, side: int) -> dict[int, int]:
-    """Pieces of each kind in a hand, zeros too."""
+    """Pieces of each kind in a hand, including zeros."""
     hand = np.uint64(int(state[REST]) >> 1 + side * int(HAND_BITS))
     return {kind: int(in_hand(hand, kind)) for kind in IN_ALL}
 
@@ -157,7 +159,7 @@ def _parse_move_number(text: str) -> int:
 
 
 def _check_pieces(codes: list[int], in_hands: Counter[int]) -> None:
-    """Refuse more pieces than the game has, and other than one king each."""
+    """Refuse more pieces than the game has, and any number of kings other than one each."""
     for side, name in enumerate(COLOURS):
         kings = codes.count(KING + side * WHITES)
         if kings != 1:
@@ -169,7 +171,7 @@ def _check_pieces(codes: list[int], in_hands: Counter[int]) -> None:
 
 
 def _check_squares(codes: list[int]) -> None:
-    """Refuse pieces without moves and two pawns of a side on a file."""
+    """Refuse pieces without moves, and two pawns of one side on a file."""
     for side, name in enumerate(COLOURS):
         for square, code in enumerate(codes):
             ahead = square % 9 if side == 0 else 8 - square % 9

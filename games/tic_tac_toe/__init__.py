@@ -1,4 +1,4 @@
-"""Tic-tac-toe: small enough to count every game, so it is what the tests know everything about.
+"""Tic-tac-toe: small enough to count every game, so the tests know everything about it.
 
 Cells and actions are 0-8, row by row from the bottom left; the state is `games.small`'s.
 """
@@ -29,7 +29,7 @@ _LINES = np.array([0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124], dtyp
 
 @jit
 def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16]) -> int:
-    """The empty cells, ascending, into `actions` [9]."""
+    """Write the empty cells, ascending, to `actions` [9]. Returns their number."""
     taken = positions[n - 1, 0] | positions[n - 1, 1]
     count = 0
     for cell in range(CELLS):
@@ -48,7 +48,7 @@ def play(parent: State, action: int, child: State) -> None:
 
 @jit
 def has_line(stones: int) -> bool:
-    """Three in a row; `stones` is a uint64."""
+    """Whether there are three in a row; `stones` is a uint64."""
     for pattern in _LINES:  # noqa: SIM110 - Numba compiles loops, not generators
         if stones & pattern == pattern:
             return True

@@ -1,4 +1,4 @@
-"""What is known of tic-tac-toe: everything."""
+"""What is known about tic-tac-toe: everything."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from games.tic_tac_toe.tree import key_of, solve
 from games.windows import window_heuristic
 
 GROUP = "tree"
-"""All positions are of one group."""
+"""The only group of positions."""
 
 
 def _probe(state: State) -> Known:

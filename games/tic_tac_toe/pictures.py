@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from games.knowledge import Clicks, grid
-from games.small import EMPTY, FIRST, board_rows
+from games.small import EMPTY, FIRST, board_rows, cells_in_line
 from games.spec import State
 from games.tic_tac_toe import COLS, ROWS
 
@@ -14,11 +14,14 @@ FIRSTS, SECONDS = "#2d5fa8", "#b5532a"
 
 
 def svg(state: State, move: str) -> bytes:
-    """The position with the cells' numbers; `move`, one of them, led to it and is marked."""
+    """The position with the cells' numbers; `move`, one of them, led to it and is marked, and so are three in
+    a row."""
     parts = [f'<rect width="{WIDTH}" height="{WIDTH}" fill="{PAPER}"/>']
-    for down, row in enumerate(board_rows(state, ROWS, COLS)):
+    rows = board_rows(state, ROWS, COLS)
+    winning = cells_in_line(rows, 3)
+    for down, row in enumerate(rows):
         for col, seen in enumerate(row):
-            if move == str(_cell(down, col) + 1):
+            if move == str(_cell(down, col) + 1) or (down, col) in winning:
                 place = f'x="{STEP * col}" y="{STEP * down}" width="{STEP}" height="{STEP}"'
                 parts.append(f'<rect {place} fill="{LAST}"/>')
             parts.append(_number(down, col))

@@ -1,4 +1,4 @@
-"""The whole of tic-tac-toe: every position that can be reached, its value and the moves that keep it."""
+"""The whole of tic-tac-toe: every reachable position, its value and the moves that keep it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Solved:
 
 @cache
 def solve() -> dict[Key, Solved]:
-    """All positions that can be reached, the empty board included (5,478)."""
+    """All reachable positions, including the empty board (5,478)."""
     tree: dict[Key, Solved] = {}
     start = np.zeros(GAME.state_words, np.uint64)
     GAME.rules.start(start)
@@ -43,7 +43,7 @@ def solve() -> dict[Key, Solved]:
 
 
 def key_of(state: State) -> Key:
-    """Where a state lies in the tree."""
+    """The key of a state in the tree."""
     return int(state[0]), int(state[1])
 
 

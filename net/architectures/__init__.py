@@ -1,4 +1,4 @@
-"""The networks: one module a family, heads that all families share, and a registry that knows their names.
+"""The networks: one module per family, heads that all families share, and a registry of their names.
 
-`registry` is read by every command that checks a name, so it imports torch only to build a network.
+Every command that checks a name imports `registry`, so that module imports torch only to build a network.
 """

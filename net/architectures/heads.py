@@ -1,4 +1,4 @@
-"""What networks of all families share: the convolution with its normalisation, policy and value heads.
+"""What networks of all families share: convolution with normalisation, policy heads and value heads.
 
 The last layer of each head starts near 0, so an untrained net answers near uniform and near 0.
 """
@@ -60,7 +60,7 @@ class PlanesPolicyHead(nn.Module):
 
 
 class FlatPolicyHead(nn.Module):
-    """A 1x1 convolution, then fully connected: for games whose moves are no planes."""
+    """A 1x1 convolution, then fully connected: for games whose moves do not form planes."""
 
     def __init__(self, channels: int, narrow: int, cells: int, actions: int) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ PolicyHead = PlanesPolicyHead | FlatPolicyHead
 
 
 def policy_head(architecture: Architecture, game: Game, kernel: int) -> PolicyHead:
-    """The one that suits the game. `kernel`: of the planes' hidden layer, 3 or 1."""
+    """The policy head that suits the game. `kernel`: size of the planes' hidden layer, 3 or 1."""
     channels = architecture.channels
     if game.policy_planes is not None:
         return PlanesPolicyHead(channels, game.policy_planes, game.extra_actions, kernel)
@@ -88,7 +88,7 @@ def policy_head(architecture: Architecture, game: Game, kernel: int) -> PolicyHe
 class ValueHead(nn.Module):
     """A 1x1 convolution, a hidden layer, then win/draw/loss logits or one number before tanh.
 
-    With one output it also serves to say how many moves are left.
+    With one output it also serves as the moves-left head.
     """
 
     def __init__(self, architecture: Architecture, cells: int, outputs: int) -> None:
@@ -114,7 +114,7 @@ def wdl_of(value_logits: Tensor) -> Tensor:
 
 
 def near_zero(layer: nn.Conv2d | nn.Linear) -> None:
-    """Start a head's last layer so that it says next to nothing."""
+    """Initialise a head's last layer so that its outputs are near 0."""
     nn.init.normal_(layer.weight, std=NEAR_ZERO)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)

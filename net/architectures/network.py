@@ -1,4 +1,4 @@
-"""What every network is: a body of its family, and the heads that all share."""
+"""The base class of all networks: a body from its family, and the heads that all share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from net.architectures.sizes import Architecture
 
 
 class Outputs(NamedTuple):
-    """Of all heads, for training."""
+    """Outputs of all heads, for training."""
 
     policy: Tensor
     """[n, actions] logits"""
@@ -45,27 +45,27 @@ class Network(nn.Module):
         raise NotImplementedError
 
     def add_heads(self, game: Game, kernel: int) -> None:
-        """Those of the architecture. `kernel`: of the convolution in a policy of planes."""
+        """Add the heads of the architecture. `kernel`: size of the convolution in a policy of planes."""
         architecture = self.architecture
         self.policy = policy_head(architecture, game, kernel)
         self.value = ValueHead(architecture, game.cells, 3 if architecture.value_head == "wdl" else 1)
-        # Last, so that the other weights drawn from a seed are the same with and without them.
+        # Last, so that the other weights drawn from a seed are the same with and without these heads.
         self.moves_left = ValueHead(architecture, game.cells, 1) if architecture.moves_left_head else None
         self.soft_policy = policy_head(architecture, game, kernel) if architecture.soft_policy_head else None
 
     def drop_training_heads(self) -> None:
-        """What is left is the network as it plays."""
+        """Remove the heads that only training uses; what remains is the network as it plays."""
         self.architecture = self.architecture.played
         self.moves_left = self.soft_policy = None
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
-        """As in play: policy `[n, actions]` and value logits `[n, 3 or 1]` of
-        `planes [n, planes, rows, cols]`."""
+        """Return the outputs for play: policy `[n, actions]` and value logits `[n, 3 or 1]` of `planes [n,
+        planes, rows, cols]`."""
         x = self.body(planes)
         return self.policy(x), self.value(x)
 
     def all_heads(self, planes: Tensor) -> Outputs:
-        """As in training; `planes [n, planes, rows, cols]`."""
+        """Return the outputs for training; `planes [n, planes, rows, cols]`."""
         x = self.body(planes)
         moves_left = None if self.moves_left is None else self.moves_left(x)[:, 0]
         soft_policy = None if self.soft_policy is None else self.soft_policy(x)
@@ -74,17 +74,18 @@ class Network(nn.Module):
 
 @dataclass(frozen=True)
 class Family:
-    """All that the registry needs of a family's module."""
+    """What the registry needs from a family's module."""
 
     architecture: type[Architecture]
     network: Callable[[Any, Game, int], Network]
     presets: Mapping[str, Architecture]
     of_sizes: Callable[[Mapping[str, str | None]], Architecture]
-    """From what the registry's pattern found in a name."""
+    """Makes an architecture from what the registry's pattern found in a name."""
 
 
 def with_heads(network: Network, game: Game, history: int, *, moves_left: bool, soft_policy: bool) -> Network:
-    """The network with just these heads of training: untrained where it had none, dropped if not wanted."""
+    """Return the network with exactly these training heads: untrained where it had none, removed if not
+    wanted."""
     wanted = dataclasses.replace(
         network.architecture, moves_left_head=moves_left, soft_policy_head=soft_policy
     )

@@ -1,7 +1,7 @@
-"""Which families of networks there are, what they are called on a command line, and how one is made.
+"""The families of networks, their names on a command line, and how a network is built.
 
 A name is a preset (`small`) or sizes (`6x64se`). Names are checked without torch; a family's module is
-imported when a network of it is asked for.
+imported only when one of its networks is needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from net.architectures.sizes import Architecture
 
 MOST_BLOCKS, MOST_CHANNELS = 100, 2048
-"""Larger ones are taken for slips of the keyboard. (AlphaZero: 19 and 256.)"""
+"""Larger ones are considered typing errors. (AlphaZero: 19 and 256.)"""
 
 _BLOCKS_BY_CHANNELS = r"(?P<blocks>\d{1,9})x(?P<channels>\d{1,9})"
 _RESIDUAL_FORM = (
@@ -33,12 +33,12 @@ class Entry:
     """One family in the registry."""
 
     family: str
-    """Its module in this package, which holds a `FAMILY`. Weights files name it."""
+    """Its module in this package, which defines `FAMILY`. Weights files name it."""
     presets: tuple[str, ...]
     sizes: str
-    """Pattern of its other names, with groups `blocks` and `channels`."""
+    """Pattern of its names other than presets, with groups `blocks` and `channels`."""
     form: str
-    """The same for people."""
+    """A description of the pattern for people."""
 
 
 ENTRIES = (
@@ -51,11 +51,11 @@ ENTRIES = (
     Entry("transformer", ("tf-small", "tf-medium"), "tf" + _BLOCKS_BY_CHANNELS, "tfBLOCKSxWIDTH: tf7x96"),
 )
 FIRST_FAMILY = "residual"
-"""That of weights files which name none: written before there were others."""
+"""The family of weights files that name none, because they were written before there were others."""
 
 
 def check_name(name: str) -> None:
-    """ValueError says what the name of a network looks like, unless `name` is one. Imports no torch."""
+    """Raise ValueError with a description of valid names, unless `name` is one. Imports no torch."""
     _find(name)
 
 
@@ -64,21 +64,22 @@ def preset_names() -> tuple[str, ...]:
 
 
 def named(name: str) -> Architecture:
-    """The architecture of a preset, or of sizes such as `6x64se`. ValueError as in `check_name`."""
+    """The architecture of a preset, or of sizes such as `6x64se`. Raises ValueError as `check_name` does."""
     entry, sizes = _find(name)
     family = _family(entry.family)
     return family.presets[name] if sizes is None else family.of_sizes(sizes)
 
 
 def name_of(architecture: Architecture) -> str:
-    """The name that `named` makes this architecture of (as played); the nearest one if there is none."""
+    """The name from which `named` makes this architecture (as played); the nearest one if there is none."""
     played = architecture.played
     presets = _family(architecture.family).presets.items()
     return next((name for name, preset in presets if preset == played), architecture.name)
 
 
 def architecture_from_json(text: str) -> Architecture:
-    """What `Architecture.to_json` wrote. ValueError says what is wrong with `text`."""
+    """The architecture that `Architecture.to_json` wrote. Raises ValueError saying what is wrong with
+    `text`."""
     fields: Any = json.loads(text)
     if not isinstance(fields, dict):
         raise ValueError("architecture: expected an object")
@@ -89,9 +90,9 @@ def architecture_from_json(text: str) -> Architecture:
 
 
 def build(architecture: Architecture, game: Game, history: int) -> Network:
-    """An untrained network for `game` seen through `history` positions, drawn from torch's global seed.
+    """An untrained network for `game` with `history` positions as input, drawn from torch's global seed.
 
-    `forward(planes: float[n, planes, rows, cols])` gives `(policy_logits [n, actions], value_logits)`, the
+    `forward(planes: float[n, planes, rows, cols])` returns `(policy_logits [n, actions], value_logits)`, the
     latter `[n, 3]` (win, draw, loss) or `[n, 1]` before tanh.
     """
     return _family(architecture.family).network(architecture, game, history)
@@ -103,7 +104,7 @@ def _family(name: str) -> Family:
 
 
 def _find(name: str) -> tuple[Entry, Mapping[str, str | None] | None]:
-    """The family of `name`, and what its pattern found there (None for a preset). ValueError."""
+    """The family of `name`, and what its pattern found there (None for a preset). Raises ValueError."""
     for entry in ENTRIES:
         if name in entry.presets:
             return entry, None
@@ -111,8 +112,8 @@ def _find(name: str) -> tuple[Entry, Mapping[str, str | None] | None]:
             blocks, channels = int(found["blocks"]), int(found["channels"])
             if not (1 <= blocks <= MOST_BLOCKS and 1 <= channels <= MOST_CHANNELS):
                 raise ValueError(
-                    f"a network {name!r} cannot be; it has 1 to {MOST_BLOCKS} blocks of 1 to {MOST_CHANNELS} "
-                    "channels"
+                    f"there is no network {name!r}: it must have 1 to {MOST_BLOCKS} blocks of "
+                    f"1 to {MOST_CHANNELS} channels"
                 )
             return entry, found.groupdict()
     near = difflib.get_close_matches(name, preset_names(), n=1, cutoff=0.0)

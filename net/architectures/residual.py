@@ -1,8 +1,8 @@
 """The residual tower of AlphaZero (arXiv 1712.01815): a 3x3 convolution, then blocks of two of them.
 
 Squeeze-and-excitation (arXiv 1709.01507, with scale and shift as in lc0) and the win/draw/loss value head are
-later additions that pay for themselves at our sizes. The last normalisation of each block starts at scale 0,
-so an untrained tower passes its input on.
+later additions that pay off at our sizes. The last normalisation of each block starts at scale 0, so an
+untrained tower passes its input through.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Residual(Architecture):
     largest: ClassVar[dict[str, int]] = Architecture.largest | {"squeeze_channels": 2048}
 
     squeeze_excitation: bool = False
-    """Scale and shift the channels of each block by what is on the whole board. Paper: no."""
+    """Scale and shift the channels of each block by means over the whole board. Paper: no."""
     squeeze_channels: int = 32
-    """Hidden width of squeeze-and-excitation; without meaning when that is off. Paper: none."""
+    """Hidden width of squeeze-and-excitation; unused when that is off. Paper: none."""
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class SqueezeExcitation(nn.Module):
         nn.init.zeros_(self.excite.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[n, channels, rows, cols]`, as what comes back."""
+        """Return `[n, channels, rows, cols]`, the shape of `x`."""
         hidden = torch.relu(self.squeeze(x.mean(dim=(2, 3))))
         scale, shift = self.excite(hidden)[:, :, None, None].chunk(2, dim=1)
         out: Tensor = x * torch.sigmoid(scale) + shift
@@ -73,7 +73,7 @@ class ResidualBlock(nn.Module):
             self.se = SqueezeExcitation(channels, architecture.squeeze_channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[n, channels, rows, cols]`, as what comes back."""
+        """Return `[n, channels, rows, cols]`, the shape of `x`."""
         out: Tensor = self.second(torch.relu(self.first(x)))
         if self.se is not None:
             out = self.se(out)
@@ -105,11 +105,13 @@ PRESETS = {
     "medium": Residual(10, 128, True, value_channels=16, value_head="wdl"),
     "alphazero": Residual(19, 256),
 }
-"""`tiny` for tests and small games, `small` for one CPU, `medium` for one GPU, `alphazero` the paper's."""
+"""`tiny` for tests and small games, `small` for one CPU, `medium` for one GPU, `alphazero` as in the
+paper."""
 
 
 def of_sizes(found: Mapping[str, str | None]) -> Residual:
-    """What a name such as `6x64se` leaves open is as in the preset nearest in size (of those with `wdl`)."""
+    """The architecture of a name such as `6x64se`; unspecified fields are as in the preset nearest in size
+    (of those with `wdl`)."""
     blocks, channels = int(found["blocks"] or 0), int(found["channels"] or 0)
     wanted = math.log(blocks * channels**2)
     nearest = min(

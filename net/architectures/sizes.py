@@ -1,4 +1,4 @@
-"""Sizes that every network has, whatever its family."""
+"""The sizes that every network has, whatever its family."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _TRAINING_HEADS = ("moves_left_head", "soft_policy_head")
 class Architecture:
     """Sizes of a network; everything else follows from the game and the history.
 
-    Each family adds fields of its own. ValueError says which field is out of range.
+    Each family adds fields of its own. Raises ValueError saying which field is out of range.
     """
 
     family: ClassVar[str]
-    """As the registry names it."""
+    """Name of the family in the registry."""
     largest: ClassVar[dict[str, int]] = {
         "blocks": MOST_BLOCKS,
         "channels": MOST_CHANNELS,
@@ -31,15 +31,15 @@ class Architecture:
         "value_channels": 256,
         "value_hidden": 4096,
     }
-    """Bound of each field that counts something, from 1."""
+    """Upper bound of each field that counts something; the lower bound is 1."""
 
     blocks: int
     """Blocks of the same shape. Paper: 19."""
     channels: int
     """Numbers for each cell between blocks. Paper: 256."""
     flat_policy_channels: int = field(default=2, kw_only=True)
-    """1x1 channels before the fully connected policy of a game without policy planes. Paper: 2 (Go). 16 cost
-    no time and make the bare policy of a small network better (bench/RESULTS.md, `bench.shapes`)."""
+    """1x1 channels before the fully connected policy of a game without policy planes. Paper: 2 (Go). 16 take
+    no more time and improve the bare policy of a small network (bench/RESULTS.md, `bench.shapes`)."""
     value_channels: int = field(default=1, kw_only=True)
     """Channels of the 1x1 convolution of the value head. Paper: 1."""
     value_hidden: int = field(default=256, kw_only=True)
@@ -47,9 +47,9 @@ class Architecture:
     value_head: ValueHeadKind = field(default="tanh", kw_only=True)
     """`wdl`: three logits (win, draw, loss for the side to move); `tanh`: one number. Paper: tanh."""
     moves_left_head: bool = field(default=False, kw_only=True)
-    """A head of training only that says how long the game goes on (`trainer.auxiliary`). Paper: no."""
+    """A head for training only that predicts the plies left in the game (`trainer.auxiliary`). Paper: no."""
     soft_policy_head: bool = field(default=False, kw_only=True)
-    """A head of training only for a softer policy (`trainer.auxiliary`). Paper: no."""
+    """A head for training only that predicts a softer policy (`trainer.auxiliary`). Paper: no."""
 
     def __post_init__(self) -> None:
         for name, largest in self.largest.items():
@@ -64,16 +64,17 @@ class Architecture:
 
     @property
     def played(self) -> Self:
-        """What is left of it in play, without the heads of training."""
+        """The architecture as it plays, without the training heads."""
         return dataclasses.replace(self, moves_left_head=False, soft_policy_head=False)
 
     @property
     def name(self) -> str:
-        """Its sizes as the registry's pattern reads them."""
+        """Its sizes, in the form that the registry's pattern reads."""
         raise NotImplementedError
 
     def to_json(self) -> str:
-        """The first family and absent heads of training go unsaid: older programs read the rest."""
+        """The architecture as JSON. The first family and absent training heads are left out, so that older
+        programs can read the rest."""
         fields = dataclasses.asdict(self)
         for name in _TRAINING_HEADS:
             if not fields[name]:
@@ -84,7 +85,8 @@ class Architecture:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """The architecture with just these fields. ValueError if they are others, or out of range."""
+        """The architecture with exactly these fields. Raises ValueError if fields are unknown, missing or out
+        of range."""
         known = {one.name for one in dataclasses.fields(cls)}
         if set(fields).union(_TRAINING_HEADS) != known:
             raise ValueError(f"architecture: expected exactly the fields {', '.join(sorted(known))}")

@@ -1,8 +1,8 @@
-"""A transformer with one token a cell, of the family of Chessformer (arXiv 2409.12272).
+"""A transformer with one token per cell, similar to Chessformer (arXiv 2409.12272).
 
-Blocks normalise before they compute. Each head of the attention knows where cells lie by a number that it has
-learned for every difference in row and column, which suits boards of any size. The hidden layers are SwiGLU
-(arXiv 2002.05202). Policy and value are read from the tokens as from the cells of a tower.
+Blocks normalise before they compute. Each attention head learns a bias for every difference in row and column
+between two cells, which works for boards of any size. The hidden layers are SwiGLU (arXiv 2002.05202). Policy
+and value are computed from the tokens as from the cells of a tower.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from net.architectures.network import Family, Network
 from net.architectures.sizes import Architecture
 
 HEAD_WIDTH = 32
-"""Numbers of a token that one head of the attention compares, if they can be shared out so."""
+"""Width of an attention head, if the width of a token can be divided so."""
 HIDDEN_STEP = 32
 """The hidden width is a multiple of this."""
 
@@ -35,7 +35,7 @@ class Transformer(Architecture):
     largest: ClassVar[dict[str, int]] = Architecture.largest | {"heads": 64, "hidden": 8192}
 
     heads: int
-    """Heads of the attention; they share the width out evenly. Chessformer: width / 32."""
+    """Attention heads, which divide the width evenly. Chessformer: width / 32."""
     hidden: int
     """Width inside a block's SwiGLU. Usual: 8/3 of the width."""
 
@@ -50,7 +50,7 @@ class Transformer(Architecture):
 
 
 class RelativeBias(nn.Module):
-    """What each head adds for the way from one cell to another: a table by differences in row and column."""
+    """The attention bias of each head for every pair of cells: a table by differences in row and column."""
 
     def __init__(self, heads: int, rows: int, cols: int) -> None:
         super().__init__()
@@ -58,10 +58,10 @@ class RelativeBias(nn.Module):
         self.table = nn.Parameter(torch.zeros(heads, 2 * rows - 1, 2 * cols - 1))
 
     def forward(self) -> Tensor:
-        """`[heads, cells, cells]`: from the cell that looks to the cell that is looked at.
+        """Return `[heads, cells, cells]`: from the attending cell to the attended cell.
 
-        What a cell adds for all others is a window of the table as large as the board: that of the first cell
-        lies at the end of the table, that of the last one at its beginning.
+        A cell's biases for all others are a window of the table as large as the board: that of the first cell
+        is at the end of the table, that of the last one at its beginning.
         """
         windows = self.table.unfold(1, self.rows, 1).unfold(2, self.cols, 1)
         cells = self.rows * self.cols
@@ -69,7 +69,7 @@ class RelativeBias(nn.Module):
 
 
 class Attention(nn.Module):
-    """Every cell looks at every cell."""
+    """Self-attention: every cell attends to every cell."""
 
     def __init__(self, architecture: Transformer, rows: int, cols: int) -> None:
         super().__init__()
@@ -81,18 +81,18 @@ class Attention(nn.Module):
         _small(self.out, architecture.blocks)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[n, cells, width]`, as what comes back."""
+        """Return `[n, cells, width]`, the shape of `x`."""
         n, cells, width = x.shape
         split = self.look(x).view(n, cells, 3, self.heads, width // self.heads)
         queries, keys, values = split.permute(2, 0, 3, 1, 4)
-        bias = self.bias()[None]  # with four dimensions torch has a fused kernel for it on a CPU
+        bias = self.bias()[None]  # with four dimensions torch has a fused CPU kernel for it
         seen = F.scaled_dot_product_attention(queries, keys, values, bias)
         out: Tensor = self.out(seen.transpose(1, 2).reshape(n, cells, width))
         return out
 
 
 class SwiGLU(nn.Module):
-    """A hidden layer, half of which decides how much of the other half counts."""
+    """A hidden layer, half of which gates the other half."""
 
     def __init__(self, architecture: Transformer) -> None:
         super().__init__()
@@ -101,14 +101,14 @@ class SwiGLU(nn.Module):
         _small(self.out, architecture.blocks)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[n, cells, width]`, as what comes back."""
+        """Return `[n, cells, width]`, the shape of `x`."""
         gate, up = self.hidden(x).chunk(2, dim=-1)
         out: Tensor = self.out(F.silu(gate) * up)
         return out
 
 
 class Block(nn.Module):
-    """Attention, then SwiGLU; each reads a normalised copy and adds to what there is."""
+    """Attention, then SwiGLU; each reads a normalised copy and adds to its input."""
 
     def __init__(self, architecture: Transformer, rows: int, cols: int) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class Block(nn.Module):
         self.hidden = SwiGLU(architecture)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[n, cells, width]`, as what comes back."""
+        """Return `[n, cells, width]`, the shape of `x`."""
         x = x + self.attention(self.before_attention(x))
         out: Tensor = x + self.hidden(self.before_hidden(x))
         return out
@@ -128,8 +128,8 @@ class Block(nn.Module):
 class TransformerNetwork(Network):
     """Tokens, blocks and heads.
 
-    A token knows its own place by what is learned for each cell. Differences do not tell it: on an empty
-    board attention finds the same everywhere, however it looks.
+    A token knows its own place through a learned embedding of each cell. Differences alone cannot provide it:
+    on an empty board attention gives the same result everywhere.
     """
 
     def __init__(self, architecture: Transformer, game: Game, history: int) -> None:
@@ -151,12 +151,12 @@ class TransformerNetwork(Network):
 
 
 def _small(layer: nn.Linear, blocks: int) -> None:
-    """Start what a block adds so that all blocks together add about as much as there is."""
+    """Scale a layer's initial weights so that all blocks together add about as much as their input."""
     nn.init.normal_(layer.weight, std=1 / math.sqrt(2 * blocks * layer.in_features))
 
 
 def _of_width(blocks: int, width: int) -> Transformer:
-    """With the usual heads and hidden width."""
+    """A transformer with the usual heads and hidden width."""
     most = max(1, width // HEAD_WIDTH)
     heads = max(heads for heads in range(1, most + 1) if width % heads == 0)
     hidden = -(-8 * width // (3 * HIDDEN_STEP)) * HIDDEN_STEP
@@ -169,7 +169,7 @@ PRESETS = {"tf-small": _of_width(7, 96), "tf-medium": _of_width(10, 192)}
 
 
 def of_sizes(found: Mapping[str, str | None]) -> Transformer:
-    """What a name such as `tf7x96` stands for."""
+    """The architecture of a name such as `tf7x96`."""
     return _of_width(int(found["blocks"] or 0), int(found["channels"] or 0))
 
 

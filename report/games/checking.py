@@ -1,4 +1,4 @@
-"""Checks that a stored game is whole and follows the rules: by plain replay, not by the trainer's kernel."""
+"""Checks that a stored game is intact and follows the rules, by plain replay, not by the trainer's kernel."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -29,7 +30,8 @@ EXAMPLES = (
 )
 Action = Literal["list", "show", "export", "verify", "stats"]
 ACTIONS = get_args(Action)
-PROGRESS_EVERY = 1000
+PROGRESS_SECONDS = 5.0
+"""Seconds between two lines of progress of `verify`."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def main() -> int:
 
 
 def _check_order(words: Sequence[str]) -> None:
-    """Fatal(USAGE) if the action stands before the run."""
+    """Raise Fatal(USAGE) if the action comes before the run."""
     first, second, *_ = (*words, "", "")
     if first in ACTIONS and second and second not in ACTIONS and not second.startswith("-"):
         raise Fatal(
@@ -128,16 +130,17 @@ def _verify(games: StoreReader, wanted: Range) -> int:
     from games import get_game
     from report.games.checking import fault_of
 
-    game, checked, bad = get_game(games.game), 0, 0
+    game, checked, bad, told = get_game(games.game), 0, 0, time.monotonic()
     for stored in games.rows(wanted):
         checked += 1
         fault = fault_of(game, stored)
         if fault is not None:
             bad += 1
             print(f"game {stored.seq}: {fault}", flush=True)
-        if checked % PROGRESS_EVERY == 0:
-            _say(f"{checked} games checked, {bad} bad")
-    print(f"{checked} games checked, {bad} bad")
+        if time.monotonic() - told >= PROGRESS_SECONDS:
+            told = time.monotonic()
+            _say(f"{checked:,} games checked, {bad:,} bad")
+    print(f"{checked:,} games checked, {bad:,} bad")
     return int(Exit.BAD_DATA if bad else Exit.OK)
 
 

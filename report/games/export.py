@@ -33,13 +33,13 @@ Writer = Callable[[Game, dict[str, str], GameRecord, int], str]
 """(game, tags, record, how many other moves of each search to add) -> the game as text."""
 
 TEXT = "text"
-"""The form of our own, which any game has: tags and moves."""
+"""Our own format, which every game has: tags and moves."""
 FORMS = {"gtp": "SGF", "usi": "CSA"}
-"""The form of `Knowledge.pgn` by the protocol of engines; PGN for others."""
+"""The format of `Knowledge.pgn` by the protocol of engines; PGN for others."""
 
 
 def forms_of(game: Game) -> dict[str, Writer]:
-    """The forms in which games can be written, the usual one first: `PGN`, `CSA`, `KIF`, `text`."""
+    """The formats in which games can be written, the usual one first: `PGN`, `CSA`, `KIF`, `text`."""
     known, found = knowledge_of(game), dict[str, Writer]()
     if known.pgn is not None:
         found[FORMS.get(game.notation.engine_protocol, "PGN")] = partial(as_pgn, known.pgn)
@@ -63,7 +63,7 @@ class Manner:
     """How games are exported."""
 
     form: str = ""
-    """One of `forms_of`, in small or capital letters; "" is the first."""
+    """One of `forms_of`, in upper or lower case; "" is the first."""
     others: int = 0
     """How many other moves of each search to add, the most visited ones."""
 
@@ -71,8 +71,8 @@ class Manner:
 def export(
     games: StoreReader, wanted: Range, manner: Manner, out: Path | None, say: Callable[[str], None]
 ) -> tuple[int, int]:
-    """Write the games in `wanted` to `out` (None: standard output). Returns (exported, damaged) games.
-    Fatal(CONFIG) for a form that the game does not have."""
+    """Write the games in `wanted` to `out` (None: standard output). Returns (exported, damaged) games. Raises
+    Fatal(CONFIG) for a format that the game does not have."""
     manner = replace(manner, form=_form_named(manner.form, get_game(games.game)))
     if out is None:
         return _export_to(sys.stdout, games, wanted, manner, say)
@@ -126,7 +126,7 @@ def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
 
 
 def as_pgn(write: PgnWriter, game: Game, headers: dict[str, str], record: GameRecord, others: int) -> str:
-    """A game as PGN. ValueError if it breaks the rules."""
+    """A game as PGN. Raises ValueError if it breaks the rules."""
     game_history = GameHistory(game, record.start, record.max_plies)
     moves = [
         WrittenMove(ply.move, comment(ply), other_moves(ply, others))
@@ -136,8 +136,8 @@ def as_pgn(write: PgnWriter, game: Game, headers: dict[str, str], record: GameRe
 
 
 def as_text(game: Game, headers: dict[str, str], record: GameRecord, others: int = 0) -> str:
-    """A game as tags and moves, other moves in brackets behind the one played. The move number rises with
-    each turn of the first player. ValueError if the game breaks the rules."""
+    """A game as tags and moves, with other moves in brackets after the one played. The move number grows with
+    each turn of the first player. Raises ValueError if the game breaks the rules."""
     game_history = GameHistory(game, record.start, record.max_plies)
     lines, number, before = list[str](), 0, 1
     for ply in plies(game, record, game_history):

@@ -1,4 +1,4 @@
-"""Stored games as text: a line a game, a line a weights version, or one game ply by ply with values, visits
+"""Stored games as text: one line per game or per weights version, or one game ply by ply with values, visits
 and boards."""
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from games.game_history import GameHistory
+from games.rendering import board_text
 from games.spec import Game
 from protocol.records import GameRecord
 from report.bins import Bin
 from store.rows import Stored
 
 RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
-"""Outcomes for the first player as they are written in chess."""
+"""Outcomes for the first player, written as in chess."""
 
 HEADER = (
     f"{'game':>8}  {'received (UTC)':19}  {'source':8}  {'plies':>5}  {'result':7}  {'weights':>11}  reason"
@@ -37,7 +38,7 @@ def listed(game: Stored) -> str:
 
 
 def versions(game: Stored) -> str:
-    """The weights versions that played the game: "7", or "7-9" when new ones came meanwhile."""
+    """The weights versions that played the game: "7", or "7-9" if new ones came meanwhile."""
     low, high = game.version_min, game.version_max
     return str(low) if low == high else f"{low}-{high}"
 
@@ -65,8 +66,8 @@ class Ply:
 
 
 def plies(game: Game, record: GameRecord, game_history: GameHistory) -> Iterator[Ply]:
-    """Play the record on `game_history`; each ply is yielded after its move. ValueError if it breaks a
-    rule."""
+    """Replay the record on `game_history`, and yield each ply after its move. Raises ValueError if it breaks
+    a rule."""
     ends = np.cumsum(record.visited, dtype=np.int64).tolist()
     begins = [0, *ends]
     for index, action in enumerate(record.actions.tolist()):
@@ -110,8 +111,9 @@ def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterat
     yield f"{'ply':>4}  {'move':6} {'value':>7} {'prior':>7} {'KL':>6}  {'visits':>11}  most visited"
     for number, ply in enumerate(plies(game, record, game_history), 1):
         yield _ply_line(number, ply)
-        if number == record.plies or (boards and number % boards == 0):
-            yield from ("", game.notation.render(game_history.state), "")
+        is_last = number == record.plies
+        if is_last or (boards and number % boards == 0):
+            yield from ("", board_text(game, game_history.state, is_over=is_last), "")
     score = game_history.score()
     points = "" if score is None else f", {score:+g}"
     yield f"{RESULTS.get(record.outcome, '?')} {record.reason}{points}"
@@ -126,7 +128,7 @@ def _ply_line(number: int, ply: Ply) -> str:
 
 
 def results_by_version(versions: Sequence[Bin]) -> Iterator[str]:
-    """Lines of text, one for each weights version; the last one is for all together. A game in which several
+    """Lines of text, one for each weights version, and a last one for all together. A game in which several
     versions played counts for the newest."""
     yield (
         f"{'weights':>8} {'games':>8} {'first':>7} {'draw':>7} {'second':>7} {'plies':>7} "

@@ -1,1 +1,1 @@
-"""`azplay players`: whose games are unlike the others', what a search says of them, quarantine."""
+"""`azplay players`: whose games differ from the others', what a second search says about them, quarantine."""

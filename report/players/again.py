@@ -1,8 +1,9 @@
-"""Searches stored positions again, with the weights and settings they were played with; compares the visits.
+"""Searches stored positions again, with the weights and settings they were played with, and compares the
+visits.
 
-Two searches of our own differ too, as noise is drawn anew. So each position is searched twice, and what
-counts is the excess: how much further the stored visits are from ours than ours are from each other. It is
-near 0 for whoever searched, whatever the network, and does not depend on what others did.
+Two searches of our own also differ, because noise is drawn again. So each position is searched twice, and the
+result is the excess: how much further the stored visits are from ours than ours are from each other. It is
+near 0 for every player that really searched, whatever the network, and does not depend on the other players.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ from search.tree import SearchTree
 from store.reader import StoreReader
 
 LEAST_POSITIONS = 10
-"""Of a player, before anything is said about it."""
+"""Least number of a player's positions for any statement about it."""
 SURE = 4.0
-"""Standard errors by which the mean excess must be above 0."""
+"""Standard errors by which the mean excess must exceed 0."""
 MATTERS = 0.1
-"""And how large it must be: visits made up without a search have 0.2 to 0.9."""
+"""Least mean excess: visits made up without a search have 0.2 to 0.9."""
 AT_A_TIME = 64
 """Positions searched at a time, so that the network gets batches."""
 GAMES_LOOKED_AT = 4
-"""Games that are read for one position, at most: weights of old games may be gone."""
+"""Most games that are read for one position, because weights of old games may be gone."""
 
 
 class Position(NamedTuple):
@@ -54,7 +55,7 @@ class Position(NamedTuple):
         return int(self.record.versions[self.ply])
 
     def shares(self, actions: int) -> npt.NDArray[np.float64]:
-        """[actions] shares of the visits as they are stored."""
+        """[actions] the stored shares of the visits."""
         ends = np.cumsum(self.record.visited, dtype=np.int64)
         end = int(ends[self.ply])
         here = slice(end - int(self.record.visited[self.ply]), end)
@@ -62,17 +63,17 @@ class Position(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What came of searching a player's positions again."""
+    """The result of searching a player's positions again."""
 
     positions: int
     excess: float
     """Mean of the excess, 0..1."""
     z: float
-    """It, in standard errors; NaN with fewer than two positions."""
+    """The excess in standard errors; NaN with fewer than two positions."""
 
     @property
     def is_made_up(self) -> bool:
-        """Surely not what a search with these weights gives."""
+        """Whether the visits are certainly not those of a search with these weights."""
         return self.positions >= LEAST_POSITIONS and self.excess >= MATTERS and self.z >= SURE
 
 
@@ -86,7 +87,7 @@ def shares_of(
 
 
 def total_variation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float:
-    """Half the sum of the differences of two distributions [n], 0..1."""
+    """Half the sum of the absolute differences of two distributions [n], 0..1."""
     return float(np.abs(one - other).sum() / 2)
 
 
@@ -104,9 +105,9 @@ def draw(
     versions: Iterable[int],
     rng: np.random.Generator,
 ) -> list[Position]:
-    """About `wanted` positions, as many of each player, whose weights are there.
+    """About `wanted` positions, equally many of each player, whose weights exist.
 
-    `players`: who played the games to draw from, by number.
+    `players`: the players of the games to draw from, by game number.
     """
     numbers: dict[str, list[int]] = defaultdict(list)
     for seq, player in players.items():
@@ -144,7 +145,7 @@ def _of_player(
 def judge(
     game: Game, settings: SelfPlaySettings, positions: Sequence[Position], weights: Mapping[int, Path]
 ) -> dict[str, Judged]:
-    """By player. `settings`: resolved, of the run; `weights`: files by version."""
+    """Results by player. `settings`: resolved, of the run; `weights`: files by version."""
     excesses: dict[str, list[float]] = defaultdict(list)
     by_version: dict[int, list[Position]] = defaultdict(list)
     for position in positions:
@@ -170,7 +171,7 @@ def _judged(excesses: npt.NDArray[np.float64]) -> Judged:
 async def _excesses(
     game: Game, settings: SelfPlaySettings, evaluator: Evaluator, positions: Sequence[Position]
 ) -> list[float]:
-    """Of each position: mean distance of the stored visits from ours, less that of ours from each other."""
+    """For each position: mean distance of the stored visits from ours, minus the distance between ours."""
     pool = SearchPool(Forest(game, settings, 2 * min(len(positions), AT_A_TIME)), evaluator)
     places = asyncio.Semaphore(AT_A_TIME)
 
@@ -189,7 +190,7 @@ async def _excesses(
 async def _searched(
     pool: SearchPool, position: Position, rng: np.random.Generator
 ) -> npt.NDArray[np.float64]:
-    """[actions] shares of the visits of a search as self-play makes it."""
+    """[actions] shares of the visits of a search as in self-play."""
     game = pool.forest.game
     with SearchTree(pool.forest, rng) as tree:
         tree.reset_randomness()

@@ -77,8 +77,7 @@ def _hold(config: PlayersConfig) -> int:
             known = games.games_of(player, games.span()[1])
         if held and not known:
             raise Fatal(
-                f"no game in {games.path} is put down to {player!r}: `azplay players {config.run}` says who "
-                "there is",
+                f"no game in {games.path} is by {player!r}: `azplay players {config.run}` lists the players",
                 Exit.BAD_DATA,
             )
         changed = set_quarantine(games.path, player, held=held)
@@ -95,7 +94,7 @@ def _show(games: StoreReader, config: PlayersConfig) -> int:
     book, players, rate = read_book(games, game, config.newest)
     if not players:
         raise Fatal(
-            f"{games.path} does not say who played its games: they are from before that was written down",
+            f"{games.path} does not say who played its games: an older version stored them",
             Exit.BAD_DATA,
         )
     judged = _judged(games, game, players, config) if config.check else {}

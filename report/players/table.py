@@ -1,4 +1,4 @@
-"""A line for each player, beside the others'."""
+"""The table with one line per player, compared with the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEARCHED = ("searched again", "excess", "z")
 def read_book(
     games: StoreReader, game: Game, newest: int
 ) -> tuple[PlayerBook, dict[int, str], dict[str, float]]:
-    """The `newest` games by player: what they are like, who played which, and games an hour."""
+    """The `newest` games by player: their figures, the player of each game, and games per hour."""
     book, of_player, times = PlayerBook(game, newest), {}, []
     first, last = games.bounds(Range(newest=newest))
     players = games.players_between(first, last)
@@ -34,7 +34,7 @@ def read_book(
 
 
 def suspects(book: PlayerBook, judged: Mapping[str, Judged]) -> dict[str, list[str]]:
-    """What is wrong with each player of whom something is."""
+    """What is suspicious about each player, for players with any suspicion."""
     found: dict[str, list[str]] = {}
     for figure, players in book.who_differs().items():
         for player in players:
@@ -48,7 +48,7 @@ def suspects(book: PlayerBook, judged: Mapping[str, Judged]) -> dict[str, list[s
 def table(
     book: PlayerBook, rate: Mapping[str, float], judged: Mapping[str, Judged], held: Collection[str]
 ) -> str:
-    """All players, who has most games first. `held`: those in quarantine."""
+    """All players, those with most games first. `held`: those in quarantine."""
     wrong = suspects(book, judged)
     rows = [[*HEADING, *(SEARCHED if judged else ()), "remarks"]]
     for player, count in book.players.items():
@@ -64,7 +64,7 @@ def table(
 
 
 def as_json(book: PlayerBook, judged: Mapping[str, Judged], held: Collection[str]) -> str:
-    """`{"players": {NAME: {...}}}`. Numbers that are none, or infinite, are null."""
+    """`{"players": {NAME: {...}}}`. Numbers that are not finite are null."""
     wrong = suspects(book, judged)
     players = {
         player: {

@@ -1,1 +1,1 @@
-"""What a process tells those who watch it: /metrics, /livez and /readyz over HTTP (docs/metrics.md)."""
+"""What a process shows to those who watch it: /metrics, /livez and /readyz over HTTP (docs/metrics.md)."""

@@ -1,4 +1,4 @@
-"""From a process's figures to the families of metrics that prometheus_client writes out. Pure."""
+"""Turns a process's figures into the metric families that prometheus_client writes out. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.monitor.metric import TOTAL, Metric, figure
 
 
 def families(metrics: Sequence[Metric], figures: Mapping[str, Any]) -> Iterator[Family]:
-    """The metrics of a table with the values that these figures have."""
+    """Yield the metrics of a table with the values in `figures`."""
     for metric in metrics:
         found = figure(figures, metric.figure)
         samples = found.items() if metric.label and isinstance(found, Mapping) else [("", found)]

@@ -1,4 +1,4 @@
-"""How often a figure lay in which range: what Prometheus calls a histogram. Pure."""
+"""Counts of values by range: Prometheus's histogram. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
 class Histogram:
-    """Counts of observations, by upper bounds that belong to their range."""
+    """Counts of observations by upper bound; each bound belongs to its range."""
 
     def __init__(self, bounds: Sequence[float] = SECONDS) -> None:
         """`bounds`: ascending."""
@@ -25,7 +25,8 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += 1
 
     def buckets(self) -> list[tuple[str, float]]:
-        """For each bound how many observations were at most so large, as (bound, count); the last is all."""
+        """Return (bound, count) for each bound: how many observations were at most that large; the last is
+        all."""
         names = [*(f"{float(bound):g}" for bound in self._bounds), "+Inf"]
         totals, total = [], 0
         for count in self._counts:

@@ -1,7 +1,7 @@
 """As much of HTTP as a scraper needs: GET of a path, one short answer, end of the connection.
 
-Plain sockets in the event loop that is already there: no task, no thread. Whoever asks, and however slowly,
-costs a bounded number of connections, bytes and answers a second (`HttpPort`).
+Plain sockets in the event loop that is already there: no task, no thread. Clients can cost only a bounded
+number of connections, bytes and answers a second, however slowly they ask (`HttpPort`).
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from runtime.pacing import AddressPaces, PaceLimits
 log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS, MOST_OF_ADDRESS = 32, 8
-"""At a time, in all and from one address; further ones are closed. So one address cannot keep others out."""
+"""Most connections at a time, in total and from one address; further ones are closed. So one address cannot
+keep others out."""
 MOST_HEAD = 8 * 1024
-"""Bytes of a request; a longer one is refused."""
+"""Most bytes in a request; a longer one is refused."""
 PATIENCE = 5.0
 """Seconds from the connection to the last byte of the answer."""
 PACE = PaceLimits(rate=20.0, burst=60.0)
-"""Connections from one address; what comes faster is closed unread."""
+"""Connections from one address; faster ones are closed unread."""
 MANY_ADDRESSES = 1000
-"""From which on those that have not asked for a while are forgotten."""
+"""Number of addresses from which on those that have not asked for a while are forgotten."""
 TEXT = "text/plain; charset=utf-8"
 
 
@@ -48,11 +49,11 @@ class Reply:
 
 
 Answer = Callable[[str], Reply]
-"""What there is at a path."""
+"""Returns the reply for a path."""
 
 
 def respond(head: bytes, answer: Answer) -> bytes:
-    """All bytes of the answer to a request, from its first line to the empty one. Pure if `answer` is."""
+    """Return all bytes of the response to a request, read up to its empty line. Pure if `answer` is."""
     words = head.split(b"\n", 1)[0].split()
     if len(words) != 3 or not words[2].startswith(b"HTTP/1.") or not words[1].isascii():
         return _written(Reply.text(HTTPStatus.BAD_REQUEST, "this is no HTTP/1 request"))
@@ -85,7 +86,8 @@ class HttpPort:
     def __init__(
         self, listen: str, port: int, answer: Answer, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Raises Fatal(TRY_AGAIN) if somebody listens on the port, Fatal(CONFIG) if it cannot be had."""
+        """Raises Fatal(TRY_AGAIN) if the port is in use, Fatal(CONFIG) if it is unavailable for another
+        reason."""
         self._answer = answer
         self._clock = clock
         self._faults = Faults(log)
@@ -103,7 +105,7 @@ class HttpPort:
             ) from fatal
 
     def start(self) -> None:
-        """Must be called in the loop's thread."""
+        """Start answering. Must be called in the thread of the event loop."""
         self._loop = asyncio.get_running_loop()
         self._listener.start(self._loop, self._take_in)
 
@@ -148,7 +150,7 @@ class HttpPort:
             self._reply(connection, _written(too_long))
 
     def _safely(self, head: bytes) -> bytes:
-        """A fault of ours in an answer must not end the process that is being watched."""
+        """Answer a request. A bug in an answer must not end the process that is being watched."""
         try:
             return respond(head, self._answer)
         except Exception as error:

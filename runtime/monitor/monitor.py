@@ -1,7 +1,7 @@
 """/metrics, /livez and /readyz of one process, served by its own event loop.
 
-An answer at all shows that the loop turns: that is liveness. Readiness is for the process to say: whether it
-can do its work now. Metrics are made when somebody asks, and at most once in `KEEP_SECONDS`.
+Any answer shows that the event loop turns: that is liveness. Readiness is the process's own statement that it
+can do its work now. Metrics are computed on request, at most once in `KEEP_SECONDS`.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 KEEP_SECONDS = 1.0
-"""For so long the same metrics are given to everybody who asks."""
+"""Seconds for which every request gets the same metrics."""
 BEAT_SECONDS = 1.0
 STOOD_STILL = 5.0
-"""Seconds of lag that the log has a line about."""
+"""Seconds of lag from which on a line is logged."""
 BEATS = 60
-"""The lag of the loop is the largest of so many beats."""
+"""The reported lag of the loop is the largest of this many beats."""
 STARTING = "it is starting"
 
 
 @dataclass(frozen=True)
 class Watched:
-    """What a process has to tell, once it can tell it. The functions are called in the event loop."""
+    """What a process has to show, once it can. The functions are called in the event loop."""
 
     metrics: Sequence[Metric]
     figures: Callable[[], Mapping[str, Any]]
     not_ready: Callable[[], str]
-    """Why the process cannot do its work now; "" when it can."""
+    """Returns why the process cannot do its work now; "" when it can."""
     folder: Path | None = None
-    """Whose disk's free space is told."""
+    """Folder on the disk whose free space is shown."""
 
 
 class Monitor:
     """A context manager, to be entered in the event loop. With port 0 it serves nothing."""
 
     def __init__(self, listen: str, port: int) -> None:
-        """Raises Fatal(CONFIG) if the port cannot be had."""
+        """Raises Fatal(CONFIG) if the port is unavailable."""
         self.watched = Watched((), dict, lambda: STARTING)
-        """To be replaced once there is something to tell."""
+        """What is shown; replaced once there are figures."""
         self._port = HttpPort(listen, port, self._answer) if port else None
         self._registry: CollectorRegistry | None = None
         self._kept, self._kept_at = b"", float("-inf")
@@ -101,7 +101,8 @@ class Monitor:
         return Reply(HTTPStatus.OK, self._kept, CONTENT_TYPE_PLAIN_0_0_4)
 
     def _new_registry(self) -> CollectorRegistry:
-        """Of this process alone: prometheus_client's own one is shared by all that use the library."""
+        """Return a registry of this process alone: prometheus_client's own is shared by all users of the
+        library."""
         from prometheus_client import CollectorRegistry, ProcessCollector
 
         registry = CollectorRegistry(auto_describe=False)
@@ -110,7 +111,7 @@ class Monitor:
         return registry
 
     def collect(self) -> Iterator[Family]:
-        """Called by the registry when metrics are asked for."""
+        """Yield the metric families. The registry calls this when metrics are requested."""
         from runtime.monitor.exposition import families
 
         yield from families(EVERYWHERE, self._own_figures())
@@ -139,7 +140,7 @@ class Monitor:
 
 
 def _free(folder: Path | None) -> int | None:
-    """Bytes; None if nobody knows."""
+    """Return free bytes; None if unknown."""
     if folder is None:
         return None
     there = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))

@@ -27,7 +27,7 @@ NAMES = ("puct", "gumbel", "thompson")
 
 
 def selection(name: str) -> Any:
-    """The module of that name."""
+    """Return the module of that name."""
     if name not in NAMES:
         near = nearest(name, NAMES)
         raise ValueError(

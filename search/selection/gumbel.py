@@ -1,11 +1,11 @@
 """Gumbel AlphaZero: sequential halving at the root, the improved policy below it.
 
 Danihelka et al., "Policy improvement by planning with Gumbel" (ICLR 2022). Every search begins with a fresh
-root: sequential halving counts visits from 0, and a kept subtree would bring visits that it did not give. A
+root: sequential halving counts visits from 0, and a kept subtree would bring visits that it did not assign. A
 search costs `simulations` + 1 evaluations. `tests/search/naive_gumbel.py` is the slow twin.
 
-Values lie in [-1, 1] and are not rescaled: sigma(q) = (c_visit + most visits of an edge) * c_scale * q.
-An edge without visits takes the mixed value of its node (appendix D of the paper).
+Values lie in [-1, 1] and are not rescaled: sigma(q) = (c_visit + most visits of an edge) * c_scale * q. An
+edge without visits takes the mixed value of its node (appendix D of the paper).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ IS_RANDOM = False
 KEEPS_SUBTREE = False
 
 C_VISIT, C_SCALE = range(2)
-"""Places of the parameters."""
+"""Indices of the parameters."""
 
 
 def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
@@ -42,12 +42,12 @@ def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
 
 
 def plan_room(settings: SelfPlaySettings) -> int:
-    """The schedule of sequential halving: an entry a simulation."""
+    """Return the size of the schedule of sequential halving: one entry per simulation."""
     return settings.search.simulations
 
 
 def begin(tree: SearchTree, *, is_cheap: bool) -> None:
-    """Fresh Gumbel noise at the root, unless the search is cheap or noise is off, and the schedule."""
+    """Draw Gumbel noise for the root, unless the search is cheap or noise is off, and set the schedule."""
     settings, count = tree.settings, tree.root_edge_count
     tree.forget_simulations()
     noise = np.zeros(count)
@@ -59,7 +59,8 @@ def begin(tree: SearchTree, *, is_cheap: bool) -> None:
 
 
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001
-    """The improved policy and its value; a cheap search, being no target, shows its visits instead."""
+    """Return the improved policy and its value; a cheap search, which is not a target, returns its visits
+    instead."""
     root = root_scores(tree)
     policy = root.policy
     column = root.visits if is_cheap else integer_shares(policy, SHARES)
@@ -69,7 +70,7 @@ def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult: 
 
 
 def root_scores(tree: SearchTree) -> RootScores:
-    """What this search found out about every legal action."""
+    """Return what this search knows about every legal action."""
     edges = tree.edges_of(0)
     scores, values = np.empty(len(edges)), np.empty(len(edges))
     tree.forest.kernels.score_root(tree.arrays, scores, values)
@@ -79,10 +80,10 @@ def root_scores(tree: SearchTree) -> RootScores:
 
 @kernel
 def complete_values(tree: Tree, node: int, value_sum: float) -> tuple[float, float, int]:
-    """(value of an edge without visits, what sigma multiplies values by, visits of all edges).
+    """Return (value of an edge without visits, factor of sigma, visits of all edges).
 
-    `value_sum` holds the node's own evaluation and all that came from its edges, for its side to move;
-    so the evaluation is what is left without the edges.
+    `value_sum` contains the node's own evaluation and all values from its edges, for its side to move; so the
+    evaluation is what remains without the edges.
     """
     visits, most = 0, 0
     prior, weighted, behind = 0.0, 0.0, 0.0
@@ -105,7 +106,8 @@ def complete_values(tree: Tree, node: int, value_sum: float) -> tuple[float, flo
 
 @kernel
 def choose_root(tree: Tree) -> int:
-    """Of the edges with as many visits as the schedule says: the largest noise + log prior + sigma(q)."""
+    """Return the edge with the largest noise + log prior + sigma(q) among those with as many visits as the
+    schedule says."""
     state, edges = tree.state[0], tree.edges
     unvisited, scale, visits = complete_values(tree, 0, float(state.root_value_sum))
     considered = tree.plan[min(visits + state.waiting, len(tree.plan) - 1)]
@@ -128,16 +130,16 @@ def choose_root(tree: Tree) -> int:
 
 @kernel
 def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:
-    """The edge whose share of the visits lags most behind its share of the improved policy.
+    """Return the edge whose share of the visits is furthest below its share of the improved policy.
 
-    The improved policy is softmax(log prior + sigma(completed q)); no chance is involved.
+    The improved policy is softmax(log prior + sigma(completed q)); no randomness is involved.
     """
     edges = tree.edges
     unvisited, scale, visits = complete_values(tree, node, value_sum_of(tree, parent, edge, node))
     visits += tree.edges[edge].in_flight
     first = tree.nodes[node].first_edge
     last = first + tree.nodes[node].edge_count
-    # A softmax in three passes: the largest value is taken off first, so that no exponential overflows.
+    # A softmax in three passes: the largest value is subtracted first, so that no exponential overflows.
     largest = -math.inf
     for e in range(first, last):
         n = edges[e].visits
@@ -161,8 +163,8 @@ def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:
 
 @kernel
 def score_root(tree: Tree, scores: Any, values: Any) -> None:
-    """Write log prior + sigma(completed q) of every edge of the root to `scores` (float64[n]), the completed
-    q to `values` (float64[n])."""
+    """Write log prior + sigma(completed q) of every edge of the root to `scores` (float64[n]), and the
+    completed q to `values` (float64[n])."""
     unvisited, scale, _ = complete_values(tree, 0, float(tree.state[0].root_value_sum))
     first = tree.nodes[0].first_edge
     for i in range(tree.nodes[0].edge_count):

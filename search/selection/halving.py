@@ -1,4 +1,4 @@
-"""The parts of Gumbel AlphaZero that need no tree: who is visited when, what is learned, what is played.
+"""The parts of Gumbel AlphaZero that need no tree: the order of visits, the policy target, the move played.
 
 Danihelka et al., "Policy improvement by planning with Gumbel" (ICLR 2022).
 """
@@ -15,20 +15,20 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, eq=False)
 class RootScores:
-    """What a search with Gumbel choices knows of each legal action at the root, all arrays [n]."""
+    """What a Gumbel search knows about each legal action at the root; all arrays [n]."""
 
     actions: npt.NDArray[np.uint16]
     visits: npt.NDArray[np.int32]
     scores: npt.NDArray[np.float64]
-    """log prior + sigma(completed q): the logarithm of the improved policy, but for a constant."""
+    """log prior + sigma(completed q): the logarithm of the improved policy, up to a constant."""
     values: npt.NDArray[np.float64]
     """Completed q, for the side to move: the mixed value where there are no visits."""
     noise: npt.NDArray[np.float64]
-    """The Gumbel noise of this search; zeros in one without."""
+    """The Gumbel noise of this search; zeros in a search without noise."""
 
     @property
     def policy(self) -> npt.NDArray[np.float64]:
-        """The improved policy, softmax(scores)."""
+        """Return the improved policy, softmax(scores)."""
         weights = np.exp(self.scores - self.scores.max())
         policy: npt.NDArray[np.float64] = weights / weights.sum()
         return policy
@@ -36,11 +36,11 @@ class RootScores:
 
 @lru_cache(maxsize=1024)
 def halving_schedule(considered: int, simulations: int) -> npt.NDArray[np.int32]:
-    """[simulations] for each simulation, how many visits the root action that it takes already has.
+    """Return [simulations] for each simulation, how many visits the root action that it takes already has.
 
     Sequential halving (Karnin et al. 2013) as a list: in each of ceil(log2(considered)) phases every
-    considered action gets the same number of visits, then the better half goes on; two remain to the end.
-    The list is the one in which the paper's own library, mctx, describes it.
+    considered action gets the same number of visits, then the better half continues; two remain to the end.
+    The list has the form used by mctx, the paper's own library.
     """
     if considered <= 1:
         schedule = np.arange(simulations, dtype=np.int32)
@@ -59,8 +59,8 @@ def halving_schedule(considered: int, simulations: int) -> npt.NDArray[np.int32]
 
 
 def integer_shares(policy: npt.NDArray[np.float64], total: int) -> npt.NDArray[np.int32]:
-    """[n] integers proportional to `policy [n]` that sum to exactly `total`: rounded down, then the largest
-    remainders get one more; ties go to the lowest index."""
+    """Return [n] integers proportional to `policy [n]` that sum to exactly `total`: rounded down, then the
+    largest remainders get one more; ties go to the lowest index."""
     exact = policy * (total / policy.sum())
     shares: npt.NDArray[np.int32] = np.floor(exact).astype(np.int32)
     missing = total - int(shares.sum())

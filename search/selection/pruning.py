@@ -1,8 +1,8 @@
-"""Policy-target pruning: visits that forced playouts or noise made, taken out of what is learned.
+"""Policy-target pruning: removes visits that forced playouts or noise caused from the policy target.
 
-KataGo, "Accelerating Self-Play Learning in Go" (arXiv 1902.10565), section 3.2, which subtracts forced
-playouts; that PUCT is asked afterwards how many visits it would have wanted, whether or not any were forced,
-is how KataGo's later code does it. The forcing itself is `forced_edge` of `search.selection.puct`.
+KataGo, "Accelerating Self-Play Learning in Go" (arXiv 1902.10565), section 3.2, subtracts forced playouts.
+KataGo's later code also computes how many visits PUCT would have wanted, whether or not any were forced. The
+forcing itself is `forced_edge` of `search.selection.puct`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from protocol.settings import SelfPlaySettings
 
 
 def prunes(settings: SelfPlaySettings) -> bool:
-    """Whether targets of searches with noise may lack visits."""
+    """Return whether visits may be missing from targets of searches with noise."""
     noise = settings.noise
     return noise.prune_noise or (noise.forced_playouts > 0 and noise.prune_target)
 
@@ -25,7 +25,7 @@ def prunes(settings: SelfPlaySettings) -> bool:
 def pruned(
     edges: npt.NDArray[np.void], clean: npt.NDArray[np.float32], settings: SelfPlaySettings
 ) -> npt.NDArray[np.int32]:
-    """[n] visits of the root's `edges` (EDGE[n]) less what the settings take out.
+    """Return [n] visits of the root's `edges` (EDGE[n]) minus those that the settings remove.
 
     `clean [n]`: priors before noise.
     """
@@ -36,7 +36,7 @@ def pruned(
 
 
 def exploration_term(settings: SelfPlaySettings, prior: float, parent_visits: int, visits: int) -> float:
-    """What PUCT adds to a value, as `best_edge` of `search.selection.puct` computes it."""
+    """Return PUCT's exploration term, as `best_edge` of `search.selection.puct` computes it."""
     search = settings.search
     if search.exploration == "ucb":
         return search.c_puct * prior * math.sqrt(math.log(1.0 + parent_visits) / (1.0 + visits))
@@ -47,11 +47,12 @@ def exploration_term(settings: SelfPlaySettings, prior: float, parent_visits: in
 
 
 def without_forced(edges: npt.NDArray[np.void], settings: SelfPlaySettings) -> npt.NDArray[np.int32]:
-    """[n] visits of the root's `edges` (EDGE[n]) less those that were forced and that PUCT did not want.
+    """Return [n] visits of the root's `edges` (EDGE[n]) minus those that were forced and that PUCT did not
+    want.
 
     From every action but the most visited, up to sqrt(forced_playouts * prior * all visits) visits are
-    taken, as long as PUCT would still prefer the most visited one; an action that is left with one visit
-    loses that too. At least one action must have visits.
+    removed, as long as PUCT would still prefer the most visited one. An action left with one visit loses that
+    too. At least one action must have visits.
     """
     visits: npt.NDArray[np.int32] = edges["visits"].copy()
     priors = edges["prior"].astype(np.float64)
@@ -75,11 +76,11 @@ def without_noise(
     clean: npt.NDArray[np.float32],
     settings: SelfPlaySettings,
 ) -> npt.NDArray[np.int32]:
-    """[n] `visits [n]` of the root's `edges` (EDGE[n]) less those that only the noise caused.
+    """Return [n] `visits [n]` of the root's `edges` (EDGE[n]) minus those that only the noise caused.
 
-    Of actions that noise gave a larger prior than `clean [n]`, the most visited excepted: visits are taken as
-    long as PUCT with the clean priors, and the values as they were found, still prefers the most visited one.
-    An action that is left with one visit loses that too.
+    This concerns actions to which noise gave a larger prior than `clean [n]`, except the most visited: visits
+    are removed as long as PUCT, with the clean priors and the values found, still prefers the most visited
+    one. An action left with one visit loses that too.
     """
     visits = visits.copy()
     score = _scores(edges, clean.astype(np.float64), settings)
@@ -98,7 +99,8 @@ def without_noise(
 def _scores(
     edges: npt.NDArray[np.void], priors: npt.NDArray[np.float64], settings: SelfPlaySettings
 ) -> Callable[[int, int], float]:
-    """PUCT of edge `i` of `edges` (EDGE[n]) under `priors [n]`, had it `count` visits of the same mean."""
+    """Return a function for PUCT of edge `i` of `edges` (EDGE[n]) under `priors [n]`, if it had `count`
+    visits with the same mean."""
     total = int(edges["visits"].sum())
     values = edges["value_sum"].astype(np.float64) / np.maximum(1, edges["visits"])
 

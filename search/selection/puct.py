@@ -34,7 +34,7 @@ KEEPS_SUBTREE = True
 ALPHAZERO, ALPHAGO_ZERO, UCB = (EXPLORATIONS.index(name) for name in ("alphazero", "alphago_zero", "ucb"))
 
 EXPLORATION, C_BASE, C_INIT, C_PUCT, FORCED_PLAYOUTS, FPU_ABSOLUTE, FPU_REDUCTION, FPU_VALUE = range(8)
-"""Places of the parameters."""
+"""Indices of the parameters."""
 
 
 def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
@@ -52,7 +52,7 @@ def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
 
 
 def plan_room(settings: SelfPlaySettings) -> int:  # noqa: ARG001
-    """Entries of `Forest.plan` that a search needs."""
+    """Return the number of entries of `Forest.plan` that a search needs."""
     return 0
 
 
@@ -65,7 +65,8 @@ def begin(tree: SearchTree, *, is_cheap: bool) -> None:
 
 
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
-    """The visits of the root are the policy target, less what the settings prune."""
+    """Return the result. The visits of the root, without those that the settings prune, are the policy
+    target."""
     settings = tree.settings
     arrays, is_pruned = tree.visited(), False
     if settings.noise.root_noise > 0 and not is_cheap and prunes(settings):
@@ -77,8 +78,8 @@ def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
 
 @kernel
 def exploration_factor(parameters: Any, parent_visits: int) -> float:
-    """What a prior is multiplied by, before it is divided by 1 + n (UCB: by the root of 1 + n).
-    `parameters`: float64[8]."""
+    """Return the factor of a prior, before the division by 1 + n (UCB: by the root of 1 + n). `parameters`:
+    float64[8]."""
     if parameters[EXPLORATION] == ALPHAZERO:
         base = parameters[C_BASE]
         c_puct = math.log((1.0 + parent_visits + base) / base) + parameters[C_INIT]
@@ -90,7 +91,8 @@ def exploration_factor(parameters: Any, parent_visits: int) -> float:
 
 @kernel
 def best_edge(tree: Tree, node: int, visits: int, value: float, fpu_reduction: float) -> int:
-    """The edge of `node` that PUCT prefers, given the node's `visits` and mean `value` for its mover."""
+    """Return the edge of `node` that PUCT prefers, given the node's `visits` and mean `value` for its
+    mover."""
     parameters, edges = tree.parameters, tree.edges
     first = tree.nodes[node].first_edge
     count = tree.nodes[node].edge_count
@@ -113,15 +115,15 @@ def best_edge(tree: Tree, node: int, visits: int, value: float, fpu_reduction: f
         q = float(edges[edge].value_sum) / n if n > 0 else unvisited_value
         seen = 1.0 + n + in_flight
         score = q + exploration * edges[edge].prior / (math.sqrt(seen) if is_ucb else seen)
-        if best < 0 or score > best_score:  # the first one even if its score is NaN: -1 is no edge
+        if best < 0 or score > best_score:  # take the first one even if its score is NaN: -1 is no edge
             best, best_score = edge, score
     return best
 
 
 @kernel
 def forced_edge(tree: Tree) -> int:
-    """The first root edge that has visits, but less than its forced playouts; -1 if none has
-    (KataGo, arXiv 1902.10565, section 3.2)."""
+    """Return the first root edge that has visits, but fewer than its forced playouts; -1 if none has (KataGo,
+    arXiv 1902.10565, section 3.2)."""
     state, edges = tree.state[0], tree.edges
     total = state.root_visits - 1
     first = tree.nodes[0].first_edge
@@ -134,7 +136,7 @@ def forced_edge(tree: Tree) -> int:
 
 @kernel
 def choose_root(tree: Tree) -> int:
-    """As `best_edge`; forced playouts come first, and under noise no value is reduced."""
+    """Like `best_edge`, but forced playouts come first, and under noise no value is reduced."""
     state, parameters = tree.state[0], tree.parameters
     if state.has_noise and parameters[FORCED_PLAYOUTS] > 0.0:
         forced = forced_edge(tree)

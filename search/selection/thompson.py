@@ -1,17 +1,17 @@
-"""Thompson sampling: every edge keeps a posterior of its value, and the edge with the largest sample is
+"""Thompson sampling: every edge has a posterior over its value, and the edge with the largest sample is
 taken.
 
-Thompson, "On the likelihood that one unknown probability exceeds another" (Biometrika 1933); in trees of
-games: Bai et al., "Bayesian mixture modelling and inference based Thompson sampling in Monte-Carlo tree
-search" (NIPS 2013). The policy target is the share of simulations, as with PUCT.
-`tests/search/naive_thompson.py` is the slow twin.
+Thompson, "On the likelihood that one unknown probability exceeds another" (Biometrika 1933); in game trees:
+Bai et al., "Bayesian mixture modelling and inference based Thompson sampling in Monte-Carlo tree search"
+(NIPS 2013). The policy target is the share of simulations, as with PUCT. `tests/search/naive_thompson.py` is
+the slow twin.
 
-The posterior is normal. Before any visit its mean is what the network says of the edge: the node's own
-value plus PRIOR_SCALE * (log prior - mean log prior under the prior), at which softmax(mean / PRIOR_SCALE)
-is the prior; it counts as PRIOR_VISITS visits. A simulation is taken to be wrong by VALUE_SPREAD. So after
-n visits with the sum W the mean is (PRIOR_VISITS * m + W) / (PRIOR_VISITS + n), its spread VALUE_SPREAD /
-sqrt(PRIOR_VISITS + n). No noise is added at the root: sampling explores. Leaves in flight narrow the spread
-as visits do.
+The posterior is normal. Before any visit its mean is what the network says of the edge: the node's own value
+plus PRIOR_SCALE * (log prior - mean log prior under the prior), so that softmax(mean / PRIOR_SCALE) is the
+prior; it counts as PRIOR_VISITS visits. A simulation's value is assumed to have the standard deviation
+VALUE_SPREAD. So after n visits with the sum W the mean is (PRIOR_VISITS * m + W) / (PRIOR_VISITS + n), and
+its standard deviation VALUE_SPREAD / sqrt(PRIOR_VISITS + n). No noise is added at the root, because sampling
+explores. Leaves in flight narrow the posterior as visits do.
 """
 
 from __future__ import annotations
@@ -37,35 +37,35 @@ IS_RANDOM = True
 KEEPS_SUBTREE = True
 
 PRIOR_SCALE = 0.1
-"""In units of value: a prior ten times as large is a value larger by 0.23."""
+"""In units of value: a prior ten times as large means a value larger by 0.23."""
 PRIOR_VISITS = 1.0
 VALUE_SPREAD = 0.4
 """Standard deviation of one simulation's value, in units of value."""
 
 
 def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:  # noqa: ARG001
-    """None: they are constants."""
+    """Return no parameters: they are constants."""
     return ()
 
 
 def plan_room(settings: SelfPlaySettings) -> int:  # noqa: ARG001
-    """Entries of `plan` that a search needs."""
+    """Return the number of entries of `plan` that a search needs."""
     return 0
 
 
 def begin(tree: SearchTree, *, is_cheap: bool) -> None:
-    """Nothing is to be prepared."""
+    """Do nothing: no preparation is needed."""
 
 
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001
-    """The visits of the root are the policy target."""
+    """Return the result. The visits of the root are the policy target."""
     return result_of_visits(tree, *tree.visited(), is_cheap=is_cheap)
 
 
 @kernel
 def largest_sample(tree: Tree, node: int, value_sum: float) -> int:
-    """The edge of `node` with the largest sample; ties go to the lowest index. `value_sum`: of the node's own
-    evaluation and all that came from its edges, for its side to move."""
+    """Return the edge of `node` with the largest sample; ties go to the lowest index. `value_sum`: sum of the
+    node's own evaluation and all values from its edges, for its side to move."""
     state, edges = tree.state[0], tree.edges
     first = tree.nodes[node].first_edge
     last = first + tree.nodes[node].edge_count

@@ -1,4 +1,4 @@
-"""Sides of `make peers`: what they answer, what happens when one fails, and the tables made of it."""
+"""The sides of `make peers`: their answers, what happens when one fails, and the tables made of them."""
 
 from __future__ import annotations
 
@@ -128,7 +128,8 @@ def test_every_side_is_a_module_and_each_core_has_its_process() -> None:
 def test_a_missing_program_is_left_out_and_the_others_are_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The side of plain Python really plays; the one that needs other packages finds none."""
+    """The side in plain Python really plays; the one that needs other packages reports that they are
+    missing."""
     ways = tuple(way for way in FREE if way.module in ("one_position_a_call", "with_pgx"))
     monkeypatch.setattr(peers, "groups", lambda _cores: [Group("connect_four", 1, False, ways)])
     assert peers.main(["--seconds", "0.1", "--turns", "1", "--python", sys.executable]) == 1
@@ -147,7 +148,7 @@ def test_what_was_learned_elsewhere_is_judged_by_our_labels() -> None:
     assert on_labels.line("pgx", 64, rows, worst) == "| pgx | 64 | 100.0 | 100.0 | 100.0 | 100.0 |"
 
 
-# ---- The sides that are written by us ---------------------------------------------------------------
+# ---- The sides that we wrote ourselves --------------------------------------------------------------
 
 
 def test_connect_four_of_one_position_a_call_has_the_rules_of_ours() -> None:

@@ -8,7 +8,8 @@ from bench.turns import Spread, in_turns, ratio
 
 
 def test_a_machine_that_becomes_slower_does_not_change_a_ratio() -> None:
-    """It halves its speed from turn to turn. One after the other, the sides would seem 96 times apart."""
+    """Its speed halves from turn to turn. Measured one after the other, the sides would seem 96 times
+    apart."""
     speed, measured = 1.0, 0
 
     def side(rate: float) -> float:

@@ -1,4 +1,5 @@
-"""A slow, plain replay of a record: the rules of its game called one by one, nothing of the search."""
+"""A slow, plain replay of a record: it calls the rules of the game one by one and uses nothing of the
+search."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from protocol.records import IMPROVED_POLICY, POLICY_TARGET, PRUNED_TARGET, SEAR
 
 
 def visits_of(record: GameRecord) -> list[dict[int, int]]:
-    """Action -> visits, ply by ply."""
+    """Return action -> visits for each ply."""
     ends = np.cumsum(record.visited).tolist()
     begins = [0, *ends[:-1]]
     return [
@@ -19,7 +20,7 @@ def visits_of(record: GameRecord) -> list[dict[int, int]]:
 
 
 def verify(record: GameRecord) -> None:
-    """Replay and check everything a record claims; AssertionError where it is wrong."""
+    """Replay a record and check everything that it claims. Raises AssertionError where it is wrong."""
     game = get_game(record.game)
     positions = np.zeros((record.plies + 1, game.state_words), np.uint64)
     positions[0] = game.notation.state_from_text(record.start)

@@ -1,4 +1,4 @@
-"""Records that are well-formed and say nothing: enough for whoever only keeps and sends them."""
+"""Well-formed records without any meaning, for tests of code that only keeps and sends them."""
 
 from __future__ import annotations
 

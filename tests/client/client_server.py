@@ -1,4 +1,4 @@
-"""A small server inside the test: answers what a worker asks, from a script of its own making."""
+"""A small server inside the test: it answers what a worker asks, from a script of the test."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from runtime.sockets import BULK_LIMIT, Channel, Context, new_context
 
 
 def echo_value(features: np.ndarray) -> float:
-    """A value that follows from the position alone, so that a crossed answer shows."""
+    """Return a value that depends on the position alone, so that a swapped answer shows."""
     return float(int(features.sum(dtype=np.uint64)) % 1009) / 1009
 
 
 def echo_priors(actions: np.ndarray) -> np.ndarray:
-    """Priors that follow from the actions alone, exact in float16."""
+    """Return priors that depend on the actions alone and are exact in float16."""
     return ((actions.astype(np.int64) * 37 + 11) % 64 / 64).astype(np.float16)
 
 
 class FakeServer:
-    """One ROUTER. `seen` are the messages in order; each kind has a method that a test may replace."""
+    """One ROUTER. `seen` has the messages in order; each kind has a method that a test may replace."""
 
     def __init__(self, context: Context, endpoint: str, **welcome: object) -> None:
         self.welcome = Welcome(**{**WELCOME, **welcome})  # type: ignore[arg-type]
@@ -103,7 +103,7 @@ class FakeServer:
                 pass
 
     def answer(self, peer: bytes, message: Evaluate, frames: list[memoryview]) -> None:
-        """The whole request in one answer."""
+        """Answer the whole request in one message."""
         self.answer_part(peer, message, frames, 0, message.rows)
 
     def answer_part(

@@ -1,4 +1,4 @@
-"""azclient: what it starts, what it says when it cannot, and what it does not import."""
+"""azclient: what it starts, which errors it reports, and what it does not import."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HERE = Address("127.0.0.1", 5600)
 
 
 def test_auto_takes_the_gpus_or_else_the_server() -> None:
-    """Found without importing torch."""
+    """GPUs are found without importing torch."""
     assert devices_for("auto", 2) == ["cuda:0", "cuda:1"]
     assert devices_for("auto", 0) == ["remote"]
     with pytest.raises(Fatal, match="auto"):
@@ -33,7 +33,7 @@ def test_auto_takes_the_gpus_or_else_the_server() -> None:
 
 
 def test_gpus_are_counted_by_their_device_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And by what CUDA_VISIBLE_DEVICES leaves of them."""
+    """CUDA_VISIBLE_DEVICES may hide some of them."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
         (tmp_path / name).touch()
@@ -74,7 +74,7 @@ def test_own_cpu_networks_share_the_cores() -> None:
 
 
 def test_a_childs_error_line_becomes_azclients() -> None:
-    """Its other lines are passed on as they come."""
+    """The child's other lines are passed on as they come."""
     passed: list[bytes] = []
     words = LastWords(passed.append)
     for part in (b"one\ntw", b"o\nworker: err", b"or: it is too old\n"):
@@ -133,14 +133,14 @@ def test_a_drain_is_passed_on_to_every_worker_and_has_them_tell_their_figures() 
 
 
 def test_each_server_has_its_own_spool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Under the user's data folder."""
+    """The spools are in the user's data folder."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert default_spool(Address("../x", 5)).parent == tmp_path / "azselfplay" / "spool"
 
 
 @pytest.mark.parametrize("flags", [["--server", "a b"], ["--server", "x", "--workers", "-1"]])
 def test_senseless_settings_end_with_78(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """One line, no traceback."""
+    """azclient prints one line and no traceback."""
     assert main(flags) == Exit.CONFIG
     assert "error: " in capsys.readouterr().err
 
@@ -171,7 +171,7 @@ def run_azclient(*flags: str) -> tuple[int, str]:
 
 
 def test_an_unreachable_server_ends_azclient_with_69(tmp_path: Path) -> None:
-    """And says what to check."""
+    """The message says what to check."""
     flags = ("--server", "127.0.0.1:1", "--max-wait", "0.1", "--spool", str(tmp_path))
     code, text = run_azclient(*flags, "--device", "remote")
     assert code == Exit.UNREACHABLE
@@ -181,7 +181,7 @@ def test_an_unreachable_server_ends_azclient_with_69(tmp_path: Path) -> None:
 
 
 def test_a_refused_protocol_version_ends_azclient_with_76(tmp_path: Path) -> None:
-    """And with the server's own words."""
+    """The message is the server's own."""
 
     async def scenario() -> tuple[int, str]:
         context = new_context()
@@ -202,7 +202,7 @@ def test_a_refused_protocol_version_ends_azclient_with_76(tmp_path: Path) -> Non
 
 
 def test_without_torch_auto_takes_the_server_and_says_so() -> None:
-    """Also on a machine with GPUs; a device that needs torch is refused with what to install."""
+    """That holds on a machine with GPUs, too. A device that needs torch is refused with what to install."""
     plan = make_plan(ClientConfig("x"), HERE, Path("s"), gpus=2, cores=1, has_torch=False)
     assert plan.device_text.startswith("the server (torch is not installed")
     with pytest.raises(Fatal, match=r"azselfplay\[train\]"):

@@ -1,4 +1,4 @@
-"""A game follows from its seed and its number alone: not from how many are played at a time."""
+"""A game depends only on its seed and its number, not on how many games are played at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ KINDS: dict[str, dict[str, object]] = {
 def games(
     kind: str, evaluator: LeafByLeaf, *, at_once: int = GAMES, slots: int = GAMES, cache: int = 0
 ) -> list[bytes]:
-    """Games 0, 1, 2, ... of one seed, at most `at_once` at a time; without the time they took."""
+    """Play games 0, 1, 2, ... of one seed, at most `at_once` at a time; return them without the time they
+    took."""
     settings = resolve(varied(self_play(simulations=6), **KINDS[kind]), GAME)  # type: ignore[arg-type]
 
     async def main() -> list[bytes]:
@@ -53,14 +54,15 @@ def games(
 
 @cache
 def together(kind: str) -> tuple[list[bytes], int]:
-    """All games at once, and how many positions were asked about."""
+    """Play all games at once; return them and the number of positions that were evaluated."""
     evaluator = HashEvaluator()
     return games(kind, evaluator), evaluator.rows
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_games_are_the_same_one_at_a_time_and_256_at_a_time(kind: str) -> None:
-    """Also in a forest that begins with one slot, and where answers come in parts, out of order and twice."""
+    """That holds, too, in a forest that begins with one slot, and where answers come in parts, out of order
+    and twice."""
     alone = games(kind, HashEvaluator(), at_once=1, slots=1)
     assert len(set(alone)) == GAMES
     assert together(kind)[0] == alone

@@ -1,4 +1,4 @@
-"""Games that begin at positions which their game draws at random."""
+"""Games that begin at positions which the game generates at random."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def play(number: int, settings: SelfPlaySettings) -> GameRecord:
 
 
 def test_a_share_of_games_begins_at_positions_that_are_drawn_anew() -> None:
-    """Names are equally likely; records say where, the trainer takes those and no others."""
+    """All names are equally likely. Records say where a game began; the trainer accepts those positions and
+    no others."""
     settings = settings_for(" corner, edge ,", 0.5)
     assert settings.start.generator == "corner,edge"
     records = [play(number, settings) for number in range(60)]
@@ -70,7 +71,8 @@ def test_a_share_of_games_begins_at_positions_that_are_drawn_anew() -> None:
 
 
 def test_no_opening_plies_follow_a_start_that_was_drawn() -> None:
-    """Other games of the run have them; every ply of a drawn one is searched."""
+    """Other games of the run have opening plies; in a game from a generated position every ply is
+    searched."""
     changes = {"random_share": 1.0, "random_plies": 3, "policy_share": 1.0, "policy_plies": 3}
     records = [play(number, settings_for("edge", 0.5, **changes)) for number in range(30)]
     drawn = [record for record in records if record.start]
@@ -80,7 +82,7 @@ def test_no_opening_plies_follow_a_start_that_was_drawn() -> None:
 
 
 def test_without_a_generator_games_draw_the_random_numbers_they_always_did() -> None:
-    """A game is repeated whether or not others of its run begin elsewhere."""
+    """A game is repeated exactly, whether or not other games of its run begin elsewhere."""
     plain = resolve(self_play(simulations=8), GAME)
     assert play(4, plain).actions.tolist() == play(4, varied(plain, generator="")).actions.tolist()
 
@@ -94,13 +96,13 @@ def test_without_a_generator_games_draw_the_random_numbers_they_always_did() -> 
     ],
 )
 def test_a_generator_must_be_one_that_the_game_has(changes: dict[str, object], words: str) -> None:
-    """Looked at before anybody plays, with what there is instead."""
+    """This is checked before anybody plays, and the message names those that exist."""
     with pytest.raises(ValueError, match=words):
         settings_for("corner", 0.5, **changes)
 
 
 def test_a_game_without_generators_says_which_games_have_some() -> None:
-    """And what can be done instead."""
+    """The message also says what can be done instead."""
     with pytest.raises(
         ValueError,
         match=r"tic_tac_toe draws no start positions; chess does.*start.positions @FILE",

@@ -30,7 +30,7 @@ def kept(folder: Path) -> list[str]:
 def filled(
     folder: Path, *numbers: int, reason: str = "wrong_settings: 9", version: int = 0, **bounds: int
 ) -> Spool:
-    """A spool whose games were all refused under the terms HERE."""
+    """Return a spool whose games were all refused under the terms HERE."""
     spool = Spool(folder, **bounds)
     spool.open()
     for number in numbers:
@@ -44,7 +44,7 @@ def filled(
 def test_no_game_refused_for_what_it_was_played_under_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
-    """However many they are; those that break the rules stay few."""
+    """All of them are kept, whatever their number; of games that break the rules only a few are."""
     monkeypatch.setattr("client.spool.MAX_REJECTED", 2)
 
     async def scenario(uploader: Uploader, server: Server) -> None:
@@ -63,7 +63,7 @@ def test_no_game_refused_for_what_it_was_played_under_is_deleted(
 
 
 def test_kept_games_count_and_fill_the_spool(tmp_path: Path) -> None:
-    """Also after a new start: a worker whose games nobody takes stops, and deletes none."""
+    """That holds after a new start, too: a worker whose games nobody takes stops, and deletes none."""
     spool = filled(tmp_path, 1, 2, max_games=3)
     assert (spool.games, spool.kept, spool.kept_bytes, spool.full) == (
         0,
@@ -89,14 +89,14 @@ def test_they_come_back_under_other_settings_and_not_under_the_same(tmp_path: Pa
 
 
 def test_games_of_unknown_weights_come_back_once_the_server_has_come_to_their_version(tmp_path: Path) -> None:
-    """As it does after a backup was restored."""
+    """A server's version goes back and comes up again when a backup was restored."""
     spool = filled(tmp_path, 1, reason="unknown_version: 40", version=40)
     assert spool.take_back(Terms("here", 39)) == []
     assert spool.take_back(Terms("here", 40)) == [uid(1)]
 
 
 def test_a_session_under_other_terms_brings_them_to_the_server(tmp_path: Path) -> None:
-    """The same uploader, when the server comes back with the settings of before."""
+    """The same uploader meets the server again after it has come back with the earlier settings."""
     refusal = GameAck(uid(1), "rejected", "wrong_settings: simulations is 8, games of this run have 9")
 
     async def scenario(uploader: Uploader, server: Server) -> None:

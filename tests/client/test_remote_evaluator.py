@@ -1,4 +1,4 @@
-"""Leaves go out together and every answer comes back to the leaf it belongs to."""
+"""Leaves go out together, and every answer comes back to the leaf that it belongs to."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def joined(leaves: list[Leaf]) -> LeafBatch:
 
 
 class Searches:
-    """Searches with one leaf each in flight, as a `SearchPool` has them: the next leaves of those that are
-    answered in one turn of the loop travel together. `done` when each has had `leaves` answers."""
+    """Searches with one leaf each in flight, as in a `SearchPool`: when several are answered in one turn of
+    the loop, their next leaves travel together. `done` is set when each search has had `leaves` answers."""
 
     def __init__(self, evaluator: RemoteEvaluator, searches: int, leaves: int) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -58,7 +58,7 @@ class Searches:
 
 
 class _Sent:
-    """Checks what comes back. A row may be answered more than once, but alike."""
+    """Checks what comes back. A row may be answered more than once, if the answers are the same."""
 
     def __init__(self, searches: Searches, numbers: list[int], batch: LeafBatch) -> None:
         self._searches, self._numbers = searches, numbers
@@ -89,7 +89,7 @@ NEVER = 1000.0
 async def ask_over_sockets(
     folder: Path, change: object = None, patience: float = NEVER, **welcome: object
 ) -> FakeServer:
-    """200 searches of 10 leaves each over a real socket; returns the server for a look at it."""
+    """Run 200 searches of 10 leaves each over a real socket; return the server for inspection."""
     servers = []
 
     async def scenario(context, endpoint, server) -> None:  # type: ignore[no-untyped-def]
@@ -190,7 +190,7 @@ def test_leaves_in_flight_stay_within_the_credits(tmp_path: Path) -> None:
 
 
 class Wire:
-    """A connection that only notes what is sent."""
+    """A connection that only records what is sent."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[Evaluate, tuple[np.ndarray, ...]]] = []
@@ -224,7 +224,7 @@ async def one_leaf() -> tuple[Wire, RemoteEvaluator, asyncio.Task[Evaluations]]:
 
 
 def test_a_refused_request_fails_the_searches_that_wait_for_it() -> None:
-    """Without retry_after the server will never answer."""
+    """Without retry_after the server will never answer that request."""
 
     async def scenario() -> None:
         _, evaluator, future = await one_leaf()
@@ -237,7 +237,7 @@ def test_a_refused_request_fails_the_searches_that_wait_for_it() -> None:
 
 
 def test_a_refusal_for_now_sends_the_request_again() -> None:
-    """`retry_after`, or a code that speaks of the moment, means later."""
+    """`retry_after`, or a code for a passing condition, means that the request may be sent again later."""
 
     async def scenario() -> None:
         wire, evaluator, future = await one_leaf()
@@ -252,7 +252,8 @@ def test_a_refusal_for_now_sends_the_request_again() -> None:
 
 
 def test_a_message_that_the_socket_did_not_take_is_sent_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its queue was full: long before the patience for an answer is over, although that timer runs."""
+    """The socket's queue was full. The message goes out long before the patience for an answer is over,
+    although that timer runs, too."""
     monkeypatch.setattr("client.remote_evaluator.SEND_AGAIN", 0.01)
 
     async def scenario() -> None:
@@ -290,7 +291,7 @@ def test_an_answer_that_is_no_answer_changes_nothing() -> None:
 
 
 def test_a_cancelled_search_does_not_disturb_its_neighbours() -> None:
-    """Its answer is passed over."""
+    """Its answer is ignored."""
 
     async def scenario() -> None:
         wire, evaluator, future = await one_leaf()

@@ -1,4 +1,4 @@
-"""The request table: every row is answered once, whatever becomes of the messages."""
+"""The request table: every row is answered once, whatever happens to the messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from client.requests import RequestTable
 
 
 def test_requests_are_taken_in_order_within_the_credits() -> None:
-    """A request that does not fit the credits waits, and no younger one overtakes it."""
+    """A request that does not fit the credits waits, and no later one overtakes it."""
     table: RequestTable[str] = RequestTable()
     table.joined(10)
     for name, rows in (("a", 6), ("b", 6), ("c", 2)):
@@ -33,7 +33,7 @@ def test_nothing_is_sent_without_a_session() -> None:
 
 
 def test_rejoining_sends_everything_unanswered_again_in_order() -> None:
-    """The server forgot the old session's requests; half-answered ones are sent whole."""
+    """The server forgot the requests of the old session; half-answered ones are sent whole."""
     table: RequestTable[str] = RequestTable()
     table.joined(10)
     for name in "abc":
@@ -100,7 +100,7 @@ def test_a_request_larger_than_the_new_credits_goes_alone() -> None:
 
 
 def test_a_grant_holds_for_what_is_sent_from_now_on() -> None:
-    """Fewer credits wait for answers, more send at once."""
+    """With fewer credits it waits for answers; with more it sends at once."""
     table: RequestTable[str] = RequestTable()
     table.joined(8)
     for name in "abc":
@@ -126,7 +126,7 @@ class Conversation(RuleBasedStateMachine):
         self.answers: dict[int, list[int]] = {}
         """Request -> times each row was resolved."""
         self.seen: list[tuple[int, int]] = []
-        """Requests that reached the server, with their rows."""
+        """Requests that reached the server, each with its number of rows."""
 
     @rule(rows=st.integers(1, 6))
     def open(self, rows: int) -> None:
@@ -183,7 +183,7 @@ class Conversation(RuleBasedStateMachine):
                 answered[0][row] += 1
 
     def teardown(self) -> None:
-        """With a server that answers at last, every row comes to be resolved."""
+        """Once the server answers everything, every row is resolved."""
         self.table.joined(6)
         while len(self.table):
             taken = self.table.take(self.now)

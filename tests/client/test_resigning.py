@@ -1,4 +1,5 @@
-"""Games that a side gives up: who may, when, what the record says, and what the trainer makes of it."""
+"""Games in which a side resigns: who may resign, when, what the record says, and what the trainer does with
+it."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ VERIFIER = Verifier(GAME)
 
 
 class Despairing(LeafByLeaf):
-    """A network that thinks the second player loses, the more so the longer the game."""
+    """A network that expects the second player to lose, more so as the game goes on."""
 
     def answer(self, leaf: Leaf) -> Answer:
         own, other = (int(word).bit_count() for word in leaf.features[:2])
@@ -63,7 +64,7 @@ def is_played_on(record: GameRecord) -> bool:
 
 
 def test_a_side_gives_up_with_the_move_at_which_its_value_is_low_enough() -> None:
-    """At no later move and at no earlier one; it loses; the trainer takes the game."""
+    """It resigns at exactly that move, and it loses; the trainer accepts the game."""
     settings = settings_for()
     records = games(settings)
     resigned = [record for record in records if record.reason == RESIGNATION]
@@ -80,7 +81,7 @@ def test_a_side_gives_up_with_the_move_at_which_its_value_is_low_enough() -> Non
 
 
 def test_a_share_of_games_is_played_on() -> None:
-    """A quarter here, marked at every ply; they end by the rules though values are low."""
+    """A quarter of them here, marked at every ply. They end by the rules although values are low."""
     records = games(settings_for(play_on=0.25), 60)
     played_on = [record for record in records if is_played_on(record)]
     assert 8 <= len(played_on) <= 24
@@ -103,7 +104,7 @@ def test_without_the_setting_games_are_what_they_were() -> None:
 
 
 def test_nobody_gives_up_before_the_trainer_names_a_threshold() -> None:
-    """And then at that one, never above the setting."""
+    """Afterwards that threshold counts, but never one above the setting."""
     settings = settings_for(mistakes=0.05, play_on=0.1)
     assert {record.reason for record in games(settings, 15)} <= {"four", "board_full"}
     assert {record.reason for record in games(settings, 15, threshold=0.0)} <= {"four", "board_full"}
@@ -116,7 +117,7 @@ def test_nobody_gives_up_before_the_trainer_names_a_threshold() -> None:
 
 
 def test_who_gives_up_with_a_move_after_which_he_moves_again_has_lost_too() -> None:
-    """The side that made the last move loses, whoever's turn it is after it; the trainer sees it alike."""
+    """The side that made the last move loses, whoever's turn comes next; the trainer checks the same."""
     settings = resolve(self_play(simulations=1, selection="gumbel", value=-0.2, mistakes=0.0), TWICE)
     verifier, movers, seen = Verifier(TWICE), Movers(TWICE), set()
     for number in range(60):
@@ -134,7 +135,7 @@ def test_who_gives_up_with_a_move_after_which_he_moves_again_has_lost_too() -> N
 
 
 def test_an_opening_cannot_be_resigned() -> None:
-    """Only who has searched knows how bad things are: the last ply of a resigned game has visits."""
+    """Only a side that has searched can know its value: the last ply of a resigned game has visits."""
     for record in games(settings_for(random_share=1.0, random_plies=20), 20):
         assert record.visited[-1] > 0
         assert code_of(record, settings_for(random_share=1.0, random_plies=20)) is None
@@ -146,7 +147,8 @@ def resigned() -> GameRecord:
 
 
 def test_false_resignations_are_refused(resigned: GameRecord) -> None:
-    """Where nobody resigns, too early, with the wrong winner, in a game that goes on, or without a search."""
+    """Where nobody may resign, too early, with the wrong winner, in a game that goes on, or without a
+    search."""
     settings = settings_for()
     assert code_of(resigned, settings) is None
     assert code_of(resigned, settings_for(value=0.0)) == Code.WRONG_SETTINGS
@@ -163,7 +165,7 @@ def test_false_resignations_are_refused(resigned: GameRecord) -> None:
 
 
 def without_search(record: GameRecord) -> GameRecord:
-    """The same game, its last ply played without a search."""
+    """Return the same game, its last ply played without a search."""
     rest = len(record.visits) - int(record.visited[-1])
     flags, visited = record.flags.copy(), record.visited.copy()
     flags[-1] = visited[-1] = 0
@@ -177,7 +179,7 @@ def without_search(record: GameRecord) -> GameRecord:
 
 
 def test_a_game_by_the_rules_cannot_be_called_resigned() -> None:
-    """Nor may games be marked as played on where nobody resigns."""
+    """Nor may games be marked as played on where resignation is off."""
     settings = settings_for(play_on=1.0)
     record = play(1, settings)
     assert is_played_on(record)
@@ -187,7 +189,7 @@ def test_a_game_by_the_rules_cannot_be_called_resigned() -> None:
 
 
 def test_the_mark_is_on_all_plies_or_on_none() -> None:
-    """There is one way to write a record."""
+    """There is only one way to write a record."""
     record = play(1, settings_for(play_on=1.0))
     flags = record.flags.copy()
     flags[2] ^= PLAYED_ON
@@ -204,6 +206,6 @@ def test_the_mark_is_on_all_plies_or_on_none() -> None:
     ],
 )
 def test_settings_that_cannot_be_are_refused(changes: dict[str, object], word: str) -> None:
-    """With a sentence that names them."""
+    """The message names them."""
     with pytest.raises(ValueError, match=word):
         settings_for(**changes)

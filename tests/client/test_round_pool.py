@@ -1,4 +1,5 @@
-"""A worker in rounds plays the games of one version, all of them, whoever has played some already."""
+"""A worker in rounds plays all games of one version and no others, even if somebody has played some of them
+already."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def info(version: int) -> WeightsInfo:
 
 
 class Uniform(LeafByLeaf):
-    """Answers with the version that it is told."""
+    """Answers with the version that the test sets."""
 
     told = 0
 
@@ -39,7 +40,7 @@ class Uniform(LeafByLeaf):
 
 
 class Pool:
-    """A RoundPool and what it kept. `name`: of the player, which must not matter."""
+    """A RoundPool and the games it kept. `name` is the player's, which must not matter."""
 
     def __init__(self, name: str = "") -> None:
         self.kept: list[GameRecord] = []
@@ -64,7 +65,7 @@ class Pool:
 
 
 async def rounds(games: int) -> list[GameRecord]:
-    """Rounds 0 and 2, by a worker that missed version 1."""
+    """Play rounds 0 and 2 with a worker that missed version 1."""
     one = Pool()
     one.current.heard(info(0))
     async with asyncio.TaskGroup() as group:
@@ -80,7 +81,8 @@ async def rounds(games: int) -> list[GameRecord]:
 
 
 def test_round_has_the_games_of_its_version() -> None:
-    """Five games by version 0, then nothing until another is announced; all plies say the version."""
+    """Five games by version 0, then nothing until another version is announced; all plies have that
+    version."""
     kept = asyncio.run(rounds(3))
     numbers = [*range(5), *range(10, 15)]
     assert sorted(game.uid for game in kept) == [uid_of(3, number) for number in numbers]
@@ -89,14 +91,16 @@ def test_round_has_the_games_of_its_version() -> None:
 
 
 def test_games_of_a_round_are_the_same_bytes_again() -> None:
-    """Played again, at another width, each game is the same record: a duplicate to the trainer."""
+    """Played again with another number of games at a time, each game is the same record: the trainer sees a
+    duplicate."""
     first, second = (asyncio.run(rounds(games)) for games in (1, 5))
     assert {game.uid: to_bytes(game) for game in first} == {game.uid: to_bytes(game) for game in second}
 
 
 @pytest.mark.parametrize("is_announced", [True, False])
 def test_game_that_newer_weights_answered_is_not_of_the_round(is_announced: bool) -> None:
-    """A round that others finished meanwhile is left; nothing of it is kept, heard of it or not."""
+    """A round that others finished meanwhile is abandoned, and nothing of it is kept, whether or not the
+    worker has heard of the new version."""
 
     async def scenario() -> Pool:
         one = Pool()

@@ -1,4 +1,4 @@
-"""Openings drawn from the network's policy: how often, how long, and from what."""
+"""Openings drawn from the network's policy: how often, how long, and with which probabilities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GAME = get_game("connect_four")
 
 
 class Leftmost(LeafByLeaf):
-    """A network that thinks of the first legal action only, and counts what it is asked."""
+    """A network that gives all weight to the first legal action, and counts its evaluations."""
 
     def __init__(self) -> None:
         super().__init__(version=7)
@@ -41,7 +41,7 @@ def play(number: int, settings: SelfPlaySettings, network: LeafByLeaf) -> GameRe
 
 
 def unsearched(record: GameRecord) -> int:
-    """Plies of the opening: they have no visits, and come first."""
+    """Return the number of opening plies: they have no visits, and come first."""
     none = record.visited == 0
     plies = int(none.sum())
     assert none[:plies].all()
@@ -52,7 +52,7 @@ def unsearched(record: GameRecord) -> int:
 
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 def test_a_share_of_games_begins_with_the_networks_own_moves(root: str) -> None:
-    """0 to 4 plies in half of the games, by the policy; the trainer takes them."""
+    """0 to 4 plies in half of the games, drawn from the policy; the trainer accepts them."""
     settings = settings_for(selection=root, policy_share=0.5, policy_plies=4)
     verifier, expected = Verifier(GAME), Expected.of(settings, GAME)
     lengths = []
@@ -68,7 +68,7 @@ def test_a_share_of_games_begins_with_the_networks_own_moves(root: str) -> None:
 
 
 def test_a_ply_costs_one_evaluation() -> None:
-    """And random plies, which come first, cost none."""
+    """Random plies, which come first, cost none."""
     changes = {"random_share": 1.0, "random_plies": 3, "max_plies": 12}
     for number in range(12):
         network = Leftmost()
@@ -84,7 +84,7 @@ def test_a_ply_costs_one_evaluation() -> None:
 
 
 def test_the_policys_moves_never_end_the_game() -> None:
-    """A column fills up, or the cap comes: the last ply of each game is searched."""
+    """When a column fills up or the cap is reached, the last ply of the game is still searched."""
     for number in range(12):
         settings = settings_for(policy_share=1.0, policy_plies=40, max_plies=9)
         record = play(number, settings, Leftmost())
@@ -93,7 +93,7 @@ def test_the_policys_moves_never_end_the_game() -> None:
 
 
 def test_games_differ_from_what_they_were_only_where_it_is_switched_on() -> None:
-    """Without it no random number is drawn for it."""
+    """Without it, no random number is drawn for it."""
     plain = settings_for()
     other = varied(plain, policy_share=0.7)
     assert play(1, plain, LeafByLeaf()).actions.tolist() == play(1, other, LeafByLeaf()).actions.tolist()
@@ -103,7 +103,7 @@ def test_games_differ_from_what_they_were_only_where_it_is_switched_on() -> None
     ("temperature", "shares"), [(1.0, (0.8, 0.2)), (2.0, (2 / 3, 1 / 3)), (0.02, (1, 0))]
 )
 def test_the_temperature_flattens_or_sharpens(temperature: float, shares: tuple[float, float]) -> None:
-    """Shares of policy ** (1 / temperature)."""
+    """Actions are drawn in proportion to policy ** (1 / temperature)."""
     rng = np.random.default_rng(1)
     priors = np.array([0.8, 0.2], np.float32)
     found = np.mean([sampled(priors, temperature, rng) == 0 for _ in range(4000)])
@@ -111,6 +111,6 @@ def test_the_temperature_flattens_or_sharpens(temperature: float, shares: tuple[
 
 
 def test_a_policy_of_nothing_is_taken_for_an_even_one() -> None:
-    """Half precision may round everything to 0."""
+    """Half precision may round every share to 0."""
     rng = np.random.default_rng(1)
     assert {sampled(np.zeros(3, np.float32), 1.0, rng) for _ in range(50)} == {0, 1, 2}

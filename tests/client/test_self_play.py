@@ -1,4 +1,4 @@
-"""Games of self-play: their records hold under the rules, and the same seed gives the same games."""
+"""Games of self-play: their records obey the rules, and the same seed gives the same games."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def play(game: str, number: int, **changes: object) -> GameRecord:
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("reuse_tree", [True, False])
 def test_records_hold_under_a_naive_replay(game: str, reuse_tree: bool) -> None:
-    """Legal moves, visit sums, reason and outcome are what the rules say, for wins of both and draws."""
+    """Legal moves, visit sums, end reason and outcome agree with the rules, for wins of both sides and
+    draws."""
     records = [play(game, number, reuse_tree=reuse_tree) for number in range(25)]
     for record in records:
         verify(record)
@@ -54,7 +55,7 @@ def test_records_hold_under_a_naive_replay(game: str, reuse_tree: bool) -> None:
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 @pytest.mark.parametrize("reuse_tree", [True, False])
 def test_cheap_searches_are_no_policy_targets(root: str, reuse_tree: bool) -> None:
-    """Half of the plies, chosen at random, of games that the trainer takes."""
+    """Half of the plies, chosen at random; the trainer accepts the games."""
     changes = {"selection": root, "reuse_tree": reuse_tree, "cheap_probability": 0.5, "cheap_simulations": 5}
     records = [play("connect_four", number, **changes) for number in range(8)]
     expected = Expected.of(settings_for("connect_four", **changes), get_game("connect_four"))
@@ -81,7 +82,7 @@ def test_a_search_with_gumbel_choices_gives_improved_policies() -> None:
 def test_what_is_pruned_from_targets_the_trainer_does_without(
     reuse_tree: bool, pruning: dict[str, object]
 ) -> None:
-    """Cheap searches between them have no noise and nothing forced."""
+    """The cheap searches in between have no noise and no forced visits."""
     changes = {**pruning, "reuse_tree": reuse_tree, "cheap_probability": 0.3, "simulations": 60}
     records = [play("connect_four", number, **changes) for number in range(8)]
     settings = settings_for("connect_four", **changes)
@@ -100,7 +101,8 @@ def test_what_is_pruned_from_targets_the_trainer_does_without(
 
 @pytest.mark.parametrize("final_move", ["max", "robust", "max_robust", "secure"])
 def test_games_with_every_choice_of_the_final_move_hold(final_move: str) -> None:
-    """Also with pruned targets: what is played was visited, and searching on leaves no trace."""
+    """With pruned targets, too: every move played was visited, and the search that goes on after it leaves no
+    trace."""
     changes = {"final_move": final_move, "temperature_plies": 2, "forced_playouts": 2.0, "final_extra": 8}
     game = get_game("connect_four")
     expected = Expected.of(settings_for("connect_four", **changes), game)
@@ -111,8 +113,8 @@ def test_games_with_every_choice_of_the_final_move_hold(final_move: str) -> None
 
 
 def test_random_symmetries_are_the_same_for_a_seed_and_change_nothing_when_off() -> None:
-    """The games differ from those without, and every one of them holds; the network is as unlike itself in a
-    mirror as can be."""
+    """The games differ from those without symmetries, and every one of them is valid. The network's answers
+    for a position and its mirror image differ as much as possible."""
 
     def games(*, on: bool) -> list[bytes]:
         settings = settings_for("tic_tac_toe", evaluation_symmetry=on)
@@ -131,7 +133,7 @@ def test_random_symmetries_are_the_same_for_a_seed_and_change_nothing_when_off()
 
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 def test_a_share_of_games_begins_with_random_plies(root: str) -> None:
-    """0 to 6 plies without visits in half of the games; the trainer takes them."""
+    """0 to 6 plies without visits in half of the games; the trainer accepts them."""
     changes = {"selection": root, "random_share": 0.5, "random_plies": 6}
     records = [play("tic_tac_toe", number, **changes) for number in range(60)]
     expected = Expected.of(settings_for("tic_tac_toe", **changes), get_game("tic_tac_toe"))
@@ -151,7 +153,7 @@ def test_a_share_of_games_begins_with_random_plies(root: str) -> None:
 
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 def test_a_record_tells_what_the_search_did_to_the_network(root: str) -> None:
-    """KL against the equal priors of a network that knows nothing, its value of 0, depths."""
+    """The KL divergence from the equal priors of an untrained network, its value of 0, and the depths."""
     record, at = play("tic_tac_toe", 0, selection=root), 0
     for ply, visited in enumerate(record.visited.tolist()):
         shares = record.visits[at : at + visited] / record.visits[at : at + visited].sum()
@@ -166,7 +168,7 @@ def test_a_record_tells_what_the_search_did_to_the_network(root: str) -> None:
 
 @pytest.mark.parametrize(("random_plies", "max_plies"), [(9, 9), (1000, 9), (1000, 4)])
 def test_a_random_opening_never_ends_the_game(random_plies: int, max_plies: int) -> None:
-    """Not by the rules and not by the cap: the last ply of each game is searched."""
+    """Neither the rules nor the cap ends a game there: the last ply of each game is searched."""
     for number in range(30):
         changes = {"random_plies": random_plies, "random_share": 1.0, "max_plies": max_plies}
         record = play("tic_tac_toe", number, **changes)
@@ -175,7 +177,7 @@ def test_a_random_opening_never_ends_the_game(random_plies: int, max_plies: int)
 
 
 def test_a_share_of_games_begins_at_one_of_the_start_positions() -> None:
-    """The trainer takes them and the usual start, and no other; comments are no positions."""
+    """The trainer accepts these and the usual start, and no others; comments are not positions."""
     game = get_game("tic_tac_toe")
     text = "# corners\nx../.../... \n\n.../.../..x\n"
     changes = {"positions": text, "share": 0.5, "random_share": 0.5, "random_plies": 3}
@@ -202,7 +204,7 @@ def test_a_share_of_games_begins_at_one_of_the_start_positions() -> None:
     ],
 )
 def test_start_positions_must_be_positions(changes: dict[str, object], word: str) -> None:
-    """Each line is looked at before anybody plays."""
+    """Each line is checked before anybody plays."""
     with pytest.raises(ValueError, match=word):
         settings_for("tic_tac_toe", **changes)
 
@@ -215,7 +217,7 @@ def test_the_cap_on_plies_makes_a_draw() -> None:
 
 
 def test_a_game_may_start_from_a_given_position() -> None:
-    """The record names the start, and the replay begins there."""
+    """The record names the start position, and the replay begins there."""
     game = get_game("tic_tac_toe")
     positions = np.zeros((2, game.state_words), np.uint64)
     game.rules.play(positions[0], 4, positions[1])
@@ -236,14 +238,14 @@ def test_the_same_seed_gives_the_same_game_and_another_number_another_one() -> N
 
 
 def test_clients_with_the_same_index_on_different_machines_draw_differently() -> None:
-    """Their names are part of their random numbers; a server's own workers need none."""
+    """Their names are part of their random seeds; a server's own workers need none."""
     draws = {Player(1, 0, name, is_client=True).rng(0).integers(2**62) for name in ("a", "b")}
     assert len(draws) == 2
     assert Player(1, 0, "a").rng(7).integers(2**62) == Player(1, 0, "b").rng(7).integers(2**62)
 
 
 class Refusing(LeafByLeaf):
-    """Refuses one leaf, then answers."""
+    """Refuses one leaf, then answers all others."""
 
     def __init__(self, refusals: int) -> None:
         super().__init__()
@@ -286,7 +288,8 @@ def test_a_pool_plays_game_after_game_until_it_is_to_finish() -> None:
 
 
 def test_a_pool_plays_as_many_games_at_a_time_as_it_was_last_told() -> None:
-    """More begin at once; of those too many each is played to its end, and then no other begins."""
+    """More games begin at once. If there are too many, each is played to its end and is not followed by
+    another."""
 
     async def scenario() -> tuple[int, int]:
         room, finishing, let_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -323,7 +326,7 @@ def test_a_pool_with_one_coroutine_repeats_its_games() -> None:
 
 
 def test_a_refused_leaf_gives_up_one_game_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other coroutines play on, and the one that was refused begins another game."""
+    """The other coroutines play on, and the one whose leaf was refused begins another game."""
     monkeypatch.setattr("client.self_play.PAUSE_AFTER_REFUSAL", 0.0)
     pool, kept = asyncio.run(run_pool(Refusing(1), 2, 3))
     assert pool.given_up == 1
@@ -331,7 +334,7 @@ def test_a_refused_leaf_gives_up_one_game_only(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_no_game_starts_while_the_spool_is_full() -> None:
-    """The coroutines wait for room."""
+    """The coroutines wait until the spool has space."""
 
     async def scenario() -> int:
         room, finishing = asyncio.Event(), asyncio.Event()
@@ -354,7 +357,7 @@ def test_no_game_starts_while_the_spool_is_full() -> None:
 
 
 class Misfitting(LeafByLeaf):
-    """Answers one leaf with one prior too few, then rightly."""
+    """Answers one leaf with one prior too few, then correctly."""
 
     misfits = 1
 
@@ -366,7 +369,7 @@ class Misfitting(LeafByLeaf):
 
 
 def test_an_answer_that_does_not_fit_gives_up_its_game_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No prior is read that is not there; the other games and the next ones go on."""
+    """No prior beyond the end is read; the other games and the next ones go on."""
     monkeypatch.setattr("client.self_play.PAUSE_AFTER_REFUSAL", 0.0)
     pool, kept = asyncio.run(run_pool(Misfitting(), 3, 10))
     assert pool.given_up == 1

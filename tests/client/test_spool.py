@@ -1,4 +1,4 @@
-"""The spool: a game is on disk whole or not at all, and stays until it is told to go."""
+"""The spool: a game is on disk whole or not at all, and stays until it may be deleted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fill(spool: Spool, *numbers: int) -> None:
 
 
 def test_what_was_written_is_read_back_with_its_hash(tmp_path: Path) -> None:
-    """The bytes are those of the record."""
+    """The bytes read are those of the record."""
     spool = opened(tmp_path)
     fill(spool, 1)
     game = spool.read(uid(1))
@@ -35,7 +35,8 @@ def test_what_was_written_is_read_back_with_its_hash(tmp_path: Path) -> None:
 
 
 def test_a_new_start_finds_games_that_were_never_acknowledged(tmp_path: Path) -> None:
-    """Crash after the rename: the game is there; crash after the acknowledgement: it is sent once more."""
+    """After a crash behind the rename the game is there; after one behind the acknowledgement it is sent once
+    more."""
     fill(opened(tmp_path), 1, 2)
     again = Spool(tmp_path)
     assert set(again.open()) == {uid(1), uid(2)}
@@ -44,7 +45,7 @@ def test_a_new_start_finds_games_that_were_never_acknowledged(tmp_path: Path) ->
 
 @pytest.mark.parametrize("left", [b"", b"half of a rec"])
 def test_a_half_written_game_is_removed_at_the_next_start(tmp_path: Path, left: bytes) -> None:
-    """Crash before the rename: the game never was."""
+    """After a crash before the rename the game never existed."""
     (tmp_path / f"{uid(1).hex()}.tmp").write_bytes(left)
     assert Spool(tmp_path).open() == []
     assert list(tmp_path.glob("*.tmp")) == []
@@ -53,7 +54,7 @@ def test_a_half_written_game_is_removed_at_the_next_start(tmp_path: Path, left: 
 def test_a_crash_between_write_and_rename_loses_only_that_game(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was renamed before stays."""
+    """Games that were renamed before stay."""
     spool = opened(tmp_path)
     rename = Path.rename
 
@@ -92,7 +93,7 @@ def test_a_file_that_rots_while_it_waits_is_set_aside(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_now_is_not_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stays among the games that wait, and reading it later gives the game."""
+    """It stays among the waiting games, and reading it later works."""
     fill(opened(tmp_path), 1)
     read = Path.read_bytes
 
@@ -110,7 +111,7 @@ def test_a_file_that_cannot_be_read_now_is_not_damaged(
 
 
 def test_deleting_and_setting_aside_make_room(tmp_path: Path) -> None:
-    """The bounds are on what waits, by number and by bytes."""
+    """The bounds on waiting games count their number and their bytes."""
     spool = opened(tmp_path, max_games=2)
     fill(spool, 1, 2)
     assert spool.full
@@ -136,7 +137,7 @@ def test_rejected_games_are_kept_in_a_bounded_number(tmp_path: Path, monkeypatch
 
 
 def test_writing_the_same_game_again_counts_once(tmp_path: Path) -> None:
-    """A write that failed half-way is done again from the beginning."""
+    """A write that failed half-way is repeated from the beginning."""
     spool = opened(tmp_path)
     fill(spool, 1)
     fill(spool, 1, 2)
@@ -144,7 +145,7 @@ def test_writing_the_same_game_again_counts_once(tmp_path: Path) -> None:
 
 
 def test_deleting_what_is_not_there_changes_nothing(tmp_path: Path) -> None:
-    """A second acknowledgement may come."""
+    """There may be a second acknowledgement."""
     spool = opened(tmp_path)
     spool.delete(uid(1))
     spool.set_aside(uid(1), "x")
@@ -162,7 +163,7 @@ def test_two_workers_cannot_own_one_folder(tmp_path: Path) -> None:
 
 
 def test_the_first_worker_takes_over_games_of_folders_without_an_owner(tmp_path: Path) -> None:
-    """Fewer workers than last time leave no game behind; folders in use are not touched."""
+    """Starting fewer workers than last time leaves no game behind; folders in use are not touched."""
     for index in (1, 2):
         fill(opened(tmp_path / f"worker-{index}"), index)
     alive = claim(tmp_path, 2)
@@ -189,8 +190,8 @@ def test_a_runs_folder_stays_inside_the_root(tmp_path: Path) -> None:
 
 
 def test_games_of_a_run_of_the_same_name_stay_apart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """They are named in the log, and there again for the run that they were played for; games of an older
-    version, which do not tell, go to the first run that comes."""
+    """They are named in the log, and come back for the run that they were played for. Games of an older
+    version do not name their run; they go to the first run that comes."""
     one, other = (run_folder(tmp_path, "chess", "a", letter * 16) for letter in (b"i", b"j"))
     fill(opened(one / "worker-0"), 1)
     fill(opened(run_folder(tmp_path, "chess", "a") / "worker-3"), 2)

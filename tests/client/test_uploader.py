@@ -1,4 +1,4 @@
-"""The uploader: disk first, then the server, and the disk again when the server has it."""
+"""The uploader writes a game to disk, then sends it, and deletes it from disk when the server has it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from protocol.records import to_bytes
 
 
 class Server:
-    """Notes what it is sent; `expect` waits for a number of PUT_GAMEs."""
+    """Records what it is sent; `expect` waits for a number of PUT_GAMEs."""
 
     def __init__(self) -> None:
         self.got: list[bytes] = []
@@ -78,7 +78,7 @@ def test_a_kept_game_is_on_disk_before_it_is_sent_and_gone_after_the_acknowledge
 
 
 def test_no_game_begins_while_the_trainer_is_far_behind(tmp_path: Path) -> None:
-    """As it catches up, they begin again."""
+    """When it catches up, games begin again."""
     games = WINDOW + MOST_WAITING + 1
 
     async def scenario(uploader: Uploader, server: Server) -> None:
@@ -107,7 +107,7 @@ def test_games_of_an_earlier_run_go_first(tmp_path: Path) -> None:
 
 
 def test_a_rejected_game_is_kept_aside_with_its_reason(tmp_path: Path) -> None:
-    """For whoever looks for the fault."""
+    """Whoever looks for the fault can read it there."""
 
     async def scenario(uploader: Uploader, server: Server) -> None:
         uploader.joined()
@@ -124,7 +124,7 @@ def test_a_rejected_game_is_kept_aside_with_its_reason(tmp_path: Path) -> None:
 def test_a_game_that_could_not_be_read_once_is_offered_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No descriptor was free, the disk did not answer: nothing is wrong with the game."""
+    """No descriptor was free, or the disk did not answer: nothing is wrong with the game itself."""
     read, failures = (
         Spool.read,
         [OSError(errno.EMFILE, "Too many open files"), OSError(errno.EIO, "I/O error")],
@@ -161,7 +161,7 @@ def test_an_unacknowledged_game_is_sent_again(tmp_path: Path) -> None:
 
 
 def test_a_full_spool_holds_new_games_back_until_there_is_room(tmp_path: Path) -> None:
-    """Games that finish meanwhile are still taken."""
+    """Games that finish meanwhile are still accepted."""
 
     async def scenario(uploader: Uploader, server: Server) -> None:
         for number in (1, 2, 3):
@@ -204,7 +204,7 @@ def test_a_disk_that_is_full_for_a_while_loses_no_game(
 def test_after_retry_games_go_out_when_the_server_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not at the timeout of the first sending, which is later."""
+    """It does not wait for the timeout of the first sending, which is later."""
 
     async def scenario(uploader: Uploader, server: Server) -> None:
         uploader.joined()
@@ -219,7 +219,7 @@ def test_after_retry_games_go_out_when_the_server_said(
 
 
 def test_a_waiting_uploader_uses_no_processor_time(tmp_path: Path) -> None:
-    """It wakes for events and deadlines only."""
+    """It wakes only for events and deadlines."""
 
     async def scenario(uploader: Uploader, server: Server) -> None:
         uploader.joined()
@@ -243,7 +243,7 @@ def test_a_waiting_uploader_uses_no_processor_time(tmp_path: Path) -> None:
 def test_a_game_that_finishes_while_the_thread_works_is_written_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It belongs to the next round, and `keep` does not return before that."""
+    """The game belongs to the next round, and `keep` does not return before that round."""
     spool = Spool(tmp_path)
     reading, go_on = threading.Event(), threading.Event()
     read = spool.read
@@ -270,7 +270,7 @@ def test_a_game_that_finishes_while_the_thread_works_is_written_all_the_same(
 
 
 def test_a_game_that_vanished_from_the_disk_does_not_block_the_others(tmp_path: Path) -> None:
-    """Someone removed its file by hand."""
+    """Somebody deleted its file by hand."""
 
     async def scenario(uploader: Uploader, server: Server) -> None:
         await uploader.keep(record(1))

@@ -1,4 +1,4 @@
-"""Uploads: nothing leaves the spool before a final acknowledgement, everything is offered until then."""
+"""Uploads: nothing leaves the spool before a final acknowledgement, and everything is offered until then."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def joined_with(games: int, **options: float) -> Uploads:
 
 
 def test_a_trainer_is_behind_when_many_games_wait_for_it() -> None:
-    """Where no trainer is, nobody is behind: games are kept for the one that comes."""
+    """Without a trainer nobody is behind: games are kept until one comes."""
     uploads = joined_with(WINDOW + MOST_WAITING)
     assert not uploads.trainer_is_behind
     uploads.add(uid(9999), 0.0)
@@ -41,7 +41,7 @@ def test_a_trainer_is_behind_when_many_games_wait_for_it() -> None:
 
 
 def test_games_wait_until_there_is_a_session() -> None:
-    """Without WELCOME nothing is sent; afterwards the oldest go first."""
+    """Nothing is sent before WELCOME; afterwards the oldest games go first."""
     uploads = Uploads()
     assert uploads.add(uid(1), 0.0) == []
     assert uploads.add(uid(2), 0.0) == []
@@ -57,7 +57,7 @@ def test_a_window_of_games_is_in_flight() -> None:
 
 @pytest.mark.parametrize("status", ["stored", "duplicate"])
 def test_a_stored_game_is_deleted(status: str) -> None:
-    """Both words mean that the trainer holds it for good."""
+    """Both statuses mean that the trainer has stored it for good."""
     assert joined_with(1).acknowledged(GameAck(uid(0), status), 1.0) == [Delete(uid(0))]
 
 
@@ -71,8 +71,8 @@ def test_a_refused_game_is_set_aside_with_its_reason(status: str) -> None:
 
 
 def test_a_game_that_was_damaged_on_its_way_is_offered_again() -> None:
-    """What was sent had the hash, so `bad_hash` speaks of the network. A byte flipped by tests/faults did
-    that."""
+    """The client sent it with the right hash, so `bad_hash` means that the network damaged it. tests/faults
+    produced this by flipping one byte."""
     uploads = joined_with(1, timeout=30.0)
     assert uploads.acknowledged(GameAck(uid(0), "rejected", "bad_hash: other bytes"), 1.0) == []
     assert uploads.tick(30.0) == [Put(uid(0))]
@@ -88,7 +88,7 @@ def test_an_unacknowledged_game_is_offered_again_after_the_timeout() -> None:
 
 
 def test_rejoining_offers_what_was_in_flight_first() -> None:
-    """A new session knows nothing of what the old one was sent."""
+    """A new session does not know what was sent in the old one."""
     uploads = joined_with(3, window=2)
     uploads.lost()
     assert uploads.tick(100.0) == []
@@ -106,7 +106,7 @@ def test_retry_pauses_all_uploads_for_as_long_as_the_server_says() -> None:
 
 
 def test_without_a_trainer_one_game_at_a_time_asks_whether_there_is_one_now() -> None:
-    """The first answer that is final opens the window again, by a game for each."""
+    """The first final answer opens the window again, by one game per answer."""
     uploads = joined_with(6, window=4)
     for number in range(4):
         uploads.acknowledged(GameAck(uid(number), "retry", "no_trainer", 5.0), 1.0)
@@ -126,7 +126,7 @@ def test_without_a_trainer_one_game_at_a_time_asks_whether_there_is_one_now() ->
 
 
 def test_a_session_that_begins_without_a_trainer_begins_with_one_game() -> None:
-    """WELCOME says whether there is one."""
+    """WELCOME says whether there is a trainer."""
     uploads = joined_with(3)
     uploads.lost()
     assert uploads.joined(1.0, trainer_present=False) == [Put(uid(0))]
@@ -135,7 +135,8 @@ def test_a_session_that_begins_without_a_trainer_begins_with_one_game() -> None:
 
 
 def test_a_server_that_takes_some_of_the_games_is_sent_about_as_many_at_a_time() -> None:
-    """It was full when the second of four came, and so it is offered three until one of them is stored."""
+    """It was full when the second of four games came; so it is offered three at a time until one of them is
+    stored."""
     uploads = joined_with(6, window=4)
     uploads.acknowledged(GameAck(uid(1), "retry", "trainer_busy", 1.0), 1.0)
     assert uploads.tick(2.0) == []
@@ -147,7 +148,7 @@ def test_a_server_that_takes_some_of_the_games_is_sent_about_as_many_at_a_time()
 
 
 def test_acknowledgements_of_unknown_games_are_ignored() -> None:
-    """A second acknowledgement, or one meant for another, deletes nothing."""
+    """A second acknowledgement, or one for another client, deletes nothing."""
     uploads = joined_with(1)
     uploads.acknowledged(GameAck(uid(0), "stored"), 1.0)
     assert uploads.acknowledged(GameAck(uid(0), "stored"), 1.0) == []
@@ -155,7 +156,7 @@ def test_acknowledgements_of_unknown_games_are_ignored() -> None:
 
 
 class LossyServer(RuleBasedStateMachine):
-    """Puts and acknowledgements get lost, doubled and reordered; sessions come and go."""
+    """Puts and acknowledgements are lost, doubled and reordered; sessions begin and end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -205,7 +206,7 @@ class LossyServer(RuleBasedStateMachine):
         assert self.uploads.in_flight <= 3
 
     def teardown(self) -> None:
-        """Once the server answers everything, the spool empties."""
+        """Once the server answers everything, the spool becomes empty."""
         self.obey(self.uploads.joined(self.now))
         while self.spool:
             for game in sorted(self.spool & self.stored):

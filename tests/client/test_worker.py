@@ -24,7 +24,7 @@ from protocol.rounds import uid_of
 
 
 def test_a_worker_plays_games_that_hold_and_uploads_them(tmp_path: Path) -> None:
-    """Records come in, legal and with the version that evaluated them; then it says BYE."""
+    """Records arrive, legal and with the version that evaluated them; then it says BYE."""
 
     async def scenario(site: Site) -> None:
         for _ in range(10):
@@ -42,7 +42,7 @@ def test_a_worker_plays_games_that_hold_and_uploads_them(tmp_path: Path) -> None
 
 
 def test_a_worker_plays_as_many_games_as_the_leaves_port_asks_for(tmp_path: Path) -> None:
-    """The newest number counts, of welcome or grant."""
+    """The newest number counts, whether it came in a WELCOME or in a grant."""
 
     async def scenario(site: Site) -> None:
         site.leaves.welcome = msgspec.structs.replace(site.leaves.welcome, games_in_flight=3)
@@ -80,7 +80,7 @@ def test_the_same_seed_and_one_game_at_a_time_give_the_same_games(tmp_path: Path
 
 
 def test_a_restarted_server_gets_the_unacknowledged_games_and_new_leaves(tmp_path: Path) -> None:
-    """The worker says HELLO again by itself and sends again what was unanswered."""
+    """The worker says HELLO again by itself and resends everything unanswered."""
 
     async def scenario(site: Site) -> None:
         site.bulk.ack = lambda message: GameAck(message.uid, "retry", retry_after=1000.0)
@@ -98,7 +98,7 @@ def test_a_restarted_server_gets_the_unacknowledged_games_and_new_leaves(tmp_pat
 
 
 def test_games_without_a_trainer_stay_in_the_spool_for_the_next_start(tmp_path: Path) -> None:
-    """`retry` keeps them; the next process offers them first."""
+    """`retry` keeps them in the spool; the next process offers them first."""
 
     async def no_trainer(site: Site) -> None:
         site.bulk.ack = lambda message: GameAck(message.uid, "retry", "no_trainer", 1000.0)
@@ -109,7 +109,8 @@ def test_games_without_a_trainer_stay_in_the_spool_for_the_next_start(tmp_path: 
     assert left
 
     async def trainer(site: Site) -> None:
-        """Until it has the old games, and the worker has heard of it: each new game gives that more time."""
+        """Take part until it has the old games and the worker knows it: each new game allows more time for
+        that."""
         while not left <= uids or left & {path.stem for path in spooled(tmp_path)}:
             uids.add((await site.games.get()).uid.hex())
 
@@ -120,7 +121,7 @@ def test_games_without_a_trainer_stay_in_the_spool_for_the_next_start(tmp_path: 
 def test_a_drain_finishes_the_games_in_progress_and_hands_them_in(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """None is given up, and none is left in the spool."""
+    """No game is given up, and none is left in the spool."""
     caplog.set_level(logging.INFO, "worker")
     asked = 0
 
@@ -137,7 +138,7 @@ def test_a_drain_finishes_the_games_in_progress_and_hands_them_in(
 
 
 def test_a_drain_ends_in_time_although_nobody_takes_the_games(tmp_path: Path) -> None:
-    """They stay in the spool."""
+    """The games stay in the spool."""
 
     async def scenario(site: Site) -> None:
         site.bulk.ack = lambda message: GameAck(message.uid, "retry", "no_trainer", 1000.0)
@@ -148,7 +149,8 @@ def test_a_drain_ends_in_time_although_nobody_takes_the_games(tmp_path: Path) ->
 
 
 def test_games_of_another_run_of_the_same_name_are_kept_and_not_sent(tmp_path: Path) -> None:
-    """The run was made anew. Its worker plays for it alone, and what was played before waits for its own."""
+    """The run was created anew. Its worker plays for the new run alone; earlier games wait for the run they
+    belong to."""
     one, other = b"i" * 16, b"j" * 16
 
     def as_run(site: Site, identity: bytes) -> None:
@@ -183,7 +185,7 @@ def test_games_of_another_run_of_the_same_name_are_kept_and_not_sent(tmp_path: P
 
 
 def test_games_survive_a_killed_worker(tmp_path: Path) -> None:
-    """SIGKILL in the middle of everything: whatever was sent is in the spool, whole, and goes out again."""
+    """A SIGKILL may come at any time: whatever was sent is in the spool, whole, and is sent again."""
 
     async def scenario(site: Site) -> None:
         site.bulk.ack = lambda message: site.games.put_nowait(message)
@@ -207,7 +209,7 @@ def test_games_survive_a_killed_worker(tmp_path: Path) -> None:
 
 
 def test_a_worker_plays_the_round_of_the_servers_version(tmp_path: Path) -> None:
-    """Its three games and no more, under the uids of their numbers."""
+    """It plays its three games and no more, under the uids of their numbers."""
     uids: list[bytes] = []
 
     async def scenario(site: Site) -> None:
@@ -221,7 +223,7 @@ def test_a_worker_plays_the_round_of_the_servers_version(tmp_path: Path) -> None
 
 
 def test_a_warm_only_worker_joins_compiles_and_leaves(tmp_path: Path) -> None:
-    """What azclient runs first; it plays nothing and makes no spool."""
+    """azclient runs it first; it plays nothing and makes no spool."""
 
     async def scenario(site: Site) -> None:
         await site.stop.finishing.wait()
@@ -233,7 +235,7 @@ def test_a_warm_only_worker_joins_compiles_and_leaves(tmp_path: Path) -> None:
 
 
 def test_a_worker_with_its_own_network_pulls_the_weights_and_plays(tmp_path: Path) -> None:
-    """Its leaves never leave the process; records carry the announced version."""
+    """It sends no leaf to the server; records carry the announced version."""
     from games import get_game
     from net.architectures.registry import build
     from net.architectures.residual import Residual
@@ -257,7 +259,7 @@ def test_a_worker_with_its_own_network_pulls_the_weights_and_plays(tmp_path: Pat
 
 
 def test_games_are_resigned_once_an_acknowledgement_names_a_threshold(tmp_path: Path) -> None:
-    """None before that; the threshold of the newest acknowledgement counts."""
+    """Before that, none is; the threshold of the newest acknowledgement counts."""
     settings = self_play(simulations=8, seed=3, value=-0.05, play_on=0.5)
     heard: list[int] = []
 

@@ -1,4 +1,4 @@
-"""What ends a worker, and with which words."""
+"""What ends a worker, and the error message it gives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from runtime.exits import Exit, Fatal
 
 
 def ending_of(folder: Path, prepare: Callable[[Site], None], **options: object) -> Fatal:
-    """The Fatal that ends a worker which nobody asks to end."""
+    """Return the Fatal that ends a worker which nobody asks to end."""
 
     async def wait(site: Site) -> None:
         prepare(site)
@@ -33,7 +33,7 @@ def ending_of(folder: Path, prepare: Callable[[Site], None], **options: object) 
 
 
 def test_a_refused_protocol_version_ends_the_worker_with_the_servers_words(tmp_path: Path) -> None:
-    """Exit status 76 and who has to upgrade."""
+    """Exit status 76, and the message says which side has to upgrade."""
 
     def refuse(site: Site) -> None:
         site.bulk.refusal = Goodbye(Code.PROTOCOL_TOO_OLD, "upgrade the client")
@@ -44,14 +44,14 @@ def test_a_refused_protocol_version_ends_the_worker_with_the_servers_words(tmp_p
 
 
 def test_an_unknown_game_ends_the_worker(tmp_path: Path) -> None:
-    """The server is newer, or another program."""
+    """The server is newer than the client, or it is another program."""
     fatal = ending_of(tmp_path, lambda site: (site.close(), site.serve(game="ludo"))[0])
     assert fatal.code is Exit.PROTOCOL
     assert "'ludo'" in str(fatal)
 
 
 def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path: Path) -> None:
-    """It is to be started afresh: games under two settings are not comparable."""
+    """It has to be started again: games under two settings are not comparable."""
 
     async def scenario(site: Site) -> None:
         await site.games.get()
@@ -67,7 +67,7 @@ def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path: P
 
 
 def test_a_client_is_refused_where_games_come_in_rounds(tmp_path: Path) -> None:
-    """It would play other games than those of the round; it ends with a sentence that says what to do."""
+    """It would play games that do not belong to the round; its message says what to do."""
     fatal = ending_of(tmp_path, lambda site: (site.close(), site.serve(self_play=ROUNDS))[0])
     assert fatal.code is Exit.REFUSED
     assert "start no client" in str(fatal)
@@ -80,7 +80,7 @@ def test_an_unreachable_server_ends_a_worker_that_may_not_wait(tmp_path: Path) -
 
 
 def test_flags_that_lack_an_endpoint_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """A worker without a network of its own needs to know where its leaves go."""
+    """A worker without a network of its own must know where to send its leaves."""
     with pytest.raises(SystemExit) as caught:
         parse(["--bulk", "x", "--spool", "y", "--device", "remote"])
     assert caught.value.code == 2
@@ -89,7 +89,7 @@ def test_flags_that_lack_an_endpoint_are_refused(capsys: pytest.CaptureFixture[s
 
 
 def test_leaving_is_said(tmp_path: Path) -> None:
-    """BYE ends the session at once, so that its credits are free."""
+    """BYE ends the session at once, which frees its credits."""
 
     async def scenario(site: Site) -> None:
         await site.games.get()

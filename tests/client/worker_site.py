@@ -1,4 +1,4 @@
-"""A worker beside a small server of tests."""
+"""Runs a worker beside a small test server."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Site:
 
 
 def run_site(folder: Path, scenario: Scenario, **options: object) -> Site:
-    """Run a worker and `scenario` beside it; the worker is asked to end when the scenario has."""
+    """Run a worker and `scenario` beside it; the worker is asked to end when the scenario is over."""
 
     async def main() -> Site:
         site = Site(folder, **options)

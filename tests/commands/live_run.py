@@ -1,4 +1,5 @@
-"""A run folder that server, worker and trainer write to without pause, all of them in one thread."""
+"""A run folder to which server, worker and trainer write without pause, all of them simulated in one
+thread."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ from server.weights import WeightsStore
 from store.sqlite import Store
 
 GAMES_A_VERSION = 7
-"""Few and odd, so that backups are made in all states."""
+"""A small odd number, so that backups are made in all states."""
 
 
 class LiveRun(threading.Thread):
-    """Plays random games of tic-tac-toe: each is spooled, stored, deleted from the spool. Every few games new
-    weights are published and a checkpoint is written."""
+    """Plays random games of tic-tac-toe: each is spooled, stored, then deleted from the spool. Every few
+    games it publishes new weights and writes a checkpoint."""
 
     def __init__(self, root: Path, name: str = "live") -> None:
         super().__init__(daemon=True)
@@ -40,7 +41,7 @@ class LiveRun(threading.Thread):
         self._training = training(self.folder.checkpoints, keep_checkpoints=2)
         self._rng = np.random.default_rng(0)
         self.finished: list[bytes] = []
-        """Uids of all games that are on the disk, somewhere."""
+        """Uids of all games that are on the disk, in any place."""
         self.stopping = threading.Event()
         self.error: BaseException | None = None
         self._publish()
@@ -49,7 +50,7 @@ class LiveRun(threading.Thread):
         try:
             while not self.stopping.is_set():
                 self.play(1)
-        except BaseException as error:  # shown by the test, which looks at it
+        except BaseException as error:  # raised again by the test
             self.error = error
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""azrun with stand-ins for the three commands: what it starts, how it ends them, what it prints last."""
+"""azrun with stand-ins for the three commands: what it starts, how it ends them, and its last lines."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ open(f"{folder}/ended", "a").write(name + " ")
 def test_it_ends_players_before_the_trainer_and_sums_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A signal (here from the client, once it is up) is followed by an orderly end; the summary has the
-    server's last figures. Meanwhile it tells what happens."""
+    """A signal (here from the client, once it is up) leads to an orderly end; the summary has the server's
+    last figures. Until then azrun prints what happens."""
     monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
     port = find_base_port()
     commands = {"server": [sys.executable, "-c", SERVER, str(port), str(tmp_path)]}
@@ -120,7 +120,7 @@ open(folder / "ended", "a").write("server ")
 def test_the_server_outlives_the_trainer_so_that_it_takes_the_last_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """That the watcher's own connection ends with the server is nothing to be told of."""
+    """It is no news that the watcher's own connection ends together with the server."""
     monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
     port = find_base_port()
     commands = {"server": [sys.executable, "-c", SERVER_THAT_WAITS, str(port), str(tmp_path)]}
@@ -155,7 +155,7 @@ def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
 def test_wrong_settings_end_it_before_anything_starts(
     flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line on stderr, status CONFIG, no run folder."""
+    """It prints one line on stderr, exits with CONFIG, and makes no run folder."""
     monkeypatch.setattr(sys, "argv", ["azrun", "--runs", str(tmp_path / "runs"), *flags])
     assert azrun.main() == Exit.CONFIG
     assert capsys.readouterr().err.startswith("azrun: error: ")

@@ -1,4 +1,5 @@
-"""A backup is of one moment, whole or recognisably none, and a restore lets nothing else pass."""
+"""A backup shows one moment and is either whole or recognisably incomplete; a restore accepts nothing
+else."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def restored(
 
 
 def stored(run: RunFolder) -> dict[bytes, tuple[int, int]]:
-    """(number, highest version) of all games, by uid."""
+    """Return (number, highest version) of all games, by uid."""
     with sqlite3.connect(f"file:{run.games}?mode=ro", uri=True) as database:
         rows = database.execute("SELECT uid, seq, version_max FROM games").fetchall()
     return {uid: (seq, version) for uid, seq, version in rows}
@@ -59,7 +60,7 @@ def run(tmp_path: Path) -> Iterator[LiveRun]:
 
 
 def test_backups_of_a_run_that_is_written_to_are_consistent(run: LiveRun, tmp_path: Path) -> None:
-    """No finished game is missing, all that were paid for are there, and no version is given out twice."""
+    """No finished game is missing, all acknowledged games are there, and no version is given out twice."""
     run.start()
     for number in range(6):
         finished = list(run.finished)
@@ -78,7 +79,8 @@ def test_backups_of_a_run_that_is_written_to_are_consistent(run: LiveRun, tmp_pa
 
 
 def test_a_game_that_waits_is_in_the_backup_whatever_becomes_of_it(run: LiveRun, tmp_path: Path) -> None:
-    """In the spool, or with its reason among those that were refused for what they were played under."""
+    """It is in the spool, or set aside with its reason among the games that were refused for their settings,
+    weights or run."""
     run.play(2, stored=False)
     first, second = sorted(run.folder.spool.rglob("*.game"))
     kept = first.parent / "kept" / first.name
@@ -96,7 +98,7 @@ def test_a_game_that_waits_is_in_the_backup_whatever_becomes_of_it(run: LiveRun,
 
 
 def test_the_folder_of_a_server_or_of_a_trainer_alone_can_be_backed_up(run: LiveRun, tmp_path: Path) -> None:
-    """Each has only its own part of the run."""
+    """Each folder has only its own part of the run."""
     server, trainer = tmp_path / "server" / "live", tmp_path / "trainer" / "live"
     for path in (server, trainer):
         shutil.copytree(run.folder.path, path, symlinks=True)
@@ -121,12 +123,13 @@ def test_a_name_that_is_taken_is_told_first(run: LiveRun, tmp_path: Path, identi
 
 def test_what_is_no_backup_is_called_so(tmp_path: Path) -> None:
     for path, why in ((tmp_path / "none", "there is no such folder"), (tmp_path, "it has no backup.json")):
-        with pytest.raises(Fatal, match=f"is no backup of a run: {why}"):
+        with pytest.raises(Fatal, match=f"is not a backup of a run: {why}"):
             restored(path, tmp_path / "runs")
 
 
 def killed_at(point: int, work: Callable[[], object]) -> bool:
-    """Do the work in a child that is killed at its fsync number `point`; False if it came to its end."""
+    """Do the work in a child process that is killed at its fsync number `point`. Return False if it
+    finished."""
     child = os.fork()
     if not child:
         calls = iter(range(point + 1))
@@ -147,7 +150,7 @@ def killed_at(point: int, work: Callable[[], object]) -> bool:
 
 
 def test_a_backup_killed_at_any_point_is_none_or_whole(run: LiveRun, tmp_path: Path) -> None:
-    """What it leaves says so itself, cannot be restored, and is in nobody's way."""
+    """What it leaves is marked as incomplete, cannot be restored, and does not block the next backup."""
     target, point = tmp_path / "backup", 0
     partial = tmp_path / "backup.partial"
     while killed_at(point, lambda: backed_up(run, target)):
@@ -156,7 +159,7 @@ def test_a_backup_killed_at_any_point_is_none_or_whole(run: LiveRun, tmp_path: P
             shutil.rmtree(target)
         else:
             assert partial.exists()
-            with pytest.raises(Fatal, match="part of a backup") as caught:
+            with pytest.raises(Fatal, match="incomplete backup") as caught:
                 restored(partial, tmp_path / "none")
             assert caught.value.code == Exit.BAD_DATA
         point += 1
@@ -211,7 +214,7 @@ def test_a_file_too_few_or_too_many_is_found(run: LiveRun, tmp_path: Path, chang
 
 
 def test_a_game_against_the_rules_is_found_though_its_hash_is_right(run: LiveRun, tmp_path: Path) -> None:
-    """The store was damaged before the backup was made. Whoever insists gets it as it is."""
+    """The store was damaged before the backup was made. With the right flag it is restored as it is."""
     with sqlite3.connect(run.folder.games) as database:
         database.execute("UPDATE games SET outcome = -outcome, reason = 'board_full' WHERE seq = 3")
     backed_up(run, tmp_path / "backup")
@@ -244,7 +247,7 @@ def test_two_runs_of_one_identity_do_not_stand_side_by_side_by_mistake(run: Live
 
 
 def test_a_copy_with_a_new_identity_is_another_run(run: LiveRun, tmp_path: Path) -> None:
-    """Games that wait belong to the run that goes on, and stay with it."""
+    """Waiting games belong to the run that goes on, and stay with it."""
     run.play(1, stored=False)
     backed_up(run, tmp_path / "backup")
     copy = restored(tmp_path / "backup", tmp_path / "runs", "copy", "new")

@@ -1,4 +1,4 @@
-"""Shell completion, asked as a shell asks: words and a cursor in, candidates out."""
+"""Shell completion, called as a shell calls it: words and a cursor in, candidates out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime.exits import Exit
 
 
 def candidates(folder: Path, *words: str) -> list[str]:
-    """What bash offers for the last of `words`."""
+    """Return what bash offers for the last of `words`."""
     ask = "\n".join(
         [
             completion.script("bash"),

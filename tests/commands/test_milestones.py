@@ -1,4 +1,4 @@
-"""What azrun tells a person: events as they happen, where to look, and what to do next."""
+"""The messages of azrun: events as they happen, where to look, and what to do next."""
 
 from __future__ import annotations
 
@@ -81,14 +81,25 @@ def test_the_beginning_names_the_folder_and_what_comes(tmp_path: Path) -> None:
     assert "after 5 minutes" in text
 
 
+def test_another_terminal_is_given_the_path_of_azplay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It need not have activated the environment that this shell has."""
+    beside = tmp_path / "azplay"
+    beside.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "azrun")])
+    assert (next_steps.azplay(), next_steps.azplay(elsewhere=True)) == ("azplay", str(beside))
+
+
 @pytest.mark.parametrize(
     ("runs", "said"), [(Path("runs"), "chess-1"), (Path("/data/runs"), "/data/runs/chess-1")]
 )
 def test_the_end_names_commands_with_the_paths_of_this_run(
     runs: Path, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of azplay exist, and they take the run as it is written."""
-    monkeypatch.setattr(next_steps.shutil, "which", lambda name: f"/usr/bin/{name}")
+    """The commands of azplay that are named exist, and they accept the run as it is written."""
+    monkeypatch.setattr(next_steps.shutil, "which", lambda name, **_: f"/usr/bin/{name}")
     monkeypatch.setattr(sys, "argv", ["/usr/bin/azrun", "--run", "chess-1", "--runs", str(runs)])
     settings = RunConfig(run="chess-1", runs=runs)
     done, where, *lines = next_steps.ending(settings, RunFolder(runs, "chess-1"), {"trainer": FIGURES})
@@ -173,7 +184,7 @@ def test_games_of_azserver_alone_are_called_so(tmp_path: Path) -> None:
 def test_azplay_is_named_by_its_path_where_the_shell_would_not_find_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(next_steps.shutil, "which", lambda _name: None)
+    monkeypatch.setattr(next_steps.shutil, "which", lambda _name, **_: None)
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "azrun")])
     assert next_steps.azplay() == "azplay"
     (tmp_path / "azplay").touch(mode=0o755)

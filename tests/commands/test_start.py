@@ -1,4 +1,4 @@
-"""Every command answers --help and --version at once: what takes long to import comes later."""
+"""Every command answers --help and --version at once: slow imports come later."""
 
 from __future__ import annotations
 

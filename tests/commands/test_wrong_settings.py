@@ -1,4 +1,4 @@
-"""Settings that are wrong are named before anything is started."""
+"""Wrong settings are reported before anything is started."""
 
 from __future__ import annotations
 

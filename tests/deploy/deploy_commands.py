@@ -1,4 +1,4 @@
-"""What the files under deploy/ start, taken out of each format, and the parsers that must accept it."""
+"""Extracts the commands that the files under deploy/ start, and names the parsers that must accept them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ Settings = ServerConfig | ClientConfig | TrainerConfig
 
 
 def parsed(command: Command) -> Settings:
-    """The settings that the program itself makes of its flags; SystemExit or Fatal where it refuses them."""
+    """Return the settings that the program itself reads from its flags. Raises SystemExit or Fatal if it
+    refuses them."""
     program, *flags = command
     match Path(program).name:
         case "azserver":
@@ -43,7 +44,7 @@ def parsed(command: Command) -> Settings:
 
 
 def unit(path: Path) -> dict[str, list[str]]:
-    """The settings of a systemd unit, of all sections together; one may be given more than once."""
+    """Return the settings of a systemd unit, all sections together; a setting may be given more than once."""
     found: dict[str, list[str]] = {}
     for key, value in re.findall(r"^(\w+)=(.*)$", path.read_text(), re.M):
         found.setdefault(key, []).append(value)
@@ -55,20 +56,20 @@ def units() -> list[Path]:
 
 
 def unit_command(path: Path) -> Command:
-    """ExecStart, with the files of /etc/azselfplay read from where they lie here."""
+    """Return ExecStart; files of /etc/azselfplay are read from their place in this repository."""
     (line,) = unit(path)["ExecStart"]
     return shlex.split(line.replace("/etc/azselfplay/", f"{DEPLOY}/systemd/"))
 
 
 def documents(folder: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Every YAML document under deploy/FOLDER."""
+    """Yield every YAML document under deploy/FOLDER."""
     for path in sorted((DEPLOY / folder).glob("*.yaml")):
         for document in yaml.safe_load_all(path.read_text()):
             yield path, document
 
 
 def services() -> dict[str, dict[str, Any]]:
-    """The services of the compose files by file and name."""
+    """Return the services of the compose files by file and name."""
     return {
         f"{path.name}/{name}": service
         for path, document in documents("docker")
@@ -77,7 +78,7 @@ def services() -> dict[str, dict[str, Any]]:
 
 
 def pod_specs() -> dict[str, dict[str, Any]]:
-    """Of everything in the manifests that makes pods, by name."""
+    """Return the pod specs of everything in the manifests that creates pods, by name."""
     return {
         document["metadata"]["name"]: document["spec"]["template"]["spec"]
         for _, document in documents("kubernetes")
@@ -92,5 +93,5 @@ def container(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def tool(distribution: str, name: str) -> Path:
-    """A program that a Python package brings, wherever it was installed."""
+    """Return the path of a program that a Python package brings, wherever it was installed."""
     return next(Path(str(file.locate())) for file in files(distribution) or () if file.name == name)

@@ -18,7 +18,7 @@ needs_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="there is no promtool here (Debian: prometheus)"
 )
 TOLERANCE = 0.1
-"""Of Kubernetes' autoscaler: a ratio this near to 1 changes nothing."""
+"""The tolerance of Kubernetes' autoscaler: a ratio this near to 1 changes nothing."""
 
 
 def read(name: str) -> Any:
@@ -26,12 +26,12 @@ def read(name: str) -> Any:
 
 
 def rules() -> dict[str, str]:
-    """Expressions by the name of what they record."""
+    """Return the recording rules' expressions by the name that they record."""
     return {rule["record"]: rule["expr"] for rule in read("rules.yml")["groups"][0]["rules"]}
 
 
 def clients_wanted(now: int, busy: float) -> int:
-    """What Kubernetes makes of the rule's result for a target of 1."""
+    """Return the number of clients that Kubernetes derives from the rule's result, for a target of 1."""
     ratio = 0.95 / max(busy, 0.19)
     return now if abs(ratio - 1) <= TOLERANCE else math.ceil(now * ratio)
 
@@ -59,7 +59,7 @@ def test_the_rule_uses_metrics_that_azserver_has(metric: str) -> None:
 def test_the_rule_says_how_many_clients_are_wanted_for_each(
     busy: float, shortage: float, tmp_path: Path
 ) -> None:
-    """Two evaluators, together busy for 2 * `busy` seconds in a second."""
+    """Simulate two evaluators that are busy for 2 * `busy` seconds in a second, together."""
     labels = '{namespace="azselfplay"}'
     check = {
         "rule_files": [str(FOLDER / "rules.yml")],
@@ -91,7 +91,7 @@ def test_the_rule_says_how_many_clients_are_wanted_for_each(
 
 
 def test_clients_are_added_until_the_evaluators_are_busy_and_then_no_more() -> None:
-    """Ten clients fill the evaluators here."""
+    """Ten clients are enough to keep the evaluators busy here."""
     clients = 1
     for _ in range(20):
         clients = clients_wanted(clients, min(1.0, clients / 10))

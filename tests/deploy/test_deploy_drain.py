@@ -1,4 +1,5 @@
-"""Whoever stops azclient waits longer than it drains, or the games in progress would be lost after all."""
+"""Everything that stops azclient waits longer than azclient drains; otherwise games in progress would be
+lost."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ WAITS = {
     "docker/compose.yaml": r"--drain[^$]*?stop_grace_period: (\d+)s",
 }
 MARGIN = 20
-"""Seconds for the end itself: the workers' eight, and those of a busy machine."""
+"""Seconds for the end itself: the workers need eight, and a busy machine needs more."""
 
 
 def number(pattern: str, text: str) -> int:

@@ -1,4 +1,4 @@
-"""The manifests against the schemas of Kubernetes, and what the schemas cannot know."""
+"""Checks the manifests against the schemas of Kubernetes, and what the schemas cannot express."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_job_ends_for_the_codes_that_would_come_again_and_outlives_a_drained
 
 
 def run_trainer_with(tmp_path: Path, script: str) -> subprocess.Popen[bytes]:
-    """The Job's command line, with `script` in place of python."""
+    """Run the Job's command line, with `script` instead of python."""
     stand_in = tmp_path / "python"
     stand_in.write_text(f"#!/bin/sh\n{script}\n")
     stand_in.chmod(0o755)

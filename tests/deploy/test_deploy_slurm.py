@@ -1,4 +1,5 @@
-"""The Slurm script: checked by shellcheck, run under bash as Slurm runs it, with a stand-in for azclient."""
+"""The Slurm script: checked by shellcheck, and run under bash as Slurm runs it, with a stand-in for
+azclient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The systemd units: accepted by systemd's own checks, with commands and exit codes that are ours."""
+"""The systemd units: systemd's own checks accept them, and their commands and exit codes are ours."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ needs_systemd = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
 )
 EXPOSURE = 25
-"""Of `systemd-analyze security`, 0 to 100; a unit without hardening has 96."""
+"""Highest score allowed from `systemd-analyze security`, 0 to 100; a unit without hardening has 96."""
 
 
 def installed(path: Path, folder: Path) -> Path:
-    """A copy whose program exists, as verify looks for it."""
+    """Return a copy whose program exists, because verify looks for it."""
     program = folder / "program"
     program.symlink_to(shutil.which("true") or "/bin/true")
     start = unit(path)["ExecStart"][0].split()[0]

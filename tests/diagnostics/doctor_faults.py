@@ -1,4 +1,4 @@
-"""What tests of the doctor ask of its findings, and a server's figures with which all is well."""
+"""Helpers for tests of the doctor's findings, and the figures of a healthy server."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ FIGURES = {"evaluators": 1, "evals_per_s": 5.0, "weights_version": 3, "sessions"
 
 
 def faults(findings: list[Finding], level: Level = Level.FAULT) -> set[str]:
-    """The checks that found one; each says what to do."""
+    """Return the checks that found a fault; each must say what to do."""
     assert all(bool(one.todo) == (one.level is not Level.OK) for one in findings)
     return {one.check for one in findings if one.level is level}

@@ -1,4 +1,4 @@
-"""Each alert comes when its sign is there, and a healthy run has none."""
+"""Each alert is raised when its sign is there, and a healthy run has none."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def names(*stretches: Stretch, game: str = "chess", **more: object) -> list[str]
 
 
 def test_a_healthy_run_and_one_that_has_just_begun_have_no_alert() -> None:
-    """Decisive games, young weights, a policy that still learns."""
+    """Decisive games, young weights, and a policy that still learns."""
     lessons = [Lesson(step, 3.2 - step / 100, 2.8, 0.9) for step in range(10)]
     assert names(stretch(0.3), stretch(0.2), stretch(0.1), lessons=lessons, lag=1.0) == []
     assert names() == []
 
 
 def test_a_draw_collapse_needs_three_stretches_in_a_row() -> None:
-    """One drawn stretch may be chance; three are not."""
+    """One stretch of draws may be chance; three are not."""
     assert names(stretch(0.1), stretch(0.7), stretch(0.8)) == []
     assert names(stretch(0.7), stretch(0.5), stretch(0.8)) == []
     assert names(stretch(0.1), stretch(0.7), stretch(0.8), stretch(0.9)) == ["draw collapse"]
 
 
 def test_a_value_that_only_says_draw_is_told_from_one_that_knows_results() -> None:
-    """A small value loss is good while games are decisive; with many draws it is not."""
+    """A small value loss is good while games are decisive; with many draws it is a bad sign."""
     small = [Lesson(step, 3.0, 2.0, 0.4) for step in range(3)]
     large = [Lesson(step, 3.0, 2.0, 0.7) for step in range(3)]
     assert names(stretch(0.7), lessons=small) == ["value says draw"]
@@ -49,7 +49,7 @@ def test_a_value_that_only_says_draw_is_told_from_one_that_knows_results() -> No
 
 
 def test_an_alert_says_what_was_seen_and_what_to_change() -> None:
-    """Numbers first, then a cause, then settings."""
+    """It gives the numbers first, then a cause, then settings to change."""
     (alert,) = find_alerts(Signs(CHESS, [stretch(share) for share in (0.1, 0.7, 0.8, 0.9)]))
     assert alert.short == (
         "draw collapse: 70%, 80%, 90% draws in the last 3 stretches (least so far 10%; limit 60%)"
@@ -59,7 +59,7 @@ def test_an_alert_says_what_was_seen_and_what_to_change() -> None:
 
 
 def test_untrained_games_and_few_games_say_nothing() -> None:
-    """Warm-up: the network of version 0 draws for want of knowledge."""
+    """During the warm-up, the network of version 0 draws because it knows nothing."""
     drawn = [stretch(0.9) for _ in range(3)]
     untrained = [dataclasses.replace(one, untrained=60) for one in drawn]
     few = [stretch(0.9, games=20) for _ in range(3)]
@@ -67,7 +67,7 @@ def test_untrained_games_and_few_games_say_nothing() -> None:
 
 
 def test_draws_are_right_in_a_game_known_by_heart() -> None:
-    """Tic-tac-toe without draws would be the bad sign; its policy may be learned to the end, too."""
+    """In tic-tac-toe, a lack of draws would be the bad sign; its policy may be learned completely, too."""
     lessons = [Lesson(step, 1.001, 1.0, 0.9 - step / 20) for step in range(10)]
     drawn = [stretch(0.9) for _ in range(3)]
     assert names(*drawn, game="tic_tac_toe", lessons=lessons) == []
@@ -84,13 +84,13 @@ def test_draws_are_right_in_a_game_known_by_heart() -> None:
     ],
 )
 def test_the_newest_games_alone_raise_these(newest: Stretch, name: str) -> None:
-    """Each just over its limit; a healthy stretch after it ends the alert."""
+    """Each figure is just over its limit; a healthy stretch afterwards ends the alert."""
     assert names(stretch(), newest) == [name]
     assert names(newest, stretch()) == []
 
 
 def test_sure_values_that_are_right_are_no_alert() -> None:
-    """A won game is won."""
+    """A value near 1 is right in a won game."""
     assert names(dataclasses.replace(stretch(), values=1000, saturated=500, saturated_wrong=10)) == []
 
 
@@ -110,7 +110,7 @@ def test_memorising_is_a_policy_at_its_floor_while_the_value_loss_falls() -> Non
 
 
 def test_memorising_is_a_value_loss_that_rises_on_games_held_out() -> None:
-    """While it falls in training, whatever the policy does."""
+    """It rises there while it falls in training, whatever the policy does."""
     lessons = [Lesson(step, 2.8, 2.5, 0.9 - step / 20, 0.9 + step / 50) for step in range(10)]
     assert names(lessons=lessons) == ["memorising"]
     (alert,) = find_alerts(Signs(CHESS, [], lessons))
@@ -122,20 +122,20 @@ def test_memorising_is_a_value_loss_that_rises_on_games_held_out() -> None:
 
 
 def test_memorising_is_a_value_loss_far_above_that_of_training_on_games_held_out() -> None:
-    """Also where neither has moved for long."""
+    """That holds, too, where neither has moved for long."""
     for held_out, found in ((0.85, ["memorising"]), (0.75, [])):
         lessons = [Lesson(step, 2.8, 2.5, 0.6, held_out) for step in range(10)]
         assert names(lessons=lessons) == found
 
 
 def searching(kl: float) -> Stretch:
-    """A healthy stretch whose searches get so far from the network."""
+    """Return a healthy stretch whose searches differ so much from the network."""
     roots = RootSums(targets=1000, visited=3000, compared=800, kl=800 * kl, differs=40)
     return dataclasses.replace(stretch(), roots=roots)
 
 
 def test_a_search_without_effect_needs_three_stretches_in_a_row() -> None:
-    """And is no alert where the network knows the game by heart, or nobody told."""
+    """It is no alert where the network knows the game by heart, or where the figure is missing."""
     low, high = searching(0.04), searching(0.3)
     assert names(high, low, low, low) == ["search without effect"]
     assert names(low, low, high) == names(low, low) == names(stretch(), stretch(), stretch()) == []
@@ -147,7 +147,7 @@ def test_a_search_without_effect_needs_three_stretches_in_a_row() -> None:
 
 
 def test_a_stretch_counts_values_as_the_first_player_sees_them() -> None:
-    """+1 for the side to move is right for it when it wins, whoever moves how often."""
+    """+1 for the side to move is right when that side wins, whichever side moves and however often."""
     record = random_game(get_game("chess"), np.random.default_rng(0), simulations=20, max_plies=9)
     sure = np.array([1, -1, 0.5, -1, -1, 1, 1, 1, 1], np.float32)
     record = dataclasses.replace(record, root_values=sure, outcome=1)

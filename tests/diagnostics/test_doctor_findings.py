@@ -1,4 +1,4 @@
-"""The doctor judges facts: each fault among them is found, and says what to do."""
+"""The doctor judges facts: it finds each fault among them, and says what to do."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ def test_a_gpu_that_is_asked_for_must_be_there() -> None:
         (service(figures={**FIGURES, "trainer": {"alerts": ["memorising: x"]}}), "learning", Level.WARNING),
         (service(throughput=Throughput(0, 7.0)), "throughput", Level.FAULT),
         (service(throughput=Throughput(why_not="busy")), "throughput", Level.WARNING),
+        (service(throughput=Throughput(why_not="no", only_watches=True)), "", Level.WARNING),
     ],
 )
 def test_a_server_is_judged_by_its_facts(facts: ServiceFacts, check: str, level: Level) -> None:
@@ -128,7 +129,7 @@ def test_an_unknown_name_is_no_fault_of_a_port() -> None:
 
 
 def test_status_without_figures_is_no_crash() -> None:
-    """An older server tells less."""
+    """An older server sends fewer figures."""
     assert faults(figure_findings({})) == {"evaluators", "weights"}
 
 

@@ -1,4 +1,4 @@
-"""The doctor looks at folders: disks, compiled code, runs, games that wait."""
+"""The doctor looks at folders: disks, compiled code, runs, waiting games."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_full_disk_is_found_by_writing(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_none_takes_no_files(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert "is no folder" in probe_folder(tmp_path / "file" / "jit").error
+    assert "is not a folder" in probe_folder(tmp_path / "file" / "jit").error
     assert probe_folder(tmp_path / "new").error == ""
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
@@ -41,7 +41,7 @@ def test_compiled_code_is_looked_for_where_it_is_kept() -> None:
 
 
 def run_folder(root: Path) -> RunFolder:
-    """A run with weights and an empty store."""
+    """Return a run with weights and an empty store."""
     folder = RunFolder(root, "r")
     folder.create("tic_tac_toe", 1)
     WeightsStore(folder.weights, "tic_tac_toe").add(b"weights", 4, 40, "tiny")

@@ -1,4 +1,4 @@
-"""The doctor asks real ports, of a real front or of something else that listens."""
+"""The doctor queries real ports, of a real front or of something else that listens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from diagnostics.doctor.probe import Probing, empty_leaves, probe
 from diagnostics.doctor.service import service_findings
 from games import GAME_NAMES, get_game
 from protocol.frames import check_leaves
-from protocol.messages import PROTOCOL_VERSION, GetStatus, Status, decode
+from protocol.keys import KeyOwner, role_refusal
+from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Status, decode
 from protocol.sessions import version_refusal
 from runtime.extras import EXTRAS
 from runtime.ports import Address, find_base_port
@@ -36,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class StatusServer(FakeServer):
-    """Answers GET_STATUS, too."""
+    """A server that answers GET_STATUS, too."""
 
     figures: dict[str, object] = FIGURES
 
@@ -46,12 +47,15 @@ class StatusServer(FakeServer):
             self.send(bytes(frames[0]), Status(self.figures))
 
 
-def beside_server(scenario: Callable[[Address, list[StatusServer]], Awaitable[None]]) -> None:
+def beside_server(
+    scenario: Callable[[Address, list[StatusServer]], Awaitable[None]],
+    kind: type[StatusServer] = StatusServer,
+) -> None:
     """Run `scenario` beside something that listens on both ports."""
 
     async def main() -> None:
         context, base = new_context(), find_base_port(24_000)
-        servers = [StatusServer(context, f"tcp://{HERE}:{base + offset}") for offset in (0, 1)]
+        servers = [kind(context, f"tcp://{HERE}:{base + offset}") for offset in (0, 1)]
         try:
             async with asyncio.timeout(240):
                 await scenario(Address(HERE, base), servers)
@@ -76,7 +80,7 @@ def test_closed_ports_are_found(tmp_path: Path) -> None:
 
 
 def test_azclients_doctor_needs_none_of_the_extras(tmp_path: Path) -> None:
-    """It runs where only what a client needs is installed."""
+    """It runs with only the packages that a client needs."""
     words = [f"{HERE}:{find_base_port(25_000)}", "--spool", str(tmp_path), "--json"]
     code = f"import sys; from client.doctor import main; main({words}); print('loaded', *sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
@@ -118,8 +122,28 @@ def test_another_run_a_wrong_clock_and_other_software_are_found() -> None:
     beside_server(scenario)
 
 
+class WatchersOnly(StatusServer):
+    """A server at which our key is a watcher's."""
+
+    def _on_message(self, frames: list[memoryview]) -> None:
+        hello = decode(frames[1])
+        owner = KeyOwner("this server", "watcher")
+        self.refusal = role_refusal(owner, hello.role) if isinstance(hello, Hello) else None
+        super()._on_message(frames)
+
+
+def test_with_a_watchers_key_the_throughput_is_not_measured_and_that_is_all_right() -> None:
+    async def scenario(address: Address, _: list[StatusServer]) -> None:
+        findings = await looked_at(address, Probing(0.2))
+        (found,) = (one for one in findings if one.check == "throughput")
+        assert found.level is Level.OK
+        assert "this machine's key only watches; `azclient doctor HOST`" in found.found
+
+    beside_server(scenario, WatchersOnly)
+
+
 def on_tcp(base: int) -> Callable[[FrontSettings], FrontSettings]:
-    """A front that listens at two ports as well."""
+    """Return a front that listens at two TCP ports, too."""
 
     def changed(usual: FrontSettings) -> FrontSettings:
         leaves, bulk = (f"tcp://{HERE}:{base + offset}" for offset in (0, 1))

@@ -1,4 +1,4 @@
-"""Figures of searches and of variety are those of plain loops."""
+"""The figures of searches and of variety agree with plain loops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GAME = get_game("connect_four")
 
 
 def told(seed: int) -> GameRecord:
-    """A random game in which every third ply says nothing of the network."""
+    """Return a random game in which every third ply has no figures of the network."""
     rng = np.random.default_rng(seed)
     record = random_game(GAME, rng, simulations=30, targets=0.7)
     known = np.arange(record.plies) % 3 != 0
@@ -34,7 +34,7 @@ def told(seed: int) -> GameRecord:
 
 
 def test_sums_are_those_of_plain_loops() -> None:
-    """Over policy targets; what is not known is left out of its own mean only."""
+    """They are taken over policy targets; an unknown figure is left out of its own mean only."""
     records, found = [told(seed) for seed in range(4)], RootSums()
     rows: dict[str, list[float]] = {name: [] for name in found.means()}
     for record in records:
@@ -62,7 +62,7 @@ def test_sums_are_those_of_plain_loops() -> None:
 
 
 def test_what_nobody_told_is_not_known() -> None:
-    """Records of format 1 tell visits only."""
+    """Records of format 1 contain visits only."""
     record = random_game(GAME, np.random.default_rng(1), simulations=30)
     empty = np.zeros(0, np.float16)
     found = RootSums()
@@ -75,7 +75,7 @@ def test_what_nobody_told_is_not_known() -> None:
 
 
 def test_lengths_and_openings_are_counted() -> None:
-    """A game shorter than an opening is one as a whole; another start is another opening."""
+    """A game shorter than an opening counts as a whole; a game from another start has another opening."""
     record = random_game(GAME, np.random.default_rng(1), simulations=30)
     record = dataclasses.replace(record, actions=np.arange(12, dtype=np.uint16))
     other = dataclasses.replace(record, actions=np.append(record.actions[:-1], record.actions[-1] + 1))

@@ -1,4 +1,4 @@
-"""The trainer sees while it trains that a run does not learn, and says so once."""
+"""While it trains, the trainer notices that a run does not learn, and says so once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIGURES = {
 
 
 def games(count: int, outcome: int, version: int = 3) -> list[GameRecord]:
-    """One game many times over, as if it had ended so and been played by these weights."""
+    """Return one game many times over, with this outcome and played by weights of this version."""
     record = random_game(GAME, np.random.default_rng(0), simulations=20)
     versions = np.full(record.plies, version, np.uint32)
     values = np.zeros(record.plies, np.float32)
@@ -35,7 +35,7 @@ def games(count: int, outcome: int, version: int = 3) -> list[GameRecord]:
 
 
 def test_a_collapse_is_told_once_and_its_end_too(caplog: pytest.LogCaptureFixture) -> None:
-    """Three drawn stretches raise it, the next decisive one ends it; the log has a line for each."""
+    """Three drawn stretches raise the alert, the next decisive one ends it; the log has a line for each."""
     caplog.set_level(logging.INFO)
     watch = Watch(GAME, 50)
     watch.on_games(games(50, 1) + games(149, 0), 3)
@@ -52,7 +52,8 @@ def test_a_collapse_is_told_once_and_its_end_too(caplog: pytest.LogCaptureFixtur
 
 
 def test_old_weights_are_measured_when_games_come() -> None:
-    """By the versions the server had then; a later version does not make those games older."""
+    """Their age counts from the version that the server had when they came; a later version does not make
+    them older."""
     watch = Watch(GAME, 1000)
     watch.on_games(games(NEWEST_GAMES, 1), 4)
     assert watch.alerts(FIGURES) == []
@@ -61,7 +62,7 @@ def test_old_weights_are_measured_when_games_come() -> None:
 
 
 def test_memorising_is_seen_over_steps() -> None:
-    """Figures count that lie LESSON_STEPS apart, however often they are asked for."""
+    """Only figures that lie LESSON_STEPS apart count, however often alerts are asked for."""
     watch, found = Watch(GAME, 50), []
     for step in range(0, 12 * LESSON_STEPS, 5):
         loss = 0.9 - 0.05 * step / LESSON_STEPS
@@ -71,7 +72,7 @@ def test_memorising_is_seen_over_steps() -> None:
 
 
 def test_figures_are_of_the_newest_full_stretch() -> None:
-    """Of the one begun while there is none; all are unknown before the first game."""
+    """While no stretch is full, they are those of the first one; all are unknown before the first game."""
     watch = Watch(GAME, 50)
     assert watch.figures()["lengths"] == {"p10": None, "p50": None, "p90": None}
     record = games(1, 1)[0]
@@ -89,7 +90,7 @@ def test_figures_are_of_the_newest_full_stretch() -> None:
 
 
 def test_a_search_without_effect_is_told() -> None:
-    """Three stretches of games whose visits are the priors."""
+    """Three stretches of games whose visits equal the priors."""
     watch = Watch(GAME, 50)
     one = games(1, 1)[0]
     idle = dataclasses.replace(one, prior_kl=np.full(one.plies, 0.01, np.float16))
@@ -98,7 +99,7 @@ def test_a_search_without_effect_is_told() -> None:
 
 
 def test_lines_of_figures_come_close_at_first_and_rarely_later(tmp_path: Path) -> None:
-    """A day of figures every 2 seconds is 43,200; some thousands of lines are enough."""
+    """Figures every 2 seconds would be 43,200 a day; some thousands of lines are enough."""
     path = tmp_path / "figures.jsonl"
     lines = FigureLines(path)
     for now in range(0, 3000, int(LINE_SECONDS)):
@@ -110,7 +111,7 @@ def test_lines_of_figures_come_close_at_first_and_rarely_later(tmp_path: Path) -
 
 
 def test_a_line_cut_off_by_a_kill_spoils_no_other(tmp_path: Path) -> None:
-    """The next one begins on a line of its own."""
+    """The next line begins on a line of its own."""
     path = tmp_path / "figures.jsonl"
     path.write_text('{"time": 1}\n{"tim')
     FigureLines(path).write({"alerts": []}, 0.0)
@@ -120,13 +121,13 @@ def test_a_line_cut_off_by_a_kill_spoils_no_other(tmp_path: Path) -> None:
 
 
 def test_lines_that_cannot_be_written_do_not_end_the_trainer(tmp_path: Path, caplog) -> None:
-    """A full disk is told and lived with."""
+    """A full disk is logged, and training goes on."""
     FigureLines(tmp_path / "missing" / "figures.jsonl").write({}, 0.0)
     assert "no line in" in caplog.text
 
 
 def test_a_day_of_curves_is_a_few_megabytes(tmp_path: Path) -> None:
-    """Figures come every two seconds; points are written a minute apart in a long run."""
+    """Figures come every two seconds; in a long run, points are written a minute apart."""
     curves = Curves(tmp_path, tmp_path / "figures.jsonl")
     figures = {**Figures(0.0).as_dict(Totals(), 1.0), "alerts": []}
     figures |= {f"figure_{number}": 0.5 for number in range(60)}

@@ -1,4 +1,4 @@
-"""Commands that the documentation shows, as they stand on its pages."""
+"""Finds the commands that the documentation shows, as they stand on its pages."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PAGES = (
     ROOT / "bench" / "PEERS.md",
 )
 PROGRAMS = ("make", "azrun", "azserver", "azclient", "azplay", "python")
-"""Those that are ours. Others (cp, docker, ...) are somebody else's to check."""
+"""Our programs. Others (cp, docker, ...) are not checked here."""
 SYSTEM = ("sudo", "docker", "kubectl", "sbatch", "journalctl", "systemctl", "pip", "source")
 _FENCE = re.compile(r"^( *)```(\w*)")
 _PROMPT = re.compile(r"^(?:[A-Z]?\$) ")
 _COMMENT = re.compile(r"(?:^|\s{2,})#.*$")
 _GRAMMAR = re.compile(r"\[-|\[[A-Z]|\.\.\.|\bRUN\||\|WEIGHTS")
-"""Marks a line that says how a command is formed, such as `azplay games RUN list [--newest N]`."""
+"""Marks a line that shows the form of a command, such as `azplay games RUN list [--newest N]`."""
 
 
 class Shown(NamedTuple):
@@ -32,7 +32,8 @@ class Shown(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """Of the command itself: no pipe before it, no redirection behind it, no path before the program."""
+        """Return the words of the command itself: without a pipe before it, a redirection behind it, or the
+        path of the program."""
         last = re.split(r"\s\|\s(?=\S*(?:az|python))", self.text)[-1]
         words = shlex.split(re.split(r"\s[<>]\s|\s&$|\s(?:\|\||&&)\s", last)[0])
         words[0] = words[0].rpartition("/")[2]
@@ -44,7 +45,7 @@ class Shown(NamedTuple):
 
 
 def blocks(page: str) -> Iterator[tuple[str, list[str]]]:
-    """(language, lines) of each block of code; indented ones have no language."""
+    """Yield (language, lines) of each block of code; indented blocks have no language."""
     lines = iter([*page.splitlines(), ""])
     before, indented = "", []
     for line in lines:
@@ -64,7 +65,7 @@ def blocks(page: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def shown(path: Path) -> list[Shown]:
-    """All commands of ours in blocks of code of the page at `path`."""
+    """Return all our commands in blocks of code of the page at `path`."""
     found = []
     for language, lines in blocks(path.read_text(encoding="utf-8")):
         if language in ("", "sh", "console"):
@@ -76,20 +77,20 @@ def shown(path: Path) -> list[Shown]:
 
 
 def named(path: Path) -> list[Shown]:
-    """All commands of ours between single backticks in the text of the page at `path`, whole or not."""
+    """Return all our commands between single backticks in the text of the page at `path`, whole or not."""
     text = re.sub(r"^ *```.*?^ *```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
     spans = re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text)
     return [Shown(path.name, span) for span in spans if _is_ours(span) and " " in span]
 
 
 def titled(path: Path) -> dict[str, str]:
-    """The files that a page shows, by the titles of their blocks."""
+    """Return the files that a page shows, by the titles of their blocks."""
     found = re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```', path.read_text(encoding="utf-8"), re.M | re.S)
     return dict(found)
 
 
 def _joined(lines: list[str]) -> list[str]:
-    """Lines that end with a backslash go on with the next."""
+    """Join each line that ends with a backslash with the next one."""
     return re.sub(r"\\\n\s*", " ", "\n".join(lines)).splitlines()
 
 

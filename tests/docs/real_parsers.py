@@ -1,4 +1,4 @@
-"""Commands of the documentation through the parsers of the real programs, without running them."""
+"""Passes commands of the documentation through the parsers of the real programs, without running them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ FILES = {"--server-config": "azserver", "--trainer-config": "trainer", "--client
 
 
 def check(words: Sequence[str]) -> None:
-    """AssertionError, or the program's own, unless the program takes these words."""
+    """Check that the program accepts these words. Raises AssertionError, or the program's own error, if it
+    does not."""
     program, *arguments = words
     if program == "make":
         check_make(arguments)
@@ -61,7 +62,7 @@ def check(words: Sequence[str]) -> None:
 
 
 def _make_config_of_a_run(arguments: Sequence[str]) -> None:
-    """The file that `--config` names in a run's folder, as azserver leaves it there."""
+    """Write the file that `--config` names in a run's folder, as azserver leaves it there."""
     file = Path(arguments[arguments.index("--config") + 1]) if "--config" in arguments else Path()
     if file.parts[:1] == ("runs",):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +70,7 @@ def _make_config_of_a_run(arguments: Sequence[str]) -> None:
 
 
 def settings_in_force(program: str, arguments: Sequence[str]) -> str:
-    """What `--print-config` prints: every flag, file and value was read by the program itself."""
+    """Return what `--print-config` prints: the program itself has read every flag, file and value."""
     printed = io.StringIO()
     before, sys.argv = sys.argv, [program, *arguments, "--print-config"]
     needs_server = program == "azclient" and "--server" not in arguments
@@ -88,7 +89,7 @@ def settings_in_force(program: str, arguments: Sequence[str]) -> str:
 
 
 def check_module(arguments: Sequence[str]) -> None:
-    """`python -m MODULE ...` or `python FILE`."""
+    """Check `python -m MODULE ...` or `python FILE`."""
     assert arguments[0] == "-m", f"python {shlex.join(arguments)}: no module"
     module, *rest = arguments[1:]
     if module == "trainer":
@@ -114,8 +115,8 @@ def check_module(arguments: Sequence[str]) -> None:
 
 
 def check_make(arguments: Sequence[str]) -> None:
-    """The target exists, and the programs that its recipe calls take what it gives them."""
-    # Old: nothing is to be installed first. -n: nothing is run.
+    """Check that the target exists, and that the programs in its recipe accept their arguments."""
+    # --old-file: skip the installation. -n: run nothing.
     command = ["make", "-n", "-o", ".venv/.installed", *arguments]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
@@ -128,7 +129,7 @@ def check_make(arguments: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def without_our_variables() -> Iterator[None]:
-    """No AZ_ variable of whoever runs the tests is in force."""
+    """Run the block without any AZ_ variable from the environment of the tests."""
     ours = {name: os.environ.pop(name) for name in [*os.environ] if name.startswith("AZ_")}
     try:
         yield
@@ -137,7 +138,7 @@ def without_our_variables() -> Iterator[None]:
 
 
 def known_flags(settings_page: str) -> set[str]:
-    """Every flag that one of our programs takes."""
+    """Return every flag that one of our programs accepts."""
     flags = set(re.findall(r"`(--[\w.-]+)`", settings_page)) | {
         "--config",
         "--print-config",
@@ -158,7 +159,7 @@ def known_flags(settings_page: str) -> set[str]:
 
 
 def write_titled(files: dict[str, str], folder: Path) -> None:
-    """Put the files that a page shows into `folder`, if they are a reader's own."""
+    """Write the files that a page shows into `folder`, if they are files of the reader."""
     for name, content in files.items():
         if "/" not in name:
             (folder / name).write_text(content, encoding="utf-8")

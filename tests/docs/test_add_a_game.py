@@ -1,4 +1,5 @@
-"""The tutorial's game, taken from the page and put where the page says, passes the checks of every game."""
+"""The tutorial's game passes the checks of every game: its code is taken from the page and put where the page
+says."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ PLAYED = "tests/test_every_combination.py"
 
 
 def block(title: str) -> str:
-    """The one block of code on the page with this title."""
+    """Return the only block of code on the page with this title."""
     (found,) = re.findall(rf'```\w+ title="{re.escape(title)}"\n(.*?)```', PAGE, re.S)
     return str(found)
 
@@ -40,7 +41,7 @@ def with_the_game(root: Path) -> None:
 
 
 def _insert(path: Path, after: str, text: str) -> None:
-    """Put `text` behind the one place that the pattern `after` matches."""
+    """Insert `text` behind the only place that the pattern `after` matches."""
     whole = path.read_text(encoding="utf-8")
     (place,) = re.finditer(after, whole)
     path.write_text(whole[: place.end()] + text + whole[place.end() :], encoding="utf-8")
@@ -48,7 +49,7 @@ def _insert(path: Path, after: str, text: str) -> None:
 
 def test_the_game_of_the_page_passes_the_checks_of_every_game(tmp_path: Path) -> None:
     with_the_game(tmp_path)
-    # A folder of its own: compiled code is kept by the contents of the sources, of which these are others.
+    # It needs a folder of its own: compiled code is cached by the contents of the sources, and these differ.
     environment = os.environ | {"AZ_JIT_CACHE": str(cache_folder().parent.with_name("jit-of-the-tutorial"))}
     wanted = f"{NAME} and (puct and 1x16 and not tf1x16 or not test_a_game_is_played)"
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *CHECKS, PLAYED]

@@ -1,4 +1,4 @@
-"""Each alert links to a section of its own, whose remedy is made of settings that exist."""
+"""Each alert links to a section of its own, whose remedy names only settings that exist."""
 
 from __future__ import annotations
 

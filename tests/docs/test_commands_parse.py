@@ -1,4 +1,4 @@
-"""Every command on a page is one that the real programs take, and every flag on a page exists."""
+"""The real programs accept every command on a page, and every flag on a page exists."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ OF_OTHERS = {
     *("--mode", "--positional-superko", "--allow-suicide"),  # gnugo
     *("--no-compile", "--editable", "--find-links"),  # pip
     *("--cpus",),  # docker
-    *("--processes", "--subsets", "--seeds", "--kills"),  # python -m tests.faults
+    *("--processes", "--subsets", "--seeds", "--kills", "--rounds", "--turn"),  # python -m tests.faults
 }
 PLACEHOLDERS = ("NAME", "GAME", "RUN", "-hex")
 """Hex is the game that the tutorial adds."""
 PAGES_OF_COMMANDS = [page for page in PAGES if shown(page)]
 DEPLOY = "deploy.md"
-"""Its commands are those of other programs, and tests/deploy checks them."""
+"""The page's commands belong to other programs, and tests/deploy checks them."""
 
 
 @pytest.mark.parametrize("page", PAGES_OF_COMMANDS, ids=lambda page: page.name)
@@ -59,7 +59,7 @@ def test_commands_named_in_the_text_exist() -> None:
 
 
 def test_every_flag_on_a_page_is_one_of_a_program() -> None:
-    known = known_flags(settings_page()) | OF_OTHERS | {"--trainer"}  # of azclient keygen
+    known = known_flags(settings_page()) | OF_OTHERS | {"--trainer"}  # the last: of azclient keygen
     for page in PAGES:
         if page.name == DEPLOY:
             continue
@@ -72,6 +72,6 @@ def test_every_flag_on_a_page_is_one_of_a_program() -> None:
 
 
 def _is_known(flag: str, known: set[str]) -> bool:
-    """A flag as it is, or with `*` for all of a group."""
+    """Return whether a flag is known: as it is, or with `*` for all of a group."""
     flag = flag.replace("_", "-")
     return any(one.startswith(flag[:-1]) for one in known) if flag.endswith("*") else flag in known

@@ -1,7 +1,7 @@
-"""The commands that a newcomer types first are really run, after a short run of the whole loop.
+"""The first commands of a newcomer are really run, after a short run of the whole loop.
 
-What is run here is taken from the pages: one command of each kind about the run of "Getting started". Times
-and numbers of games are cut to what says anything.
+The commands are taken from the pages: one of each kind about the run of "Getting started". Times and numbers
+of games are cut to the smallest that still show something.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ RUN = "tic_tac_toe-tiny"
 MODULES = {"azplay": "commands.azplay", "azrun": "commands.azrun"}
 DOCS = ROOT / "docs"
 SERVERS = ("web",)
-"""They serve until they are stopped; tests/web has them."""
+"""These commands serve until they are stopped; tests/web covers them."""
 SECONDS = 240
-"""For one command, on a busy machine."""
+"""Limit for one command, on a busy machine."""
 
 
 class Home(NamedTuple):
-    """A folder with a run that has ended, and what was backed up while it went on."""
+    """A folder with a run that has ended, and a backup that was made while it went on."""
 
     folder: Path
     backup: Path
@@ -38,7 +38,7 @@ class Home(NamedTuple):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """The run of "Getting started", played and trained for as long as it takes to get three networks."""
+    """Play and train the run of "Getting started" until it has three networks."""
     folder, backups = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("backups")
     process = _start(folder)
     try:
@@ -50,7 +50,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 def _start(folder: Path) -> subprocess.Popen[bytes]:
-    """azrun as `make run GAME=tic_tac_toe` starts it, with weights as soon as there are games."""
+    """Start azrun as `make run GAME=tic_tac_toe` does, but with weights as soon as there are games."""
     (folder / "trainer.toml").write_text(
         "[publishing]\nsteps = 5\ncheckpoint_seconds = 1\n[window]\nmin_positions = 100\n"
     )
@@ -62,12 +62,13 @@ def _start(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, with the packages of this tree found from any folder."""
+    """Return our environment, with the packages of this tree found from any folder."""
     return os.environ | {"PYTHONPATH": str(ROOT)}
 
 
 def _wait_for_weights(run: Path, process: subprocess.Popen[bytes]) -> None:
-    """Until the trainer has published and written a checkpoint; the time limit of tests ends the wait."""
+    """Wait until the trainer has published weights and written a checkpoint; the tests' time limit ends the
+    wait."""
     while process.poll() is None:
         if len(list((run / "weights").glob("*.safetensors"))) > 2 and any(
             (run / "checkpoints").glob("*.state")
@@ -83,7 +84,8 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _run(text: str, folder: Path) -> str:
-    """Standard output of a command as a shell runs it; our programs are those of this tree."""
+    """Return the standard output of a command, run as a shell runs it; our programs are those of this
+    tree."""
     for program, module in MODULES.items():
         text = re.sub(rf"(^|\s){program} ", rf"\1{shlex.quote(sys.executable)} -m {module} ", text)
     ended = subprocess.run(
@@ -99,14 +101,14 @@ def _of_the_run(one: Shown) -> bool:
 
 
 def _shortened(text: str) -> str:
-    """The same with as few games and positions as say anything."""
+    """Return the same command with the fewest games and positions that still show something."""
     text = re.sub(r"--games \d+", "--games 4", text)
     return f"{text} --limit 50" if " truth " in text else text
 
 
 _ABOUT_THE_RUN = sorted(_shortened(one.text) for page in PAGES for one in shown(page) if _of_the_run(one))
 COMMANDS = list({text.split()[1]: text for text in _ABOUT_THE_RUN}.values())
-"""One of each kind; the others differ by a number, and test_commands_parse.py looks at those."""
+"""One command of each kind; the others differ by a number, and test_commands_parse.py covers those."""
 
 
 @pytest.mark.parametrize("text", COMMANDS)
@@ -152,7 +154,7 @@ def test_what_was_backed_up_while_it_played_is_restored_and_goes_on(home: Home, 
 
 
 def _stored(folder: Path) -> int:
-    """Games in the run's database."""
+    """Return the number of games in the run's database."""
     import sqlite3
 
     with sqlite3.connect(f"file:{folder}/runs/{RUN}/games.db?mode=ro", uri=True) as database:

@@ -1,4 +1,4 @@
-"""Pages made from the code are committed and up to date; links between pages work in a clone, too."""
+"""Generated pages are committed and up to date; links between pages work in a clone, too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_generated_page_is_committed_as_the_code_makes_it(page: str) -> None:
 
 
 def test_every_link_to_a_file_finds_it_in_a_clone() -> None:
-    """On GitHub and in an editor, where no site was built."""
+    """It does so on GitHub and in an editor, where no site was built."""
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("results/**/*.md")]
     links = [(page, link) for page in pages for link in LINK.findall(page.read_text(encoding="utf-8"))]
     local = [(page, link) for page, link in links if "://" not in link and not link.startswith("mailto:")]

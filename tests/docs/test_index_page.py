@@ -1,4 +1,4 @@
-"""The page that readers begin on leads to every other one."""
+"""The page on which readers begin links to every other page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that stand beside the README say what the project says."""
+"""The files beside the README agree with the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation builds without a warning, needs nothing from the internet, and has every setting."""
+"""The documentation builds without a warning, needs nothing from the internet, and lists every setting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as `make docs` does it."""
+    """Build the site as `make docs` does."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -64,7 +64,7 @@ def test_every_decision_is_in_the_index(site: Path) -> None:
 
 
 def _leaves(config_class: type, path: str = "") -> Iterator[str]:
-    """Flags and arguments of a settings class, found without `settings_page`."""
+    """Yield the flags and arguments of a settings class, found without `settings_page`."""
     hints: dict[str, Any] = get_type_hints(config_class, include_extras=True)
     for field in dataclasses.fields(config_class):
         name, kind = f"{path}{field.name}", hints[field.name]

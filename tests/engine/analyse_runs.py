@@ -1,4 +1,4 @@
-"""Runs the analysis service of this process over pipes, as the command does."""
+"""Runs the analysis service inside this process over pipes, as the command does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runtime.aio import Stop
 
 
 def analysed(game: str, lines: Sequence[bytes | dict[str, Any]], *, in_flight: int = 64) -> list[Any]:
-    """Answers of an untrained network, in the order they came."""
+    """Return the answers of an untrained network, in the order in which they came."""
     data = b"".join(one if isinstance(one, bytes) else json.dumps(one).encode() + b"\n" for one in lines)
     return [json.loads(line) for line in answered(game, data, in_flight).splitlines()]
 

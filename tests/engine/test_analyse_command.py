@@ -24,7 +24,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_lines_in_are_lines_out_and_the_end_of_input_is_a_clean_end(weights: Path) -> None:
-    """The network's game is found in its file; a bad line does not change the exit status."""
+    """The network's file names its game; a bad line does not change the exit status."""
     lines = ['{"id": 1, "moves": ["4"], "simulations": 0}', "nonsense", '{"id": 2, "moves": ["9"]}']
     done = subprocess.run(
         [*COMMAND, "--weights", str(weights), "--simulations", "3"],
@@ -44,7 +44,7 @@ def test_lines_in_are_lines_out_and_the_end_of_input_is_a_clean_end(weights: Pat
 
 
 def test_a_reader_that_leaves_ends_it_quietly() -> None:
-    """As `azplay analyse | head -1` does, with the input still open."""
+    """`azplay analyse | head -1` does this while the input is still open."""
     with subprocess.Popen(
         [*COMMAND, "--game", "tic_tac_toe"],
         stdin=subprocess.PIPE,
@@ -79,7 +79,7 @@ def test_a_reader_that_leaves_ends_it_quietly() -> None:
 def test_wrong_settings_are_refused(
     weights: Path, arguments: list[str], code: Exit, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a sentence, and an exit status of its own."""
+    """It prints a sentence and has an exit status of its own."""
     given = [str(weights) if argument == "WEIGHTS" else argument for argument in arguments]
     monkeypatch.setattr(sys, "argv", ["azplay analyse", *given])
     with pytest.raises(Fatal, match=word) as caught:
@@ -88,7 +88,7 @@ def test_wrong_settings_are_refused(
 
 
 def test_answers_that_cannot_be_written_end_it_with_the_reason() -> None:
-    """A full disk is no reason for a traceback."""
+    """A full disk causes no traceback."""
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [*COMMAND, "--game", "tic_tac_toe"],

@@ -1,4 +1,4 @@
-"""What is one line of input, and what is said of a line that is none."""
+"""How a line of input is read, and how a bad line is answered."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_what_a_line_leaves_out_has_a_default() -> None:
     ],
 )
 def test_a_wrong_field_is_named_with_the_id(fields: dict[str, Any], word: str) -> None:
-    """The error says which field, what is allowed, and whose line it was."""
+    """The error says which field, what is allowed, and which line it was."""
     with pytest.raises(BadRequest, match=word) as caught:
         parse(json.dumps(fields).encode(), 100)
     assert caught.value.request_id == 1
@@ -62,7 +62,7 @@ def test_a_wrong_field_is_named_with_the_id(fields: dict[str, Any], word: str) -
     ],
 )
 def test_a_line_whose_id_cannot_be_read_has_none(line: bytes | None) -> None:
-    """Whatever comes in, the answer is a sentence."""
+    """Whatever the line contains, the answer is a sentence."""
     with pytest.raises(BadRequest) as caught:
         parse(line, 100)
     assert caught.value.request_id is None
@@ -70,7 +70,7 @@ def test_a_line_whose_id_cannot_be_read_has_none(line: bytes | None) -> None:
 
 @given(st.binary())
 def test_any_bytes_are_a_request_or_a_bad_one(line: bytes) -> None:
-    """No bytes make the parser fail in another way than BadRequest."""
+    """The parser fails with nothing but BadRequest, whatever the bytes."""
     try:
         request = parse(line, 1)
     except BadRequest:
@@ -80,7 +80,7 @@ def test_any_bytes_are_a_request_or_a_bad_one(line: bytes) -> None:
 
 @given(st.lists(st.binary(max_size=12)), st.integers(1, 9))
 def test_lines_are_the_same_however_the_stream_is_cut(parts: list[bytes], limit: int) -> None:
-    """Lines over the limit are None, and the lines after them whole."""
+    """Lines over the limit become None, and the lines after them are whole."""
     splitter = LineSplitter(limit)
     lines = [line for part in parts for line in splitter.feed(part)] + splitter.finish()
     expected = b"".join(parts).split(b"\n")
@@ -98,7 +98,7 @@ def test_a_line_without_end_takes_no_memory() -> None:
 
 
 def test_room_is_bounded_in_positions_and_in_simulations_but_takes_one_of_any_size() -> None:
-    """A position too large for the rest waits until it is alone."""
+    """A position that is too large to fit beside others waits until it is alone."""
     room = Room(positions=2, simulations=100)
     assert room.fits(5000)
     room.enter(60)
@@ -111,6 +111,6 @@ def test_room_is_bounded_in_positions_and_in_simulations_but_takes_one_of_any_si
 
 
 def test_positions_in_flight_follow_from_the_batch() -> None:
-    """Three batches' worth, unless it was said otherwise."""
+    """Three batches' worth, unless the user says otherwise."""
     assert positions_in_flight(0, 64) == 192
     assert positions_in_flight(5, 64) == 5

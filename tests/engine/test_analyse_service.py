@@ -1,4 +1,4 @@
-"""A stream of positions is answered whole, and as each position alone would be."""
+"""Every position of a stream is answered, and in the same way as if it were alone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FOOLS_MATE = ["f2f3", "e7e5", "g2g4", "d8h4"]
 
 
 def positions(name: str, count: int, seed: int = 0) -> list[list[str]]:
-    """Moves to positions of random games that go on."""
+    """Return moves that lead to positions of random games, none of them over."""
     game, rng, found = get_game(name), np.random.default_rng(seed), []
     while len(found) < count:
         record = random_game(game, rng)
@@ -46,7 +46,7 @@ def positions(name: str, count: int, seed: int = 0) -> list[list[str]]:
 
 
 def direct(name: str, moves: list[str], simulations: int) -> dict[str, int]:
-    """Visits of a search made by hand, alone with its network."""
+    """Return the visits of a search made by hand, alone with its network."""
     game, net = get_game(name), load_net(None, name, threads=1)
     wanted = self_play(
         simulations=simulations,
@@ -68,7 +68,7 @@ def direct(name: str, moves: list[str], simulations: int) -> dict[str, int]:
 
 @pytest.mark.parametrize("name", EVERY_GAME)
 def test_a_position_among_many_is_answered_as_a_search_of_its_own(name: str) -> None:
-    """Visits, and the move and line that follow from them, do not depend on what else is in the batch."""
+    """Its visits, and the move and line that follow from them, do not depend on what else is in the batch."""
     lines = positions(name, 24)
     answers = analysed(name, [{"id": i, "moves": m, "simulations": 24} for i, m in enumerate(lines)])
     by_id = {answer["id"]: answer for answer in answers}
@@ -88,7 +88,7 @@ def without_time(answers: list[Any]) -> dict[Any, Any]:
 
 
 def test_answers_do_not_depend_on_how_many_are_in_flight() -> None:
-    """One at a time or all at once: the same answers, byte for byte but for the time."""
+    """One at a time or all at once, the answers are the same, byte for byte except for the time."""
     lines = [{"id": i, "moves": m, "simulations": i % 20} for i, m in enumerate(positions("chess", 30, 3))]
     alone, together = (without_time(analysed("chess", lines, in_flight=n)) for n in (1, 64))
     assert len(alone) == 30
@@ -96,7 +96,7 @@ def test_answers_do_not_depend_on_how_many_are_in_flight() -> None:
 
 
 def test_without_simulations_the_network_alone_answers() -> None:
-    """Policy, value and wdl are the network's; nothing was visited."""
+    """Policy, value and wdl are the network's; nothing has visits."""
     (answer,) = analysed("connect_four", [{"id": 1, "moves": ["4"], "simulations": 0}])
     assert answer["visits"] == {}
     assert sorted(answer["policy"]) == list("1234567")
@@ -108,7 +108,7 @@ def test_without_simulations_the_network_alone_answers() -> None:
 
 
 def test_a_win_in_one_is_best_and_certain() -> None:
-    """It takes all visits and is the whole line."""
+    """It has all visits and is the whole line."""
     (answer,) = analysed("chess", [{"id": 1, "moves": FOOLS_MATE[:-1], "simulations": 5}])
     assert (answer["best"], answer["visits"], answer["value"]) == ("d8h4", {"d8h4": 5}, 1)
     assert answer["pv"] == ["d8h4"]
@@ -125,13 +125,13 @@ def test_a_win_in_one_is_best_and_certain() -> None:
 def test_a_finished_game_says_how_it_ended(
     game: str, request_: dict[str, Any], reason: str, outcome: int, value: int
 ) -> None:
-    """With its outcome for the first player and its value for the side to move."""
+    """The answer has the outcome for the first player and the value for the side to move."""
     (answer,) = analysed(game, [{"id": 3, **request_}])
     assert answer == {"id": 3, "finished": reason, "outcome": outcome, "value": value}
 
 
 def test_a_game_longer_than_in_self_play_is_analysed() -> None:
-    """The cap on the length of self-play games is no rule of chess: it counts from the position."""
+    """The cap on the length of self-play games is not a rule of chess: it counts from the given position."""
     game = get_game("chess")
     records = (random_game(game, np.random.default_rng(seed), max_plies=600) for seed in range(1000))
     record = next(record for record in records if record.plies > game.max_plies + 2)
@@ -173,7 +173,7 @@ def test_a_last_line_without_a_newline_counts() -> None:
 
 
 def test_a_stop_finishes_what_is_in_flight_and_reads_no_more() -> None:
-    """Asked to end while the input is still open, the service ends."""
+    """When it is asked to end while the input is still open, the service ends."""
     read_in, write_in = os.pipe()
     read_out, write_out = os.pipe()
     net = load_net(None, "tic_tac_toe", threads=1)
@@ -195,7 +195,7 @@ def test_a_stop_finishes_what_is_in_flight_and_reads_no_more() -> None:
 
 
 def test_output_that_nobody_reads_ends_the_service_quietly() -> None:
-    """No error, although the input goes on."""
+    """There is no error, although the input goes on."""
     read_in, write_in = os.pipe()
     read_out, write_out = os.pipe()
     os.close(read_out)
@@ -209,7 +209,7 @@ def test_output_that_nobody_reads_ends_the_service_quietly() -> None:
 
 
 class CountingAnalyst(Analyst):
-    """Answers nothing, and counts how many it is asked at once."""
+    """Answers nothing, and counts how many positions it has at once."""
 
     now = most = 0
 
@@ -240,7 +240,8 @@ def uniform(batch: LeafBatch) -> Evaluations:
 
 
 def test_input_is_read_no_further_ahead_than_a_few_chunks(tmp_path: Path) -> None:
-    """A file far larger than what is taken stays unread; all of it comes, in order, when it is taken."""
+    """Of a file far larger than that, the rest stays unread; all of it is read, in order, as answers are
+    made."""
     (tmp_path / "in").write_bytes(b"".join(b"%0999d\n" % number for number in range(2000)))
 
     async def main() -> None:

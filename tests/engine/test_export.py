@@ -1,4 +1,4 @@
-"""`azplay export`: what ONNX Runtime makes of the model is what the network answers."""
+"""`azplay export`: ONNX Runtime computes from the model what the network answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ torch.set_num_threads(1)
 
 
 def weights(folder: Path, game_name: str, net: str) -> tuple[Path, torch.nn.Module]:
-    """A file of weights of which each matters, and the network in it."""
+    """Return a file of weights, all of which affect the answer, and the network in it."""
     torch.manual_seed(2)
     game, architecture = get_game(game_name), named(net)
     network = build(architecture, game, game.history).eval()
@@ -56,10 +56,13 @@ def test_onnx_runtime_answers_as_the_network(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Any number of positions at once; policy are logits, wdl probabilities; metadata say what it is."""
+    """It takes any number of positions at once; the policy is given as logits, wdl as probabilities; the
+    metadata say what the model is."""
     file, network = weights(tmp_path, game_name, net)
     assert run(monkeypatch, "--weights", str(file), "--onnx", str(tmp_path / "a.onnx")) == 0
-    assert f"{net} for {game_name}, step 70" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert f"{net} for {game_name}, step 70" in text
+    assert "match the original network's to within 0.1%" in text
     session = onnxruntime.InferenceSession(tmp_path / "a.onnx")
     game = get_game(game_name)
     assert session.get_inputs()[0].shape[1:] == [game.planes(game.history), game.rows, game.cols]

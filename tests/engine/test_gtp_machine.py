@@ -1,4 +1,4 @@
-"""The GTP engine's state machine: what it says and orders, line by line, without a search behind it."""
+"""The GTP engine's state machine: its answers and orders, line by line, without a search behind it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ready_engine(**options: object) -> GtpEngine:
 
 
 def said(engine: GtpEngine, *lines: str) -> str:
-    """What is answered to the last of the lines, all of which are answered at once."""
+    """Return the answer to the last of the lines, each of which is answered at once."""
     for line in lines:
         (order,) = engine.feed(line, 0.0)
         assert isinstance(order, Say)
@@ -268,7 +268,7 @@ def test_a_stream_of_analysis_tells_moves_until_anything_comes():
 
 
 def test_a_stream_that_a_script_had_ended_before_it_began_ends_as_it_begins():
-    """All lines come at once, while the network is loaded."""
+    """All lines come at once, while the network is being loaded."""
     engine = engine_of()
     engine.feed("clear_board", 0.0)
     for line in ("lz-analyze b 100", "name"):

@@ -1,4 +1,4 @@
-"""Parts of the GTP engine, and which games a network can play."""
+"""The parts of the GTP engine, and which games a network can play."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from net.create import create
 from runtime.exits import Fatal
 
 OVERHEAD, LOST = 0.1, 0.05
-"""Seconds: what a move is said to cost beside thinking, and what it costs."""
+"""Seconds: the overhead that the engine assumes for a move beside thinking, and the real overhead."""
 
 
 def time_left(clock: GtpClock) -> float:
-    """Seconds after which the next move would lose."""
+    """Return the seconds of thinking after which the next move would lose on time."""
     return clock.remaining + (0.0 if clock.stones else clock.period if clock.period_stones else 0.0)
 
 

@@ -28,7 +28,7 @@ class Controller:
         self.process.stdin.flush()
 
     def answer(self) -> list[str]:
-        """Lines up to the empty one."""
+        """Return the lines up to the empty one."""
         lines: list[str] = []
         while (line := self.process.stdout.readline()) not in ("\n", ""):
             lines.append(line.rstrip("\n"))

@@ -1,4 +1,4 @@
-"""`azplay play`: the game between a person and the network, by events and as a real session."""
+"""`azplay play`: the game between a person and the network, as events and as a real session."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ready(person: int = 0, game: str = "tic_tac_toe") -> PlayEngine:
 
 
 def answer(engine: PlayEngine, move: str, value: float = 0.5) -> list[Order]:
-    """The network has found `move` in the position of now."""
+    """Tell the engine that the network has chosen `move` in the present position."""
     action = TIC.notation.action_from_text(engine._history.state, move)
     engine.reported(Report((Line((move,), 4, value, 0.5),), Progress(0.1, 5, 1, 1)))
     return engine.searched(Found((move, "9"), action, value), 0.0)
@@ -76,7 +76,7 @@ def test_undo_takes_back_the_answer_too() -> None:
 
 
 def test_undo_before_the_first_move_of_the_person_leaves_the_move_of_the_network() -> None:
-    """It would only be played again."""
+    """The network would only play it again."""
     engine = PlayEngine(TIC, SETUP, simulations=5, person=1)
     engine.prepared(SETUP, 0.0)
     answer(engine, "5")
@@ -95,12 +95,15 @@ def test_a_hint_shows_what_the_network_would_do_for_the_person_and_plays_nothing
 
 
 def test_the_end_of_a_game_is_told_from_the_persons_side() -> None:
-    """And further moves are refused until one is taken back."""
+    """Further moves are refused until one is taken back."""
     engine = ready()
     for mine, its in (("1", "4"), ("2", "5")):
         engine.feed(mine, 0.0)
         answer(engine, its)
-    assert "You win (line)" in said(engine.feed("3", 0.0))
+    end = said(engine.feed("3", 0.0))
+    assert "You win (line)" in end
+    assert "x x x" in end
+    assert "to move" not in end
     assert "game is over" in said(engine.feed("9", 0.0))
     assert "Your move" in said(engine.feed("undo", 0.0))
     assert "Your move" in said(engine.feed("new", 0.0))
@@ -108,7 +111,7 @@ def test_the_end_of_a_game_is_told_from_the_persons_side() -> None:
 
 def test_what_is_neither_a_move_nor_a_command_is_explained() -> None:
     engine = ready()
-    assert "no move" in said(engine.feed("e4", 0.0))
+    assert "neither a move" in said(engine.feed("e4", 0.0))
     assert "nodes N" in said(engine.feed("nodes many", 0.0))
     assert "new second" in said(engine.feed("new third", 0.0))
     assert "hint" in said(engine.feed("help", 0.0))
@@ -116,7 +119,7 @@ def test_what_is_neither_a_move_nor_a_command_is_explained() -> None:
 
 
 def test_a_side_that_moves_twice_keeps_the_turn() -> None:
-    """Dots and boxes: whoever closes a box moves again."""
+    """In dots and boxes, the player who closes a box moves again."""
     engine = ready(game="dots_and_boxes_1x1")
     moves = [
         engine._history.game.notation.action_to_text(engine._history.state, int(action))
@@ -131,7 +134,7 @@ SESSION = "moves\nhint\n5\nnonsense\nundo\nnodes 8\n5\nboard\nnew second\nquit\n
 
 @pytest.mark.parametrize("words", [SESSION, "5\n"])
 def test_a_scripted_session_is_played_to_its_end(words: str) -> None:
-    """Also one that ends without `quit`."""
+    """It may end without `quit`, too."""
     done = subprocess.run(
         [
             *(sys.executable, "-m", "commands.azplay", "play", "--game", "tic_tac_toe"),
@@ -174,7 +177,7 @@ print("the interpreter is taken down")
 
 
 def test_an_end_while_a_network_is_prepared_leaves_at_once_with_one_line() -> None:
-    """The compiler aborts if the interpreter is taken down under its thread."""
+    """The compiler aborts if the interpreter shuts down while its thread still runs."""
     done = subprocess.run([sys.executable, "-c", PREPARES_FOR_EVER], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "ended while the search was being prepared\n"

@@ -1,4 +1,4 @@
-"""Which search a network plays with: read from a text or from its run, named, and really the one made."""
+"""The search that a network plays with: read from a text or from its run, named, and really used."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GUMBEL = varied(FOR_EVALUATION, selection="gumbel")
 
 
 def run_of(folder: Path, settings: SelfPlaySettings) -> Path:
-    """Weights of a run with these settings, of which only the name is looked at."""
+    """Return weights of a run with these settings; only their name is used."""
     (folder / "config.toml").write_text(to_toml(ServerConfig(self_play=settings)))
     (folder / "weights").mkdir()
     return folder / "weights" / "0.safetensors"
@@ -45,7 +45,7 @@ def untrained() -> LoadedNet:
 
 
 def uniform(batch: LeafBatch) -> Evaluations:
-    """As UniformEvaluator answers."""
+    """Answer like UniformEvaluator."""
     priors = np.repeat((1.0 / batch.counts).astype(np.float32), batch.counts)
     return Evaluations(priors, np.tile(np.array([0, 1, 0], np.float32), (batch.rows, 1)), 0)
 
@@ -160,7 +160,7 @@ def test_a_player_is_named_by_its_search() -> None:
 
 
 def test_searches_of_a_network_are_players_and_curves_of_their_own() -> None:
-    """The name of PUCT with its defaults is the one of ladders that knew no other search."""
+    """PUCT with its defaults keeps the name that it has in ladders from before the other searches."""
     point = Point(Path("net.safetensors"), 3, 300, None, 0.0, "0123456789abcdef")
     players = [network(point, 100, how).entrant for how in ("puct", "gumbel", "gumbel?gumbel_c_scale=0.1")]
     names = ["v3-01234567@100", "v3-01234567@100/gumbel", "v3-01234567@100/gumbel?gumbel_c_scale=0.1"]

@@ -1,4 +1,4 @@
-"""The engine's state machine: what it says and orders, line by line, without a search behind it."""
+"""The engine's state machine: its answers and orders, line by line, without a search behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine with each selection: the moves are those of the one-leaf search, and limits hold."""
+"""The engine with each selection: its moves are those of the one-leaf search, and limits hold."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def engine_with(name: str, leaves: int) -> Thinker:
 
 
 def thought(thinker: Thinker, **request: object) -> tuple[int, int]:
-    """(best action, simulations made)."""
+    """Return (best action, simulations made)."""
 
     async def main() -> Found:
         now = asyncio.get_running_loop().time()

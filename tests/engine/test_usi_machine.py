@@ -1,4 +1,4 @@
-"""What USI has that UCI has not: the state machine, line by line, without a search behind it."""
+"""Where USI differs from UCI: the state machine, line by line, without a search behind it."""
 
 from __future__ import annotations
 

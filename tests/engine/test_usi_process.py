@@ -31,7 +31,8 @@ def engine(tmp_path_factory) -> Iterator[Engine]:
 
 
 def played(engine: Engine, sfen: str = cshogi.STARTING_SFEN, **limits: int) -> tuple[cshogi.Board, str]:
-    """A game of the engine against itself, of MOST_PLIES at most: the last position, the last `bestmove`."""
+    """Let the engine play against itself, for MOST_PLIES at most; return the last position and the last
+    `bestmove`."""
     board, moves, best = cshogi.Board(sfen), [], ""
     engine.usinewgame()
     while len(moves) < MOST_PLIES:

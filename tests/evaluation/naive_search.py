@@ -1,4 +1,5 @@
-"""Slow twins of the jitted searches: plain minimax over the rules, evaluations by python-chess and by eye."""
+"""Slow twins of the jitted searches: plain minimax over the rules; evaluations by python-chess or by counting
+on the board."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ Noisy = Callable[[Game, np.ndarray, int], bool]
 def minimax(
     game: Game, states: list[np.ndarray], ply: int, depth: int, evaluate: Evaluate, noisy: Noisy
 ) -> int:
-    """Value of the last state, `ply` plies below the root; below depth 0 noisy moves only, or none at all."""
+    """Return the value of the last state, `ply` plies below the root. Below depth 0 only noisy moves are
+    searched, or none at all."""
     actions, positions = np.zeros(game.max_legal, np.uint16), np.array(states)
     count = game.rules.legal_actions(positions, len(states), actions)
     reason = game.rules.end_reason(positions, len(states), count, True)
@@ -46,7 +48,7 @@ def same_mover(game: Game, state: np.ndarray, child: np.ndarray) -> bool:
 
 
 def chess_value(game: Game, state: np.ndarray) -> int:
-    """Material and two centipawns an attacked square, by python-chess."""
+    """Return material plus two centipawns for each attacked square, by python-chess."""
     board = chess.Board(game.notation.state_to_text(state))
     total = 0
     for square, piece in board.piece_map().items():
@@ -64,7 +66,7 @@ def chess_noisy(game: Game, state: np.ndarray, action: int) -> bool:
 
 
 def windows_value(game: Game, state: np.ndarray) -> int:
-    """Count windows on the board as it is written."""
+    """Return the value from counting windows on the board as it is written."""
     length = {"tic_tac_toe": 3, "connect_four": 4}[game.name]
     rows = game.notation.state_to_text(state).split("/")
     mine, his = "xo" if int(state[2]) % 2 == 0 else "ox"
@@ -83,8 +85,8 @@ def windows_value(game: Game, state: np.ndarray) -> int:
 
 
 def greedy_score(game: Game, states: list[np.ndarray], action: int) -> int:
-    """What an action is worth to who plays it and looks no further than a win with the next move; a game in
-    which nothing is counted."""
+    """Return what an action is worth to the player who looks no further than a win with the next move, in a
+    game without a score."""
     child = np.zeros_like(states[-1])
     game.rules.play(states[-1], action, child)
     sign = 1 if same_mover(game, states[-1], child) else -1
@@ -101,7 +103,8 @@ def greedy_score(game: Game, states: list[np.ndarray], action: int) -> int:
 
 
 def end_of(game: Game, states: list[np.ndarray]) -> tuple[int | None, list[int]]:
-    """(value of the last state for its side to move, None while the game goes on; its legal actions)."""
+    """Return (value of the last state for its side to move, None while the game goes on; its legal
+    actions)."""
     actions, positions = np.zeros(game.max_legal, np.uint16), np.array(states)
     count = game.rules.legal_actions(positions, len(states), actions)
     reason = game.rules.end_reason(positions, len(states), count, False)

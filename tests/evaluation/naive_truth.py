@@ -17,7 +17,7 @@ def legal_of(game: Game, state: State) -> list[int]:
 
 
 def end_value(game: Game, state: State, legal: list[int]) -> int | None:
-    """Value for the side to move if the game is over."""
+    """Return the value for the side to move if the game is over, else None."""
     reason = game.rules.end_reason(state.reshape(1, -1), 1, len(legal), False)
     return game.end_reasons[reason].value if reason else None
 
@@ -29,12 +29,12 @@ def child_of(game: Game, state: State, action: int) -> State:
 
 
 def best_result(results: list[Result]) -> Result:
-    """Of the results after each move, seen by the side that moves: quick wins, slow losses."""
+    """Return the best of the results after each move, for the side that moves: quick wins, slow losses."""
     return max(((value, plies + 1) for value, plies in results), key=lambda one: (one[0], -one[0] * one[1]))
 
 
 def minimax(game: Game, state: State, seen: dict[bytes, Result]) -> Result:
-    """Value and length of the game with best play. Remembers positions it has met, nothing else."""
+    """Return value and length of the game with best play. Only visited positions are remembered."""
     if state.tobytes() not in seen:
         legal = legal_of(game, state)
         ended = end_value(game, state, legal)
@@ -46,7 +46,7 @@ def minimax(game: Game, state: State, seen: dict[bytes, Result]) -> Result:
 
 
 def mates_within(board: chess.Board, plies: int) -> bool:
-    """Whether the side to move of a python-chess board can force mate within `plies` half-moves."""
+    """Return whether the side to move of a python-chess board can force mate within `plies` half-moves."""
     for move in board.legal_moves:
         board.push(move)
         found = board.is_checkmate() or (plies > 2 and _is_lost(board, plies - 1))

@@ -1,6 +1,7 @@
-"""A UCI engine that does as told: good; crash, hang, illegal, garbage when asked for a move; dead at once.
+"""A UCI engine that behaves as its mode says: `good`; `crash`, `hang`, `illegal` or `garbage` when it is
+asked for a move; or `dead` from the start.
 
-`good` plays the first legal move in UCI order. A number after the mode says how many good moves come before.
+`good` plays the first legal move in UCI order. A number after the mode is the number of good moves before it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""An engine for GTP or USI that does as told: good; or, when asked for a move, crash, hang, illegal, garbage,
-resign; or dead at once. A number behind the mode says how many good moves come before.
+"""An engine for GTP or USI that behaves as its mode says: `good`; `crash`, `hang`, `illegal`, `garbage` or
+`resign` when it is asked for a move; or `dead` from the start. A number after the mode is the number of good
+moves before it.
 
-Good moves of GTP are points column by column; the moves of USI push the edge pawns, then the lances' pawns.
+The good moves of GTP are points column by column; those of USI push the edge pawns, then the lances' pawns.
 """
 
 from __future__ import annotations

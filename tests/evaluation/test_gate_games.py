@@ -1,4 +1,5 @@
-"""The games of a gate: distinct openings, both colours, no chance, and an end as soon as it is decided."""
+"""The games of a gate: distinct openings, both colours, no chance, and an end as soon as the result is
+certain."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ TIC, FOUR, CHESS = (get_game(name) for name in ("tic_tac_toe", "connect_four", "
 
 
 def test_openings_lead_to_different_positions_and_begin_with_the_book() -> None:
-    """Tic-tac-toe has fewer after two plies than 200, and goes on with a third."""
+    """Tic-tac-toe has fewer than 200 positions after two plies, so a third ply is played."""
     for game, count in ((TIC, 200), (FOUR, 60), (CHESS, 45)):
         openings = gate_openings(game, count, seed=1)
         lines = [one.game_history(game) for one in openings]
@@ -51,7 +52,8 @@ def gate_of(candidate: str, best: str, share: float, pairs: int) -> list[GateRep
 
 
 def test_a_gate_ends_as_soon_as_it_is_decided() -> None:
-    """The solver against a player who moves at random needs not play all sixty games, nor does the loser."""
+    """The solver against a random player needs fewer than the sixty games, whichever of them is the
+    candidate."""
     reports = gate_of("solver", "random", 0.55, 30)
     assert [verdict(report, 0.55) for report in reports[:-1]] == [None] * (len(reports) - 1)
     assert verdict(reports[-1], 0.55) is True
@@ -63,7 +65,7 @@ def test_a_gate_ends_as_soon_as_it_is_decided() -> None:
 
 
 def test_a_gate_between_equals_is_played_out_and_not_won() -> None:
-    """Two perfect players: each opening is won twice or drawn twice, half of the points for either."""
+    """Two perfect players win each opening once each, or draw it twice: both have half of the points."""
     last = gate_of("solver", "solver", 0.5, 10)[-1]
     assert (last.score, verdict(last, 0.5)) == (0.5, False)
 
@@ -89,7 +91,7 @@ def test_a_player_of_the_gate_plays_the_same_whatever_the_seed() -> None:
 
 
 def test_a_gate_repeats_its_report_for_as_long_as_it_computes() -> None:
-    """Silence means that it hangs: while nothing is evaluated, nothing is said."""
+    """Silence means that it hangs: while nothing is evaluated, no report is sent."""
     told: list[GateReport] = []
     none, one = GateReport(0, 0, 0, 4), GateReport(1, 0, 0, 4)
     counts = iter([10, 20, 20, 20, 30])

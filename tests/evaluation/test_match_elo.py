@@ -23,7 +23,7 @@ def test_elo_of_a_score_is_the_published_one_and_back(score: float, elo: float) 
 
 def test_pairs_are_counted_by_their_points() -> None:
     assert pair_counts([-1, -1, 0, -1, 1, -1, 0, 0, 1, 0, 1, 1]) == (1, 1, 2, 1, 1)
-    with pytest.raises(ValueError, match="no pairs"):
+    with pytest.raises(ValueError, match="into pairs"):
         pair_counts([1])
 
 

@@ -1,4 +1,4 @@
-"""GTP and USI engines as real processes: good ones play, bad ones lose their games and nothing else."""
+"""GTP and USI engines as real processes: good ones play; bad ones lose their games and do no other harm."""
 
 from __future__ import annotations
 

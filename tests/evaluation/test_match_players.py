@@ -43,7 +43,7 @@ CHESS_POSITIONS = (
 
 
 def chosen(game: Game, spec: str, game_history: GameHistory, seed: int = 0) -> Choice:
-    """The move of a player made from `spec`."""
+    """Return the move of a player made from `spec`."""
 
     async def play() -> Choice:
         player = make_player(spec, game)
@@ -84,7 +84,8 @@ def test_small_games_alphabeta_finds_what_plain_minimax_finds(name: str, depth: 
 
 
 def twice_lines() -> list[tuple[GameHistory, int]]:
-    """Positions of random games in which players move twice, and what each is worth to the side to move."""
+    """Return positions of random games in which players move twice, and the value of each for the side to
+    move."""
     found = []
     for playout in playouts(TWICE.name):
         game_history, twin = GameHistory(TWICE), naive_game(TWICE.name)
@@ -103,15 +104,16 @@ def twice_lines() -> list[tuple[GameHistory, int]]:
 
 
 def test_alphabeta_knows_whose_move_it_is() -> None:
-    """Where players move twice, a search to the end finds the value of retrograde analysis, and one of three
-    plies what plain minimax finds."""
+    """Where players move twice, a search to the end finds the value of retrograde analysis, and a search of
+    three plies finds what plain minimax finds."""
     for game_history, value in twice_lines():
         assert np.sign(alphabeta(TWICE, game_history, 8, game_history.legal_actions())[1]) == value
         assert_same_as_minimax(game_history, 3, nothing, never)
 
 
 def test_rollouts_and_greedy_know_whose_move_it_is() -> None:
-    """Few empty cells are seen to the end by rollouts; greedy thinks one move ahead, as its twin does."""
+    """With few empty cells, rollouts reach the end of the game; greedy looks one move ahead, as its twin
+    does."""
     kernels = kernels_for(TWICE.name)
     for game_history, value in twice_lines():
         if len(game_history.legal_actions()) <= 4:

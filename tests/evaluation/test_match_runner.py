@@ -1,4 +1,4 @@
-"""Matches: pairs of games, openings, seeds, early ends, and what the report makes of them."""
+"""Matches: pairs of games, openings, seeds, early ends, and the report about them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CHESS, FOUR, TIC = get_game("chess"), get_game("connect_four"), get_game("tic_ta
 def match(
     game: Game, a: str, b: str, openings: Sequence[Opening], until: Until | None = None, **settings: Any
 ) -> list[PlayedGame]:
-    """A whole match between players made for it."""
+    """Play a whole match between players made for it."""
 
     async def play() -> list[PlayedGame]:
         players = make_player(a, game), make_player(b, game)
@@ -172,7 +172,7 @@ def test_judge_gives_a_win_when_both_agree_long_enough() -> None:
 
 
 def test_a_player_who_moves_many_times_in_a_row_agrees_with_himself_only() -> None:
-    """The other one has to be heard too."""
+    """The other player must have reported a value, too."""
     judge, positions = (
         Judge(Adjudication(win_value=0.9, win_plies=3, draw_plies=3, draw_from=0)),
         GameHistory(CHESS),
@@ -235,7 +235,7 @@ def test_report_counts_pairs_and_repeated_games() -> None:
 
 
 def test_a_game_in_which_something_is_counted_is_written_with_its_score() -> None:
-    """Stones of the first player less the second's; other games have no such field."""
+    """The score is the first player's stones minus the second's; other games have no such field."""
     for game in (TWICE, TIC):
         played = match(game, "random", "random", [Opening("start")])[0]
         written = json.loads(to_json_line(game, played))

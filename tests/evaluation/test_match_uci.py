@@ -1,4 +1,4 @@
-"""UCI engines as real processes: good ones play, bad ones lose their games and nothing else."""
+"""UCI engines as real processes: good ones play; bad ones lose their games and do no other harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`azplay mistakes`: what a run's own games throw away, counted as minimax counts it."""
+"""`azplay mistakes`: the mistakes in a run's own games, counted as minimax counts them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def azplay_mistakes(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
 
 
 def naive(found: list[GameRecord]) -> Mistakes:
-    """The slow, obvious twin for tic-tac-toe."""
+    """Count the mistakes with a slow, obvious twin for tic-tac-toe."""
     sums, seen = Mistakes("tree"), dict[bytes, Result]()
     for record in found:
         state, at = TIC_TAC_TOE.notation.state_from_text(""), 0
@@ -69,7 +69,7 @@ def naive(found: list[GameRecord]) -> Mistakes:
 
 
 def test_games_are_counted_as_minimax_counts_them() -> None:
-    """Random games of tic-tac-toe, every figure."""
+    """Every figure is checked on random games of tic-tac-toe."""
     found = records("tic_tac_toe", 40)
     (counted,) = count(TIC_TAC_TOE, found, solution_for(TIC_TAC_TOE))
     assert counted.played_lose > 20
@@ -78,7 +78,7 @@ def test_games_are_counted_as_minimax_counts_them() -> None:
 
 
 def test_plies_without_a_search_count_for_nothing() -> None:
-    """As random openings have them."""
+    """Random openings have such plies."""
     (record,) = records("tic_tac_toe", 1)
     bare = dataclasses.replace(
         record,
@@ -90,7 +90,7 @@ def test_plies_without_a_search_count_for_nothing() -> None:
 
 
 def test_connect_four_is_counted_from_ten_stones_on() -> None:
-    """By phase, in the order of the game."""
+    """They are counted by phase, in the order of the game."""
     found = [record for record in records("connect_four", 40) if record.plies > 28][:2]
     counted = count(CONNECT_FOUR, found, solution_for(CONNECT_FOUR))
     wanted = {"opening": range(FEWEST_STONES, 14), "middle": range(14, 25), "end": range(25, CELLS)}
@@ -104,7 +104,7 @@ def test_connect_four_is_counted_from_ten_stones_on() -> None:
 def test_the_command_prints_a_line_a_group_and_writes_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Shares of the newest games."""
+    """It prints the shares for the newest games."""
     found = records("tic_tac_toe", 5)
     run = store_run(tmp_path / "ttt", "tic_tac_toe", [entry(record) for record in found])
     file = tmp_path / "out.json"
@@ -119,7 +119,7 @@ def test_the_command_prints_a_line_a_group_and_writes_json(
 
 
 def test_games_that_cannot_be_solved_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of which nothing is known, and runs without a position that counts."""
+    """That is so for games without a known truth, and for runs without a position that counts."""
     twice = store_run(tmp_path / "twice", TWICE, [entry(record) for record in records(TWICE, 1)])
     with pytest.raises(Fatal, match="no truth is known for the game twice") as caught:
         azplay_mistakes(monkeypatch, twice)

@@ -1,4 +1,4 @@
-"""What a ladder keeps on disk, which networks it picks, and that it plays only what is missing."""
+"""What a ladder keeps on disk, which networks it picks, and that it plays only missing games."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STRENGTH = {"random": 0.0, "greedy": 150.0, "v0": 30.0, "v1": 300.0, "v2": 450.0
 
 
 class Simulated:
-    """Plays by strength; remembers what was asked for."""
+    """Plays by given strengths, and records what was asked for."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, int, int]] = []
@@ -36,7 +36,7 @@ class Simulated:
 
 
 def tournament(path: Path, players: list[str], games: int, pairings: int = 1000) -> Simulated:
-    """Opens the book at `path`, plays until `games` a player or `pairings`, and leaves it saved."""
+    """Open the book at `path`, play up to `games` per player or `pairings`, and leave it saved."""
     simulated, names = Simulated(), ["random", "greedy", *players]
     book = Book(path, "chess", SETTINGS)
     book.enter(Entrant(name, name) for name in names)

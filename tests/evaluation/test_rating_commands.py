@@ -1,4 +1,4 @@
-"""The commands on a real, tiny run: what they print, keep and draw, and how they refuse."""
+"""The commands on a real, tiny run: what they print, keep and draw, and how they refuse bad input."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FEW = {
 
 
 def add_weights(run: RunFolder, version: int) -> None:
-    """A network with random weights, published a minute a version after the run was made."""
+    """Add a network with random weights, published `version` minutes after the run was made."""
     import torch
 
     torch.manual_seed(version)
@@ -62,14 +62,14 @@ def add_weights(run: RunFolder, version: int) -> None:
         build(architecture, GAME, 1), WeightsMeta(GAME.name, 1, architecture, 100 * version, version)
     )
     digits = hashlib.sha256(data).hexdigest()
-    name = f"{version:06d}-{digits[:8]}" if version else digits  # as it was in older folders
+    name = f"{version:06d}-{digits[:8]}" if version else digits  # older folders have this name
     path = run.weights / f"{name}.safetensors"
     path.write_bytes(data)
     os.utime(path, (version * 60, version * 60))
 
 
 def add_games(run: RunFolder, versions: list[int]) -> None:
-    """Games as the trainer stores them; the first player opens in the cell of the version's number."""
+    """Add games as the trainer stores them; the first player opens in the cell of the version's number."""
     store = Store(run.games, GAME.name)
     for number, version in enumerate(versions):
         actions = np.array([version, 8], np.uint16)
@@ -95,7 +95,7 @@ def add_games(run: RunFolder, versions: list[int]) -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    """Three networks, four games by the first and two by the second."""
+    """Make a run with three networks, four games by the first and two by the second."""
     folder = RunFolder(tmp_path, "tiny")
     folder.create(GAME.name, 1)
     folder.about.write_text('{"game": "tic_tac_toe", "history": 1, "created": "1970-01-01T00:00:00+00:00"}')
@@ -107,7 +107,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Networks are replaced by players that need no loading."""
+    """Replace networks by players that need no loading."""
 
     def player(spec: str, game: Game, **_: object) -> Player:
         return make_player("blend:greedy:50" if spec.startswith("net:") else spec, game)

@@ -1,4 +1,4 @@
-"""Ratings: what was put in comes out, with honest intervals, whatever the order."""
+"""Ratings: the fit recovers the true ratings, with honest intervals, in any order of the games."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRUE = {"random": 0.0, "a": 150.0, "b": 300.0, "c": 350.0, "d": 600.0, "e": -80.
 def played(
     rng: np.random.Generator, games: int, draws: float = 0.0, truth: dict[str, float] = TRUE
 ) -> list[Score]:
-    """Every pair plays `games` games; a share `draws` of the games that could be drawn is."""
+    """Let every pair play `games` games; of the games that could be drawn, a share `draws` is."""
     scores = []
     for first, second in combinations(truth, 2):
         share = score_of_elo(truth[first] - truth[second])
@@ -46,7 +46,7 @@ def test_intervals_cover_the_truth_in_about_95_of_100_cases(draws: float) -> Non
 
 
 def test_newton_finds_what_plain_gradient_ascent_finds() -> None:
-    """The twin: prior and gradient written out pair by pair, small steps, many of them."""
+    """The twin writes prior and gradient out pair by pair, and makes many small steps."""
     scores, anchors = played(np.random.default_rng(3), 15), {"random": 0.0, "c": 330.0}
     total = {name: sum(s.games for s in scores if name in (s.first, s.second)) for name in TRUE}
     elo = {name: anchors.get(name, 0.0) for name in TRUE}
@@ -119,7 +119,8 @@ def test_the_chain_is_played_first_then_players_of_nearby_ratings() -> None:
 
 
 def test_gain_is_what_the_sum_of_variances_loses() -> None:
-    """Against a second fit with ten more games of just the expected score, up to the prior's share."""
+    """The twin is a second fit with ten more games of exactly the expected score; they agree up to the
+    prior's share."""
     scores = [Score("a", "random", 600, 0, 400), Score("b", "a", 550, 0, 450)]
     before = fit(scores, {"random": 0.0})
     share = score_of_elo(before.ratings["b"].elo)

@@ -1,4 +1,4 @@
-"""Openings in self-play: recognised by their moves, counted by the weights that played them."""
+"""Openings in self-play: recognised by their moves, and counted per version of the weights."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_an_opening_is_known_by_its_moves(moves: str, name: str | None) -> None:
 
 
 def test_the_twelve_openings_exclude_each_other() -> None:
-    """No opening's moves begin another's, so shares add up to at most one."""
+    """No opening's moves are the beginning of another's, so the shares add up to at most one."""
     lines = sorted(openings_of(CHESS_GAME).values())
     assert len(lines) == len(MOST_PLAYED) == 12
     assert all(later[: len(earlier)] != earlier for earlier, later in pairwise(lines))

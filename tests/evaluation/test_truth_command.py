@@ -36,7 +36,8 @@ GAME = get_game("tic_tac_toe")
 
 
 class Perfect(LeafByLeaf):
-    """Knows tic-tac-toe: all its prior on an action that keeps the result (`wrong`: on one that does not)."""
+    """Knows tic-tac-toe: it puts all its prior on an action that keeps the result (`wrong`: on one that does
+    not)."""
 
     def __init__(self, *, wrong: bool = False) -> None:
         super().__init__()
@@ -50,7 +51,7 @@ class Perfect(LeafByLeaf):
 
 
 def current_json(sha256: bytes) -> bytes:
-    """As the server writes it."""
+    """Return the file as the server writes it."""
     return msgspec.json.encode(WeightsInfo(0, 0, sha256, 1, "tic_tac_toe", "2x32"))
 
 
@@ -142,7 +143,7 @@ def test_the_command_measures_the_newest_network_of_a_run(
 
 
 def test_a_game_without_known_truth_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And is not shown the endings of another game."""
+    """It does not show the endings of another game instead."""
     fresh = replace(GAME, name="fresh", knowledge=None)
     monkeypatch.setitem(GAME_MODULES, "fresh", "games.fresh")
     monkeypatch.setitem(sys.modules, "games.fresh", SimpleNamespace(GAME=fresh))
@@ -192,7 +193,7 @@ def test_a_check_that_fails_says_what_was_expected(capsys: pytest.CaptureFixture
 
 
 def test_a_column_that_no_row_fills_is_left_out() -> None:
-    """Only chess endgames say by how many moves a mate came later."""
+    """Only chess endgames have the figure by how many moves a mate came later."""
     plain = Errors(group="all", rows=4, errors=0.25, matter=2, errors_matter=0.5, longer=None)
     timed = replace(plain, longer=1.5)
     assert "mate later by" not in to_text([PlayerErrors("net", 0, [plain], {})])

@@ -20,7 +20,7 @@ from runtime.exits import Exit, Fatal
 
 
 def random_states(stones: int, count: int, seed: int) -> list[State]:
-    """Positions after `stones` random moves in which the game goes on."""
+    """Return positions after `stones` random moves, none of them over."""
     rng, found = np.random.default_rng([seed, stones]), []
     while len(found) < count:
         state = np.zeros(GAME.state_words, np.uint64)
@@ -34,7 +34,7 @@ def random_states(stones: int, count: int, seed: int) -> list[State]:
 
 
 def mirrored(state: State) -> State:
-    """The position seen in a mirror."""
+    """Return the mirror image of the position."""
     cells = GAME.symmetries[0].cells
     turned = [sum(1 << int(cells[i]) for i in range(42) if int(word) >> i & 1) for word in state[:2]]
     return np.array([*turned, state[2]], np.uint64)
@@ -141,7 +141,7 @@ def test_a_second_set_can_be_made_of_other_positions() -> None:
 
 
 def test_finals_are_judged_on_positions_that_are_not_tuned_on() -> None:
-    """Nor are they mirror images of those."""
+    """They are not mirror images of those, either."""
     tuned, final = (
         {labelled.key_of(labelled.states_of(row.moves)[-1]) for row in labelled.read(file)}
         for file in (labelled.COMMITTED, labelled.FINAL)

@@ -1,4 +1,4 @@
-"""Endgame tables against the rules, python-chess, and what is published about them."""
+"""Endgame tables, compared with the rules, python-chess, and published figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST = {"KQK": 10, "KRK": 16, "KPK": 28, "KBNK": 33}
 
 
 def sample(name: str, count: int, seed: int) -> list[State]:
-    """Legal positions of an ending, of either colour and either side to move."""
+    """Return legal positions of an ending, of either colour and either side to move."""
     rng, found = np.random.default_rng(seed), []
     tables = endgames.ending(name)
     while len(found) < count:
@@ -36,7 +36,8 @@ def test_the_longest_mate_is_the_published_one(name: str) -> None:
 
 
 def test_king_and_pawn_has_as_many_won_and_illegal_positions_as_the_bitbases_of_engines() -> None:
-    """They hold the 24 squares of a pawn on files a-d: 111,282 won, 30,932 that cannot be."""
+    """Those bitbases hold the 24 squares of a pawn on files a-d: 111,282 positions are won, 30,932 are
+    impossible."""
     tables, pawn = endgames.ending("KPK"), np.arange(64**3) >> 12
     held = (pawn % 8 < 4) & (pawn // 8 >= 1) & (pawn // 8 <= 6)
     both = np.concatenate([tables.white[held], tables.black[held]])
@@ -147,7 +148,7 @@ def test_tables_are_read_again_and_made_anew_if_the_file_is_damaged(
 def test_a_table_of_another_size_in_the_cache_folder_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """King and pawn are solved out of the tables of queen and rook, which compiled code reads unchecked."""
+    """King and pawn is solved from the tables of queen and rook, which compiled code reads without checks."""
     monkeypatch.setattr(endgames, "cache_folder", lambda: tmp_path)
     short = np.zeros(100, np.uint8)
     np.savez(tmp_path / f"KQK-{endgames._VERSION}.npz", white=short, black=short)

@@ -1,4 +1,4 @@
-"""The examples run as a reader runs them, and show what they say that they show."""
+"""The examples run as a reader runs them, and show what they promise."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_notebook_is_kept_without_outputs() -> None:
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What all cells of the notebook print."""
+    """Return what all cells of the notebook print."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     paths = os.pathsep.join(path for path in sys.path if path)
     where = {"metadata": {"path": tmp_path_factory.mktemp("notebook")}}

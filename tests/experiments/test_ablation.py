@@ -1,4 +1,4 @@
-"""Variants laid over recipes, and the table that compares them."""
+"""Variants applied on top of recipes, and the table that compares them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_variant_changes_the_recipe_and_is_one(name: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["connect_four_search", "krk_search"])
 def test_alphazeros_exploration_is_compared_where_it_counts(name: str) -> None:
-    """c_init 2.5 beside the same with 1.25, at a PUCT root: a Gumbel root does not use it."""
+    """c_init 2.5 is compared with 1.25 at a PUCT root: a Gumbel root does not use it."""
     settings = []
     for one in ablation.load(name).all().values():
         rest = flattened(one.server.get("self_play", {}))
@@ -62,7 +62,7 @@ def test_a_variant_replaces_what_it_names_and_keeps_the_rest() -> None:
 
 
 def test_the_base_is_laid_over_the_recipe_and_all_its_variants(tmp_path: Path) -> None:
-    """So a recipe may move on, and what was compared stays."""
+    """So a recipe may change, and the comparison stays the same."""
     path = tmp_path / "mine.toml"
     path.write_text(
         'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n'
@@ -75,7 +75,7 @@ def test_the_base_is_laid_over_the_recipe_and_all_its_variants(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", [name for name in NAMES if (RESULTS / f"ablation-{name}").exists()])
 def test_the_published_table_is_of_what_its_command_runs(name: str) -> None:
-    """All its runs are finished ones of the ablation as it stands, and none is missing."""
+    """All runs in it are finished runs of the ablation as it is now, and none is missing."""
     loaded, results = ablation.load(name), RESULTS / f"ablation-{name}" / "runs.json"
     runs = {(one["variant"], one["seed"]) for one in ablation.finished(loaded, results)}
     assert runs == set(itertools.product(loaded.all(), loaded.seeds))
@@ -90,7 +90,7 @@ def test_every_selection_is_compiled_before_any_run_is_timed() -> None:
 
 
 def test_runs_of_other_settings_are_not_compared(tmp_path: Path) -> None:
-    """What an earlier run was made with is kept beside it; only the same is taken for finished."""
+    """The settings of a run are kept beside it; a run counts as finished only under the same settings."""
     loaded, results = ablation.load("krk"), tmp_path / "runs.json"
     ours = [
         ablation.Job(name, recipe, 1, loaded.minutes, tmp_path, 0).what()
@@ -113,7 +113,7 @@ def run_of(variant: str, seed: int, errors: float) -> dict[str, object]:
 
 
 def test_intervals_of_one_variant_are_students() -> None:
-    """1, 2, 3 by hand: deviation 1, two degrees of freedom; one run alone says nothing."""
+    """For 1, 2, 3 by hand: deviation 1, two degrees of freedom. One run alone has no interval."""
     known = spread([run_of("a", seed, float(seed)) for seed in (1, 2, 3)], "errors")
     assert known == (1.0, 2)
     assert known.around(3) == pytest.approx(4.303 / math.sqrt(3))
@@ -121,7 +121,7 @@ def test_intervals_of_one_variant_are_students() -> None:
 
 
 def test_spread_is_that_within_variants() -> None:
-    """How far variants lie apart is no part of it: 0.1 around 0.5 and around 0.1, by hand."""
+    """The distance between variants is no part of it: 0.1 around 0.5 and 0.1 around 0.1, computed by hand."""
     runs = [run_of("a", seed, 0.5 + 0.1 * (seed - 2)) for seed in (1, 2, 3)]
     runs += [run_of("b", seed, 0.1 + 0.1 * (seed - 2)) for seed in (1, 2, 3)]
     known = spread(runs, "errors")
@@ -162,8 +162,8 @@ def test_each_run_is_told_as_it_begins_and_ends_after_the_time_of_all(
 
 
 def test_intervals_of_differences_hold_what_they_say() -> None:
-    """Of 2,000 drawn ablations of three variants and seeds without any effect, 95 % say so, by the pooled
-    spread; and the interval is narrower than that of three runs alone."""
+    """Of 2,000 random ablations of three variants and three seeds without any effect, 95 % show none, with
+    the pooled spread; and the interval is narrower than that of three runs alone."""
     rng, hits = random.Random(1), 0
     for _ in range(2000):
         runs = [run_of(variant, seed, rng.gauss(0.3, 0.02)) for variant in "abc" for seed in range(3)]

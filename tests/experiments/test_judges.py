@@ -1,4 +1,4 @@
-"""What judges look at for the curve, and what for the final judgement: never the same."""
+"""The positions that judges use for the curve, and those for the final judgement: no position is in both."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ RESULTS = Path(__file__).parents[2] / "results"
 
 
 def a_run(folder: Path) -> Trained:
-    """Two snapshots, whose files nobody reads."""
+    """Return a run of two snapshots, whose files nobody reads."""
     snapshots = [Snapshot(float(minute), 0, 0, f"{minute}.safetensors") for minute in (0, 1)]
     return Trained(RunFolder(folder, "r"), snapshots, {"games": 1}, 1.0, 1.0)
 
 
 class Asked:
-    """Takes the place of whoever measures, and notes what was measured on."""
+    """Replaces the measuring code, and records what was measured on."""
 
     def __init__(self) -> None:
         self.rows: list[Sequence[Row]] = []
@@ -98,7 +98,7 @@ def test_an_ending_is_judged_on_positions_of_another_seed(tmp_path: Path, asked:
 
 
 def test_positions_are_drawn_apart_from_others() -> None:
-    """The same seed twice would give the same ones."""
+    """The same seed for both would draw the same positions."""
     first = won_rows("KQK", 20, 1, ())
     assert not {row.start for row in first} & {row.start for row in won_rows("KQK", 20, 1, first)}
 
@@ -123,7 +123,8 @@ def test_chess_is_judged_on_openings_that_are_not_on_the_curve(tmp_path: Path, a
 def test_a_game_without_a_recipe_is_judged_all_the_same(
     name: str, rows: list[int], tmp_path: Path, asked: Asked
 ) -> None:
-    """Against players that never change and against each other; on known positions where there are some."""
+    """They play against players that never change and against each other; where positions are known, they are
+    tested on those."""
     recipe = recipes.Recipe("x", "x", name, 1.0)
     found = judge_by(a_run(tmp_path), recipe, lambda _: None)
     assert [len(one) for one in asked.rows] == rows
@@ -149,7 +150,7 @@ PUBLISHED = [name for name in recipes.names() if (RESULTS / name).exists()]
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_targets_are_those_that_the_published_results_were_held_to(name: str) -> None:
-    """Figures keep their names, so that results of any age can be compared."""
+    """Figures keep their names, so that results of different age can be compared."""
     page = RESULTS / name / "seed-1.json"
     measures = Judgement.from_json(json.loads(page.read_bytes())).measures
     was = {one.target_name: one.target for one in measures if one.target is not None}
@@ -173,7 +174,7 @@ def test_an_ending_without_tables_is_refused_before_training(game: str, start: s
 
 
 def test_every_game_has_a_recipe() -> None:
-    """Also one that nobody has written a file for."""
+    """That includes games for which nobody has written a file."""
     assert recipes.load("kqk").judge == "endgame"
     assert {recipes.load(name).game for name in GAME_NAMES} == set(GAME_NAMES)
     with pytest.raises(Fatal, match="there is no recipe"):

@@ -1,4 +1,4 @@
-"""A whole proof run in little: trained by real processes, judged, written down."""
+"""A small but complete proof run: trained by real processes, judged, written down."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.timeout(3600)
-"""Of a slow machine: a run ends when it has its games, not by the clock."""
+"""Generous, for slow machines: a run ends when it has its games, not by the clock."""
 
 RECIPE = """
 title = "A look that ends when there are some games"

@@ -61,7 +61,7 @@ def test_each_seed_gets_a_seed_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_setting_of_a_recipe_is_named_with_the_nearest_one() -> None:
-    with pytest.raises(Fatal, match="'minuts' is no setting; did you mean 'minutes'"):
+    with pytest.raises(Fatal, match="'minuts' is not a setting; did you mean 'minutes'"):
         recipes.from_settings("x", {**MINIMAL, "minuts": 3})
 
 
@@ -71,7 +71,7 @@ def test_an_unknown_judge_is_found_before_training() -> None:
 
 
 def test_wilson_interval_of_a_known_case() -> None:
-    """Of 10 in 10 the lower end is 10 / (10 + 1.96 ** 2)."""
+    """For 10 of 10 the lower end is 10 / (10 + 1.96 ** 2)."""
     one = share("w", "p", 10, 10)
     assert one.low == pytest.approx(10 / (10 + 1.959964**2))
     assert one.high == pytest.approx(1.0)
@@ -114,7 +114,7 @@ def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None
 
 
 def test_the_page_says_which_runs_were_stopped_early(tmp_path: Path) -> None:
-    """Before their time, and not because they had all their games."""
+    """It names runs that ended before their time although they had not all their games."""
     most = recipes.from_settings("x", {**MINIMAL, "minutes": 10.0, "most_games": 100})
     for seed, minutes, games in ((1, 10.0, 50), (2, 8.0, 50), (3, 8.0, 100)):
         trained = Trained(
@@ -148,7 +148,7 @@ def test_nothing_counted_is_no_share() -> None:
 
 
 def test_snapshots_within_one_rounded_minute_are_told_apart() -> None:
-    """On a busy machine the last one comes right after the one before."""
+    """On a busy machine the last snapshot comes right after the one before."""
     snapshots: list[Snapshot] = []
     for minute in (0.0, 0.001, 0.104, 0.1049, 0.1051, 3.0):
         minute = minute_after(snapshots, minute)
@@ -159,6 +159,11 @@ def test_snapshots_within_one_rounded_minute_are_told_apart() -> None:
 
 def test_any_game_is_a_recipe_and_a_word_that_is_none_names_the_nearest():
     assert recipes.load("dots_and_boxes_2x3").game == "dots_and_boxes_2x3"
-    for name, said in (("dots", "dots_and_boxes"), ("dots_and_boxes_20x20", "1 to 12"), ("kqq", "'kqk'")):
+    for name, said in (
+        ("dots", "dots_and_boxes"),
+        ("dots_and_boxes_20x20", "1 to 12"),
+        ("kqq", "'kqk'"),
+        ("foo", "'foo'. Recipes: "),
+    ):
         with pytest.raises(Fatal, match=said):
             recipes.load(name)

@@ -1,4 +1,4 @@
-"""What is counted in the games of final judgements."""
+"""What final judgements count in their games."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CENTRE = 4
 
 
 def played(*, swapped: bool, outcome: int, opening: str = "centre") -> PlayedGame:
-    """A game after the first player's move to the centre."""
+    """Return a game whose first move is to the centre."""
     return PlayedGame("a", "b", opening, swapped, "", (CENTRE, 0, 1), outcome, "more_points", 3)
 
 
@@ -31,7 +31,7 @@ def played(*, swapped: bool, outcome: int, opening: str = "centre") -> PlayedGam
 def test_a_result_is_lost_by_whoever_had_more_after_the_opening(
     swapped: bool, outcome: int, lost: bool
 ) -> None:
-    """With the centre the first player wins by nine points, one half more than the komi."""
+    """From the centre the first player wins by nine points, half a point more than the komi."""
     assert loses_result(SOLVED, played(swapped=swapped, outcome=outcome), 1) is lost
 
 

@@ -25,7 +25,7 @@ GAME = get_game("tic_tac_toe")
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    """A run of 600 random games, which a tiny network was trained on."""
+    """Make a run of 600 random games on which a tiny network was trained."""
     folder = RunFolder(tmp_path / "runs", "small")
     folder.create(GAME.name, 1)
     folder.config.write_text('net = "1x8"\n')
@@ -40,7 +40,7 @@ def run(tmp_path: Path) -> RunFolder:
 def test_each_variant_is_trained_and_judged_on_games_that_none_was_trained_on(
     run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # It would treat tiny numbers as 0 in all that this process does later.
+    # Otherwise it would flush tiny numbers to 0 in everything that this process does later.
     monkeypatch.setattr(on_games, "prepare_thread", lambda _: None)
     flags = ["--variant", "no learning=--optimizer.lr 1e-9", "--steps", "60", "--seeds", "1", "2"]
     monkeypatch.setattr(sys, "argv", ["on_games", str(run.path), *flags, "--out", str(tmp_path)])

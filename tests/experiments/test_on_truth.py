@@ -1,4 +1,5 @@
-"""Networks that are told the truth about a run's positions, beside those that are told what the run was."""
+"""Networks trained on the truth about a run's positions, compared with those trained on the run's own
+targets."""
 
 from __future__ import annotations
 
@@ -138,7 +139,7 @@ def test_values_of_a_network_that_was_told_the_truth_are_nearer_to_it(
         "--labels",
         str(tmp_path / "l.npz"),
     ]
-    # It would treat tiny numbers as 0 in all that this process does later.
+    # Otherwise it would flush tiny numbers to 0 in everything that this process does later.
     monkeypatch.setattr(on_truth, "prepare_thread", lambda _: None)
     monkeypatch.setattr(sys, "argv", ["on_truth", GAME.name, *flags, *told])
     assert on_truth._main() == 0

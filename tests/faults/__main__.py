@@ -1,8 +1,8 @@
-"""`python -m tests.faults COMMAND`: each fault of the plan, and what it did. `make faults` runs all but the
-soak.
+"""`python -m tests.faults COMMAND`: injects the faults of the plan and reports the result. `make faults` runs
+all but the soak.
 
-Every command prints what it showed, notes it in tests/faults/results.json (with --note), and ends with 1 if
-a promise was broken. A failing seed is printed, and `simulate --seed N` runs it again.
+Every command prints its result, stores it in tests/faults/results.json (with --note), and exits with 1 if a
+promise was broken. A failing seed is printed, and `simulate --seed N` runs it again.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ sys.path[:0] = [
 import seeds  # noqa: E402
 from rows import PAGE, Result, note, page_with, table  # noqa: E402
 from signal_rows import signal_table  # noqa: E402
+from versions import EARLIER  # noqa: E402
 
 LOT = 20
-"""Seeds that one process does before it tells."""
+"""Number of seeds that one process runs before it reports."""
 
 
 class Broken(Exception):
@@ -39,7 +40,7 @@ class Broken(Exception):
 
 
 def simulate(options: argparse.Namespace) -> str:
-    """Runs of the whole system from seeds."""
+    """Simulate the whole system from seeds."""
     if options.seed is not None:
         outcome = seeds.with_blows(options.seed)
         print("\n".join([*outcome.blows, *outcome.faults, str(outcome)]))
@@ -63,7 +64,7 @@ def simulate(options: argparse.Namespace) -> str:
 
 
 def games(options: argparse.Namespace) -> str:
-    """Fake games where 5 % of all messages are lost and 5 % come twice."""
+    """Run fake games while 5 % of all messages are lost and 5 % come twice."""
     outcomes = list(_in_processes(options.processes, seeds.lossy, range(-(-options.games // seeds.GAMES))))
     _raise_broken(outcomes)
     answers: Counter[str] = Counter()
@@ -89,7 +90,7 @@ def _in_processes(processes: int, work: Callable[[int], Any], numbers: range) ->
 
 
 def crash(options: argparse.Namespace) -> str:
-    """SIGKILL at each crash point of each room, each time it is passed."""
+    """Kill with SIGKILL at each crash point of each scenario, each time it is reached."""
     kills: Counter[str] = Counter()
     for room in ("games", "takeover", "weights", "checkpoint"):
         command = [sys.executable, str(HERE / "crash_lab.py"), room, str(options.times)]
@@ -105,13 +106,14 @@ def crash(options: argparse.Namespace) -> str:
 
 
 def power(options: argparse.Namespace) -> str:
-    """Every prefix of what was written, with subsets of what was not synced."""
+    """Test every prefix of the writes, with subsets of the unsynced ones."""
     import power_loss
 
     found = []
     works = (
         ("spool", power_loss.spool_log, power_loss.check_spool),
         ("weights", power_loss.weights_log, power_loss.check_weights),
+        ("a day's bytes", power_loss.daily_log, power_loss.check_daily),
         ("store", power_loss.store_log, power_loss.check_store),
     )
     for name, record, check in works:
@@ -126,7 +128,7 @@ def power(options: argparse.Namespace) -> str:
 
 
 def fuzz(options: argparse.Namespace) -> str:
-    """Mutated bytes for each decoder."""
+    """Decode mutated bytes with each decoder."""
     import fuzz as fuzzing
 
     reports = []
@@ -144,7 +146,7 @@ def fuzz(options: argparse.Namespace) -> str:
 
 
 def proxy(options: argparse.Namespace) -> str:
-    """Real processes through the TCP proxy."""
+    """Run real processes through the TCP proxy."""
     import proxied_rows
 
     with tempfile.TemporaryDirectory(prefix="az-proxy-") as folder:
@@ -155,7 +157,7 @@ def proxy(options: argparse.Namespace) -> str:
 
 
 def namespaces(options: argparse.Namespace) -> str:
-    """azserver, azclient and trainer in network namespaces, with keys; their links are cut."""
+    """Run azserver, azclient and trainer in network namespaces, with keys, and cut their links."""
     import apart
     from separate_networks import Unavailable
 
@@ -168,7 +170,7 @@ def namespaces(options: argparse.Namespace) -> str:
 
 
 def shares(options: argparse.Namespace) -> str:
-    """What honest clients get beside others with keys that mean harm."""
+    """Measure what honest clients get next to malicious ones with keys."""
     import key_shares
 
     with tempfile.TemporaryDirectory(prefix="az-shares-") as folder:
@@ -181,7 +183,7 @@ def shares(options: argparse.Namespace) -> str:
 
 
 def evaluator(options: argparse.Namespace) -> str:
-    """SIGKILL to the evaluator under load."""
+    """Kill the evaluator with SIGKILL under load."""
     import evaluator_killed
 
     with tempfile.TemporaryDirectory(prefix="az-evaluator-") as folder:
@@ -190,7 +192,7 @@ def evaluator(options: argparse.Namespace) -> str:
 
 
 def signals(_options: argparse.Namespace) -> str:
-    """Every fault of the table, and when metric and log show it."""
+    """Cause every fault of the table, and time how soon metric and log show it."""
     import signals as faults
 
     with tempfile.TemporaryDirectory(prefix="az-signals-") as folder:
@@ -203,7 +205,7 @@ def signals(_options: argparse.Namespace) -> str:
 
 
 def memory(_options: argparse.Namespace) -> str:
-    """Parts that the kernel ends for want of memory."""
+    """Let the kernel kill parts that run out of memory."""
     import out_of_memory
     from memory_limit import Unavailable
 
@@ -215,8 +217,33 @@ def memory(_options: argparse.Namespace) -> str:
             return ""
 
 
+def times(_options: argparse.Namespace) -> str:
+    """Let wall clocks jump and processes hang."""
+    import times as disturbed
+    from wall_clock import Unavailable
+
+    with tempfile.TemporaryDirectory(prefix="az-times-") as folder:
+        try:
+            return disturbed.measure(Path(folder), lambda text: print(text, flush=True))
+        except Unavailable as why:
+            print(f"left out: {why}")
+            return ""
+
+
+def versions(options: argparse.Namespace) -> str:
+    """Replace the parts of an earlier version one after the other."""
+    import versions as mixed
+
+    with tempfile.TemporaryDirectory(prefix="az-versions-") as folder:
+        try:
+            return mixed.measure(Path(folder), options.revision, lambda text: print(text, flush=True))
+        except mixed.Unavailable as why:
+            print(f"left out: {why}")
+            return ""
+
+
 def crowd(options: argparse.Namespace) -> str:
-    """Many clients at once, and again."""
+    """Connect many clients at once, and again."""
     import crowd as crowds
 
     with tempfile.TemporaryDirectory(prefix="az-crowd-") as folder:
@@ -224,7 +251,7 @@ def crowd(options: argparse.Namespace) -> str:
 
 
 def soak(options: argparse.Namespace) -> str:
-    """Hours of churn and kills."""
+    """Run for hours with changing clients and kills."""
     from soak import soak as run
 
     with tempfile.TemporaryDirectory(prefix="az-soak-") as folder:
@@ -241,7 +268,7 @@ def page(_options: argparse.Namespace) -> str:
 
 
 def everything(options: argparse.Namespace) -> str:
-    """All but the soak, one after the other."""
+    """Run everything but the soak, one after the other."""
     for work in WORKS[:-3]:
         _run(work, options)
     return page(options)
@@ -264,16 +291,19 @@ def _note(options: argparse.Namespace, name: str, figure: str) -> None:
 
 
 WORKS = (
-    simulate, games, crash, power, fuzz, proxy, namespaces, shares, evaluator, signals, memory, crowd,
-    soak, page, everything,
+    simulate, games, crash, power, fuzz, proxy, namespaces, shares, evaluator, signals, memory, times,
+    versions, crowd, soak, page, everything,
 )  # fmt: skip
 
 
 def main() -> int:
-    """0 when every promise held."""
+    """Return 0 if every promise held."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument(
-        "--processes", type=int, default=os.cpu_count() or 1, help="of the simulation (default: one a core)"
+        "--processes",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="processes of the simulation (default: one per core)",
     )
     parser.add_argument("--note", action="store_true", help="keep the figures, for docs/faults.md")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -282,30 +312,36 @@ def main() -> int:
         for work in WORKS
     }
     for name in ("simulate", "everything"):
-        parsers[name].add_argument("--seeds", type=int, default=10_000, help="how many (default 10,000)")
-        parsers[name].add_argument("--seed", type=int, help="run this one only, and say what happened")
+        parsers[name].add_argument(
+            "--seeds", type=int, default=10_000, help="number of seeds (default 10,000)"
+        )
+        parsers[name].add_argument("--seed", type=int, help="run only this one, and print what happened")
     for name in ("games", "everything"):
         parsers[name].add_argument("--games", type=int, default=100_000, help="(default 100,000)")
     for name in ("crash", "everything"):
         parsers[name].add_argument(
-            "--times", type=int, default=1000, help="passes of a point that are tried, at most"
+            "--times", type=int, default=1000, help="most passes of a point that are tried"
         )
     for name in ("power", "everything"):
         parsers[name].add_argument(
-            "--subsets", type=int, default=20, help="of unsynced pages, for each prefix"
+            "--subsets", type=int, default=20, help="subsets of unsynced pages for each prefix"
         )
     for name in ("fuzz", "everything"):
         parsers[name].add_argument(
-            "--executions", type=int, default=1_000_000, help="of each decoder (default 10^6)"
+            "--executions", type=int, default=1_000_000, help="executions of each decoder (default 10^6)"
         )
     parsers["fuzz"].add_argument("--seed", type=int, default=1)
-    parsers["fuzz"].add_argument("names", nargs="*", help="of decoders; all if none")
+    parsers["fuzz"].add_argument("names", nargs="*", help="names of decoders; default: all")
     parsers["everything"].set_defaults(names=[])
     for name in ("namespaces", "everything"):
-        parsers[name].add_argument("--seconds", type=float, default=30.0, help="of each cut (default 30)")
+        parsers[name].add_argument(
+            "--seconds", type=float, default=30.0, help="seconds of each cut (default 30)"
+        )
     for name in ("shares", "everything"):
-        parsers[name].add_argument("--rounds", type=int, default=7, help="of three turns (default 7)")
-        parsers[name].add_argument("--turn", type=float, default=14.0, help="seconds of one (default 14)")
+        parsers[name].add_argument("--rounds", type=int, default=7, help="rounds of three turns (default 7)")
+        parsers[name].add_argument("--turn", type=float, default=14.0, help="seconds of a turn (default 14)")
+    for name in ("versions", "everything"):
+        parsers[name].add_argument("--revision", default=EARLIER, help="earlier commit (default %(default)s)")
     for name in ("crowd", "everything"):
         parsers[name].add_argument("--clients", type=int, default=1000, help="(default 1,000)")
     for name in ("evaluator", "everything"):

@@ -1,7 +1,8 @@
-"""azserver, azclient and trainer in a network namespace each, with keys; links between them are cut."""
+"""azserver, azclient and trainer in a network namespace each, with keys; the links between them are cut."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ NAMESPACES = ("server", "trainer", "client")
 
 
 class Apart(LedgeredParts):
-    """Each part behind a link of its own."""
+    """The three parts, each behind a link of its own."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -47,16 +48,17 @@ CUTS: dict[str, Callable[[Networks], None]] = {
     "the trainer's link down": lambda it: it.cut("trainer"),
     "azserver's link down": lambda it: it.cut("server"),
 }
-"""What `measure` does, one after the other."""
+"""The cuts that `measure` makes, one after the other."""
 
 
 def measure(folder: Path, seconds: float, say: Callable[[str], None]) -> str:
-    """Every cut for so long. The figure of the row. AssertionError when a promise was broken."""
+    """Make every cut for so many seconds and return the figure of the row. Raises AssertionError if a promise
+    was broken."""
     found = []
     with Apart(folder) as apart:
         for name, cut in CUTS.items():
             cut(apart.networks)
-            apart.hold(seconds)
+            time.sleep(seconds)
             apart.networks.mend()
             first, whole = apart.advance(f"after {name}")
             found.append(

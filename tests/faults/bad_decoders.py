@@ -11,17 +11,17 @@ _messages = next(target for target in TARGETS if target.name == "messages")
 
 
 def _raises(data: bytes) -> object:
-    """Lets an exception of its library through."""
+    """Lets an exception of its library escape."""
     return msgspec.msgpack.decode(data)
 
 
 def _believes_lengths(data: bytes) -> object:
-    """Makes room for as many bytes as the input says that it has."""
+    """Allocates as many bytes as the input claims to have."""
     return bytearray(int.from_bytes(data[-3:], "big"))
 
 
 def _goes_through_all(data: bytes) -> object:
-    """Takes seconds where there is a certain byte."""
+    """Takes seconds if the input contains a certain byte."""
     begun = time.process_time()
     while 0xDD in data and time.process_time() < begun + 1.1 * LONGEST:
         pass

@@ -1,9 +1,9 @@
-"""`python tests/faults/crash_lab.py ROOM [TIMES]`: SIGKILL at every crash point of a room, each time it is
-passed.
+"""`python tests/faults/crash_lab.py ROOM [TIMES]`: SIGKILL at every crash point of a scenario, each time it
+is reached.
 
-For each point and each number of times a child process is forked that kills itself there. Then the check
-looks at the folder, another child goes on where the killed one was, and the check looks again. Prints JSON:
-kills by point, and faults. Forking spares the imports; `AZ_CRASH_AT` does the same to a process that is
+For each point and each count a child process is forked that kills itself there. Then the check inspects the
+folder, another child continues from where the killed one was, and the check inspects the folder again. Prints
+JSON: kills by point, and faults. Forking avoids the imports; `AZ_CRASH_AT` does the same to a process that is
 started.
 """
 
@@ -26,7 +26,7 @@ from crash_rooms import ROOMS, Room  # noqa: E402
 from runtime import crash_points  # noqa: E402
 
 PATIENCE = 60
-"""Seconds for one life of a child."""
+"""Seconds that one run of a child may take."""
 
 
 def main() -> int:
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _crash(room: Room, folder: Path, point: str, times: int, faults: list[str]) -> bool:
-    """False if the point is not passed so often."""
+    """Returns False if the point is not reached that often."""
     status = _life(room, folder, point, times)
     if status == 0:
         return False
@@ -63,7 +63,7 @@ def _crash(room: Room, folder: Path, point: str, times: int, faults: list[str]) 
 
 
 def _life(room: Room, folder: Path, point: str = "", times: int = 0) -> int:
-    """One child; its exit status, negative for a signal."""
+    """Run one child. Returns its exit status, negative for a signal."""
     if (child := os.fork()) == 0:
         try:
             signal.alarm(PATIENCE)

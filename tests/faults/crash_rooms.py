@@ -1,8 +1,7 @@
-"""What the rooms with crash points do all day, in a folder, so that a killed process goes on where it was;
-and the checks.
+"""Scenarios for crash points: a small part of the system works in a folder, so that a killed process can
+continue there; and the checks.
 
-A process notes what it promised in a ledger beside the folder, with an fsync: that is what must be there
-afterwards.
+A process notes its promises in a ledger beside the folder, with an fsync: these must hold afterwards.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from store.sqlite import Entry, Reject, Store
 
 GAMES = 14
 BREAKS_RULES, OTHER_TERMS = 3, 5
-"""Of each seven games these are refused: for good, and until the terms have changed."""
+"""Of every seven games these are refused: for good, or until the terms have changed."""
 
 
 class Notes:
@@ -46,7 +45,7 @@ class Notes:
             os.fsync(file.fileno())
 
     def all(self, kind: str) -> list[str]:
-        """What was noted of this kind."""
+        """Return everything noted under this kind."""
         lines = self._path.read_text().splitlines() if self._path.exists() else []
         return [line.partition(" ")[2] for line in lines if line.startswith(f"{kind} ")]
 
@@ -68,7 +67,7 @@ class GamesRoom:
     async def live(self) -> None:
         uploader = self._uploader = Uploader(self._spool, self._send)
         running = asyncio.create_task(uploader.run())
-        await uploader.room.wait()  # what an earlier life left has been found
+        await uploader.room.wait()  # the files of an earlier run have been found
         uploader.joined(self._terms)
         kept = set(self._notes.all("kept"))
         for number in range(GAMES):
@@ -117,7 +116,7 @@ class GamesRoom:
 
 
 async def _turn() -> None:
-    """Let the others go on."""
+    """Let other tasks run."""
     await asyncio.sleep(0)
 
 
@@ -245,12 +244,13 @@ def check_checkpoint(folder: Path, *, at_end: bool) -> list[str]:
 
 @dataclass(frozen=True)
 class Room:
-    """`work(folder)` may be killed anywhere and called again; `check(folder, at_end)` says what is wrong."""
+    """A scenario. `work(folder)` may be killed anywhere and called again; `check(folder, at_end)` lists what
+    is wrong."""
 
     work: Callable[[Path], None]
     check: Callable[..., list[str]]
     points: tuple[str, ...]
-    """Beginnings of the names of the crash points that it comes through."""
+    """Prefixes of the names of the crash points that it reaches."""
 
 
 ROOMS = {
@@ -261,4 +261,4 @@ ROOMS = {
     "games_acknowledged_first": Room(games_acknowledged_first, check_games, ("store.",)),
 }
 IN_PROCESSES = ("trainer.acknowledged",)
-"""Points that only a whole process comes through: see test_crash_points.py."""
+"""Points that only a whole process reaches: see test_crash_points.py."""

@@ -1,5 +1,5 @@
-"""A thousand clients that join within a second, and again after the server was killed: when is the last one
-served?"""
+"""Measures when the last of a thousand clients is served, if all join within a second, and again after the
+server was killed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE = 180.0
 
 
 class ServerAlone(Target):
-    """azserver without players and without a trainer; it may be killed and started again on its port."""
+    """azserver without players and without a trainer; it can be killed and restarted on its port."""
 
     def __enter__(self) -> ServerAlone:
         try:
@@ -36,7 +36,8 @@ class ServerAlone(Target):
         return bool(self.figures()["evaluators"])
 
     def restart(self) -> float:
-        """SIGKILL, start, and wait for the first evaluator. When that was there (monotonic)."""
+        """Kill it with SIGKILL, restart it, and wait for the first evaluator. Returns when that was up
+        (monotonic clock)."""
         server = self._processes["server"]
         os.killpg(server.pid, signal.SIGKILL)
         server.wait()
@@ -54,8 +55,8 @@ class ServerAlone(Target):
 
 
 class Crowd:
-    """Some processes of `crowd_members`, and when each of their members was first served in each of its
-    sessions."""
+    """Several processes of `crowd_members`, with the time of the first answer in each session of each
+    member."""
 
     def __init__(self, port: int, clients: int) -> None:
         self._lock = threading.Lock()
@@ -81,13 +82,13 @@ class Crowd:
                 self.served.setdefault((number, int(member)), []).append(float(at))
 
     def served_since(self, begun: float) -> list[float]:
-        """When each of the members that have been served since then was, the first time."""
+        """The time of the first answer to each member that was served since `begun`."""
         with self._lock:
             firsts = [[at for at in times if at >= begun][:1] for times in self.served.values()]
         return sorted(at for first in firsts for at in first)
 
     def wait(self, clients: int, begun: float) -> list[float]:
-        """Until so many have been served. AssertionError if they never are."""
+        """Wait until `clients` clients have been served. Raises AssertionError if that never happens."""
         deadline = time.monotonic() + PATIENCE
         while len(served := self.served_since(begun)) < clients:
             assert time.monotonic() < deadline, f"{len(served)} of {clients} were served in {PATIENCE:.0f} s"
@@ -126,7 +127,7 @@ class Times:
 
 
 def measure(folder: Path, clients: int) -> Times:
-    """Both joinings."""
+    """Measure both joins."""
     with ServerAlone(folder) as target, crowd(target.port, clients) as members:
         first = members.wait(clients, 0.0)
         up = target.restart()

@@ -1,7 +1,9 @@
-"""`python tests/faults/crowd_members.py PORT COUNT FIRST`: clients that join the leaves port and ask once.
+"""`python tests/faults/crowd_members.py PORT COUNT FIRST`: clients that join the leaves port and send one
+request.
 
-COUNT of them, whose numbers begin at FIRST. Prints a line for each first answer of a session: which client,
-which of its sessions, and when (monotonic clock). They go on, with heartbeats, until the process is killed.
+There are COUNT of them, numbered from FIRST. Prints a line for each first answer of a session: which client,
+which of its sessions, and when (monotonic clock). They continue, with heartbeats, until the process is
+killed.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ from runtime.connection import Connection  # noqa: E402
 from runtime.sockets import new_context  # noqa: E402
 
 A_MACHINE = 50
-"""Clients that come from one address: the server gives each address a pace of its own (decision 29)."""
+"""Number of clients per address, because the server limits the rate of each address (decision 29)."""
 
 
 def source(number: int) -> str:
-    """The address that a member comes from, as ZeroMQ takes it. Only Linux has many of this machine ready."""
+    """The source address of a member, in ZeroMQ's notation. Only Linux has many local addresses ready."""
     return f"127.0.2.{1 + number // A_MACHINE}:0;" if sys.platform == "linux" else ""
 
 

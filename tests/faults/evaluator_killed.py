@@ -1,4 +1,4 @@
-"""SIGKILL to the evaluator under load: how long until the throughput is back?"""
+"""SIGKILL to the evaluator under load: measures how long until the throughput is back."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from statistics import median
 from key_shares import HONEST, Honest, KeyedServer
 
 BEFORE = 20.0
-"""Seconds over which the throughput is taken before a kill."""
+"""Seconds over which the throughput is measured before a kill."""
 SAMPLE = 0.5
-"""Seconds between two looks."""
+"""Seconds between two samples."""
 WINDOW = 5.0
-"""Seconds whose mean must be back: a shorter time says as much of the machine as of azserver."""
+"""Seconds over which the throughput must be back; a shorter mean would depend on the machine as much as on
+azserver."""
 PATIENCE = 180.0
 BACK = 0.95
-"""Of the throughput before."""
+"""Share of the earlier throughput that counts as back."""
 WANTED = 30.0
-"""Seconds, as the plan has it."""
+"""Seconds allowed by the plan."""
 
 Samples = Sequence[tuple[float, float]]
 """Seconds since the kill, and leaves answered so far."""
@@ -31,12 +32,12 @@ Samples = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Kill:
-    """One of them."""
+    """One kill."""
 
     before: float
-    """Leaves a second."""
+    """Leaves a second before the kill."""
     seconds: float
-    """From the kill to the begin of the first WINDOW that had BACK of it."""
+    """Seconds from the kill to the beginning of the first WINDOW with at least BACK of it."""
 
 
 def back_at(samples: Samples, before: float) -> float | None:
@@ -51,14 +52,15 @@ def back_at(samples: Samples, before: float) -> float | None:
 
 
 def measure(folder: Path, kills: int, say: Callable[[str], None]) -> list[Kill]:
-    """So many kills, each after the throughput of the one before is back. AssertionError when it never is."""
+    """Kill the evaluator `kills` times, each time after the throughput is back. Raises AssertionError if it
+    never is."""
     found = []
     with KeyedServer(folder) as server, ExitStack() as stack:
         honest = Honest(server)
         stack.callback(honest.close)
         server.wait(lambda: server.metrics().get('az_clients{role="clients"}', 0) >= HONEST, "all to join")
         honest.be_active(HONEST)
-        honest.rates(BEFORE)  # batches find their size
+        honest.rates(BEFORE)  # until batches have reached their size
         for _ in range(kills):
             found.append(_kill(server, honest))
             say(
@@ -85,7 +87,7 @@ def _kill(server: KeyedServer, honest: Honest) -> Kill:
 
 
 def text(found: Sequence[Kill]) -> str:
-    """The figure of the row."""
+    """The figure for the row."""
     seconds = [kill.seconds for kill in found]
     return (
         f"{len(found)} kills under {median(kill.before for kill in found):.0f} leaves/s: 95 % of that was "

@@ -1,7 +1,7 @@
-"""Every decoder of bytes from elsewhere, with what it may raise, and a loop that tries it.
+"""Every decoder of foreign bytes, with the exceptions it may raise, and a loop that tests it.
 
-A decoder takes anything: it gives a value or one of its own exceptions, in bounded time, and keeps and asks
-for memory in proportion to what it was given.
+A decoder accepts any bytes: it returns a value or raises one of its own exceptions, in bounded time, and
+allocates memory in proportion to its input.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from front_bench import GAME, WORDS, random_leaves
+from fuzz_curve import contents, handshakes, read_boxes, read_handshake
 from message_examples import EXAMPLES
 from mutator import Mutator, changed
 from raw_zmtp import GREETING, command, frame, hello, ready
@@ -36,18 +37,19 @@ from trainer.ingest import Ingest
 from trainer.verify import Expected, Rejection, Verifier
 
 MEMORY_EVERY = 64
-"""Memory is looked at in one of so many executions: that takes ten times as long."""
+"""Memory is measured in one of this many executions, because that takes ten times as long."""
 MEMORY_FACTOR, MEMORY_MORE = 24, 512 * 1024
-"""Bytes that decoding may ask for: so many for each byte of the input, and so many more."""
-SHARES = {"network": 0.01, "games": 0.2}
-"""Of the executions asked for, for decoders that take longer: milliseconds for a network."""
+"""Bytes that decoding may allocate: this many per byte of input, plus a constant."""
+SHARES = {"network": 0.01, "games": 0.2, "curve handshake": 0.2, "curve boxes": 0.2}
+"""Share of the requested executions for decoders that take longer: milliseconds for a network."""
 LONGEST = 2.0
 """Seconds of processor time that one execution may take; they take microseconds."""
 
 
 @dataclass
 class Target:
-    """A decoder: `make(rng)` gives inputs, `run(input)` decodes one and raises what it may not."""
+    """A decoder: `make(rng)` returns inputs, `run(input)` decodes one and raises only forbidden
+    exceptions."""
 
     name: str
     run: Callable[[bytes], object]
@@ -58,16 +60,16 @@ class Target:
 
 @dataclass
 class Report:
-    """What came of trying one decoder."""
+    """The result of testing one decoder."""
 
     name: str
     executions: int = 0
     refused: int = 0
-    """Inputs that met one of the decoder's own exceptions."""
+    """Inputs for which the decoder raised one of its own exceptions."""
     seconds: float = 0.0
     slowest: float = 0.0
     most_memory: float = 0.0
-    """Bytes asked for, for each of the input and of MEMORY_MORE."""
+    """Bytes allocated, relative to the bound."""
     failures: list[str] = field(default_factory=list)
 
     def text(self) -> str:
@@ -81,7 +83,7 @@ class Report:
 
 
 def fuzz(target: Target, executions: int, seed: int, most_failures: int = 10) -> Report:
-    """Try a decoder so often, or until so many failures. Each names its input."""
+    """Test a decoder this often, or until `most_failures` failures, each of which names its input."""
     report = Report(target.name)
     make = target.make(random.Random(f"{target.name} {seed}"))
     begun = time.process_time()
@@ -141,7 +143,7 @@ def _records() -> list[bytes]:
 
 @cache
 def _streams() -> list[bytes]:
-    """What peers send from the first byte on."""
+    """What peers send, from the first byte on."""
     said = [msgspec.msgpack.encode(hello(4)), *_headers()[:6]]
     one = b"".join(frame(part) for part in said)
     several = frame(said[0], 1) + frame(b"x" * 300, 1) + frame(b"") + command("PING", b"\0\0ctx")
@@ -151,8 +153,8 @@ def _streams() -> list[bytes]:
 
 @cache
 def _leaf_frames() -> list[bytes]:
-    """The three frames of an EVALUATE, each behind its length in four bytes, and in front of all the number
-    of rows."""
+    """The three frames of an EVALUATE, each after its length in four bytes, preceded by the number of
+    rows."""
     found = []
     for rows in (1, 2, 5, 40):
         parts = [part.tobytes() for part in random_leaves(np.random.default_rng(rows), rows)]
@@ -169,10 +171,10 @@ def _weights() -> bytes:
 
 
 def _make_weights(rng: random.Random) -> Callable[[], bytes]:
-    """Weights files cut behind their header, changed byte by byte or value by value."""
+    """Weights files cut after their header, changed byte by byte or value by value."""
     data = _weights()
     length = int.from_bytes(data[:8], "little")
-    _load_weights(data[: 8 + length])  # torch imports much when it builds its first network
+    _load_weights(data[: 8 + length])  # torch imports a lot when it builds its first network
     header = json.loads(data[8 : 8 + length])
     bytewise = Mutator(rng, [data[: 8 + length]])
 
@@ -186,7 +188,7 @@ def _make_weights(rng: random.Random) -> Callable[[], bytes]:
 
 
 def _changed_header(rng: random.Random, header: dict[str, Any]) -> Any:
-    """Mostly in the metadata, and in the description of the architecture, which is JSON in JSON."""
+    """Change mostly the metadata, and the description of the architecture, which is JSON in JSON."""
     about = header["__metadata__"]
     if rng.random() < 0.1:
         return changed(rng, header)
@@ -204,7 +206,7 @@ def _json(value: Any) -> bytes:
 
 
 def _read_stream(data: bytes) -> None:
-    """Cut into pieces by its own bytes; half of the peers have a session from READY on."""
+    """Split the input into pieces at its own bytes; half of the peers have a session from READY on."""
     limits = Limits(frame=4096, message=8192, frames=8)
     incoming = Incoming(limits)
     at, step = 0, 1 + data[-1] if data else 1
@@ -235,7 +237,8 @@ def _read_evaluations(data: bytes) -> None:
 
 
 def _check_game(data: bytes) -> None:
-    """A record goes on to the rules, as in the trainer: whatever it says, the check gives a verdict."""
+    """Check a record under the rules, as in the trainer: whatever it contains, the check returns a
+    verdict."""
     record = records.from_bytes(data)
     verdict = _verifier().check(record, Expected("", 9, 20), 1)
     assert verdict is None or (isinstance(verdict, Rejection) and verdict.code != Code.INTERNAL)
@@ -255,7 +258,7 @@ def _make_evaluations(rng: random.Random) -> Callable[[], bytes]:
 
 
 def _load_weights(data: bytes) -> None:
-    """With the tensors of a whole file behind the header."""
+    """Load the header with the tensors of a complete file."""
     whole = _weights()
     from_bytes(data + whole[8 + int.from_bytes(whole[:8], "little") :], game=GAME, history=1)
 
@@ -269,6 +272,8 @@ TARGETS: tuple[Target, ...] = (
     Target("records", records.from_bytes, (records.BadRecord,), _packed(_records())),
     Target("games", _check_game, (records.BadRecord,), _packed(_records())),
     Target("zmtp", _read_stream, (Broken,), _plain(_streams())),
+    Target("curve handshake", read_handshake, (Broken,), _plain(handshakes())),
+    Target("curve boxes", read_boxes, (Broken,), _plain(contents()), factor=64),
     Target("leaves", _read_leaves, (messages.BadMessage,), _plain(_leaf_frames())),
     Target("evaluations", _read_evaluations, (messages.BadMessage,), _make_evaluations),
     Target("weights", read_meta, (BadWeights,), _make_weights, factor=64),

@@ -1,4 +1,5 @@
-"""A peer with a key that sends what it is told: libzmq shakes hands, messages are as in docs/protocol.md."""
+"""A peer with a key that sends arbitrary messages: libzmq does the handshake, messages are as in
+docs/protocol.md."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import zmq
 from foreign_client import PROTOCOL
 
 ROWS = 16
-"""Leaves of a request."""
+"""Leaves per request."""
 PATIENCE = 120_000
 """Milliseconds to wait for WELCOME, on a busy machine."""
 
@@ -21,7 +22,7 @@ Socket = zmq.Socket[bytes]
 
 
 class Guest:
-    """Some connections with one key, from one address."""
+    """Several connections with one key, from one address."""
 
     def __init__(self, port: int, server: str, key: Path, source: str = "") -> None:
         """`server`: its public key. `source`: the address that the connections come from, "": any."""
@@ -29,10 +30,10 @@ class Guest:
         self._server, self._own = server, tomllib.loads(key.read_text())
         self._context = zmq.Context()
         self._sockets: list[Socket] = []
-        """One that nobody holds would be closed."""
+        """Kept here, because unreferenced sockets would be closed."""
 
     def dial(self, offset: int = 0, hwm: int = 1000, role: str = "client") -> Socket:
-        """A connection to the leaves port, or with 1 to the bulk port, that has said hello."""
+        """Return a connection to the leaves port (`offset` 1: the bulk port) that has said HELLO."""
         socket = self._context.socket(zmq.DEALER)
         options = ((zmq.LINGER, 0), (zmq.RCVHWM, hwm), (zmq.SNDHWM, 100), (zmq.RCVTIMEO, PATIENCE))
         for option, value in options:
@@ -50,7 +51,7 @@ class Guest:
 
 
 def ask(kind: str, **entries: object) -> Packed:
-    """A message without frames."""
+    """Return a message without frames."""
     return [msgpack.packb({"type": kind, **entries})]
 
 
@@ -59,14 +60,14 @@ def hello(role: str = "client", join: int = 0) -> Packed:
 
 
 def evaluate(request: int, history: int = 1, bits: int = 0) -> Packed:
-    """An EVALUATE of empty boards of tic-tac-toe; `bits` is the last float32 of the features."""
+    """Return an EVALUATE of empty boards of tic-tac-toe; `bits` is the last float32 of the features."""
     features = struct.pack(f"<{2 * history}QII", *[0] * (2 * history), bits, 0) * ROWS
     head = ask("evaluate", request=request, rows=ROWS)
     return [*head, features, struct.pack("<H", 3) * ROWS, struct.pack("<3H", 0, 1, 2) * ROWS]
 
 
 def tell(socket: Socket, message: Packed) -> bool:
-    """False when nothing more can be queued."""
+    """Send a message. Returns False when nothing more can be queued."""
     try:
         socket.send_multipart(message, zmq.NOBLOCK)
     except zmq.Again:
@@ -75,7 +76,7 @@ def tell(socket: Socket, message: Packed) -> bool:
 
 
 def answer_of(socket: Socket, *kinds: str) -> dict[str, Any]:
-    """Waits for the next message of one of these types: its header."""
+    """Wait for the next message of one of these types, and return its header."""
     while True:
         header: dict[str, Any] = msgpack.unpackb(socket.recv_multipart()[0])
         if header["type"] in kinds:
@@ -83,7 +84,7 @@ def answer_of(socket: Socket, *kinds: str) -> dict[str, Any]:
 
 
 def forget(socket: Socket) -> None:
-    """Read and drop what has come."""
+    """Read and drop everything received."""
     try:
         while True:
             socket.recv_multipart(zmq.NOBLOCK)

@@ -1,9 +1,9 @@
-"""P5 measured: what twenty honest clients, with a key each, get beside one that stalls, one that floods and
+"""Measures P5: what twenty honest clients, with a key each, get next to one that stalls, one that floods and
 one that sends garbage.
 
-Turns of one run follow each other: one honest client alone, all of them, all of them beside the attackers.
-While the attackers are away as much processor time is burnt as they used: on a machine of their own they
-would take none from the server.
+Turns of one run follow each other: one honest client alone, all of them, all of them next to the attackers.
+While the attackers are away, as much processor time is burnt as they used, because on machines of their own
+they would take none from the server.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ HONEST = 20
 ATTACKERS = ("stalled", "flooding", "garbage")
 KEYS = HONEST + len(ATTACKERS)
 NETWORK = "8x128"
-"""Large for the game: then nearly all of the processor goes into evaluations, which are what is shared, and
-little into the clients, which are on other machines in life."""
+"""Large for the game, so that almost all processor time goes into evaluations, which are what is shared, and
+little into the clients, which normally run on other machines."""
 ALONE, TOGETHER = 256, 64
-"""Leaves in flight of a client that is alone, enough for full batches, and of each of many."""
+"""Leaves in flight of a client that is alone, enough for full batches, and of each of many clients."""
 SETTLE = 3.0
-"""Seconds between two turns, in which the queue of the one before is worked off."""
+"""Seconds between two turns, in which the previous turn's queue is emptied."""
 LEAST = 0.95
-"""Of 1/N of what a client had alone, N keys there are: promise P5."""
+"""Promise P5: least share that a client must get, relative to 1/N of what a client had alone, with N keys."""
 
 
 @dataclass
@@ -45,35 +45,35 @@ class Shares:
     """Leaves a second, in each round."""
 
     alone: list[float] = field(default_factory=list)
-    """Of one honest client by itself."""
+    """One honest client alone."""
     quiet: list[list[float]] = field(default_factory=list)
-    """Of each honest client, without the attackers."""
+    """Each honest client, without the attackers."""
     beside: list[list[float]] = field(default_factory=list)
-    """Of each, with them."""
+    """Each honest client, next to the attackers."""
     taken: list[float] = field(default_factory=list)
-    """Share of all leaves that the attackers had then."""
+    """The attackers' share of all leaves in those turns."""
 
     def add(self, alone: float, quiet: Turn, beside: Turn) -> None:
-        """A round."""
+        """Add a round."""
         self.alone.append(alone)
         self.quiet.append(quiet.rates)
         self.beside.append(beside.rates)
         self.taken.append(max(0.0, 1 - sum(beside.rates) / beside.total))
 
     def of_alone(self) -> list[float]:
-        """By client: the median over rounds of what it had beside attackers, in units of 1/N of what one had
+        """For each client: the median over rounds of its rate next to attackers, in units of 1/N of the rate
         alone."""
         pairs = list(zip(self.beside, self.alone, strict=True))
         return [median(turn[client] * KEYS / alone for turn, alone in pairs) for client in range(HONEST)]
 
     def interval(self) -> Lost:
-        """The same of the worst-off client of each round."""
+        """The same for the worst-off client of each round."""
         return Lost.among(
             [min(turn) * KEYS / alone for turn, alone in zip(self.beside, self.alone, strict=True)]
         )
 
     def kept(self) -> Lost:
-        """What all had together beside attackers, as a part of what they had without."""
+        """The total rate next to attackers, relative to the total without."""
         return Lost.among([sum(one) / sum(two) for one, two in zip(self.beside, self.quiet, strict=True)])
 
     def text(self) -> str:
@@ -93,7 +93,7 @@ def _ratio(found: Lost) -> str:
 
 
 def broken(shares: Shares) -> str:
-    """Why P5 does not hold, or ""."""
+    """Why P5 does not hold; "" if it does."""
     poor = [number for number, share in enumerate(shares.of_alone()) if share < LEAST]
     return (
         f"P5: {len(poor)} honest clients had less than {LEAST} of their part: {shares.text()}" if poor else ""
@@ -101,7 +101,7 @@ def broken(shares: Shares) -> str:
 
 
 class KeyedServer(ServerAlone):
-    """azserver that asks for keys, without players of its own."""
+    """azserver with keys, without players of its own."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -136,7 +136,7 @@ class Honest:
         )
 
     def be_active(self, number: int) -> None:
-        """The first `number` of them ask, and no others."""
+        """Let only the first `number` of them send requests."""
         self._tell(f"active {number} {ALONE if number == 1 else TOGETHER}")
 
     def counts(self) -> tuple[float, list[int]]:
@@ -146,7 +146,7 @@ class Honest:
         return at, answered
 
     def rates(self, seconds: float) -> list[float]:
-        """Leaves a second of each, over so many seconds."""
+        """Leaves a second of each, over `seconds` seconds."""
         begun, before = self.counts()
         time.sleep(seconds)
         ended, after = self.counts()
@@ -164,7 +164,7 @@ class Honest:
 
 @contextmanager
 def attackers(server: KeyedServer) -> Iterator[list[int]]:
-    """One of each kind, joined: their process ids. They are killed behind the block."""
+    """Start one attacker of each kind, joined. Yields their process ids; they are killed after the block."""
     with ExitStack() as stack:
         pids = []
         for kind in ATTACKERS:
@@ -191,14 +191,14 @@ def attackers(server: KeyedServer) -> Iterator[list[int]]:
 
 @dataclass(frozen=True)
 class Turn:
-    """Of some seconds."""
+    """Figures of one turn."""
 
     rates: list[float]
     """Leaves a second of each honest client."""
     total: float
-    """Leaves a second of the evaluator, for whomever."""
+    """Leaves a second of the evaluator, for all clients."""
     front: float
-    """Cores that the front used."""
+    """Cores used by the front."""
 
 
 class Rounds:
@@ -207,13 +207,13 @@ class Rounds:
     def __init__(self, server: KeyedServer, honest: Honest, seconds: float) -> None:
         self._server, self._honest, self._seconds = server, honest, seconds
         self._burnt = 0.0
-        """Cores that the attackers used last."""
+        """Cores that the attackers used in their last turn."""
 
     def alone(self) -> Turn:
         return self._turn(1)
 
     def quiet(self) -> Turn:
-        """All honest clients, while as much processor time is burnt as the attackers used."""
+        """A turn of all honest clients, while as much processor time is burnt as the attackers used."""
         burner = Burner(self._burnt)
         burner.start()
         try:
@@ -222,7 +222,7 @@ class Rounds:
             burner.finish()
 
     def beside(self) -> Turn:
-        """All of them beside the attackers."""
+        """A turn of all honest clients next to the attackers."""
         with attackers(self._server) as pids:
             before, begun = sum(map(seconds_of, pids)), time.monotonic()
             turn = self._turn(HONEST)
@@ -244,7 +244,7 @@ class Rounds:
 
 
 def measure(folder: Path, rounds: int, seconds: float, say: Callable[[str], None]) -> Shares:
-    """So many rounds of three turns of `seconds` each; the order of the last two changes."""
+    """Run `rounds` rounds of three turns of `seconds` each; the order of the last two alternates."""
     shares = Shares()
     with KeyedServer(folder) as server, ExitStack() as stack:
         honest = Honest(server)

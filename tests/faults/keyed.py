@@ -1,4 +1,4 @@
-"""A server's key and those of the clients and the trainer that it allows, as files, and flags to use them."""
+"""The key of a server and those of its allowed clients and trainer, as files, and the flags to use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""azserver, azclient and trainer that ask for keys and tell metrics; each may be killed and begun again."""
+"""azserver, azclient and trainer with keys and metrics; each can be killed and restarted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class KeyedParts(Parts):
     """Enter it to start all three and wait for a stored game. All leaves come from azclient."""
 
     def __init__(self, folder: Path, guests: Sequence[str] = ()) -> None:
-        """`guests`: names of further keys, of clients."""
+        """`guests`: names of further keys for clients."""
         super().__init__(folder)
         self.keys = KeyRing(folder, [CLIENT, *guests])
         self.host = HOST
@@ -36,12 +36,12 @@ class KeyedParts(Parts):
         return self
 
     def wait_for_play(self) -> None:
-        """Until games are stored."""
+        """Wait until games are stored."""
         stored = 'az_games_received_total{status="stored"}'
         self.wait(lambda: self.metrics("trainer").get(stored, 0.0) > 0, "stored games")
 
     def wait_until_whole(self) -> None:
-        """Until all is there again: evaluator, client and trainer, and every key is allowed."""
+        """Wait until evaluator, client and trainer are up again, and every key is allowed."""
         wanted = ("az_evaluators", 'az_clients{role="clients"}', "az_trainer_present")
 
         def is_whole() -> bool:
@@ -52,7 +52,7 @@ class KeyedParts(Parts):
         self.wait(is_whole, "all parts")
 
     def metrics(self, name: str) -> Metrics:
-        """Of one part; {} while it does not answer."""
+        """Return the metrics of one part; {} while it does not answer."""
         return scrape(self.metrics_ports[name])
 
     def whole_log(self, name: str) -> str:

@@ -1,5 +1,5 @@
-"""What clients finished and what they were told, and the checker: is it all in a store, a spool or among
-the rejected?"""
+"""What clients finished and what they were told, and the checker: is every game in a store, a spool or among
+the rejected ones?"""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ class Announced(Protocol):
 
 
 Game = tuple[bytes, bytes]
-"""Uid and sha256: two games may come under one uid."""
+"""Uid and sha256, because two games may have the same uid."""
 
 
 class Ledger:
-    """Noted outside of all processes, so that it survives them."""
+    """Notes kept outside all processes, so that they survive them."""
 
     def __init__(self) -> None:
         self.uids: list[tuple[str, bytes]] = []
-        """Client and uid, in the order of their ends."""
+        """Client and uid of finished games, in order."""
         self.made: set[Game] = set()
-        """Games whose end was reached: they may or may not be on a disk."""
+        """Games that reached their end: they may or may not be on a disk."""
         self.finished: dict[Game, str] = {}
-        """Games that a client was told are safe on its disk, and which client."""
+        """Games that a client was told are safe on its disk, with the client."""
         self.answers: Counter[str] = Counter()
-        """By status."""
+        """Answers by status."""
         self.promised: set[bytes] = set()
         """Uids of games that a client was told are stored."""
         self.learned: Counter[bytes] = Counter()
-        """How often a game was handed to training."""
+        """How often each game was passed to training."""
         self.published: dict[bytes, int] = {}
-        """Version of each file of weights that there is, by its hash."""
+        """Version of each published file of weights, by its hash."""
         self.wrong_weights: list[str] = []
-        """Who used weights that are not those that were announced."""
+        """Who used weights other than those announced."""
         self.used_weights = 0
         self.answered_leaves = self.wrong_leaves = self.refused_leaves = 0
 
@@ -69,7 +69,7 @@ class Ledger:
         self.learned.update(uids)
 
     def uses(self, who: str, info: Announced, data: bytes) -> None:
-        """`who` takes these bytes into use for the weights that `info` announces."""
+        """Note that `who` uses these bytes as the weights that `info` announces."""
         self.used_weights += 1
         if sha256(data) != info.sha256:
             self.wrong_weights.append(f"{who} uses other bytes than version {info.version} has")
@@ -93,17 +93,17 @@ class OnDisk:
     aside: set[bytes]
     """Uids in `rejected` of any spool."""
     counted: int = 0
-    """Games that the trainer says it has."""
+    """Number of games according to the trainer."""
 
     @classmethod
     def read(cls, database: Path, spools: Iterable[Path], counted: int | None = None) -> OnDisk:
-        """`counted`: of the running trainer, if there is one."""
+        """`counted`: the running trainer's count, if there is one."""
         stored: list[Game] = []
         refused: set[Game] = set()
         if database.exists():
             with closing(connect(database, read_only=True)) as connection:
                 tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-                if "games" in tables:  # not where it was killed before the first transaction
+                if "games" in tables:  # missing if it was killed before the first transaction
                     stored = list(connection.execute("SELECT uid, sha256 FROM games"))
                     refused = set(connection.execute("SELECT uid, sha256 FROM rejects"))
         folders = list(spools)
@@ -117,7 +117,8 @@ def _uids(folder: Path) -> list[bytes]:
 
 
 def faults(ledger: Ledger, disk: OnDisk) -> list[str]:
-    """Every broken promise, at any moment: what was lost, counted twice, or given to somebody else."""
+    """Return every broken promise, at any moment: what was lost, counted twice, or given to the wrong
+    peer."""
     stored = set(disk.stored)
     uids = [uid for uid, _ in disk.stored]
     found = [
@@ -144,7 +145,7 @@ def faults(ledger: Ledger, disk: OnDisk) -> list[str]:
 
 
 def unfinished(ledger: Ledger, disk: OnDisk) -> list[str]:
-    """What should have come to an end, once all parts run and the network is good."""
+    """Return what should have finished by now, when all parts run and the network works."""
     waiting = [f"game {uid.hex()[:8]} still waits in a spool" for uid in disk.spooled]
     untold = ledger.promised - {uid for uid, _ in disk.stored}
     return waiting + [f"game {uid.hex()[:8]} was acknowledged, and is not stored" for uid in untold]

@@ -1,6 +1,6 @@
-"""azserver, azclient and trainer with keys, and a ledger of azclient's games kept from outside.
+"""azserver, azclient and trainer with keys, and a ledger of azclient's games that is kept from outside.
 
-What is counted is on the disks: azclient's spool, as the kernel tells of it, the trainer's store, and the
+The counts come from the disks: azclient's spool, as the kernel reports it, the trainer's store, and the
 weights that azserver says are in use.
 """
 
@@ -21,7 +21,7 @@ from parts import RUN
 from spool_watch import SpoolWatch
 
 PATIENCE = 300.0
-"""Seconds in which play, training and new weights must be back, on a busy machine."""
+"""Seconds within which play, training and new weights must be back, on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,15 @@ class Progress:
     """What has been done so far."""
 
     games: int
-    """Stored games of azclient."""
+    """azclient's games in the store."""
     steps: int
-    """Of training."""
+    """Training steps."""
     version: int
-    """Newest weights in use that azclient has played with."""
+    """Version of the newest weights in use that azclient has played with."""
 
 
 class LedgeredParts(KeyedParts):
-    """Enter it to start all three and wait until they play, train and change weights."""
+    """Enter it to start all three parts and wait until they play, train and change weights."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -58,13 +58,13 @@ class LedgeredParts(KeyedParts):
         try:
             with closing(sqlite3.connect(database, uri=True)) as store:
                 games, version = store.execute("SELECT count(*), max(version_max) FROM games").fetchone()
-        except sqlite3.OperationalError:  # not there yet
+        except sqlite3.OperationalError:  # the store does not exist yet
             return Progress(0, 0, 0)
         return Progress(games, int(self.metrics("trainer").get("az_train_steps_total", 0)), version or 0)
 
     def advance(self, meaning: str) -> tuple[float, float]:
-        """Wait for ten more games, for more steps, and for games of newer weights. Seconds until the first
-        game and until all of it."""
+        """Wait for ten more games, for more steps, and for games of newer weights. Return the seconds until
+        the first game, and until all of it."""
         begun, before, first = time.monotonic(), self.progress(), 0.0
 
         def is_done() -> bool:
@@ -87,18 +87,12 @@ class LedgeredParts(KeyedParts):
     def logs(self) -> str:
         return "\n".join(f"{name}:\n{self.log(name)}" for name in NAMES)
 
-    def hold(self, seconds: float) -> None:
-        """Let the cut last."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            self.spool.look()
-            time.sleep(0.2)
-
     # ---- promises ----------------------------------------------------------------------------
 
     def check(self) -> tuple[int, int]:
-        """Ends azclient, so that nothing moves. How many games it finished, and how many of them it was told
-        are stored. AssertionError when a promise was broken."""
+        """End azclient, so that nothing moves any more, and check every promise. Return the number of games
+        that it finished, and how many of them were acknowledged as stored. Raises AssertionError if a promise
+        was broken."""
         self.end("client.main")
         self.spool.look()
         waiting = {path.stem for path in (self.folder / "spool").glob("*/worker-*/*.game")}
@@ -110,17 +104,18 @@ class LedgeredParts(KeyedParts):
         assert not nowhere, f"P1: {len(nowhere)} finished games are nowhere"
         assert len(stored) == len(set(stored)), "P2: a game is stored twice"
         self.wait(lambda: self._counted() == len(stored), f"P2: the trainer to count {len(stored)} games")
-        assert set(stored) <= self.spool.finished, "P3: a game is stored that was not played"
+        foreign = set(stored) - self.spool.finished
+        assert not foreign, f"P3: {len(foreign)} stored games were not played: {sorted(foreign)[:5]}"
         self._check_weights()
         return len(self.spool.finished), len(self.spool.acknowledged)
 
     def _counted(self) -> float:
-        """Games that the trainer says it has; its metrics are a second old at most."""
+        """Return the number of games that the trainer reports; its metrics are at most a second old."""
         told = self.metrics("trainer").items()
         return sum(value for name, value in told if name.startswith("az_games{"))
 
     def _check_weights(self) -> None:
-        """P6: the file that azserver says is in use has the hash that it says."""
+        """P6: the file that azserver says is in use has the hash that azserver says."""
         folder = self.folder / "runs" / RUN / "weights"
         about = json.loads((folder / "current.json").read_text())
         held = {hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.safetensors")}

@@ -1,4 +1,4 @@
-"""A bound of the kernel on the memory of one process (a cgroup of version 1 or 2), which ends it beyond."""
+"""A kernel limit on the memory of one process (a cgroup of version 1 or 2), which kills it when exceeded."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ ROOTS = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
 LIMITS = ("memory.limit_in_bytes", "memory.max")
 PATIENCE = 60.0
 """Seconds until a group without processes can be removed."""
-TIGHT = 1 << 20
-"""Bytes: what a process may take beyond what it has when it is put in. No part can work with so little."""
+TIGHT = 4096
+"""Bytes that a process may allocate after the limit is set: one page. A part that works steadily reuses its
+memory, and may never ask for a megabyte more."""
 
 
 class Unavailable(Exception):
-    """This machine does not let us bound the memory of a process; the text says why."""
+    """This machine does not let us limit the memory of a process; the text says why."""
 
 
 @contextmanager
 def memory_limit(pid: int, size: int = TIGHT) -> Iterator[None]:
-    """For a block, this process may have so many bytes more. Raises Unavailable."""
+    """Limit this process to `size` more bytes during the block. Raises Unavailable."""
     folder = None
     try:
         root = next((one for one in ROOTS if (one / "cgroup.procs").exists()), None)
@@ -45,7 +46,8 @@ def memory_limit(pid: int, size: int = TIGHT) -> Iterator[None]:
 
 
 def _remove(folder: Path) -> None:
-    """Whoever is left goes back to where it may live. The dead stay until their parents have heard of it."""
+    """Remove the group, and move its remaining processes back. Dead ones stay until their parents have reaped
+    them."""
     for pid in (folder / "cgroup.procs").read_text().split():
         with suppress(ProcessLookupError):
             (folder.parent / "cgroup.procs").write_text(pid)

@@ -1,6 +1,6 @@
-"""Parts with a planted fault each: a checker that does not catch them is worth nothing.
+"""Parts with one planted fault each: a checker that does not catch them is worthless.
 
-Each is the real part with one method made worse, as a careless change would.
+Each is the real part with one method changed for the worse, as a careless edit would.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trainer.ingest import Done, Job
 
 
 class AckBeforeCommit(SimulatedTrainer):
-    """The trainer says `stored` before it is."""
+    """The trainer answers `stored` before the game is stored."""
 
     async def take(self, jobs: list[Job], loop: asyncio.AbstractEventLoop) -> None:
         self.acknowledge([Done(job.uid, STORED) for job in jobs])
@@ -34,7 +34,7 @@ class AckBeforeCommit(SimulatedTrainer):
 
 
 class AckOfFailedCommit(Store):
-    """Every third transaction is rolled back, and its games are called stored."""
+    """Every third transaction is rolled back, and its games are still reported as stored."""
 
     commits = 0
 
@@ -46,7 +46,7 @@ class AckOfFailedCommit(Store):
 
 
 class DuplicateCountsTwice(Store):
-    """A game that is there already is counted, and trained on, once more."""
+    """A game that is already there is counted, and trained on, once more."""
 
     def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = (), *more: Any) -> list[str]:
         statuses = super().commit(entries, rejects, *more)
@@ -63,7 +63,7 @@ class DuplicateCountsTwice(Store):
 
 
 class OneNameForTwoGames(Store):
-    """A game that comes under the uid of another one is called stored."""
+    """A game that comes under the uid of another one is reported as stored."""
 
     def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = (), *more: Any) -> list[str]:
         statuses = super().commit(entries, (), *more)
@@ -80,7 +80,7 @@ class DeletesWhatItSends(Uploads):
 
 
 class DeletesOnRetry(Uploads):
-    """`retry` is taken for a final answer."""
+    """`retry` is treated as a final answer."""
 
     def acknowledged(self, ack: GameAck, now: float) -> list[Instruction]:
         if ack.status == "retry":
@@ -90,7 +90,7 @@ class DeletesOnRetry(Uploads):
 
 
 class ForgetsOnReconnect(Uploads):
-    """What was on its way when the session ended is not offered again."""
+    """Games in flight when the session ended are not offered again."""
 
     def joined(self, now: float, *, trainer_present: bool = True) -> list[Instruction]:
         self._deadlines.clear()
@@ -98,21 +98,21 @@ class ForgetsOnReconnect(Uploads):
 
 
 class NeverSendsAgain(Uploads):
-    """A game without an answer is not offered a second time."""
+    """A game without an answer is never offered a second time."""
 
     def __init__(self) -> None:
         super().__init__(timeout=1e9)
 
 
 class SpinsInstead(Uploads):
-    """When an answer is late it is looked at again and again, at once."""
+    """When an answer is late, the session checks for it again and again without waiting."""
 
     def tick(self, now: float) -> list[Instruction]:
         return self._offer(now)
 
 
 class KeepsBeforeRename(Spool):
-    """A game is said to be kept while it still has its temporary name."""
+    """A game is reported as kept while it still has its temporary name."""
 
     def write(self, records: Sequence[tuple[bytes, bytes]]) -> None:
         for path in self.folder.glob("*.tmp"):
@@ -123,7 +123,7 @@ class KeepsBeforeRename(Spool):
 
 
 class DropsLeavesOnReconnect(RemoteEvaluator):
-    """Requests of a session that ended are forgotten."""
+    """Requests of an ended session are forgotten."""
 
     def lost(self) -> None:
         super().lost()
@@ -133,7 +133,7 @@ class DropsLeavesOnReconnect(RemoteEvaluator):
 
 
 class AnswersOfTheRowBefore(SimulatedEvaluator):
-    """An evaluator that answers every eighth batch with the rows turned by one."""
+    """An evaluator that answers every eighth batch with the rows shifted by one."""
 
     batches = 0
 
@@ -146,7 +146,7 @@ class AnswersOfTheRowBefore(SimulatedEvaluator):
 
 
 class ChangesARecord(SimulatedTrainer):
-    """The trainer stores other bytes than came."""
+    """The trainer stores other bytes than it received."""
 
     async def take(self, jobs: list[Job], loop: asyncio.AbstractEventLoop) -> None:
         changed = [_with_other_seed(job) for job in jobs]
@@ -163,7 +163,7 @@ def _with_other_seed(job: Job) -> Job:
 
 
 class ForgetsTheLastChunk(WeightsUpload):
-    """The server has seen all bytes of an upload, and does not write the last of them."""
+    """The server has received all bytes of an upload, but does not write the last ones."""
 
     def chunk(self, message: Chunk, data: bytes | memoryview) -> list[server.upload.Instruction]:
         told = super().chunk(message, data)
@@ -172,7 +172,7 @@ class ForgetsTheLastChunk(WeightsUpload):
 
 
 class UsesHalfAFile(WeightsPull):
-    """A player takes weights into use when their first chunk is there."""
+    """A player uses weights as soon as their first chunk is there."""
 
     def chunk(
         self, sha256: bytes, offset: int, data: bytes | memoryview, now: float
@@ -192,7 +192,7 @@ class Mutant:
 
     kinds: Kinds
     promise: str
-    """That it breaks: what the checker must say. "": nothing comes to its end."""
+    """The promise that it breaks, which the checker must name. "": work never finishes."""
 
 
 MUTANTS: dict[str, Mutant] = {

@@ -1,4 +1,4 @@
-"""Bytes that are nearly right: what a fuzzer feeds to decoders. All from one random generator."""
+"""Almost valid bytes, as input of a fuzzer for decoders. All come from one random generator."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 EVIL_BYTES = (
-    b"\xdd\xff\xff\xff\xff",  # an array of 4 billion
-    b"\xdf\xff\xff\xff\xff",  # a map of as many
+    b"\xdd\xff\xff\xff\xff",  # an array with 4 billion elements
+    b"\xdf\xff\xff\xff\xff",  # a map with as many
     b"\xc6\xff\xff\xff\xff",  # bytes
     b"\xdb\xff\xff\xff\xff",  # text
-    b"\x91" * 40,  # a list in a list in a list ...
+    b"\x91" * 40,  # nested lists
     b"\x02\xff\xff\xff\xff\xff\xff\xff\xff",  # a ZMTP frame of 2^64 - 1 bytes
     b"\x00" * 16,
     b"\xff" * 16,
@@ -31,7 +31,7 @@ EVIL_VALUES: tuple[Any, ...] = (
 
 
 class Mutator:
-    """`mutant(seed)` is one of the examples, changed in one to six places."""
+    """`mutant(seed)` returns one of the examples, changed in one to six places."""
 
     def __init__(self, rng: random.Random, examples: Sequence[bytes], *, packed: bool = False) -> None:
         """`packed`: the examples are MessagePack, and may be changed value by value as well."""
@@ -82,8 +82,7 @@ class Mutator:
 
 
 def changed(rng: random.Random, value: Any) -> Any:
-    """The same value with one place in it that is another: an evil value, nothing, or a copy of a
-    neighbour."""
+    """Return the value with one place changed: an evil value, nothing, or a copy of a neighbour."""
     if isinstance(value, dict) and value and rng.random() < 0.9:
         keys = list(value)
         key = rng.choice(keys)

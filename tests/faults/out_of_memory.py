@@ -1,5 +1,5 @@
-"""The kernel ends parts for want of memory, one after the other: azserver's front, an evaluator, the trainer,
-a worker of azclient. Nothing that was acknowledged is lost, and play goes on."""
+"""The kernel kills parts that run out of memory, one after the other: azserver's front, an evaluator, the
+trainer, a worker of azclient. No acknowledged game is lost, and play continues."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ PARTS = ("an evaluator", "a worker", "the trainer", "azserver's front")
 
 
 class Bounded(LedgeredParts):
-    """Parts that may be put under a bound on memory."""
+    """Parts whose memory can be limited."""
 
     def starve(self, part: str) -> None:
-        """Bound its memory until it has ended, and start it again if nobody else does."""
+        """Limit its memory until it has ended, and restart it if nothing else does."""
         pid = self._pid(part)
         name = {"azserver's front": "server", "the trainer": "trainer"}.get(part)
         with memory_limit(pid):
@@ -34,7 +34,7 @@ class Bounded(LedgeredParts):
             case "a worker":
                 return self.child("client.main", "client.worker")
             case "the trainer":
-                return self._processes["trainer"].pid
+                return self.pid_of("trainer")
         return self.front
 
 
@@ -45,7 +45,7 @@ def _lives(pid: int) -> bool:
 
 
 def measure(folder: Path, say: Callable[[str], None]) -> str:
-    """The figure of the row. AssertionError when a promise was broken."""
+    """Return the figure for the row. Raises AssertionError when a promise was broken."""
     found = []
     with Bounded(folder) as parts:
         for part in PARTS:

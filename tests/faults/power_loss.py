@@ -1,5 +1,5 @@
-"""The real writers of spool, weights and store, and what is there after a power loss at any moment of their
-work."""
+"""The real writers of spool, weights, bytes of a day and store, and what remains after a power loss at any
+moment of their work."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ from protocol.errors import Code
 from protocol.messages import WeightsInfo
 from protocol.records import sha256, to_bytes
 from runtime.exits import Fatal
+from server.daily_bytes import DAILY_FILE, DailyBytes, DailyFile
 from server.weights import WeightsStore
 from store.sqlite import Entry, Reject, Store
 
 BATCH = 3
-"""Games written or committed together."""
+"""Number of games written or committed together."""
+KEY = "lab-3"
 _vfs = RecordingVFS()
 
 
 def crash_everywhere(
     log: WriteLog, check: Callable[[Path, set[bytes]], None], *, subsets: int, seed: int, every: int = 1
 ) -> int:
-    """Lay out what each crash may leave, and have `check` open it. How many states there were."""
+    """Lay out every state that a crash may leave, and let `check` open it. Returns the number of states."""
     count = 0
     rng = random.Random(seed)
     for at in range(0, len(log.entries) + 1, every):
@@ -58,8 +60,7 @@ def _key(state: State) -> tuple[tuple[str, bytes], ...]:
 
 
 def spool_log(folder: Path, kind: type[Spool] = Spool) -> WriteLog:
-    """A spool that takes games, sends some back into play, keeps and sets aside others, and deletes the
-    rest."""
+    """Record a spool that accepts games, restores some, keeps and sets aside others, and deletes the rest."""
     spool = kind(folder)
     spool.open()
     recorder = FileRecorder(folder)
@@ -81,7 +82,7 @@ def spool_log(folder: Path, kind: type[Spool] = Spool) -> WriteLog:
 
 
 def check_spool(folder: Path, promised: set[bytes]) -> None:
-    """All that was promised is there and can be sent, at once or when terms change."""
+    """Check that everything promised is there and can be sent, at once or when terms change."""
     spool = Spool(folder)
     found = set(spool.open()) | set(spool.take_back(Terms("newest", 0)))
     missing = {one.hex() for one in promised - found}
@@ -96,7 +97,7 @@ def check_spool(folder: Path, promised: set[bytes]) -> None:
 
 
 def weights_log(folder: Path) -> WriteLog:
-    """Three versions of weights: one made here, two uploaded in chunks and taken into use."""
+    """Record three versions of weights: one made here, two uploaded in chunks and taken into use."""
     weights = WeightsStore(folder, "tic_tac_toe", kept=1, past=0)
     recorder = FileRecorder(folder)
     with recorder.recording():
@@ -117,7 +118,7 @@ def weights_log(folder: Path) -> WriteLog:
 
 
 def check_weights(folder: Path, promised: set[bytes]) -> None:
-    """What is current is whole, and not older than what was promised. None only in a run that is new."""
+    """Check that the current weights are intact and not older than promised. Only a new run may have none."""
     try:
         current = WeightsStore(folder, "tic_tac_toe").open()
     except Fatal as fatal:
@@ -127,13 +128,36 @@ def check_weights(folder: Path, promised: set[bytes]) -> None:
         assert current.sha256 in promised, "P6: older weights are current again"
 
 
+# ---- what keys have had today ----------------------------------------------------------------------
+
+
+def daily_log(folder: Path) -> WriteLog:
+    """Bytes that a key has had, written down as they grow."""
+    daily = DailyBytes()
+    file, recorder = DailyFile(folder / DAILY_FILE, daily), FileRecorder(folder)
+    with recorder.recording():
+        for size in range(1, 9):
+            daily.stored(KEY, size * 10**6, 0.0)
+            file.write(file.due(0.0, at_once=True))
+            recorder.log.entries.append(Promised(b"%d" % daily.today(0.0)[KEY]))
+    return recorder.log
+
+
+def check_daily(folder: Path, promised: set[bytes]) -> None:
+    """No key has had less than was written down."""
+    daily = DailyBytes()
+    DailyFile(folder / DAILY_FILE, daily).load()
+    had, least = daily.today(0.0).get(KEY, 0), max(map(int, promised), default=0)
+    assert had >= least, f"P5: the key has had {had} bytes, and {least} were written down"
+
+
 # ---- the store -----------------------------------------------------------------------------------
 
 
 def store_log(folder: Path, commits: int = 6, pragma: str = "") -> WriteLog:
-    """Commits of games, with a rejected one and one that comes twice among them, and a checkpoint of the log.
+    """Record commits of games, including a rejected one and a duplicate, and a checkpoint of the log.
 
-    `pragma`: a setting that spoils it.
+    `pragma`: a setting that breaks the durability.
     """
     log = _vfs.begin()
     path = folder / "games.db"
@@ -164,7 +188,7 @@ def _entry(data: bytes, name: bytes) -> Entry:
 
 
 def check_store(folder: Path, promised: set[bytes]) -> None:
-    """The file is whole, and all that was acknowledged is in it, once, with the bytes it had."""
+    """Check that the file is intact, and every acknowledged game is in it, once, with its original bytes."""
     path = folder / "games.db"
     games = Store(path, "tic_tac_toe")
     counted = games.totals.games.total()

@@ -1,7 +1,7 @@
 """Real azserver, azclient and trainer on one machine, with a proxy between azserver and the others.
 
-The client keeps a ledger by itself: its spool, which is looked at while it is stopped, and the server's
-answers in the store. What it finished and nobody has must be in the spool, and what left the spool must be
+The client itself provides a ledger: its spool, which is read while it is stopped, and the server's answers in
+the store. A finished game that is not stored must be in the spool, and a game that left the spool must be
 stored.
 """
 
@@ -24,7 +24,7 @@ from client.spool import REJECTED, SUFFIX
 from runtime.runs import is_locked
 
 PORTS = 3
-"""That azserver may use, from its base port on."""
+"""Ports that azserver may use, from its base port on."""
 
 
 class ProxyThread:
@@ -48,7 +48,7 @@ class ProxyThread:
             await self._end.wait()
 
     def call(self, what: Callable[[Proxy], object]) -> None:
-        """Do something to both proxies."""
+        """Call `what` with both proxies."""
         done = threading.Event()
 
         def both() -> None:
@@ -66,7 +66,7 @@ class ProxyThread:
 
 
 class Proxied(Target):
-    """A target whose azclient and trainer come through the proxy; azserver has no worker of its own."""
+    """A target whose azclient and trainer connect through the proxy; azserver has no worker of its own."""
 
     def __init__(self, folder: Path, seed: int = 1) -> None:
         super().__init__(folder, clients=1)
@@ -91,7 +91,7 @@ class Proxied(Target):
     # ---- what is seen -----------------------------------------------------------------------
 
     def clients_games(self) -> int:
-        """Stored games that azclient played."""
+        """Return the number of stored games that azclient played."""
         database = f"file:{self.folder}/runs/{self.game}-tiny/games.db?mode=ro"
         try:
             with closing(sqlite3.connect(database, uri=True)) as connection:
@@ -102,27 +102,27 @@ class Proxied(Target):
             return 0
 
     def spooled(self) -> set[str]:
-        """Uids of games that wait in azclient's spool."""
+        """Return the uids of games waiting in azclient's spool."""
         return {path.stem for path in (self.folder / "spool").glob(f"*/worker-*/*{SUFFIX}")}
 
     def rejected(self) -> list[str]:
-        """Reasons of games that azclient has set aside."""
+        """Return the reasons of games that azclient has set aside."""
         found = (self.folder / "spool").glob(f"*/worker-*/{REJECTED}/*.reason")
         return [path.read_text() for path in found]
 
     def games_in(self, seconds: float) -> float:
-        """Stored games of azclient a second."""
+        """Return how many of azclient's games are stored per second."""
         before, begun = self.clients_games(), time.monotonic()
         time.sleep(seconds)
         return (self.clients_games() - before) / (time.monotonic() - begun)
 
     def more_games(self, games: int) -> None:
-        """Wait for so many more of them."""
+        """Wait for `games` more of them."""
         wanted = self.clients_games() + games
         self.wait(lambda: self.clients_games() >= wanted, f"{games} more games")
 
     def end_client(self) -> set[str]:
-        """Kill azclient and its worker; uids of what it leaves in its spool."""
+        """Kill azclient and its worker. Returns the uids left in its spool."""
         process = self._processes["client.main"]
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -1,5 +1,5 @@
-"""What azclient and trainer get done behind networks of several kinds, and whether a game was lost:
-`tests.faults proxy`."""
+"""Measures what azclient and trainer achieve behind several kinds of networks, and checks that no game is
+lost: `tests.faults proxy`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ STEADY = 20.0
 BAD_SECONDS = 60.0
 STALL_SECONDS = 30.0
 PATIENCE = 90.0
-"""Seconds in which play must be back."""
+"""Seconds within which play must be back."""
 
 
 def measure(folder: Path, say: Callable[[str], None]) -> dict[str, str]:
-    """Figures by the name of their row. AssertionError when a game was lost, or play does not come back."""
+    """Return figures by the name of their row. Raises AssertionError when a game was lost, or play does not
+    come back."""
     found = {}
     with Proxied(folder) as target:
         target.more_games(20)
@@ -29,7 +30,7 @@ def measure(folder: Path, say: Callable[[str], None]) -> dict[str, str]:
         left = target.end_client()
         target.start_client()
         target.more_games(20)
-        waiting = target.spooled()  # before the store: what leaves the one is in the other by then
+        waiting = target.spooled()  # read before the store: a game is in at least one of them
         gone = left - waiting - {uid.hex() for uid in target.stored_uids()}
         assert not gone, f"P1: {len(gone)} games left the spool and are not stored"
         assert not target.rejected(), f"honest games were set aside: {target.rejected()[:5]}"
@@ -67,7 +68,7 @@ def _stall(target: Proxied) -> str:
 
 
 def _back(target: Proxied, usual: float) -> str:
-    """When the first game is stored again, and how many a second then."""
+    """Describe when the next game is stored, and the rate after that."""
     begun, before = time.monotonic(), target.clients_games()
     target.wait(lambda: target.clients_games() > before, "a game after the fault")
     first = time.monotonic() - begun

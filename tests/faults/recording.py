@@ -1,5 +1,4 @@
-"""Recorders of a write log: for what Python does to files of a folder, and for what SQLite does, through a
-VFS."""
+"""Recorders of a write log: for Python's operations on files of a folder, and for SQLite's, through a VFS."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ VFS = "az-recording"
 
 
 class FileRecorder:
-    """Sees what is done through `pathlib` and `os` to files below a folder."""
+    """Records what is done through `pathlib` and `os` to files below a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.log = WriteLog()
@@ -50,13 +49,13 @@ class FileRecorder:
             yield
 
     def _name(self, path: Any) -> str:
-        """Relative to the folder, "" for what lies elsewhere."""
+        """Return the name relative to the folder, "" for files elsewhere."""
         text = _absolute(path)
         return str(Path(text).relative_to(self._root)) if text.startswith(self._root) else ""
 
     def _rename(self, old: Any, new: Any, **more: Any) -> None:
         self._real["replace"](old, new, **more)
-        if (name := self._name(old)) in self._inodes:  # not a link, which nothing depends on
+        if (name := self._name(old)) in self._inodes:  # not for a link, on which nothing depends
             self._inodes[self._name(new)] = self._inodes.pop(name)
             self.log.entries.append(Named(name, self._name(new)))
 
@@ -95,13 +94,13 @@ class FileRecorder:
 
 
 def _absolute(path: Any) -> str:
-    """Without following links, as the names of files are what counts."""
+    """Make it absolute without following links, because the names of files matter."""
     return str(Path(os.fspath(path)).absolute())
 
 
 class _Recorded:
-    """A file open for writing. What is written is noted at once: a crash of the machine knows no buffers of
-    Python."""
+    """A file open for writing. Writes are noted at once, because Python's buffers do not matter in a crash of
+    the machine."""
 
     def __init__(self, file: Any, recorder: FileRecorder, inode: int) -> None:
         self._file, self._recorder, self._inode = file, recorder, inode
@@ -124,7 +123,7 @@ class _Recorded:
 
 
 class RecordingVFS(apsw.VFS):  # type: ignore[misc]
-    """SQLite's own files, with all that is written and synced noted. One log at a time: `log`."""
+    """SQLite's own files, with all writes and syncs recorded. One log at a time: `log`."""
 
     def __init__(self) -> None:
         super().__init__(VFS, "")

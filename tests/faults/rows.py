@@ -1,7 +1,9 @@
 # ruff: noqa: E501 (rows of a table)
-"""The fault plan row by row: what is done for each, by what command, and what it showed. `docs/faults.md` is made of it.
+"""The fault plan row by row: what is done for each, by which command, and the result. `docs/faults.md` is
+generated from it.
 
-A figure comes from `results.json` beside this file, which `python -m tests.faults` writes; nobody types one here.
+A figure comes from `results.json` beside this file, which `python -m tests.faults` writes; nobody types one
+here.
 """
 
 from __future__ import annotations
@@ -27,11 +29,11 @@ class Row:
     done: str
     promise: str
     shown: str
-    """Commands and tests, as they are written on the page."""
+    """Commands and tests, as written on the page."""
     measured: tuple[str, ...] = ()
     """Names of the results whose figures are shown."""
     missing: str = ""
-    """What of the row is not done, and why."""
+    """What the row leaves out, and why."""
 
 
 def tests(*names: str) -> str:
@@ -42,81 +44,91 @@ SIMULATE = f"`{FAULTS} simulate`"
 POINTS = "faults/test_crash_points.py::test_a_process_killed_at_any_point_has_kept_what_it_promised"
 
 ROWS: tuple[Row, ...] = (
-    Row(1, "azclient killed", "SIGKILL at each crash point of spool, uploader and takeover, each time it is passed; "
+    Row(1, "azclient killed", "SIGKILL at each crash point of spool, uploader and takeover, each time it is reached; "
         "kills at any step of the simulation", "P1 P2", f"`{FAULTS} crash`, {SIMULATE}, {tests(POINTS)}",
         ("crash", "simulate")),
     Row(2, "azserver's front killed, trainer killed around a commit", "SIGKILL at the crash points of store and "
         "weights; kills of the front at any step of the simulation", "P1 P2 P6", f"`{FAULTS} crash`, {SIMULATE}",
         ("crash", "simulate")),
-    Row(3, "an evaluator killed or stopped", "kills in the simulation, answers are hashes of the position; SIGSTOP of a "
-        "real one; kills under load, and when the throughput is back", "P4", f"{SIMULATE}, `{FAULTS} evaluator`, {tests('server/test_stopped_evaluator.py::test_one_that_stays_stopped_is_killed_and_its_successor_works')}",
+    Row(3, "an evaluator killed or stopped", "kills in the simulation, where answers are hashes of the position; SIGSTOP of a "
+        "real one; kills under load, measuring when the throughput is back", "P4", f"{SIMULATE}, `{FAULTS} evaluator`, {tests('server/test_stopped_evaluator.py::test_one_that_stays_stopped_is_killed_and_its_successor_works')}",
         ("simulate", "evaluator")),
-    Row(4, "CUDA out of memory, device assert", "", "", "", missing="no GPU on the machine of these tests"),
-    Row(5, "weights with NaN published", "a file with NaN, Inf or a negative variance", "P6",
-        tests("net/test_weights.py::test_numbers_that_are_not_finite_are_refused")),
+    Row(4, "CUDA out of memory, device assert", "simulated devices that raise torch's OutOfMemoryError at once or late, and one that fails "
+        "for good; SIGKILL to an evaluator amid a batch, which another evaluates again", "P4", tests(
+        "server/test_evaluator_loop.py::test_without_memory_batches_become_smaller_once_and_no_row_is_lost", "net/test_inference.py::test_a_device_that_is_short_of_memory_gets_smaller_batches",
+        "server/test_evaluator_loop.py::test_a_device_that_has_failed_for_good_ends_its_process_and_answers_nothing", "server/test_front_leaves.py::test_rows_of_an_evaluator_killed_in_a_batch_are_redone_by_another",
+        "server/test_leaf_queue.py::test_of_two_devices_one_is_lost_for_good_and_no_row_is"), missing="on a real GPU: the test machine has none"),
+    Row(5, "weights with NaN published", "a file with NaN, Inf or a negative variance; the weights in use with one NaN in them, published to a "
+        "running system, which keeps the old ones", "P6 P8", f"`{FAULTS} signals`, " + tests("net/test_weights.py::test_numbers_that_are_not_finite_are_refused",
+        "faults/test_signals.py::test_each_fault_shows_in_a_metric_and_in_a_line_of_a_log")),
     Row(6, "trainer killed at every step of checkpoint and publication", "SIGKILL at the crash points of checkpoint, "
         "weights and atomic files", "P1 P6 P7", f"`{FAULTS} crash`, {tests('faults/test_crash_points.py::test_a_trainer_killed_behind_its_acknowledgements_has_the_games')}",
-        ("crash",), "the sample stream after a restart is the same in rounds only (decision 0014)"),
+        ("crash",), "the samples after a restart are the same in rounds only (decision 0014)"),
     Row(7, "power loss with unsynced writes lost", "all writes of spool, weights and SQLite (through a VFS) are recorded; "
         "every prefix, with subsets of unsynced 512-byte pages, is laid out and opened", "P1 P2 P6", f"`{FAULTS} power`, "
         + tests("faults/test_power_loss.py::test_no_acknowledged_game_leaves_the_store"), ("power",),
-        "instead of LazyFS; removed and made folders are taken as synced"),
-    Row(8, "disk full", "a file system of a few MB, full, then freed", "P1", tests(
-        "test_full_disk.py::test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game")),
-    Row(9, "half-open connections", "the simulation cuts connections of which one side hears 5 to 15 s later; a stall of "
-        "30 s through the proxy; azserver, azclient and trainer in a network namespace each, with keys, and links "
-        "between them cut in one direction or in both", "P1 P2 P4 P6", f"{SIMULATE}, `{FAULTS} proxy`, `{FAULTS} namespaces`, "
+        "the recorded writes replace LazyFS; creating or removing a folder counts as synced"),
+    Row(8, "disk full", "a file system of a few MB below azserver, azclient and trainer is filled, then freed", "P1", tests(
+        "test_full_disk.py::test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game", "test_small_disk_parts.py::test_a_checkpoint_that_does_not_fit_leaves_the_one_before_and_no_parts")),
+    Row(9, "half-open connections", "the simulation cuts connections, and one side notices 5 to 15 s later; a stall of "
+        "30 s through the proxy; azserver, azclient and trainer each in a network namespace, with keys; links "
+        "between them are cut in one direction or in both", "P1 P2 P4 P6", f"{SIMULATE}, `{FAULTS} proxy`, `{FAULTS} namespaces`, "
         + tests("faults/test_namespaces.py::test_play_training_and_weights_go_on_after_links_were_cut"),
         ("simulate", "proxy_stall", "namespaces")),
-    Row(10, "slow readers", "attacks that read nothing, beside an honest client; one client that stalls, one that floods "
-        "and one that sends garbage beside twenty honest ones, each with its key", "P5", tests(
+    Row(10, "slow readers", "attackers that read nothing, beside an honest client; one client that stalls, one that floods "
+        "and one that sends garbage, beside twenty honest ones, each with its own key", "P5", tests(
         "server/test_chunk_queue.py::test_who_does_not_read_waits_and_holds_up_nobody") + f", `make hostile`, `{FAULTS} shares`",
         ("shares",)),
     Row(11, "latency 200 ms +- 100, resets, pieces of 7 bytes", "real processes through the proxy", "P1",
         f"`{FAULTS} proxy`, " + tests("faults/test_proxied.py::test_resets_and_changed_bytes_lose_no_game"), ("proxy_slow", "proxy_bad")),
     Row(12, "5 % each of messages lost and repeated", "100,000 fake games in the simulation, without kills", "P1 P2",
         f"`{FAULTS} games`", ("games",)),
-    Row(13, "repeated and reordered uploads, another game under the same uid", "2 % of the simulation's games come under "
-        "the uid of another client's", "P2 P3", SIMULATE, ("simulate",)),
-    Row(14, "hostile bytes", "mutated inputs to each decoder, with bounds on time and memory; raw ZMTP against a real "
+    Row(13, "repeated and reordered uploads, another game under the same uid", "2 % of the simulation's games use the "
+        "uid of another client's game", "P2 P3", SIMULATE, ("simulate",)),
+    Row(14, "hostile bytes", "mutated inputs to each decoder, with limits on time and memory; raw ZMTP against a real "
         "server", "P3 P5", f"`{FAULTS} fuzz`, {tests('faults/test_fuzz.py::test_no_bytes_do_more_than_be_refused')}, `make hostile`", ("fuzz",)),
     Row(15, "oversized messages, credit overrun", "against a real server", "P5", tests(
         "runtime/test_door.py::test_an_unfinished_message_is_cut_off", "server/test_front_leaves.py::test_credits_are_exact")),
     Row(16, "dishonest games", "each kind of forged game; 5 % of the simulation's games have a wrong result", "P3",
         tests("trainer/test_verify.py::test_dishonest_games_are_refused") + f", {SIMULATE}", ("simulate",)),
-    Row(17, "other versions of the protocol", "older, newer, unknown fields", "", tests(
-        "protocol/test_protocol_sessions.py::test_another_protocol_is_told_which_side_to_upgrade"),
-        missing="no earlier release exists to be run against this one"),
-    Row(18, "keys", "a wrong key, none, one that is revoked, a client's in place of a trainer's, a list that cannot be read", "P5", tests(
+    Row(17, "other versions", "older and newer protocols, unknown and missing fields; azserver, azclient and trainer of an earlier commit together with "
+        "those of today", "P1 P2", f"`{FAULTS} versions`, " + tests("protocol/test_protocol_sessions.py::test_another_protocol_is_told_which_side_to_upgrade",
+        "client/test_azclient.py::test_a_refused_protocol_version_ends_azclient_with_76", "protocol/test_protocol_messages.py::test_fields_of_a_newer_peer_are_ignored",
+        "protocol/test_protocol_messages.py::test_fields_an_older_peer_does_not_have_take_their_default"), ("versions",), "there is no release yet: the earlier version is a commit"),
+    Row(18, "keys", "a wrong key, no key, a revoked key, a client's key used by a trainer, an unreadable list of keys", "P5", tests(
         "test_keys_end_to_end.py::test_clients_and_trainer_join_with_their_keys_until_one_is_revoked", "server/test_front_keys.py::test_a_key_joins_as_what_it_was_allowed_for_and_nothing_else", "server/test_front_keys.py::test_a_list_that_cannot_be_read_ends_no_session", "protocol/test_curve.py::test_what_was_changed_on_its_way_is_not_delivered")),
-    Row(19, "clock jumps", "every part runs under a virtual clock of its own in the simulation", "P1", SIMULATE, ("simulate",),
-        "wall clocks are not moved; only times of day shown to people depend on them"),
+    Row(19, "clock jumps", "every part runs under a virtual clock of its own in the simulation; real processes whose wall clock jumps a day forward, two days "
+        "back, and then runs backwards", "P1 P2", f"{SIMULATE}, `{FAULTS} times`, " + tests("faults/test_times.py::test_clocks_that_jump_and_processes_that_stand_still_end_no_session",
+        "server/test_daily_bytes.py::test_a_clock_that_had_been_years_ahead_leaves_nobody_without_a_next_day"), ("simulate", "times")),
     Row(20, "1,000 clients at once, and again after a kill of azserver", "1,000 real connections from four processes and 20 addresses",
-        "P5", f"`{FAULTS} crowd`", ("crowd",), "From one address it takes longer, see below. 24 hours of "
-        "churn: `make soak MINUTES=120` does less of it"),
-    Row(21, "late news of weights", "an announcement that a player could not be sent; the simulation's players fetch what a "
-        "trainer publishes, 5 % of all messages lost", "P6", tests("server/test_front_bulk.py::test_a_player_that_could_not_be_told_of_new_weights_is_told_later") + f", {SIMULATE}",
-        ("simulate",)),
-    Row(22, "weights damaged on their way or on disk", "any losses; flipped bytes; kills of all who send, store or fetch them", "P6", f"{SIMULATE}, " + tests(
+        "P5", f"`{FAULTS} crowd`", ("crowd",), "from one address it takes longer, see below; instead of 24 hours of "
+        "churn, `make soak MINUTES=120` runs two"),
+    Row(21, "late announcements of weights", "an announcement that could not be sent to a player; the simulation's players fetch what a "
+        "trainer publishes, with 5 % of all messages lost", "P6", tests("server/test_front_bulk.py::test_a_player_that_could_not_be_told_of_new_weights_is_told_later") + f", {SIMULATE}, `{FAULTS} namespaces`",
+        ("simulate", "namespaces")),
+    Row(22, "weights damaged in transit or on disk", "any losses; flipped bytes; kills of every process that sends, stores or fetches them", "P6", f"{SIMULATE}, " + tests(
         "trainer/test_publishing.py::test_any_losses_end_in_the_same_bytes", "runtime/test_weights_pull.py::test_damaged_bytes_are_thrown_away_and_fetched_again", "server/test_weights_upload.py::test_bytes_with_another_hash_are_thrown_away")),
-    Row(23, "a process that stands still", "SIGSTOP of an evaluator", "", tests(
-        "server/test_stopped_evaluator.py::test_one_that_was_stopped_until_its_connection_was_cut_works_again")),
+    Row(23, "a process that hangs", "SIGSTOP of an evaluator until its connection is cut; SIGSTOP of azserver's front, an evaluator, a worker of azclient and the "
+        "trainer for 10 s each, in which no session may end", "P1 P2 P8", f"`{FAULTS} times`, " + tests("server/test_stopped_evaluator.py::test_one_that_was_stopped_until_its_connection_was_cut_works_again",
+        "faults/test_times.py::test_clocks_that_jump_and_processes_that_stand_still_end_no_session"), ("times",)),
     Row(24, "a request that kills evaluators", "rows that end two evaluators are refused", "P4", tests(
         "server/test_leaf_queue.py::test_a_request_that_kills_two_devices_is_refused_as_poison_and_its_neighbour_is_not")),
-    Row(25, "a store that others lock", "a foreign write lock", "P1", tests("store/test_store.py::test_a_foreign_write_lock_sends_games_back_until_it_ends")),
-    Row(26, "want of memory", "kills of any part, as rows 1 to 3; a limit of the kernel (cgroup) on one part after the other, "
-        "which ends it", "P1 P2 P5", f"{SIMULATE}, `{FAULTS} memory`, " + tests(
+    Row(25, "a store locked by another program, a large write-ahead log", "a foreign write lock; a slow reader; a log of 20 MB that is cut back", "P1 P8", f"`{FAULTS} signals`, " + tests(
+        "store/test_store.py::test_a_foreign_write_lock_sends_games_back_until_it_ends", "store/test_store.py::test_the_log_of_the_store_begins_anew_beside_a_reader_that_takes_its_time",
+        "store/test_store.py::test_the_log_of_the_store_is_cut_back_after_a_large_commit"), missing="a log of 5 GB"),
+    Row(26, "out of memory", "kills of any part, as in rows 1 to 3; a memory limit (cgroup) on one part after the other, "
+        "so that the kernel ends it", "P1 P2 P5", f"{SIMULATE}, `{FAULTS} memory`, " + tests(
         "faults/test_out_of_memory.py::test_parts_that_the_kernel_ends_for_want_of_memory_lose_no_game"),
         ("simulate", "memory")),
-    Row(27, "orderly ends", "SIGTERM to all; a killed part comes back while others play", "P1", tests(
-        "test_loop.py::test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store", "test_loop.py::test_the_loop_goes_on_when_a_process_is_killed"),
-        missing="no upgrade from an earlier release, of which there is none"),
+    Row(27, "clean stops", "SIGTERM to all, and to one part after the other under load; the parts of an earlier commit replaced by those of today, in two orders", "P1 P2", f"`{FAULTS} versions`, " + tests(
+        "test_loop.py::test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store", "test_rolling_restart.py::test_a_rolling_restart_under_load_loses_no_game_and_counts_none_twice"),
+        ("versions",), "the time without evaluations is not measured"),
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a command showed."""
+    """The result of a command."""
 
     figure: str
     command: str
@@ -124,24 +136,24 @@ class Result:
 
 
 EVERYWHERE = ("soak", "signals")
-"""Results that belong to no row: to a sentence of the page, and to a table of its own."""
+"""Results without a row: they belong to a sentence of the page, and to a table of its own."""
 
 
 def results() -> dict[str, Result]:
-    """By name."""
+    """Return the results by name."""
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     return {name: Result(**entry) for name, entry in found.items()}
 
 
 def note(name: str, result: Result) -> None:
-    """Keep a result in place of the one before."""
+    """Store a result, replacing the previous one."""
     all_results = {**results(), name: result}
     text = json.dumps({key: vars(one) for key, one in sorted(all_results.items())}, indent=1)
     RESULTS.write_text(text + "\n")
 
 
 def table() -> str:
-    """The rows as a table of the page, and behind it the figures."""
+    """Return the rows as a table of the page, followed by the figures."""
     known = results()
     lines = ["| # | fault | what is done | promise | shown by | not done |", "|---|---|---|---|---|---|"]
     for row in ROWS:
@@ -155,7 +167,7 @@ def table() -> str:
 
 
 def page_with(rows: str, signals: str) -> str:
-    """The page with these rows in place of those it has."""
+    """Return the page with these rows instead of its present ones."""
     text = PAGE.read_text()
     for begin, end, new in ((BEGIN, END, rows), (BEGIN_SIGNALS, END_SIGNALS, f"{signals}\n")):
         before, rest = text.split(begin)

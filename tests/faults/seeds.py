@@ -1,4 +1,5 @@
-"""What a process of a pool does with a seed: a module of its own, so that a new process can import it."""
+"""The work of a pool's process for one seed. It is a module of its own, so that a new process can import
+it."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from simulation import Outcome, Plan, simulate
 from virtual_net import Weather
 
 GAMES = 500
-"""Of one lossy run."""
+"""Number of games in a lossy run."""
 LOSSY = Plan(
     clients=10,
     games=GAMES,
@@ -20,10 +21,10 @@ LOSSY = Plan(
 
 
 def with_blows(seed: int) -> Outcome:
-    """The usual run."""
+    """Run the usual simulation."""
     return simulate(seed)
 
 
 def lossy(seed: int) -> Outcome:
-    """Many games; 5 % of all messages are lost, and 5 % come twice."""
+    """Run many games; 5 % of all messages are lost, and 5 % come twice."""
     return simulate(seed, LOSSY)

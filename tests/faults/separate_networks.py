@@ -1,7 +1,9 @@
-"""Network namespaces of this machine, joined by a switch, with links that are cut in one direction or both.
+"""Network namespaces of this machine, joined by a switch, with links that can be cut in one direction or
+both.
 
 A namespace lives as long as its holder, a process that the kernel ends with the tests: nothing stays behind.
-A cut sends no FIN and no RST: what is on its way is lost, and each end believes the connection is there.
+A cut sends no FIN and no RST: packets in transit are lost, and each end believes that the connection still
+exists.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ CLONE_NEWNET = 0x4000_0000
 _libc = ctypes.CDLL(None, use_errno=True)
 NETWORK = "10.77.0"
 NOBODY = "02:00:00:00:00:fe"
-"""A hardware address that no interface has: the switch takes such frames and nobody keeps them."""
+"""A hardware address that no interface has: the switch forwards such frames and nobody receives them."""
 
 
 class Unavailable(Exception):
@@ -30,14 +32,14 @@ class Unavailable(Exception):
 
 
 class Networks:
-    """One namespace for each name, at 10.77.0.1 and so on, and one for the switch between them."""
+    """One namespace per name, at 10.77.0.1 and so on, and one for the switch between them."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.addresses = {name: f"{NETWORK}.{number}" for number, name in enumerate(names, 1)}
         self._holders: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Networks:
-        """Raises Unavailable, and leaves nothing."""
+        """Raises Unavailable, leaving nothing behind."""
         try:
             for name in ("switch", *self.addresses):
                 self._holders[name] = _holder()
@@ -70,19 +72,19 @@ class Networks:
         subprocess.run(self.inside(name, ["ip", *words.split()]), check=True, capture_output=True, text=True)
 
     def inside(self, name: str, command: Sequence[str]) -> list[str]:
-        """The command, to be run in this namespace."""
+        """Return the command line that runs `command` in this namespace."""
         return ["nsenter", f"--net=/proc/{self._holders[name].pid}/ns/net", "--", *command]
 
     def scrape(self, name: str, port: int) -> Metrics:
-        """Metrics of a process that serves them on the loopback address of this namespace."""
+        """Return the metrics of a process that serves them on the loopback address of this namespace."""
         connection = HTTPConnection("127.0.0.1", port, timeout=10)
         with self._entered(name), suppress(OSError):
-            connection.connect()  # a socket stays where it was made
+            connection.connect()  # a socket stays in the namespace where it was made
         return scrape(port, connection) if connection.sock is not None else {}
 
     @contextmanager
     def _entered(self, name: str) -> Iterator[None]:
-        """This thread is in the namespace for a block."""
+        """Move this thread into the namespace for a block."""
         with (
             Path("/proc/thread-self/ns/net").open() as home,
             Path(f"/proc/{self._holders[name].pid}/ns/net").open() as there,
@@ -96,28 +98,28 @@ class Networks:
     # ---- links -------------------------------------------------------------------------------
 
     def cut(self, name: str) -> None:
-        """Nothing goes to or from `name` any more."""
+        """Cut all traffic to and from `name`."""
         self._ip("switch", f"link set {name} down")
 
     def half_cut(self, sender: str, receiver: str) -> None:
-        """What `sender` sends to `receiver` is lost; the other direction works."""
+        """Lose everything that `sender` sends to `receiver`; the other direction works."""
         self._ip(sender, f"neigh replace {self.addresses[receiver]} lladdr {NOBODY} dev eth0 nud permanent")
 
     def mend(self) -> None:
-        """All links work again, in both directions."""
+        """Restore all links, in both directions."""
         for name in self.addresses:
             self._ip("switch", f"link set {name} up")
             self._ip(name, "neigh flush dev eth0 nud permanent")
 
 
 def _enter(namespace: int) -> None:
-    """Take this thread to a network namespace, given as an open file."""
+    """Move this thread to a network namespace, given as an open file."""
     if _libc.setns(namespace, CLONE_NEWNET):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _holder() -> subprocess.Popen[bytes]:
-    """A process that sleeps in a network namespace of its own."""
+    """Start a process that sleeps in a network namespace of its own."""
     ours = Path("/proc/self/ns/net").readlink()
     holder = subprocess.Popen(
         ["unshare", "--net", "sleep", "infinity"], stderr=subprocess.PIPE, preexec_fn=_end_with_us

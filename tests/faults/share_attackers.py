@@ -1,9 +1,9 @@
-"""`python tests/faults/share_attackers.py KIND PORT SERVER-KEY KEY-FILE`: a client that means harm.
+"""`python tests/faults/share_attackers.py KIND PORT SERVER-KEY KEY-FILE`: a malicious client.
 
-`stalled` asks for evaluations and weights and reads nothing. `flooding` opens eight connections with its key
-and sends on each whatever it can, far beyond its credits. `garbage` sends headers that are none, frames of
-wrong shapes, rows of NaN and games of random bytes, and dials again when it is cut. Prints `ready` once it
-has joined, and goes on until it is killed.
+`stalled` requests evaluations and weights and reads nothing. `flooding` opens eight connections with its key
+and sends as much as it can on each, far beyond its credits. `garbage` sends invalid headers, frames of wrong
+shapes, rows of NaN and games of random bytes, and dials again when it is cut. Prints `ready` once it has
+joined, and continues until it is killed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from guests import ROWS, Guest, Packed, Socket, answer_of, ask, evaluate, forget, hello, tell
 
 FLOODS = 8
-"""Connections of the one that floods."""
+"""Connections of the flooding client."""
 TURN = 0.005
-"""Seconds between two turns of an attacker: it shall not burn a core of the machine that is measured."""
+"""Seconds between two turns of an attacker, so that it does not burn a core of the measured machine."""
 SOURCES = {"stalled": "127.0.3.1", "flooding": "127.0.3.2", "garbage": "127.0.3.3"}
 NAN = 0x7FC00000
 
 
 def joined(socket: Socket) -> tuple[int, bytes]:
-    """The history that WELCOME names, and the hash of the weights."""
+    """Return the history that WELCOME names, and the hash of the weights."""
     welcome = answer_of(socket, "welcome")
     print("ready", flush=True)
     return welcome["self_play"]["history"], (welcome.get("weights") or {}).get("sha256", bytes(32))
@@ -73,7 +73,7 @@ def garbage(guest: Guest) -> None:
         for socket in (leaves, bulk):
             forget(socket)
             request += 1
-            if rng.random() < 0.1:  # it was cut perhaps, and dialled again
+            if rng.random() < 0.1:  # it may have been cut, and has dialled again
                 tell(socket, hello(join=request))
             tell(socket, rng.choice(kinds)())
         time.sleep(TURN)

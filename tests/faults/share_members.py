@@ -1,10 +1,10 @@
-"""`python tests/faults/share_members.py PORT SERVER-KEY KEY-FILE...`: an honest client with each key.
+"""`python tests/faults/share_members.py PORT SERVER-KEY KEY-FILE...`: an honest client for each key.
 
-They ask for evaluations as fast as they are answered.
+They request evaluations as fast as they are answered.
 
-Reads commands, a line each. `active N ROWS`: the first N of them ask and have so many leaves in flight each,
-the others are silent. `counts`: prints a
-line of JSON, the time (monotonic clock) and how many leaves each was answered so far. Ends with its input.
+Reads commands, one per line. `active N ROWS`: the first N of them send requests and have ROWS leaves in
+flight each; the others are silent. `counts`: prints a line of JSON, the time (monotonic clock) and the number
+of leaves answered so far for each. Ends with its input.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from runtime.keys import dial_keys  # noqa: E402
 from runtime.sockets import new_context  # noqa: E402
 
 ROWS = 16
-"""Leaves of a request."""
+"""Leaves per request."""
 RETRY = 0.2
-"""Seconds until a refused request is sent again, at least."""
+"""Least number of seconds until a refused request is sent again."""
 
 
 class Member:
@@ -41,9 +41,9 @@ class Member:
     def __init__(self, context: object, port: int, number: int, keys: DialKeys) -> None:
         self.answered = 0
         self._in_flight = 0
-        """Leaves that it wants to have unanswered."""
+        """Number of leaves that it wants to keep unanswered."""
         self._left: dict[int, int] = {}
-        """Leaves of each unanswered request."""
+        """Unanswered leaves of each request."""
         self._request = 0
         hello = Hello(PROTOCOL_VERSION, "client", f"honest {number}")
         self.connection = Connection(
@@ -89,7 +89,7 @@ class Member:
 
 
 async def obey(members: list[Member]) -> None:
-    """Until the input ends."""
+    """Carry out commands until the input ends."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

@@ -1,7 +1,7 @@
 # ruff: noqa: E501 (rows of a table)
-"""Which metric and which line of a log shows which fault: promise P8. `docs/faults.md` is made of it.
+"""Which metric and which log line shows which fault: promise P8. `docs/faults.md` is generated from it.
 
-`signals.py` does each of them to a running system.
+`signals.py` causes each fault in a running system.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Signal:
-    """How one fault shows."""
+    """How one fault is shown."""
 
     name: str
-    """Of what is done: a function of `signals.py`."""
+    """Name of the action: a function of `signals.py`."""
     fault: str
-    """For people."""
+    """Description for people."""
     part: str
-    """Whose metric and log it is: server, trainer or client.main."""
+    """The part whose metric and log it is: server, trainer or client.main."""
     metric: str
-    """As it is told, with labels."""
+    """The metric as written, with labels."""
     log: str
-    """Words of the line."""
+    """Words of the log line."""
     least: float | None = None
     """The metric is at least this; None: it rises."""
     most: float | None = None
     """The metric is at most this."""
 
     def is_shown(self, before: float, now: float) -> bool:
-        """Whether the metric, which was `before`, says it."""
+        """Return whether the metric, which was `before`, shows it."""
         if self.most is not None:
             return now <= self.most
         return now > before if self.least is None else now >= self.least
 
     def rule(self) -> str:
-        """For the page."""
+        """Return the rule for the page."""
         if self.most is not None:
             return f"`{self.metric}` is {self.most:g}"
         return (
@@ -46,24 +46,24 @@ class Signal:
 PARTS = {"server": "azserver", "trainer": "trainer", "client.main": "azclient"}
 
 SIGNALS = (
-    Signal("foreign_key", "somebody whose key is not allowed dials", "server",
+    Signal("foreign_key", "a peer with a key that is not allowed connects", "server",
            'az_handshakes_refused_total{port="leaves"}', "its key is not allowed"),
     Signal("unreadable_list", "the list of allowed keys is damaged", "server",
            "az_allowed_keys", "nobody new may join", most=0),
-    Signal("revoked_key", "a key is revoked while its client is there", "server",
+    Signal("revoked_key", "a key is revoked while its client is connected", "server",
            'az_client_disconnects_total{reason="ended"}', "not allowed here any more"),
     Signal("garbage", "a message that cannot be read", "server", "az_protocol_errors_total", "dropped a message of"),
-    Signal("long_frame", "a frame beyond the limit", "server",
+    Signal("long_frame", "a frame over the size limit", "server",
            'az_connections_cut_total{port="leaves"}', "cut a connection of"),
     Signal("over_credit", "more requests than were granted", "server",
            "az_credit_violations_total", "more than the"),
     Signal("dishonest_game", "a game that breaks the rules", "trainer",
            'az_game_rejects_total{code="bad_record"}', "refused a game"),
-    Signal("bad_weights", "weights that no evaluator takes", "server", "az_weights_refused_total", "refuses weights"),
+    Signal("bad_weights", "weights with a NaN in them", "server", "az_weights_refused_total", "refuses weights"),
     Signal("evaluator_killed", "an evaluator is killed", "server", "az_gpu_worker_restarts_total", "evaluator-0 ended"),
-    Signal("evaluator_stopped", "an evaluator stands still", "server",
+    Signal("evaluator_stopped", "an evaluator hangs", "server",
            'az_evaluator_silent_seconds{evaluator="0"}', "has said nothing for", least=20),
-    Signal("server_stopped", "azserver stands still", "server", "az_loop_lag_seconds", "stood still for", least=5),
+    Signal("server_stopped", "azserver hangs", "server", "az_loop_lag_seconds", "stood still for", least=5),
     Signal("worker_killed", "a worker of azclient is killed", "client.main",
            "az_client_worker_restarts_total", "starting it again"),
     Signal("client_killed", "azclient is killed", "server",
@@ -80,7 +80,7 @@ SIGNALS = (
 
 
 def signal_table() -> str:
-    """For the page."""
-    lines = ["| fault | who tells | metric | words of the log |", "|---|---|---|---|"]
+    """Return the table for the page."""
+    lines = ["| fault | shown by | metric | words of the log line |", "|---|---|---|---|"]
     lines += [f"| {one.fault} | {PARTS[one.part]} | {one.rule()} | {one.log} |" for one in SIGNALS]
     return "\n".join(lines)

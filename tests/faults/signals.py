@@ -1,14 +1,17 @@
-"""P8: does each fault show in a metric and in a line of a log, and how soon?
+"""P8: does each fault show in a metric and in a log line, and how soon?
 
-Each function does what one row of `signal_rows` says to a system that runs, and mends it behind its `yield`.
+Each function causes one fault of `signal_rows` in a running system, and repairs it after its `yield`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import os
 import signal
 import sqlite3
+import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -20,24 +23,28 @@ from keyed_parts import KeyedParts
 from parts import RUN
 from signal_rows import SIGNALS, Signal
 
+from protocol.messages import CHUNK
 from runtime.keys import ALLOWED_FILE, new_pair, write_pair
+from runtime.weights_files import NEWEST
 
 GUEST = "mallory"
 PATIENCE = 150.0
 """Seconds for what takes less than WANTED on an idle machine."""
 WANTED = 30.0
-"""Seconds, of promise P8."""
+"""Seconds within which promise P8 requires it."""
 STANDSTILL = 8.0
 """Seconds for which azserver is stopped."""
+FAR = 10_000
+"""A version beyond those of a short run."""
 LONG = 9 * 2**20
-"""Bytes of a frame beyond every limit."""
+"""Bytes of a frame that is longer than every limit."""
 
 Injection = Callable[[KeyedParts], Iterator[None]]
 
 
 @contextmanager
 def joined(system: KeyedParts, key: str = GUEST, offset: int = 0, role: str = "client") -> Iterator[Socket]:
-    """A peer with this key that is in."""
+    """Yield a connection of a peer with this key that has joined."""
     guest = Guest(system.port, system.keys.server, system.keys.file(key))
     try:
         socket = guest.dial(offset, role=role)
@@ -48,7 +55,7 @@ def joined(system: KeyedParts, key: str = GUEST, offset: int = 0, role: str = "c
 
 
 def sent(*messages: Packed) -> Injection:
-    """What a client with a key sends."""
+    """Return the fault that a client with a key causes by sending these messages."""
 
     def inject(system: KeyedParts) -> Iterator[None]:
         with joined(system) as socket:
@@ -100,7 +107,7 @@ def _changed_list(system: KeyedParts, change: Callable[[str], str]) -> Iterator[
 
 
 def _without_guest(text: str) -> str:
-    """allowed.toml without the lines about this key."""
+    """Return allowed.toml without the lines of this key."""
     blocks = text.split("\n[")
     return "\n[".join(block for block in blocks if GUEST not in block.partition("\n")[0])
 
@@ -114,17 +121,29 @@ def dishonest_game(system: KeyedParts) -> Iterator[None]:
 
 
 def bad_weights(system: KeyedParts) -> Iterator[None]:
-    """In the place of the trainer, which is killed before: a file that is none."""
+    """Replace the trainer, which is killed first, and publish the weights in use with a NaN in them. The old
+    ones must stay in use."""
     system.end("trainer", signal.SIGKILL)
-    data = os.urandom(1000)
+    data = _with_nan((system.folder / "runs" / RUN / "weights" / NEWEST).read_bytes())
     digest = hashlib.sha256(data).digest()
-    about = {"version": 10_000, "step": 1, "size": len(data), "game": system.game, "architecture": "tiny"}
+    about = {"version": FAR, "step": 1, "size": len(data), "game": system.game, "architecture": "tiny"}
     with joined(system, TRAINER, offset=1, role="trainer") as socket:
         tell(socket, ask("put_weights", info={"type": "weights_info", "sha256": digest, **about}))
         answer_of(socket, "weights_wanted")
-        tell(socket, [*ask("chunk", sha256=digest, offset=0), data])
+        for offset in range(0, len(data), CHUNK):
+            tell(socket, [*ask("chunk", sha256=digest, offset=offset), data[offset : offset + CHUNK]])
+            answer_of(socket, "weights_wanted")
         yield
+    assert 0 <= system.metrics("server")["az_model_version"] < FAR, "P6: weights that were refused are in use"
     system.begin("trainer")
+
+
+def _with_nan(weights: bytes) -> bytes:
+    """A safetensors file in which the first number of a tensor is NaN."""
+    end = 8 + int.from_bytes(weights[:8], "little")
+    tensors = (one for one in json.loads(weights[8:end]).values() if one.get("dtype") == "F32")
+    at = end + next(tensors)["data_offsets"][0]
+    return weights[:at] + struct.pack("<f", math.nan) + weights[at + 4 :]
 
 
 # ---- processes that end or stand still -----------------------------------------------------------
@@ -177,7 +196,7 @@ def server_killed(system: KeyedParts) -> Iterator[None]:
 
 
 def damaged_spool(system: KeyedParts) -> Iterator[None]:
-    """While azclient is away."""
+    """Damage a game while azclient is stopped."""
     system.end("client.main", signal.SIGKILL)
     (folder,) = (system.folder / "spool").glob("*/worker-0")
     (folder / f"{os.urandom(16).hex()}.game").write_bytes(b"not a game")
@@ -193,7 +212,7 @@ def locked_store(system: KeyedParts) -> Iterator[None]:
 
 
 def damaged_store(system: KeyedParts) -> Iterator[None]:
-    """While the trainer is away."""
+    """Damage a game while the trainer is stopped."""
     system.end("trainer", signal.SIGKILL)
     with closing(sqlite3.connect(_store(system), timeout=60)) as store:
         store.execute("UPDATE games SET data = zeroblob(40) WHERE seq = (SELECT min(seq) FROM games)")
@@ -221,7 +240,8 @@ INJECTIONS: dict[str, Injection] = {
 
 
 def shown(system: KeyedParts, one: Signal) -> float:
-    """Do it, and wait until metric and log say so. Seconds until both do; AssertionError if they never do."""
+    """Cause it, and wait until metric and log show it. Returns the seconds until both do. Raises
+    AssertionError if they never do."""
     before = system.metrics(one.part).get(one.metric, 0.0)
     said = len(system.whole_log(one.part))
     injection = INJECTIONS[one.name](system)
@@ -254,7 +274,7 @@ def _missing(system: KeyedParts, one: Signal, said: int) -> str:
 
 
 def measure(folder: Path, say: Callable[[str], None]) -> dict[str, float]:
-    """Every row of the table: seconds until it shows, by what was done."""
+    """Test every row of the table. Returns the seconds until each fault is shown, by its name."""
     found = {}
     with KeyedParts(folder, guests=[GUEST]) as system:
         for one in SIGNALS:

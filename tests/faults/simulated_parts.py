@@ -1,10 +1,10 @@
-"""The parts of the system as processes of a simulation: azserver's front, an evaluator, the trainer's
-intake, a player.
+"""The parts of the system as processes of a simulation: azserver's front, an evaluator, the trainer's intake,
+a player.
 
-All that decides, and nearly all that carries out, is the real code: Front with its ports and services,
-Connection, Uploader on a real Spool, RemoteEvaluator, Ingest, Intake and Store on real files. What stands
-for something else is the network, the clock, the neural network (a hash of the position), the search
-(random positions) and the games (random ones, made beforehand).
+All decisions, and almost all actions, are made by the real code: Front with its ports and services,
+Connection, Uploader on a real Spool, RemoteEvaluator, Ingest, Intake and Store on real files. Only the
+network, the clock, the neural network (a hash of the position), the search (random positions) and the games
+(random ones, made beforehand) are replaced.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ SAME_UID = 0.02
 
 @dataclass(frozen=True)
 class Kinds:
-    """What the parts are made of; mutants put worse ones here."""
+    """The classes of the parts; mutants replace them by faulty ones."""
 
     uploads: Callable[[], Uploads] = Uploads
     spool: Callable[[Path], Spool] = Spool
@@ -121,7 +121,7 @@ class SimulatedEvaluator:
 
 
 class SimulatedTrainer:
-    """What `trainer.service.Service` does with games, on a connection of its own."""
+    """Does what `trainer.service.Service` does with games, on a connection of its own."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -179,12 +179,12 @@ class SimulatedTrainer:
 
 
 class Asked:
-    """Some leaves that were asked for, and what came back: a row may be answered more than once."""
+    """Requested leaves and their answers: a row may be answered more than once."""
 
     def __init__(self, world: World, leaves: tuple[Any, Any, Any]) -> None:
         self.batch = LeafBatch(*leaves)
         self.rows = set(range(self.batch.rows))
-        """Those without an answer."""
+        """Rows without an answer."""
         self.done = asyncio.Event()
         self._world = world
         self._ends = np.concatenate([[0], np.cumsum(self.batch.counts, dtype=np.int64)])

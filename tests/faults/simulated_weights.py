@@ -1,7 +1,7 @@
-"""Weights in a simulation: a trainer publishes random bytes, evaluators and players take them.
+"""Weights in a simulation: a trainer publishes random bytes, evaluators and players use them.
 
 The real code is `trainer.weights_out` with its Publisher, the front's Upload and WeightsStore on real files,
-and the players' WeightsPuller. Promise P6: whoever uses weights has the bytes that were announced.
+and the players' WeightsPuller. Promise P6: the bytes of weights in use are those that were announced.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BAD = 26
 
 
 class SimulatedTraining:
-    """In place of `trainer.training_loop.Training`: a step a second, and weights that are random bytes."""
+    """Replaces `trainer.training_loop.Training`: one step a second, and random bytes as weights."""
 
     has_checkpoint = True
     round_games = 0
@@ -62,7 +62,7 @@ class SimulatedTraining:
 
 
 class Publishing:
-    """What `trainer.service` does with weights, for a simulated trainer."""
+    """Does what `trainer.service` does with weights, for a simulated trainer."""
 
     def __init__(self, world: World, trainer: SimulatedTrainer) -> None:
         self._world = world
@@ -91,11 +91,11 @@ class Publishing:
         return True
 
     def wake(self) -> None:
-        """It looks every second."""
+        """Does nothing: training checks every second."""
 
 
 def loaded(world: World, message: LoadWeights) -> WeightsLoaded | WeightsRefused:
-    """What an evaluator answers: it takes weights unless they are bad ones."""
+    """Return an evaluator's answer: it accepts weights unless they are bad."""
     if is_bad(message.sha256):
         return WeightsRefused(message.version, "bad weights")
     info = SimpleNamespace(version=message.version, sha256=message.sha256)
@@ -108,7 +108,7 @@ def is_bad(digest: bytes) -> bool:
 
 
 def puller(world: World, client: SimulatedClient) -> WeightsPuller:
-    """Of a player with a network of its own."""
+    """Return the puller of a player with a local network."""
 
     def load(path: Path, info: WeightsInfo) -> str:
         world.ledger.uses(client.name, info, path.read_bytes())

@@ -39,10 +39,10 @@ from server.front import Front, FrontSettings
 from server.weights import WeightsStore
 
 CALM = 400.0
-"""Seconds of good weather that are enough for everything to come to its end: a lease is 60 s, a place of
-the relay is taken back after 120 s."""
+"""Seconds without faults that are enough for everything to finish: a lease is 60 s, and a place of the relay
+is reclaimed after 120 s."""
 BACK_AFTER = 3.0
-"""Seconds at most until a killed process is there again."""
+"""Most seconds until a killed process is restarted."""
 POINTS = {
     "client": tuple(point for point in crash_points.NAMES if point.startswith(("spool.", "uploader."))),
     "server": tuple(point for point in crash_points.NAMES if point.startswith("weights.")),
@@ -53,38 +53,38 @@ POINTS = {
 
 @dataclass(frozen=True)
 class Plan:
-    """How long a run is, and how bad."""
+    """How long a run is, and how many faults it has."""
 
     clients: int = 3
     games: int = 30
     asks: int = 40
     """Requests for leaves, of all clients together."""
     seconds: float = 60.0
-    """In which things go wrong."""
+    """Seconds during which faults happen."""
     game_seconds: float = 4.0
     publish_seconds: float = 8.0
-    """Between two publications of weights; 0: there are none."""
+    """Seconds between two publications of weights; 0: there are none."""
     blows: int = 12
-    """Kills and cuts."""
+    """Number of kills and cuts."""
     weather: Weather = Weather(latency=0.5, lost=0.05, repeated=0.05)
 
 
 @dataclass
 class Outcome:
-    """What became of a run."""
+    """The result of a run."""
 
     seed: int
     faults: list[str]
     games: int = 0
     leaves: int = 0
     weights: int = 0
-    """Files of weights that were published; `used`: how often one was taken into use."""
+    """Number of published files of weights; `used`: how often one was taken into use."""
     used: int = 0
     messages: int = 0
     blows: list[str] = field(default_factory=list)
     answers: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
-    """Virtual."""
+    """Virtual seconds."""
 
 
 REAL = Kinds()
@@ -114,7 +114,7 @@ class World:
             self._starts[f"client-{index}"] = partial(SimulatedClient, self, index)
 
     def at_end(self, name: str, do: Callable[[], object]) -> None:
-        """Have `do` called when this part is killed."""
+        """Call `do` when this part is killed."""
         self._processes[name].at_end.append(do)
 
     def more_games(self) -> bool:
@@ -130,13 +130,13 @@ class World:
             self.start(name)
 
     def end(self) -> None:
-        """Kill all, and start none again."""
+        """Kill all parts, and restart none."""
         self._ended = True
         for process in self._processes.values():
             process.kill()
 
     def start(self, name: str) -> None:
-        """As the operator, or azserver for its children, does."""
+        """Start a part, as the operator does, or azserver for its children."""
         if self._ended:
             return
         process = self._processes[name] = Process(name, self.loop)
@@ -152,7 +152,7 @@ class World:
                 raise
             try:
                 await part.run()
-            except Exception as error:  # a Killed is none
+            except Exception as error:  # a Killed is not an Exception
                 self.loop.faults.append(f"{name} ended by itself: {error!r}")
 
         process.spawn(live)
@@ -173,14 +173,15 @@ class World:
         return front
 
     def note_faults(self, front: Front) -> None:
-        """What a handler raised does not end the front; here nothing should."""
+        """Note errors that the front survived: a handler's exception does not end the front, but here there
+        should be none."""
         if front.figures.faults.count:
             self.loop.faults.append(f"the front noted {front.figures.faults.count} faults of its own")
 
     # ---- what goes wrong --------------------------------------------------------------------
 
     async def storm(self) -> None:
-        """Blows at random times; the checker looks behind each."""
+        """Cause faults at random times; the checker runs after each."""
         times = sorted(self.rng.uniform(0.0, self.plan.seconds) for _ in range(self.plan.blows))
         for at in times:
             await asyncio.sleep(max(0.0, at - self.loop.time()))
@@ -211,7 +212,7 @@ class World:
             raise BrokenPromise(found)
 
     def weights_on_disk(self) -> list[str]:
-        """What a start of azserver would say of the weights that are current."""
+        """Return what azserver would say at its start about the current weights."""
         try:
             current = WeightsStore(self.folder / "weights", GAME.name).read()
         except Fatal as damaged:
@@ -226,14 +227,14 @@ class World:
         return OnDisk.read(self.database, sorted(self.folder.glob("client-*")), counted)
 
     def at_rest(self) -> bool:
-        """Whether nothing is left to do."""
+        """Return whether nothing is left to do."""
         clients = [part for name, part in self._parts.items() if name.startswith("client-")]
         quiet = all(client.uploader.quiet.is_set() and not client.uploader.spool.games for client in clients)
         answered = not any(one.rows for client in clients for one in client.asked)
         return quiet and self._left_games < 0 and answered and not self.stale()
 
     def stale(self) -> list[str]:
-        """Who does not use the current weights, though nothing has stood in the way for long."""
+        """Return who does not use the current weights although nothing has prevented it for long."""
         current = self.front.store.current
         assert current is not None
         late = [
@@ -270,7 +271,7 @@ async def _run(world: World) -> list[str]:
 
 
 def simulate(seed: int, plan: Plan = Plan(), kinds: Kinds = REAL) -> Outcome:
-    """One run. The same seed and plan give the same run."""
+    """Run one simulation. The same seed and plan give the same run."""
     loop = VirtualLoop(random.Random(seed + 1))
     folder = Path(
         tempfile.mkdtemp(prefix="az-faults-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
@@ -305,7 +306,7 @@ def _outcome(loop: VirtualLoop, world: World) -> list[str]:
 
 @contextmanager
 def virtual(world: World) -> Iterator[None]:
-    """The real modules with this world's clock, network and random numbers."""
+    """Give the real modules this world's clock, network and random numbers."""
     loop, rng = world.loop, world.rng
     clock = SimpleNamespace(monotonic=loop.time, time=lambda: 1.7e9 + loop.time())
     seeded = SimpleNamespace(Random=lambda: random.Random(rng.random()), SystemRandom=lambda: rng)
@@ -329,7 +330,7 @@ def virtual(world: World) -> Iterator[None]:
         "dealer": dealer_of(world.net),
         "Channel": VirtualChannel,
     }
-    if hasattr(runtime.connection, "HandshakeWatch"):  # nobody asks for keys here
+    if hasattr(runtime.connection, "HandshakeWatch"):  # no keys are used here
         connection["HandshakeWatch"] = _NoHandshakes
     try:
         with (
@@ -344,10 +345,10 @@ def virtual(world: World) -> Iterator[None]:
 
 
 class _NoHandshakes:
-    """In place of `runtime.handshakes.HandshakeWatch`, which listens to a real socket."""
+    """Replaces `runtime.handshakes.HandshakeWatch`, which listens to a real socket."""
 
     def __init__(self, *_: object) -> None:
-        """Nothing to watch."""
+        """Do nothing: there is nothing to watch."""
 
     def start(self) -> None: ...
 
@@ -364,7 +365,7 @@ _GAMES: list[GameRecord] = []
 
 
 def games() -> list[GameRecord]:
-    """Some honest games, made once."""
+    """Return some valid games, made once."""
     if not _GAMES:
         rng = np.random.default_rng(7)
         _GAMES.extend(random_game(GAME, rng, simulations=SIMULATIONS) for _ in range(50))

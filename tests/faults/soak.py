@@ -15,11 +15,11 @@ from crowd import crowd
 from target import Target
 
 SAMPLE = 5.0
-"""Seconds between two looks at the memory."""
+"""Seconds between two measurements of memory."""
 WARM_UP = 0.25
-"""Share of the time at the beginning that does not count: caches fill and code is compiled."""
+"""Share of the time at the beginning that does not count, because caches fill and code is compiled."""
 BLOCK = 12
-"""Samples that are drawn together for the interval: neighbours are alike."""
+"""Samples that are drawn together for the interval, because neighbours are correlated."""
 DRAWS = 1000
 WINDOW = 20_000
 """Positions in the trainer's replay window: some minutes of tic-tac-toe."""
@@ -27,7 +27,7 @@ WINDOW = 20_000
 
 @dataclass(frozen=True)
 class Slope:
-    """MB an hour, and between what it lies with 95 % certainty."""
+    """MB per hour, with its 95 % interval."""
 
     process: str
     value: float
@@ -41,7 +41,7 @@ class Slope:
 
 
 def slope(process: str, seconds: Sequence[float], megabytes: Sequence[float], seed: int = 1) -> Slope:
-    """Least squares, with an interval from blocks of residuals drawn again (moving block bootstrap)."""
+    """Fit by least squares, with an interval from resampled blocks of residuals (moving block bootstrap)."""
     hours, values = np.asarray(seconds) / 3600, np.asarray(megabytes)
     line = np.polyfit(hours, values, 1)
     left = values - np.polyval(line, hours)
@@ -57,7 +57,7 @@ def slope(process: str, seconds: Sequence[float], megabytes: Sequence[float], se
 
 
 def resident(pid: int) -> float:
-    """MB of one process; 0 when it is gone."""
+    """Return the MB of one process; 0 when it is gone."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -66,18 +66,18 @@ def resident(pid: int) -> float:
 
 
 class Soak(Target):
-    """A whole system, of which the front and the trainer live on while others are killed."""
+    """A whole system whose front and trainer stay alive while others are killed."""
 
     def lasting(self) -> dict[str, int]:
-        """Processes whose memory is watched."""
+        """Return the processes whose memory is watched."""
         return {"azserver": self.front, "trainer": self._processes["trainer"].pid}
 
     def _trainer_flags(self) -> list[str]:
-        """With a replay window that is soon full: until then a trainer grows."""
+        """Return flags for a replay window that is soon full, because a trainer grows until then."""
         return [*super()._trainer_flags(), "--window.positions", str(WINDOW)]
 
     def kill_something(self, rng: random.Random) -> str:
-        """The evaluator, or azclient with its worker, which is started again."""
+        """Kill the evaluator, or azclient with its worker, which is restarted."""
         if rng.random() < 0.5:
             try:
                 os.kill(self.evaluator(), signal.SIGKILL)
@@ -92,7 +92,7 @@ class Soak(Target):
 
 
 def soak(folder: Path, minutes: float, say: Callable[[str], None], seed: int = 1) -> list[Slope]:
-    """Run it and give the slopes. Every half minute some clients come or go; every two minutes something is
+    """Run it and return the slopes. Every half minute some clients come or go; every two minutes a process is
     killed."""
     rng, seen, end = random.Random(seed), {}, 60 * minutes
     samples: dict[str, list[tuple[float, float]]] = {}

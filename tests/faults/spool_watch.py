@@ -1,15 +1,17 @@
 """The ledger of a real azclient: which games it finished, and which of them were acknowledged, as the kernel
-tells of its spool (inotify).
+reports it for its spool (inotify).
 
-A game is finished when its file gets its name, and acknowledged when that file is deleted: the client keeps
-what is refused, in another folder.
+A game is finished when its file gets its name, and acknowledged when that file is deleted: the client moves
+refused games to another folder.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import select
 import struct
+import threading
 from pathlib import Path
 
 from client.spool import SUFFIX
@@ -21,8 +23,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class SpoolWatch:
-    """Watches all folders below a spool's root, those that come later too. `look` brings the ledger up to
-    date: call it often, as the kernel keeps 16,384 events."""
+    """Watches all folders below a spool's root, also those that are created later.
+
+    A thread of its own reads the kernel's events. A reader that is late would begin to watch a worker's new
+    folder when games have already come and gone in it.
+    """
 
     def __init__(self, root: Path) -> None:
         self.finished: set[str] = set()
@@ -34,6 +39,23 @@ class SpoolWatch:
         root.mkdir(parents=True, exist_ok=True)
         self._root = root
         self._watch(root)
+        self._lock = threading.Lock()
+        self._fault: Exception | None = None
+        self._wake, self._end = os.pipe()
+        self._thread = threading.Thread(target=self._follow, name="spool-watch", daemon=True)
+        self._thread.start()
+
+    def _follow(self) -> None:
+        """Read events until `close`."""
+        poll = select.poll()
+        for handle in (self._inotify, self._wake):
+            poll.register(handle, select.POLLIN | select.POLLHUP)
+        while self._wake not in dict(poll.poll()):
+            try:
+                self._read()
+            except Exception as fault:
+                self._fault = fault
+                return
 
     def _watch(self, folder: Path) -> None:
         kinds = IN_CREATE | IN_MOVED_TO | IN_DELETE
@@ -43,23 +65,32 @@ class SpoolWatch:
         if number in self._folders:
             return
         self._folders[number] = folder
-        for path in folder.iterdir():  # what came before the kernel watched
+        for path in folder.iterdir():  # files from before the watch began
             self._came(path, is_folder=path.is_dir())
 
     def look(self) -> None:
-        """AssertionError when events were lost."""
-        while True:
-            try:
-                events = os.read(self._inotify, 1 << 16)
-            except BlockingIOError:
-                return
-            at = 0
-            while at < len(events):
-                number, kinds, _, length = EVENT.unpack_from(events, at)
-                at += EVENT.size + length
-                assert not kinds & IN_OVERFLOW, "the kernel dropped events: look more often"
-                name = events[at - length : at].rstrip(b"\0").decode()
-                self._on_event(self._folders[number] / name, kinds)
+        """Bring the ledger up to date with everything that has happened. Raises AssertionError if events were
+        lost."""
+        if self._fault is not None:
+            raise AssertionError(f"the watch of {self._root} ended") from self._fault
+        self._read()
+
+    def _read(self) -> None:
+        with self._lock:
+            while True:
+                try:
+                    self._take(os.read(self._inotify, 1 << 16))
+                except BlockingIOError:
+                    return
+
+    def _take(self, events: bytes) -> None:
+        at = 0
+        while at < len(events):
+            number, kinds, _, length = EVENT.unpack_from(events, at)
+            at += EVENT.size + length
+            assert not kinds & IN_OVERFLOW, "the kernel dropped events"
+            name = events[at - length : at].rstrip(b"\0").decode()
+            self._on_event(self._folders[number] / name, kinds)
 
     def _on_event(self, path: Path, kinds: int) -> None:
         if kinds & IN_DELETE:
@@ -70,9 +101,12 @@ class SpoolWatch:
 
     def _came(self, path: Path, *, is_folder: bool) -> None:
         if is_folder and path.parent in (self._root, *self._root.iterdir()):
-            self._watch(path)  # of a run, or of a worker; not what a worker has set aside
+            self._watch(path)  # the folder of a run or of a worker, but not the one of games set aside
         elif path.suffix == SUFFIX:
             self.finished.add(path.stem)
 
     def close(self) -> None:
+        os.close(self._end)
+        self._thread.join()
+        os.close(self._wake)
         os.close(self._inotify)

@@ -1,8 +1,8 @@
-"""A TCP proxy that does to bytes what bad networks do: delays, stalls, half-closed connections, resets,
-changed bytes.
+"""A TCP proxy that treats bytes like bad networks: delays, stalls, half-closed connections, resets, changed
+bytes.
 
-One `Proxy` listens on one port and passes on to another. What it does is its `weather`, which may change at
-any time. Everything random comes from one seed.
+One `Proxy` listens on one port and forwards to another. Its `weather` defines what it does, and may change at
+any time. All randomness comes from one seed.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ import struct
 from dataclasses import dataclass, replace
 
 READ = 16 * 1024
-"""Bytes passed on at a time."""
+"""Bytes forwarded at a time."""
 HOST = "127.0.0.1"
 ON_THEIR_WAY = 256
-"""Pieces of one direction at most."""
+"""Most pieces in transit in one direction."""
 
 
 @dataclass(frozen=True)
 class Bad:
-    """What happens to each piece of bytes that passes. Shares are of pieces, times are in seconds."""
+    """What happens to each piece of bytes. Shares are of pieces, times are in seconds."""
 
     latency: float = 0.0
     jitter: float = 0.0
-    """Added to the latency, uniformly from 0."""
+    """Added to the latency, uniformly distributed from 0."""
     piece: int = READ
-    """Bytes of a piece, at most: 7 cuts every header."""
+    """Most bytes in a piece: 7 cuts every header."""
     flipped: float = 0.0
-    """One bit of the piece is another."""
+    """Share of pieces with one flipped bit."""
     repeated: float = 0.0
-    """It comes twice."""
+    """Share of pieces that come twice."""
     truncated: float = 0.0
-    """Only its first half comes, and the connection ends."""
+    """Share of pieces of which only the first half comes, and then the connection ends."""
     reset: float = 0.0
-    """The connection is reset, at both ends."""
+    """Share of pieces at which the connection is reset, at both ends."""
     half_closed: float = 0.0
-    """No more comes from this side, and the other goes on."""
+    """Share of pieces after which this side sends no more, while the other continues."""
 
 
 @dataclass
 class Counts:
-    """What was done so far."""
+    """Counts of what was done so far."""
 
     connections: int = 0
     pieces: int = 0
@@ -59,10 +59,10 @@ class Proxy:
     """`async with Proxy(port_to, port=...)`."""
 
     def __init__(self, target: int, port: int = 0, *, seed: int = 1) -> None:
-        """Passes what comes at `port` (0: any) to `target`, both on this machine."""
+        """Forward connections at `port` (0: any) to `target`, both on this machine."""
         self.target, self.port = target, port
         self.up = self.down = Bad()
-        """Towards the target, and back from it."""
+        """The weather towards the target, and back from it."""
         self.counts = Counts()
         self._rng = random.Random(seed)
         self._flows = asyncio.Event()
@@ -84,19 +84,19 @@ class Proxy:
             writer.close()
 
     def set(self, **bad: float) -> None:
-        """The same weather in both directions; without arguments all is well."""
+        """Set the same weather in both directions; without arguments all is well."""
         self.up = self.down = replace(Bad(), **bad)  # type: ignore[arg-type]
 
     def stall(self) -> None:
-        """Nothing passes from now on, and nobody is told."""
+        """Stop forwarding, without telling either side."""
         self._flows.clear()
 
     def go_on(self) -> None:
-        """What waited passes, and all that comes."""
+        """Resume forwarding, including what waited."""
         self._flows.set()
 
     def reset_all(self) -> int:
-        """Reset every connection; how many ends there were."""
+        """Reset every connection. Returns how many ends there were."""
         ends = len(self._writers)
         for writer in list(self._writers):
             _reset(writer)
@@ -132,7 +132,8 @@ class Proxy:
         *,
         up: bool,
     ) -> None:
-        """One direction, until one side ends or the weather ends it. Pieces are on their way side by side."""
+        """Forward one direction, until one side ends or the weather ends it. Several pieces may be in
+        transit."""
         line: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(ON_THEIR_WAY)
         taking = asyncio.ensure_future(self._take(reader, line, up=up))
         try:
@@ -152,7 +153,7 @@ class Proxy:
     async def _take(
         self, reader: asyncio.StreamReader, line: asyncio.Queue[tuple[float, bytes]], *, up: bool
     ) -> None:
-        """Read pieces and note when each is to arrive, in order; b"" at the end."""
+        """Read pieces and note when each should arrive, in order; b"" at the end."""
         data, arrives = b"-", 0.0
         while data:
             bad = self.up if up else self.down
@@ -167,7 +168,7 @@ class Proxy:
     def _deliver(
         self, data: bytes, writer: asyncio.StreamWriter, back: asyncio.StreamWriter, bad: Bad
     ) -> bool:
-        """Pass a piece on, or do worse. False when nothing more will pass this way."""
+        """Forward a piece, or damage it. Returns False when nothing more will pass this way."""
         self.counts.pieces += 1
         self.counts.bytes += len(data)
         if self._happens(bad.reset):
@@ -204,7 +205,7 @@ class Proxy:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """End a connection with RST: what is on its way is lost, and the other side hears of it at once."""
+    """End a connection with RST: bytes in transit are lost, and the other side is told at once."""
     plain: socket.socket | None = writer.get_extra_info("socket")
     if plain is not None and not writer.transport.is_closing():
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -1,4 +1,4 @@
-"""SIGKILL at every named place around a write: nothing promised is missing, and the next life goes on from
+"""SIGKILL at every named place around a write: nothing promised is missing, and the next run continues from
 there."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from store.reader import Range, StoreReader
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = "games_acknowledged_first"
 TIMES = {"games": 3, "takeover": 9, "weights": 3, "checkpoint": 1}
-"""How often a point is passed before the kill, at most; `python -m tests.faults crash` tries every time."""
+"""Most passes of a point before the kill; `python -m tests.faults crash` tries every count."""
 
 
 def run_lab(room: str, times: int) -> dict[str, dict[str, int]]:
@@ -52,7 +52,7 @@ def test_a_process_killed_at_any_point_has_kept_what_it_promised(room: str) -> N
 
 
 def test_an_acknowledgement_before_the_commit_is_caught() -> None:
-    """The planted fault: a lab that finds nothing there would show nothing elsewhere."""
+    """The planted fault: if the lab does not find it, its other results mean nothing."""
     assert any("acknowledged and not stored" in fault for fault in run_lab(PLANTED, 3)["faults"])
 
 
@@ -78,8 +78,8 @@ def test_the_variable_kills_a_process_and_refuses_a_name_that_is_none() -> None:
 
 
 async def kill_after_acknowledging(folder: Path) -> tuple[int, set[bytes], set[bytes]]:
-    """Exit status of a real trainer that dies behind its third message of acknowledgements, who heard of
-    it, and who is in its store."""
+    """Return the exit status of a real trainer that dies after its third message of acknowledgements, the
+    games whose players were told, and the games in its store."""
     port = find_base_port(7900)
     server = FakeServer(port, welcome())
     command = [

@@ -1,4 +1,4 @@
-"""docs/faults.md is made of the rows and their results, and names tests that exist."""
+"""docs/faults.md is generated from the rows and their results, and names tests that exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TESTS = HERE.parent
 
 
 def test_the_page_has_the_rows_as_they_are() -> None:
-    """Else run `python -m tests.faults page`."""
+    """If it fails, run `python -m tests.faults page`."""
     assert PAGE.read_text() == page_with(table(), signal_table())
     assert [row.number for row in ROWS] == list(range(1, 28))
     assert all(row.shown or row.missing for row in ROWS)

@@ -1,4 +1,5 @@
-"""Decoders take any bytes: they give a value or their own exception, soon, and ask for little memory."""
+"""Decoders accept any bytes: they return a value or raise their own exception, quickly and with little
+memory."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from fuzz import TARGETS, Target, fuzz
 
 EXECUTIONS = 4000
 DEAR = {"network": 400, "games": 1500}
-"""Fewer of these, which take longer."""
+"""Fewer executions of these, which take longer."""
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
@@ -22,5 +23,5 @@ def test_no_bytes_do_more_than_be_refused(target: Target) -> None:
 
 @pytest.mark.parametrize("name", BAD)
 def test_the_fuzzer_sees_a_bad_decoder(name: str) -> None:
-    """One that raises something else, that asks for much memory, or that takes long."""
+    """One that raises another exception, allocates much memory, or takes long."""
     assert fuzz(BAD[name], 300, seed=1, most_failures=1).failures

@@ -1,4 +1,4 @@
-"""What `tests.faults shares` says of figures that are known."""
+"""The conclusions of `tests.faults shares` from known figures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from key_shares import HONEST, KEYS, Shares, broken
 
 
 def shares_with(part: float) -> Shares:
-    """Seven rounds in which one honest client has so much of its part, and the others have all of theirs."""
+    """Seven rounds in which one honest client gets `part` of its share, and the others all of theirs."""
     turn = [part * 1000 / KEYS] + [1000 / KEYS] * (HONEST - 1)
     return Shares(alone=[1000.0] * 7, quiet=[[50.0] * HONEST] * 7, beside=[turn] * 7, taken=[0.1] * 7)
 

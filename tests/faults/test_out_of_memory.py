@@ -1,4 +1,4 @@
-"""What the kernel ends for want of memory loses no game."""
+"""Parts that the kernel kills for lack of memory lose no game."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from memory_limit import Unavailable
 from out_of_memory import Bounded
 
 
-@pytest.mark.skip(
-    reason="failed once of two: a stored game that its watch of the spool did not see (issue 15)"
-)
 @pytest.mark.timeout(900)
 def test_parts_that_the_kernel_ends_for_want_of_memory_lose_no_game(tmp_path: Path) -> None:
-    """azserver's front and the trainer; both are started again, as systemd does."""
+    """azserver's front and the trainer; both are restarted, as systemd does."""
     with Bounded(tmp_path) as parts:
         try:
             for part in ("the trainer", "azserver's front"):

@@ -1,4 +1,4 @@
-"""After a power loss at any moment, whatever of the unsynced writes came to the disk, nothing promised is
+"""After a power loss at any moment, whichever unsynced writes reached the disk, nothing promised is
 missing."""
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from unittest import mock
 
 import pytest
 from power_loss import (
+    check_daily,
     check_spool,
     check_store,
     check_weights,
     crash_everywhere,
+    daily_log,
     spool_log,
     store_log,
     weights_log,
@@ -32,8 +34,19 @@ def test_weights_in_use_are_whole(tmp_path: Path) -> None:
     assert crash_everywhere(weights_log(tmp_path), check_weights, subsets=SUBSETS, seed=1) > 50
 
 
+def test_what_a_key_has_had_today_is_forgotten_only_since_it_was_written_down(tmp_path: Path) -> None:
+    assert crash_everywhere(daily_log(tmp_path), check_daily, subsets=SUBSETS, seed=1) > 50
+
+
+def test_bytes_of_a_day_that_are_not_synced_are_caught(tmp_path: Path) -> None:
+    log = daily_log(tmp_path)
+    log.entries = [entry for entry in log.entries if not (isinstance(entry, Synced) and entry.inode)]
+    with pytest.raises(AssertionError, match="P5"):
+        crash_everywhere(log, check_daily, subsets=SUBSETS, seed=1)
+
+
 def test_no_acknowledged_game_leaves_the_store(tmp_path: Path) -> None:
-    """SQLite's own writes, seen through a VFS."""
+    """SQLite's own writes, recorded through a VFS."""
     assert crash_everywhere(store_log(tmp_path), check_store, subsets=SUBSETS, seed=1) > 100
 
 

@@ -1,4 +1,4 @@
-"""azclient and trainer behind a bad network: no game is lost or set aside, and play goes on by itself."""
+"""azclient and trainer behind a bad network: no game is lost or set aside, and play recovers by itself."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from proxied import Proxied
 @pytest.mark.timeout(400)
 def test_resets_and_changed_bytes_lose_no_game(tmp_path: Path) -> None:
     """Connections of azclient and of the trainer are reset under load, bits flip, bytes come twice; then
-    azclient is killed. What it had finished is stored or in its spool, and what a byte damaged was sent
-    again."""
+    azclient is killed. Its finished games are stored or in its spool, and what was damaged was sent again."""
     with Proxied(tmp_path) as target:
         target.more_games(20)
         for _ in range(3):
@@ -26,6 +25,6 @@ def test_resets_and_changed_bytes_lose_no_game(tmp_path: Path) -> None:
         left = target.end_client()
         target.start_client()
         target.more_games(5)
-        waiting = target.spooled()  # before the store: what leaves the one is in the other by then
+        waiting = target.spooled()  # read before the store: a game is in at least one of them
         assert left - waiting <= {uid.hex() for uid in target.stored_uids()}
         assert target.rejected() == []

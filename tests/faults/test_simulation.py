@@ -1,5 +1,5 @@
 """Whatever is lost, repeated, cut or killed: no game is lost, none counts twice, every answer reaches its
-question."""
+request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_promise_holds_in_every_seed(lot: int) -> None:
 
 
 def assert_something_happened(outcomes: list[Outcome]) -> None:
-    """A simulation in which nothing goes wrong shows nothing."""
+    """A simulation without any fault would prove nothing."""
     answers = {status for outcome in outcomes for status in outcome.answers}
     assert {"stored", "duplicate", "rejected", "retry"} <= answers
     assert all(outcome.games and outcome.leaves for outcome in outcomes)
@@ -44,7 +44,7 @@ def assert_something_happened(outcomes: list[Outcome]) -> None:
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_fault_is_caught(name: str) -> None:
-    """The checker says which promise it breaks, within a few seeds."""
+    """The checker names the broken promise, within a few seeds."""
     mutant = MUTANTS[name]
     for seed in range(MUTANT_SEEDS):
         found = simulate(seed, kinds=mutant.kinds).faults
@@ -54,13 +54,13 @@ def test_a_planted_fault_is_caught(name: str) -> None:
 
 
 def test_what_a_handler_of_the_front_raises_is_seen() -> None:
-    """The front lives on, which would hide it."""
+    """The front survives it, which would hide it."""
     with mock.patch.object(VirtualDoor, "charge", side_effect=TypeError):
         assert any("faults of its own" in fault for fault in simulate(1).faults)
 
 
 def test_a_seed_is_repeated_exactly_in_another_process() -> None:
-    """With other hash seeds and addresses: else a failing seed could not be looked into."""
+    """With other hash seeds and addresses; otherwise a failing seed could not be investigated."""
     code = (
         "import sys, json, dataclasses; sys.path[:0] = ['tests/faults', 'tests/server', 'tests']; "
         "from simulation import simulate; print(json.dumps([dataclasses.asdict(simulate(s)) for s "

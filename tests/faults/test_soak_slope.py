@@ -1,4 +1,4 @@
-"""The slope of memory and its interval: what grows is seen, and what only trembles is not."""
+"""The slope of memory and its interval: growth is detected, and mere fluctuation is not."""
 
 from __future__ import annotations
 

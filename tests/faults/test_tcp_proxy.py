@@ -1,4 +1,4 @@
-"""The proxy does what it says, and no more: without that, what is shown through it would show nothing."""
+"""The proxy does exactly what it says; otherwise results measured through it would mean nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Talk = Callable[[Proxy, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[N
 
 
 async def through_a_proxy(talk: Talk) -> None:
-    """A connection through a proxy to a server that sends back what it gets."""
+    """A connection through a proxy to a server that echoes."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

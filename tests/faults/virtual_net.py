@@ -1,9 +1,8 @@
-"""A network in memory: connections that delay, lose, repeat and break, between doors and channels as the
-real ones look.
+"""A network in memory: connections that delay, lose, repeat and break, between doors and channels with the
+real interfaces.
 
-Within one direction of one connection messages keep their order, as in TCP. Each connection has random
-numbers of its own, so what happens on one depends neither on the others nor on the order in which somebody
-sends.
+Within one direction of a connection messages keep their order, as in TCP. Each connection has its own random
+numbers, so its behaviour depends neither on the others nor on the order of sending.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ Frames = list[bytes]
 
 @dataclass(frozen=True)
 class Weather:
-    """What the network does to messages, while it is bad."""
+    """What the network does to messages while it is bad."""
 
     latency: float = 0.05
-    """Seconds at most of one message; it may also have to wait for the one before."""
+    """Most seconds of delay of a message; it may also have to wait for the previous one."""
     lost: float = 0.0
-    """Share of messages that vanish."""
+    """Share of messages that are lost."""
     repeated: float = 0.0
-    """Share that arrive twice."""
+    """Share of messages that arrive twice."""
 
 
 class Network:
@@ -42,7 +41,7 @@ class Network:
         self.doors: dict[str, VirtualDoor] = {}
         self.links: list[Link] = []
         self.messages = 0
-        """Sent so far."""
+        """Messages sent so far."""
         self._seed = seed
         self._made = 0
 
@@ -64,7 +63,7 @@ class Link:
         self._net = net
         self._rng = net.new_rng()
         self._connection = 0
-        """Counts the connections: what belongs to an earlier one is not delivered."""
+        """Number of the connection: messages of earlier ones are not delivered."""
         self._last = [0.0, 0.0]
         process = Process.current.get()
         assert process is not None
@@ -80,7 +79,7 @@ class Link:
             self._net.links.remove(self)
 
     def cut(self, notice: float = 0.0) -> None:
-        """End the connection. What is on its way is lost; the door hears of it after `notice` seconds."""
+        """End the connection. Messages in transit are lost; the door is told after `notice` seconds."""
         door, peer = self.door, self.peer
         self.door, self.peer = None, b""
         self._connection += 1
@@ -89,7 +88,7 @@ class Link:
             self._dial_later(self._rng.uniform(0.2, 1.0))
 
     def dropped(self) -> None:
-        """The door has ended the connection."""
+        """Handle a connection that the door has ended."""
         self.door, self.peer = None, b""
         self._connection += 1
         self._dial_later(self._rng.uniform(0.2, 1.0))
@@ -143,7 +142,7 @@ class Link:
 
 
 class VirtualChannel:
-    """Looks like `runtime.sockets.Channel` on the socket that `dealer` gave."""
+    """Has the interface of `runtime.sockets.Channel`, for the socket that `dealer` returned."""
 
     def __init__(
         self,
@@ -184,7 +183,7 @@ class VirtualChannel:
 
 
 class VirtualDoor:
-    """Looks like `runtime.door.Door`. It keeps no paces: the simulation is about what is lost, not what it
+    """Has the interface of `runtime.door.Door`, without rate limits: the simulation is about losses, not
     costs."""
 
     def __init__(self, net: Network, endpoints: Sequence[str]) -> None:
@@ -247,15 +246,15 @@ class VirtualDoor:
         return "" if link is None else link.process.name
 
     def owner(self, _peer: bytes) -> None:
-        """Nobody has a key."""
+        """No keys are used."""
 
     def admit(self, peer: bytes) -> None:
-        """Nobody is turned away here."""
+        """No peer is turned away here."""
 
     dismiss = admit
 
     def charge(self, _peer: bytes, *_: object, **__: object) -> None:
-        """Talk costs nothing here."""
+        """Messages cost nothing here."""
 
     @property
     def _alive(self) -> bool:
@@ -270,7 +269,7 @@ class VirtualDoor:
 
 
 def dealer_of(net: Network) -> Callable[..., Link]:
-    """What takes the place of `runtime.sockets.dealer`."""
+    """Return the replacement of `runtime.sockets.dealer`."""
 
     def dealer(_context: object, endpoint: str, **_settings: object) -> Link:
         return Link(net, endpoint)
@@ -279,7 +278,7 @@ def dealer_of(net: Network) -> Callable[..., Link]:
 
 
 async def until(holds: Callable[[], bool], seconds: float, step: float = 0.5) -> bool:
-    """Whether it holds within so many virtual seconds."""
+    """Return whether `holds()` becomes true within `seconds` virtual seconds."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while not holds():

@@ -1,4 +1,4 @@
-"""An event loop whose clock jumps to the next thing to do, and processes that can be killed in it.
+"""An event loop whose clock jumps to the next event, and processes in it that can be killed.
 
 Nothing waits and no thread runs: work for a thread is done in the loop, at a time drawn from the seed. So a
 run is repeated exactly by its seed.
@@ -13,21 +13,22 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 MOST_TURNS = 20_000
-"""Turns of the loop without any time passing."""
+"""Most turns of the loop without any time passing."""
 LONGEST_WORK = 0.05
-"""Seconds that work for a thread may take."""
+"""Most seconds that work for a thread takes."""
 
 
 class Killed(BaseException):
-    """The process that runs now has been ended: none of its code goes on."""
+    """The running process has been killed: none of its code continues."""
 
 
 class Deadlock(AssertionError):
-    """Everybody waits for ever, or somebody never does."""
+    """Every part waits forever, or one never waits."""
 
 
 class Process:
-    """A part that can be killed at any time: then none of its tasks, timers or messages do anything more."""
+    """A part that can be killed at any time: after that none of its tasks, timers or messages have any
+    effect."""
 
     current: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
 
@@ -36,19 +37,20 @@ class Process:
         self.alive = True
         self.at_end: list[Callable[[], object]] = []
         self.crash_at = ""
-        """Crash point at which it dies when it comes there for the `crash_after`th time."""
+        """Crash point at which it dies, the `crash_after`th time that it gets there."""
         self.crash_after = 0
         self._loop = loop
         self._tasks: list[asyncio.Task[Any]] = []
 
     def spawn(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Run a coroutine, and all that it starts, as part of this process."""
+        """Run a coroutine, and everything that it starts, as part of this process."""
         context = contextvars.copy_context()
         context.run(Process.current.set, self)
         self._tasks.append(context.run(lambda: self._loop.create_task(work())))
 
     def kill(self) -> None:
-        """As SIGKILL does. Ends of coroutines still run in the loop, and find that they can reach nobody."""
+        """Kill it, as SIGKILL does. Ends of coroutines still run in the loop, but cannot reach any other
+        part."""
         if not self.alive:
             return
         self.alive = False
@@ -58,7 +60,7 @@ class Process:
             task.cancel()
 
     def reached(self, point: str) -> None:
-        """It has come to a crash point."""
+        """Note that it has reached a crash point."""
         if point == self.crash_at:
             self.crash_after -= 1
             if self.crash_after <= 0:
@@ -75,16 +77,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._rng = rng
         self._selector = self
         self._turns = 0
-        """Of the loop at this very time."""
+        """Turns of the loop at the present time."""
         self.faults: list[str] = []
-        """What nobody caught."""
+        """Uncaught errors."""
         self.set_exception_handler(self._on_fault)
 
     def time(self) -> float:
         return self._now
 
     def select(self, timeout: float | None) -> list[Any]:
-        """Instead of waiting."""
+        """Return at once, instead of waiting."""
         if timeout is None:
             raise Deadlock(f"nothing will ever happen again (at {self._now:.3f} s)")
         self._turns += 1
@@ -105,8 +107,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def run_in_executor(
         self, _executor: Any, work: Callable[..., Any], *arguments: Any
     ) -> asyncio.Future[Any]:  # type: ignore[override]
-        """Do `work` a little later, and hand its result over a little later still: a process may be killed
-        before, in the middle (at a crash point) and behind it."""
+        """Do `work` a little later, and deliver its result a little later still: a process may be killed
+        before, during (at a crash point) and after it."""
         done: asyncio.Future[Any] = self.create_future()
         process = Process.current.get()
 
@@ -135,7 +137,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 def _is_only_killed(error: object) -> bool:
-    """A group of a killed process is told of when it is thrown away, which may be at any time."""
+    """Ignore an exception group of a killed process, which is reported when it is garbage-collected, at any
+    time."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(Killed)[1] is None
     return isinstance(error, Killed)

@@ -1,9 +1,9 @@
-"""What a program did to its files, and every state that a power loss could leave of it.
+"""A program's file operations, and every state that a power loss could leave of them.
 
-The model of a disk. Names (create, rename, remove) come to the disk in the order in which they were made:
-any prefix of them is there, at least all before the last fsync of a folder. Bytes come in any order: of
-those written since the last fsync of their file any subset of pages is there; the others are as they were
-before, or zeros where the file was shorter.
+The model of a disk: names (create, rename, remove) reach the disk in the order in which they were made. Any
+prefix of them is there, at least all before the last fsync of a folder. Bytes reach it in any order: of those
+written since the last fsync of their file any subset of pages is there; the others are as before, or zeros
+where the file was shorter.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PAGE = 512
-"""Bytes that a disk writes at once, at least."""
+"""Least number of bytes that a disk writes at once."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """A change of names: `old` becomes `new`. Without `old` a new file, without `new` one that is removed."""
+    """A change of names: `old` becomes `new`. Without `old` it is a new file, without `new` a removed one."""
 
     old: str
     new: str
@@ -35,7 +35,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Cut:
-    """The file has this length now."""
+    """The file now has this length."""
 
     inode: int
     size: int
@@ -43,14 +43,14 @@ class Cut:
 
 @dataclass(frozen=True)
 class Synced:
-    """Of a file its inode; of a folder 0."""
+    """The inode of a file, or 0 for a folder."""
 
     inode: int
 
 
 @dataclass(frozen=True)
 class Promised:
-    """From here on `key` must be there, whatever happens; or need not be any more."""
+    """From here on `key` must be there in any case, or may be missing again."""
 
     key: bytes
     holds: bool = True
@@ -60,19 +60,19 @@ Entry = Named | Written | Cut | Synced | Promised
 State = dict[str, bytes]
 """Contents of files by name."""
 Keeps = Callable[[], bool]
-"""Whether the next thing that was not synced came to the disk."""
+"""Returns whether the next unsynced operation reached the disk."""
 
 
 @dataclass
 class WriteLog:
-    """All that happened, in order."""
+    """All operations, in order."""
 
     entries: list[Entry] = field(default_factory=list)
     names_with_files: bool = False
-    """An fsync of a file is one of its folder too (SQLite does both where needed, unseen by us)."""
+    """Whether an fsync of a file also syncs its folder (SQLite does both where needed, unseen by us)."""
 
     def promised(self, at: int) -> set[bytes]:
-        """What had been promised before entry `at`."""
+        """Return what had been promised before entry `at`."""
         found: set[bytes] = set()
         for entry in self.entries[:at]:
             if isinstance(entry, Promised):
@@ -80,7 +80,7 @@ class WriteLog:
         return found
 
     def states(self, at: int, rng: random.Random, subsets: int) -> Iterator[State]:
-        """States after a power loss before entry `at`: nothing that was not synced, all of it, and random
+        """Yield states after a power loss before entry `at`: no unsynced operation, all of them, and random
         subsets."""
         yield self._state(at, lambda: False)
         yield self._state(at, lambda: True)
@@ -127,7 +127,7 @@ class WriteLog:
 
 
 def _pages(written: Written) -> Iterator[tuple[int, bytes]]:
-    """Cut where pages of the file begin."""
+    """Split at the boundaries of the file's pages."""
     at = 0
     while at < len(written.data):
         offset = written.offset + at
@@ -143,7 +143,7 @@ def _put(data: bytearray, offset: int, page: bytes) -> None:
 
 
 def lay_out(state: State, folder: Path) -> None:
-    """Make `folder` hold these files."""
+    """Make `folder` contain these files."""
     for name, data in state.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
 """Random games in step with python-chess: moves, positions, repetitions and ends must agree at every ply.
 
-`PYTHONPATH=. .venv/bin/python tests/games/chess_agreement.py [GAMES]` plays them in two processes, printing
-the seeds done; after a stop it goes on with a second argument, the first seed. Games start
-from the usual position, from middle games and endgames in which the rare rules are near, and from random
-endgames; one mover in three likes to go back where he came from, which makes repetitions.
+`PYTHONPATH=. .venv/bin/python tests/games/chess_agreement.py [GAMES]` plays them in two processes and prints
+the seeds done; a second argument, the first seed, continues after a stop. Games start from the usual
+position, from middle games and endgames in which the rare rules are near, and from random endgames. One mover
+in three prefers to go back where he came from, which makes repetitions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from games.spec import ONGOING, Positions, State, outcome_for_first_player
 MAX_PLIES = 220
 GAMES_PER_TASK = 100
 FEN_EVERY = 8
-"""Texts are compared every so many plies; the words they are made of at every ply."""
+"""Texts are compared every so many plies; the words that they are made of, at every ply."""
 
 STARTS = (
     "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
@@ -114,7 +114,7 @@ def compare_game(seed: int) -> Tally:
 
 
 def random_start(rng: np.random.Generator) -> chess.Board:
-    """The usual start, one of `STARTS`, or a few men thrown on the board."""
+    """Return the usual start, one of `STARTS`, or a board with a few random men."""
     kind = rng.random()
     if kind < 0.35:
         return chess.Board()
@@ -124,7 +124,7 @@ def random_start(rng: np.random.Generator) -> chess.Board:
 
 
 def state_of(board: chess.Board) -> State:
-    """The nine words of a python-chess board, written without our own reader."""
+    """Return the nine words of a python-chess board, computed without our own reader."""
     clean = board.clean_castling_rights()
     flags = 0 if board.turn else 1
     for bit, square in enumerate((chess.H1, chess.A1, chess.H8, chess.A8), 1):
@@ -137,7 +137,7 @@ def state_of(board: chess.Board) -> State:
 
 
 def expected_reason(board: chess.Board, legal_count: int) -> str:
-    """Why the game is over by python-chess, in the order in which our rules look."""
+    """Return why the game is over by python-chess, checked in the same order as by our rules."""
     if not legal_count:
         return "checkmate" if board.is_check() else "stalemate"
     if board.is_insufficient_material():
@@ -148,7 +148,8 @@ def expected_reason(board: chess.Board, legal_count: int) -> str:
 
 
 def _random_endgame(rng: np.random.Generator) -> chess.Board:
-    """Two kings and one to eight other men, many of them pawns, on a legal position of random counters."""
+    """Return a legal position of two kings and one to eight other men, many of them pawns, with random
+    counters."""
     while True:
         board = chess.Board(None)
         squares = [int(square) for square in rng.permutation(64)]
@@ -178,7 +179,8 @@ def _meet_rare_move(tally: Tally, board: chess.Board, move: chess.Move) -> None:
 
 
 def _choose(board: chess.Board, moves: list[str], rng: np.random.Generator, likes_going_back: bool) -> str:
-    """A random move, rather a castling or en passant than not; who likes going back often does."""
+    """Return a random move, preferably a castling or en passant; with `likes_going_back`, often a move
+    back."""
     if board.castling_rights or board.ep_square:
         rare = [move for move in moves if _is_rare(board, chess.Move.from_uci(move))]
         if rare and rng.random() < 0.5:
@@ -194,7 +196,7 @@ def _choose(board: chess.Board, moves: list[str], rng: np.random.Generator, like
 def _compare_position(
     seed: int, board: chess.Board, positions: Positions, n: int, actions: npt.NDArray[np.uint16]
 ) -> dict[str, int]:
-    """Words, text and legal moves. Returns the moves: UCI text -> action."""
+    """Compare words, text and legal moves. Return the moves: UCI text -> action."""
     state = positions[n - 1]
     _require(seed, board, "words", list(map(hex, state)), list(map(hex, state_of(board))))
     if n % FEN_EVERY == 1:
@@ -209,7 +211,7 @@ def _compare_position(
 
 
 def _compare_end(seed: int, board: chess.Board, positions: Positions, n: int, legal_count: int) -> int:
-    """Repetitions, end reason, the search's earlier end, outcome. Returns the end reason."""
+    """Compare repetitions, end reason, the search's earlier end, and outcome. Return the end reason."""
     repeated = (board.is_repetition(2), board.is_repetition(3))
     earlier = earlier_occurrences(positions, n, 2)
     _require(seed, board, "repetitions", (earlier >= 1, earlier >= 2), repeated)

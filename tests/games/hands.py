@@ -1,12 +1,13 @@
-"""A game with all that Go and shogi need and other games have not; for tests only. Importing it tells
-`get_game` of it.
+"""A game that needs everything that Go and shogi need and other games do not; for tests only. Importing it
+registers it with `get_game`.
 
-Both players have pieces of nine kinds in hand, two of each. A move drops one on an empty cell of 6 x 11 and
-takes the other's pieces of lower kinds beside it into the own hand, or passes; two passes in a row end the
-game. A piece on the board counts its kind (1 to 9), and the second player gets half a point: more points win.
+Both players have pieces of nine kinds in hand, two of each. A move either drops one on an empty cell of 6 x
+11 and takes the other's pieces of lower kinds beside it into the own hand, or it is a pass; two passes in a
+row end the game. A piece on the board counts its kind (1 to 9), and the second player gets half a point: more
+points win.
 
-State: 9 words with a byte for each cell (0 nobody's, kind for the first player's, 9 + kind for the second's);
-a word for each hand, four bits a kind; a word with whose turn it is (bit 0), passes in a row (bits 1, 2) and
+State: 9 words with a byte for each cell (0 empty, kind for the first player's, 9 + kind for the second's); a
+word for each hand, four bits a kind; a word with the side to move (bit 0), passes in a row (bits 1, 2) and
 from bit 8 on the cell of the last drop plus 1.
 """
 
@@ -30,17 +31,19 @@ CELLS = ROWS * COLS
 PASS = KINDS * CELLS
 ACTIONS = PASS + 1
 OF_EACH, IN_ALL = 2, 4
-"""Pieces of a kind in a hand at the start, and in the game."""
+"""Pieces of a kind in one hand at the start, and in the whole game."""
 KOMI = 0.5
 HANDS, TURN = 9, 11
 STATE_WORDS = 12
 CODE_BITS, CELLS_A_WORD = 5, 12
 PLANE_WORDS, CODE_WORDS, HAND_WORDS = 2, 6, 2
-"""Of a position in the features. A hand's 9 fields of 4 bits are those of the state: 16 fields, 2 fields."""
+"""Words of a position in the features. A hand's 9 fields of 4 bits are those of the state: 16 fields, 2
+fields."""
 BYTE, NIBBLE = np.uint64(255), np.uint64(15)
 
 NAME = f"hands_{hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]}"
-"""With a hash of this file: kernels that call these rules are kept under the name of the game."""
+"""The name has a hash of this file, because kernels that call these rules are cached under the game's
+name."""
 
 
 @jit
@@ -93,7 +96,7 @@ def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16])
 
 @jit
 def take(child: State, cell: int, side: int, kind: int) -> None:
-    """The other's piece there changes hands if it is of a lower kind."""
+    """Take the other's piece on `cell` into the own hand if it is of a lower kind."""
     code = code_at(child, cell) - 1
     if code >= 0 and code // KINDS == 1 - side and code % KINDS < kind:
         change(child, cell, 0)
@@ -143,8 +146,8 @@ def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) 
 
 @jit
 def encode(positions: Positions, n: int, history: int, packed_features: npt.NDArray[np.uint64]) -> None:
-    """Bit plane: where the last piece was dropped. Codes: own pieces 1 to 9, the other's 10 to 18. Packed:
-    both hands; then 1 for the first player. As a float32: passes in a row, divided by 2."""
+    """Write the features. Bit plane: the cell of the last drop. Codes: own pieces 1 to 9, the other's 10 to
+    18. Packed: both hands; then 1 for the first player. As a float32: passes in a row, divided by 2."""
     side = side_to_move(positions[n - 1])
     for word in range(len(packed_features)):
         packed_features[word] = ZERO
@@ -171,11 +174,12 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
 
 RULES = Rules(start, side_to_move, legal_actions, play, end_reason, encode)
 LETTERS = ".abcdefghiABCDEFGHI"
-"""By code."""
+"""The letter of each code."""
 
 
 def state_from_text(text: str) -> State:
-    """Six rows, both hands, who moves, passes in a row, cell of the last drop. ValueError."""
+    """Read six rows, both hands, side to move, passes in a row, and the cell of the last drop. Raises
+    ValueError."""
     state = np.zeros(STATE_WORDS, np.uint64)
     if not text:
         start(state)

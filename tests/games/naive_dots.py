@@ -12,18 +12,19 @@ Edge = tuple[Dot, Dot]
 
 @dataclass
 class NaiveDots:
-    """Who closes a box has it and moves again; more boxes win."""
+    """The player who closes a box owns it and moves again; more boxes win."""
 
     rows: int = 3
     cols: int = 3
     drawn: list[list[Edge]] = field(default_factory=lambda: [[]])
-    """Of each position."""
+    """The edges drawn, for each position."""
     owners: list[dict[Dot, int]] = field(default_factory=lambda: [{}])
-    """Of each position: the player who has a box, by its lower left dot."""
+    """For each position: the player who owns a box, by the box's lower left dot."""
     mover: int = 0
 
     def edges(self) -> list[Edge]:
-        """In the order of actions: horizontal ones row by row from below, then vertical ones."""
+        """Return the edges in the order of actions: horizontal ones row by row from below, then vertical
+        ones."""
         flat = [((r, c), (r, c + 1)) for r in range(self.rows + 1) for c in range(self.cols)]
         return flat + [((r, c), (r + 1, c)) for r in range(self.rows) for c in range(self.cols + 1)]
 
@@ -32,7 +33,7 @@ class NaiveDots:
 
     @staticmethod
     def sides(box: Dot) -> list[Edge]:
-        """Below, right, above, left."""
+        """Return the sides of a box: below, right, above, left."""
         r, c = box
         low_left, low_right, high_left, high_right = (r, c), (r, c + 1), (r + 1, c), (r + 1, c + 1)
         return [
@@ -58,7 +59,7 @@ class NaiveDots:
         return owners.count(player) - owners.count(1 - player)
 
     def end(self) -> tuple[str, int] | None:
-        """(name of the reason, outcome for the first player), None while the game goes on."""
+        """Return (name of the reason, outcome for the first player), or None while the game goes on."""
         if self.legal():
             return None
         mine, first = self.lead(self.mover), self.lead(0)
@@ -66,7 +67,8 @@ class NaiveDots:
         return name, (first > 0) - (first < 0)
 
     def planes(self, history: int) -> list[list[int]]:
-        """[6 * history][boxes]: edges below, right, above, left; own boxes, the other's; newest first."""
+        """Return [6 * history][boxes]: edges below, right, above, left; own boxes, the other's; newest
+        first."""
         planes = []
         for back in range(history):
             there = back < len(self.drawn)
@@ -83,7 +85,7 @@ class NaiveDots:
 
 @cache
 def gain(rows: int, cols: int, drawn: frozenset[Edge]) -> int:
-    """Boxes that the side to move gains from here on beyond the other's, if both play best."""
+    """Return how many boxes the side to move still gains beyond the other's, if both play best."""
     board = NaiveDots(rows, cols)
     best = None
     for edge in board.edges():

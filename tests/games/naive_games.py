@@ -10,7 +10,7 @@ from naive_go import NaiveGo
 from twice import NAME as TWICE
 
 Board = list[int | None]
-"""Who has a stone on each cell, row by row from the bottom left: 0 the first player, 1 the second."""
+"""The player with a stone on each cell, row by row from the bottom left: 0 the first, 1 the second."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class NaiveStones:
         return (len(self.boards) - 1) % 2
 
     def landing_cell(self, action: int) -> int | None:
-        """Where a stone played as `action` would lie; None: nowhere."""
+        """Return the cell of a stone played as `action`; None if there is none."""
         rows = range(self.rows) if self.drop else [action // self.cols]
         for row in rows:
             cell = row * self.cols + action % self.cols
@@ -52,7 +52,7 @@ class NaiveStones:
         self.boards.append(board)
 
     def scalars(self) -> list[float]:
-        """1 if the first player is to move."""
+        """Return 1 if the first player is to move."""
         return [1 - self.mover]
 
     def has_run(self, player: int) -> bool:
@@ -68,14 +68,15 @@ class NaiveStones:
         return self.boards[-1][row * self.cols + col] if inside else None
 
     def end(self) -> tuple[str, int] | None:
-        """(name of the reason, outcome for the first player), None while the game goes on."""
+        """Return (name of the reason, outcome for the first player), or None while the game goes on."""
         for player, outcome in ((0, 1), (1, -1)):
             if self.has_run(player):
                 return self.win_name, outcome
         return None if self.legal() else ("board_full", 0)
 
     def planes(self, history: int) -> list[list[int]]:
-        """[2 * history][cells]: own stones and the other's, newest position first, 0 before the start."""
+        """Return [2 * history][cells]: own stones and the other's, newest position first, 0 before the
+        start."""
         planes = []
         for back in range(history):
             board = self.boards[-1 - back] if back < len(self.boards) else []
@@ -86,7 +87,7 @@ class NaiveStones:
 
 @dataclass
 class NaiveTwice:
-    """The twin of `twice`: who places a stone beside exactly two moves again, more stones win."""
+    """The twin of `twice`: a player who places a stone beside exactly two moves again; more stones win."""
 
     boards: list[Board] = field(default_factory=lambda: [[None] * 8])
     movers: list[int] = field(default_factory=lambda: [0])
@@ -99,7 +100,7 @@ class NaiveTwice:
         return [cell for cell in range(8) if self.boards[-1][cell] is None]
 
     def scalars(self) -> list[float]:
-        """1 if the first player is to move."""
+        """Return 1 if the first player is to move."""
         return [1 - self.mover]
 
     def beside(self, cell: int) -> list[int]:
@@ -115,7 +116,7 @@ class NaiveTwice:
         self.movers.append(self.mover if stones == 2 else 1 - self.mover)
 
     def end(self) -> tuple[str, int] | None:
-        """(name of the reason, outcome for the first player), None while the game goes on."""
+        """Return (name of the reason, outcome for the first player), or None while the game goes on."""
         board, mover = self.boards[-1], self.mover
         if None in board:
             return None
@@ -125,7 +126,7 @@ class NaiveTwice:
         return name, (first > second) - (first < second)
 
     def planes(self, history: int) -> list[list[int]]:
-        """[4 * history][cells]: own stones, the other's, a stone to the left, a stone to the right."""
+        """Return [4 * history][cells]: own stones, the other's, a stone to the left, a stone to the right."""
         planes = []
         for back in range(history):
             board = self.boards[-1 - back] if back < len(self.boards) else [None] * 8
@@ -137,8 +138,8 @@ class NaiveTwice:
 
 @functools.cache
 def twice_outcome(board: tuple[int | None, ...], mover: int) -> int:
-    """Outcome of `twice` for the first player when both play best: by retrograde analysis, from full boards
-    back."""
+    """Return the outcome of `twice` for the first player when both play best, by retrograde analysis from
+    full boards."""
     if None not in board:
         return (board.count(0) > board.count(1)) - (board.count(0) < board.count(1))
     outcomes = []
@@ -150,7 +151,7 @@ def twice_outcome(board: tuple[int | None, ...], mover: int) -> int:
 
 
 def naive_game(name: str) -> NaiveStones | NaiveTwice | NaiveDots | NaiveGo:
-    """A new game of the twin called `name`."""
+    """Return a new game of the twin called `name`."""
     if name == TWICE:
         return NaiveTwice()
     if name == "dots_and_boxes":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 Point = tuple[int, int]
 """(row, column) from the bottom left."""
 Stones = dict[Point, int]
-"""Who has a stone on a point: 0 Black, 1 White."""
+"""The player with a stone on a point: 0 Black, 1 White."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class NaiveGo:
         return [(r, c) for r, c in near if 0 <= r < self.size and 0 <= c < self.size]
 
     def chain(self, stones: Stones, point: Point) -> set[Point]:
-        """All stones of one colour that hang together with that at `point`."""
+        """Return all stones of one colour that are connected with the one at `point`."""
         found, todo = {point}, [point]
         while todo:
             for near in self.beside(todo.pop()):
@@ -45,7 +45,7 @@ class NaiveGo:
         return found
 
     def without_dead(self, stones: Stones, side: int) -> Stones:
-        """The board without the chains of `side` that have no liberty."""
+        """Return the board without the chains of `side` that have no liberty."""
         kept, seen = dict(stones), set[Point]()
         for point, owner in stones.items():
             if owner == side and point not in seen:
@@ -56,7 +56,7 @@ class NaiveGo:
         return kept
 
     def after(self, point: Point) -> Stones:
-        """The board after a stone on `point`."""
+        """Return the board after a stone on `point`."""
         stones = self.boards[-1] | {point: self.mover}
         return self.without_dead(self.without_dead(stones, 1 - self.mover), self.mover)
 
@@ -72,7 +72,7 @@ class NaiveGo:
         )
 
     def legal(self) -> list[int]:
-        """Points in order, then the pass."""
+        """Return the legal points in order, then the pass."""
         return [number for number, point in enumerate(self.points()) if self.is_legal(point)] + [self.size**2]
 
     def play(self, action: int) -> None:
@@ -84,12 +84,12 @@ class NaiveGo:
         self.movers.append(1 - self.mover)
 
     def score(self) -> float:
-        """Black's points less White's and the komi."""
+        """Return Black's points minus White's and the komi."""
         reached = [self.reached(side) for side in (0, 1)]
         return len(reached[0] - reached[1]) - len(reached[1] - reached[0]) - self.komi
 
     def reached(self, side: int) -> set[Point]:
-        """Stones of a side, and empty points that they reach over empty points."""
+        """Return the stones of a side, and the empty points that they reach over empty points."""
         stones = self.boards[-1]
         found = {point for point, owner in stones.items() if owner == side}
         while more := {near for one in found for near in self.beside(one) if near not in stones} - found:
@@ -97,7 +97,7 @@ class NaiveGo:
         return found
 
     def end(self) -> tuple[str, int] | None:
-        """(name of the reason, outcome for the first player), None while the game goes on."""
+        """Return (name of the reason, outcome for the first player), or None while the game goes on."""
         cap = 2 * self.size**2 if self.size > 3 else 64
         if self.passes < 2 and len(self.boards) - 1 < cap:
             return None
@@ -106,7 +106,8 @@ class NaiveGo:
         return {1: "more_points", -1: "fewer_points", 0: "as_many_points"}[mine], outcome
 
     def planes(self, history: int) -> list[list[int]]:
-        """[2 * history][points]: own stones and the other's, newest position first, 0 before the start."""
+        """Return [2 * history][points]: own stones and the other's, newest position first, 0 before the
+        start."""
         return [
             [
                 int(back < len(self.boards) and self.boards[-1 - back].get(point) == player)
@@ -117,5 +118,5 @@ class NaiveGo:
         ]
 
     def scalars(self) -> list[float]:
-        """1 if Black is to move."""
+        """Return 1 if Black is to move."""
         return [1 - self.mover]

@@ -53,13 +53,13 @@ class NaiveHands:
         return sum(kind if owner == 0 else -kind for owner, kind in self.now.board.values()) - 0.5
 
     def outcome(self) -> int | None:
-        """None while the game goes on."""
+        """Return the outcome, or None while the game goes on."""
         if self.now.passes < 2:
             return None
         return 1 if self.score() > 0 else -1
 
     def planes(self, history: int) -> list[list[float]]:
-        """[planes][cells], as a network sees them."""
+        """Return [planes][cells], as a network sees them."""
         mover = self.now.mover
         past = [*reversed(self.positions[-history:]), *[None] * max(0, history - len(self.positions))]
         cells = [divmod(cell, 11) for cell in range(66)]

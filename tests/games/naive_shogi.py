@@ -1,6 +1,6 @@
-"""Shogi written out plainly: policy indices and input planes, from lists of squares and pieces.
+"""Policy indices and input planes of shogi, written out plainly from lists of squares and pieces.
 
-Squares are (file, rank), both from 1, as in "7g" = (7, 7).
+Squares are (file, rank), both from 1: "7g" is (7, 7).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST = [18, 4, 4, 4, 4, 2, 2]
 
 
 def plain_action(usi: str, white: bool) -> int:
-    """The index of a USI move, from the description of the scheme."""
+    """Return the index of a USI move, from the description of the scheme."""
 
     def square(text: str) -> tuple[int, int]:
         file, rank = int(text[0]), "abcdefghi".index(text[1]) + 1
@@ -40,13 +40,13 @@ def plain_action(usi: str, white: bool) -> int:
 
 
 def cell(square: tuple[int, int]) -> int:
-    """Of a (file, rank): down the files."""
+    """Return the cell of a (file, rank), counted down the files."""
     return 9 * (square[0] - 1) + square[1] - 1
 
 
 @dataclass(frozen=True)
 class PlainPosition:
-    """What an SFEN says."""
+    """A position, read from an SFEN."""
 
     board: dict[tuple[int, int], str]
     white: bool
@@ -71,7 +71,8 @@ class PlainPosition:
         return PlainPosition(board, side == "w", held, int(number))
 
     def planes(self, white: bool, times: int) -> npt.NDArray[np.float32]:
-        """[28 + 14 + 3, 81] as White or Black sees them, `times` having stood on the board before."""
+        """Return [28 + 14 + 3, 81] as White or Black sees them; the position has stood on the board `times`
+        before."""
         found = np.zeros((45, 81), np.float32)
         for (file, rank), piece in self.board.items():
             own = piece.islower() == white
@@ -86,8 +87,8 @@ class PlainPosition:
 
 
 def plain_planes(sfens: list[str], history: int) -> npt.NDArray[np.float32]:
-    """[45 * history + 2, 81] of the last of `sfens`, all since the start: pieces of all positions, newest
-    first, then hands and repetitions of all positions, then side and move count."""
+    """Return [45 * history + 2, 81] of the last of `sfens`, which hold all positions since the start: pieces
+    of all positions, newest first, then hands and repetitions of all positions, then side and move count."""
     now = PlainPosition.of(sfens[-1])
     pieces, numbers = np.zeros((history, 28, 81), np.float32), np.zeros((history, 17, 81), np.float32)
     for back in range(min(history, len(sfens))):

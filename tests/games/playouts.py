@@ -1,4 +1,4 @@
-"""Random games through the jitted rules, made once and shared by the tests."""
+"""Random games through the jitted rules, played once and shared by the tests."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Playout(NamedTuple):
     """[plies + 1, words]"""
     actions: list[int]
     reason: int
-    """0: it reached the cap on plies."""
+    """0 if it reached the cap on plies."""
 
 
 def legal(game: Game, positions: npt.NDArray[np.uint64], n: int) -> list[int]:
-    """Legal actions of `positions[n - 1]`."""
+    """Return the legal actions of `positions[n - 1]`."""
     actions = np.zeros(game.max_legal, dtype=np.uint16)
     return actions[: game.rules.legal_actions(positions, n, actions)].tolist()
 
@@ -39,7 +39,7 @@ def child_of(game: Game, state: npt.NDArray[np.uint64], action: int) -> npt.NDAr
 
 
 def replay(game: Game, actions: list[int]) -> npt.NDArray[np.uint64]:
-    """The positions that `actions` make from the usual start."""
+    """Return the positions after each of `actions`, from the usual start on."""
     positions = np.zeros((len(actions) + 1, game.state_words), dtype=np.uint64)
     game.rules.start(positions[0])
     for ply, action in enumerate(actions):
@@ -50,14 +50,14 @@ def replay(game: Game, actions: list[int]) -> npt.NDArray[np.uint64]:
 def features(
     game: Game, positions: npt.NDArray[np.uint64], n: int, history: int, fill: int = 0
 ) -> npt.NDArray[np.uint64]:
-    """Packed features, written over words that held `fill`."""
+    """Return packed features, written over words that held `fill`."""
     packed_features = np.full(game.feature_words(history), fill, dtype=np.uint64)
     game.rules.encode(positions, n, history, packed_features)
     return packed_features
 
 
 def bits(game: Game, packed_features: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.uint8]:
-    """[planes, cells] of the bit planes, checked to be empty beyond the board."""
+    """Return [planes, cells] of the bit planes, after checking that they are empty beyond the board."""
     planes = packed_features[: game.bit_planes(history) * game.words_per_plane].astype("<u8").view(np.uint8)
     unpacked = np.unpackbits(planes, bitorder="little").reshape(
         game.bit_planes(history), 64 * game.words_per_plane
@@ -67,7 +67,7 @@ def bits(game: Game, packed_features: npt.NDArray[np.uint64], history: int) -> n
 
 
 def codes(game: Game, packed_features: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.int64]:
-    """[history, cells], checked to be codes that there are, and none beyond the board."""
+    """Return [history, cells], after checking that all codes exist and that none lies beyond the board."""
     coded, begin = game.coded_cells, game.bit_planes(history) * game.words_per_plane
     if coded is None:
         return np.zeros((history, 0), np.int64)
@@ -80,7 +80,7 @@ def codes(game: Game, packed_features: npt.NDArray[np.uint64], history: int) -> 
 
 
 def unpacked(word: int, widths: tuple[int, ...]) -> list[int]:
-    """The numbers of so many bits each in a word, checked to have nothing behind them."""
+    """Return the numbers of so many bits each in a word, after checking that nothing is behind them."""
     found = []
     for bits in widths:
         found.append(word & (1 << bits) - 1)
@@ -90,7 +90,8 @@ def unpacked(word: int, widths: tuple[int, ...]) -> list[int]:
 
 
 def scalars(game: Game, packed_features: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.float32]:
-    """[scalars of all positions, then of now], checked to be in bounds and to have nothing behind them."""
+    """Return [scalars of all positions, then of now], after checking their bounds and that nothing is behind
+    them."""
     end = game.feature_words(history) - game.scalar_planes
     tail, packed = packed_features[end:], packed_features[:end].tolist()
     assert not (tail >> np.uint64(32)).any()
@@ -102,7 +103,7 @@ def scalars(game: Game, packed_features: npt.NDArray[np.uint64], history: int) -
 
 
 def packed_shares(block: PackedScalars, words: list[int]) -> list[float]:
-    """Counts over their divisors, none of them larger."""
+    """Return counts divided by their divisors, after checking that none is above 1."""
     shares = []
     for at, word in enumerate(words):
         mine = [field for field, place in zip(block.fields, block.places(), strict=True) if place[0] == at]
@@ -114,7 +115,7 @@ def packed_shares(block: PackedScalars, words: list[int]) -> list[float]:
 
 @functools.cache
 def playouts(name: str) -> tuple[Playout, ...]:
-    """The same random games each time, whatever hash of its file a game of tests has in its name."""
+    """Return the same random games each time, also for a game of tests whose name has a hash of its file."""
     game, rng = get_game(name), random.Random("playouts of " + re.sub("_[0-9a-f]{8}$", "", name))
     return tuple(_playout(game, rng) for _ in range(GAMES_EACH))
 

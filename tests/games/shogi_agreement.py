@@ -3,8 +3,8 @@ agree at every ply.
 
 `PYTHONPATH=. .venv/bin/python tests/games/shogi_agreement.py [GAMES] [FIRST_SEED]` plays them in two
 processes and prints the seeds done. Games start from the usual position, from positions in which the rare
-rules are near, and from random ones. Some movers like to go back where they came from, which makes
-repetitions, and some to check.
+rules are near, and from random ones. Some movers prefer to go back where they came from, which makes
+repetitions, and some prefer to give check.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from games.shogi.sfen import hand_counts
 MAX_PLIES = 220
 GAMES_PER_TASK = 100
 TEXT_EVERY = 8
-"""Texts are compared every so many plies; what they say at every ply."""
+"""Texts are compared every so many plies; their contents, at every ply."""
 
 STARTS = (
     "l6nl/5+P1gk/2np1S3/p1p4Pp/3P2Sp1/1PPb2P1P/P5GS1/R8/LN4bKL w RGgsn5p 1",
@@ -60,7 +60,7 @@ _PIECES_OF_CSHOGI = {
     ROOK: cshogi.BROOK,
     KING: cshogi.BKING,
 }
-"""By our codes; both add 8 for a promoted piece, and 16 for one of White's."""
+"""cshogi's pieces by our codes; both add 8 for a promoted piece, and 16 for one of White's."""
 _CODE_OF = {
     theirs + more: ours + more for ours, theirs in _PIECES_OF_CSHOGI.items() for more in (0, 8, 16, 24)
 } | {0: 0}
@@ -69,8 +69,8 @@ _REPETITION_OF = {
     cshogi.REPETITION_WIN: PERPETUAL_CHECK_SUFFERED,
     cshogi.REPETITION_LOSE: PERPETUAL_CHECK_GIVEN,
 }
-"""cshogi also knows boards that come again with more or less in hand, which are nothing to us, and says so
-first where the same hands come again too."""
+"""cshogi also reports boards that come again with more or less in hand. Our rules ignore those, and cshogi
+reports them first even where the same hands come again too."""
 
 
 class Disagreement(AssertionError):
@@ -90,7 +90,8 @@ def run(games: int = 20_000, first_seed: int = 0, processes: int = 2) -> dict[st
 
 
 def compare_games(first_seed: int, end_seed: int) -> Counter[str]:
-    """Compare the games of seeds `first_seed` to `end_seed` - 1; counts of plies, ends and rare moves."""
+    """Compare the games of seeds `first_seed` to `end_seed` - 1; return counts of plies, ends and rare
+    moves."""
     met: Counter[str] = Counter()
     for seed in range(first_seed, end_seed):
         met += compare_game(seed)
@@ -124,7 +125,8 @@ def compare_game(seed: int) -> Counter[str]:
 
 
 def random_start(rng: np.random.Generator) -> str:
-    """The usual start, one of `STARTS`, or kings with some pieces on the board and the others in hand."""
+    """Return the usual start, one of `STARTS`, or kings with some pieces on the board and the others in
+    hand."""
     kind = rng.random()
     if kind < 0.4:
         return cshogi.STARTING_SFEN
@@ -140,7 +142,7 @@ def random_start(rng: np.random.Generator) -> str:
 
 
 def _random_position(rng: np.random.Generator) -> str:
-    """Perhaps not a legal one."""
+    """Return a random position, which may be illegal."""
     squares = [""] * 81
     places = [int(square) for square in rng.permutation(81)]
     squares[places.pop()], squares[places.pop()] = "K", "k"
@@ -164,7 +166,7 @@ def _choose(
     likes_going_back: bool,
     likes_checks: bool,
 ) -> int:
-    """A random move; rather one that goes back, and one that checks, for a mover who likes that."""
+    """Return a random move; for movers who prefer it, one that goes back or gives check."""
     if likes_checks and rng.random() < 0.85:
         moves = [move for move in moves if _checks(board, move)] or moves
     if likes_going_back and len(board.history) >= 2 and rng.random() < 0.85:
@@ -195,7 +197,7 @@ def _action_of(move: int, white: bool) -> int:
 def _compare_position(
     seed: int, board: cshogi.Board, positions: npt.NDArray[np.uint64], n: int
 ) -> dict[int, int]:
-    """Pieces, hands, text, check and legal moves. Returns the moves: cshogi's -> action."""
+    """Compare pieces, hands, text, check and legal moves. Return the moves: cshogi's -> action."""
     state = positions[n - 1]
     _require(seed, board, "pieces", codes_of(state), [_CODE_OF[piece] for piece in board.pieces])
     theirs = [list(hand) for hand in board.pieces_in_hand]
@@ -223,7 +225,8 @@ def _compare_end(
     legal_count: int,
     keys: list[object],
 ) -> int:
-    """Mate, fourfold repetition, and what a search makes of a second occurrence. Returns the end reason."""
+    """Compare mate, fourfold repetition, and how a search ends at a second occurrence. Return the end
+    reason."""
     reason: int = GAME.rules.end_reason(positions, n, legal_count, False)
     in_search: int = GAME.rules.end_reason(positions, n, legal_count, True)
     times = keys.count(keys[-1])

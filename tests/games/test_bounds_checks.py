@@ -1,4 +1,5 @@
-"""NUMBA_BOUNDSCHECK=1 is in force in all code that `games.jit` compiles, whatever was cached without it."""
+"""NUMBA_BOUNDSCHECK=1 is in force in all code that `games.jit` compiles, even if a version without it is
+cached."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def test_code_that_was_cached_without_checks_is_not_used_with_them(tmp_path: Pat
 
 @pytest.mark.skipif(not numba.config.BOUNDSCHECK, reason="only where checks are on (make test-bounds)")
 def test_checks_are_on_in_this_process() -> None:
-    """Rules given too short an array say so."""
+    """Rules that get too short an array raise an error."""
     game = get_game("connect_four")
     with pytest.raises(IndexError):
         game.rules.legal_actions(np.zeros((1, game.state_words), np.uint64), 1, np.zeros(3, np.uint16))

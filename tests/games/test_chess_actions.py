@@ -1,4 +1,4 @@
-"""Policy indices of chess moves against AlphaZero's scheme written out plainly."""
+"""Policy indices of chess moves, compared with AlphaZero's scheme written out plainly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POSITIONS = [fen for fen, _ in KNOWN] + [fen for _, fen, *_ in TRICKY] + [fen fo
 
 
 def plain_action(move: chess.Move, side: chess.Color) -> int:
-    """The index of a move, from the description of the scheme."""
+    """Return the index of a move, from the description of the scheme."""
     origin, target = move.from_square, move.to_square
     if side == chess.BLACK:
         origin, target = chess.square_mirror(origin), chess.square_mirror(target)
@@ -34,7 +34,7 @@ def plain_action(move: chess.Move, side: chess.Color) -> int:
 
 
 def successors(fen: str) -> list[chess.Board]:
-    """The position and all that one move leads to, so that both colours are seen."""
+    """Return the position and all that one move leads to, so that both colours are covered."""
     board = chess.Board(fen + " 0 1" if fen.endswith(" -") else fen)
     boards = [board]
     for move in board.legal_moves:

@@ -1,4 +1,4 @@
-"""Packed features of chess against a naive encoder on python-chess boards."""
+"""Packed features of chess, compared with a naive encoder on python-chess boards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Planes = npt.NDArray[np.float32]
 
 
 def naive_planes(boards: list[chess.Board], history: int) -> Planes:
-    """Planes of the last of `boards` (all since the start), float32[planes, 8, 8]."""
+    """Return the planes of the last of `boards` (all since the start), float32[planes, 8, 8]."""
     mover = boards[-1].turn
     planes = np.zeros((14 * history + 7, 8, 8), dtype=np.float32)
     for back, board in enumerate(reversed(boards[-history:])):
@@ -41,12 +41,12 @@ def naive_planes(boards: list[chess.Board], history: int) -> Planes:
 
 
 def repetition_key(board: chess.Board) -> tuple[str, ...]:
-    """Men, side, castling rights, legal en passant."""
+    """Return men, side, castling rights, and legal en passant."""
     return tuple(board.fen(en_passant="legal").split()[:4])
 
 
 def unpack(packed_features: npt.NDArray[np.uint64], history: int) -> Planes:
-    """Packed words as planes, float32[planes, 8, 8]."""
+    """Return packed words as planes, float32[planes, 8, 8]."""
     bits = packed_features[: 14 * history, None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
     scalars = packed_features[14 * history :].astype(np.uint32).view(np.float32)
     planes = np.concatenate([bits.astype(np.float32), np.repeat(scalars[:, None], 64, axis=1)])
@@ -54,7 +54,7 @@ def unpack(packed_features: npt.NDArray[np.uint64], history: int) -> Planes:
 
 
 def random_game(fen: str, plies: int, rng: np.random.Generator) -> tuple[list[chess.Board], Positions]:
-    """A random game in which movers like to go back, as boards and as a line."""
+    """Return a random game in which movers prefer to go back, as boards and as a line."""
     board, boards = chess.Board(fen), [chess.Board(fen)]
     positions = np.zeros((plies + 1, GAME.state_words), dtype=np.uint64)
     positions[0] = GAME.notation.state_from_text(fen)

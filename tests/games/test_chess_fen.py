@@ -1,4 +1,4 @@
-"""FEN in and out: what is read, what is refused and why."""
+"""FEN in and out: what is read, and what is refused and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Random endgames: legal, quiet, of the material asked for, either colour with either side's men."""
+"""Random endgames are legal, quiet, and of the material asked for; either colour may have either side's
+men."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def drawn(name: str, count: int = 60) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_drawn_positions_are_legal_quiet_and_unfinished(name: str) -> None:
-    """python-chess agrees; nobody is in check; counters begin anew; our rules let the game go on."""
+    """python-chess agrees; nobody is in check; counters begin at their start; by our rules the game goes
+    on."""
     for text in drawn(name):
         board = chess.Board(text)
         assert board.is_valid()
@@ -36,7 +38,7 @@ def test_drawn_positions_are_legal_quiet_and_unfinished(name: str) -> None:
 
 
 def test_either_colour_is_the_stronger_and_either_moves() -> None:
-    """All four kinds come up, men stand all over the board, and no two positions are alike."""
+    """All four combinations occur, men stand all over the board, and no two positions are alike."""
     texts = drawn("KQK", 200)
     kinds = [("Q" in text.split(" ")[0], text.split(" ")[1]) for text in texts]
     assert all(kinds.count((white, side)) > 25 for white in (True, False) for side in "wb")
@@ -52,7 +54,7 @@ def test_the_same_random_numbers_draw_the_same_positions() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_generator_knows_its_own_positions_and_no_others(name: str) -> None:
-    """Other material, other counters, other spelling and what cannot be are not its own."""
+    """Positions of other material, other counters or other spelling, and impossible ones, are not its own."""
     assert GENERATOR is not None
     for text in drawn(name, 20):
         assert GENERATOR.matches(name, text)
@@ -69,14 +71,14 @@ def test_a_generator_knows_its_own_positions_and_no_others(name: str) -> None:
     "name", ["", "K", "KQ", "QKK", "kqk", "KQKK", "KXK", "KK", "KBK", "KNK", "K" + "P" * 9 + "K"]
 )
 def test_what_is_no_material_or_never_a_game_is_refused(name: str) -> None:
-    """With the name and what a name looks like."""
+    """The message has the name and shows what a name looks like."""
     assert GENERATOR is not None
     with pytest.raises(ValueError, match=name or "no material"):
         GENERATOR.check(name)
 
 
 def test_every_name_that_can_be_played_is_taken() -> None:
-    """Also the largest."""
+    """That includes the largest."""
     assert GENERATOR is not None
     for name in (*NAMES, "KQQKRR", "KBBKNN", "KQRRBBNNPPPPPPPPKQRRBBNNPPPPPPPP"):
         GENERATOR.check(name)

@@ -1,4 +1,4 @@
-"""What counts on the board, read from packed features, is what python-chess counts."""
+"""The material read from packed features is the one that python-chess counts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def words_of(fen: str, history: int) -> np.ndarray:
 
 @pytest.mark.parametrize("history", [1, 8])
 def test_material_is_that_of_the_side_to_move(history: int) -> None:
-    """Of many positions at once, whatever lies behind them."""
+    """It holds for many positions at once, whatever lies behind them in memory."""
     assert GAME.material is not None
     found = GAME.material(np.array([words_of(fen, history) for fen in POSITIONS]))
     for balance, fen in zip(found.tolist(), POSITIONS, strict=True):
@@ -37,7 +37,7 @@ def test_material_is_that_of_the_side_to_move(history: int) -> None:
 
 
 def test_probes_are_what_they_are_called() -> None:
-    """A queen more, a queen less, and the same for Black; the mirrored ones look alike but for the colour."""
+    """A queen more, a queen less, and the same for Black; the mirrored ones differ only in the colour."""
     assert GAME.material is not None
     probes = Probes.of(GAME, 1)
     assert probes.names == ("start", "KQK", "KKQ", "KQK_black")
@@ -50,5 +50,5 @@ def test_probes_are_what_they_are_called() -> None:
 
 @pytest.mark.parametrize("name", GAME_NAMES)
 def test_every_game_has_a_probe(name: str) -> None:
-    """The usual start at least."""
+    """Each has at least the usual start."""
     assert Probes.of(get_game(name), 1).names[0] == "start"

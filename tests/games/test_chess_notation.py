@@ -19,7 +19,7 @@ SQUARES = [file + rank for file in "abcdefgh" for rank in "12345678"]
 
 @pytest.mark.parametrize("fen", POSITIONS)
 def test_of_all_texts_of_two_squares_the_legal_ones_are_read(fen: str) -> None:
-    """With every promotion letter, right or wrong."""
+    """Every promotion letter is tried, right or wrong."""
     state = NOTATION.state_from_text(fen)
     legal = {NOTATION.action_to_text(state, action): action for action in legal_list(state)}
     promotions = [text[:4] for text in legal if len(text) == 5]
@@ -35,6 +35,6 @@ def test_of_all_texts_of_two_squares_the_legal_ones_are_read(fen: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "e2", "e2e5", "e2e4e4", "h1a8", "i9i9", "a1a1", "0000", "E2E4"])
 def test_what_is_no_move_is_refused_with_the_moves_there_are(text: str) -> None:
-    """Whatever the text."""
+    """That holds for any text."""
     with pytest.raises(ValueError, match="legal: "):
         NOTATION.action_from_text(NOTATION.state_from_text(""), text)

@@ -1,4 +1,4 @@
-"""Perft: the legal moves of chess counted to some depth against published counts."""
+"""Perft: the legal moves of chess, counted to some depth and compared with published counts."""
 
 from __future__ import annotations
 

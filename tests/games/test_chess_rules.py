@@ -11,7 +11,7 @@ from games.spec import Positions
 
 
 def positions_after(fen: str, *moves: str) -> Positions:
-    """The positions from `fen` on when `moves` (UCI) are played."""
+    """Return the positions from `fen` on when `moves` (UCI) are played."""
     positions = np.zeros((len(moves) + 1, GAME.state_words), dtype=np.uint64)
     positions[0] = GAME.notation.state_from_text(fen)
     for n, move in enumerate(moves):

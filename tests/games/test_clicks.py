@@ -1,4 +1,4 @@
-"""Where a person clicks on the picture of a board."""
+"""How clicks on the picture of a board are read."""
 
 from __future__ import annotations
 
@@ -63,6 +63,29 @@ def overlap(one: Spot, other: Spot) -> bool:
     apart_x = one.x + one.width <= other.x or other.x + other.width <= one.x
     apart_y = one.y + one.height <= other.y or other.y + other.height <= one.y
     return not (apart_x or apart_y)
+
+
+@pytest.mark.parametrize(
+    ("moves", "winning"),
+    [
+        ("1 2 1 2 1 2 1", 4),  # upwards
+        ("4 4 3 3 5 5 6", 4),  # sideways
+        ("1 2 2 3 3 4 3 4 4 6 4", 4),  # diagonally
+        ("1 1 2 2 3 3 5 5 6 6 7 7 4", 7),  # the last stone joins two threes
+        ("1 2 1 2 1 2", 0),
+    ],
+)
+def test_the_stones_of_a_four_are_marked(moves: str, winning: int) -> None:
+    dots = [one for one in drawn("connect_four", moves.split()).iter(f"{SVG}circle") if one.get("r") == "6"]
+    assert len(dots) == winning
+
+
+def test_three_in_a_row_are_marked_besides_the_last_move() -> None:
+    def marked(moves: str) -> int:
+        marks = drawn("tic_tac_toe", moves.split()).iter(f"{SVG}rect")
+        return sum(one.get("fill") == "#f3e6b8" for one in marks)
+
+    assert (marked("1 4 2 5"), marked("1 4 2 5 3")) == (1, 3)
 
 
 @pytest.mark.parametrize("turned", [False, True])

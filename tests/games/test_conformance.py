@@ -1,4 +1,4 @@
-"""What the rest of the system takes for granted of any game. A new game passes this before it is used."""
+"""What the rest of the system assumes about any game. A new game must pass this before it is used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def game(request: pytest.FixtureRequest) -> Game:
 
 
 def test_the_description_is_consistent(game: Game) -> None:
-    """Sizes fit each other, and the reasons of the end are named and valued."""
+    """Sizes fit each other, and the end reasons have names and values."""
     assert game.end_reasons[0].value == 0
     names = [reason.name for reason in game.end_reasons]
     assert len(set(names)) == len(names)
@@ -40,13 +40,13 @@ def test_the_description_is_consistent(game: Game) -> None:
 
 
 def test_unknown_games_are_named() -> None:
-    """The message lists what there is."""
+    """The message lists the games that there are."""
     with pytest.raises(ValueError, match="tic_tac_toe"):
         get_game("ludo")
 
 
 def test_the_start_is_the_first_players_move(game: Game) -> None:
-    """The usual start, by the rules and by its empty text, goes on and is the first player's."""
+    """The usual start, by the rules and by its empty text, is not over, and the first player is to move."""
     positions = replay(game, [])
     actions = legal(game, positions, 1)
     assert game.rules.side_to_move(positions[0]) == 0
@@ -55,7 +55,7 @@ def test_the_start_is_the_first_players_move(game: Game) -> None:
 
 
 def test_legal_actions_are_in_range_distinct_and_repeatable(game: Game) -> None:
-    """At every position of random games, and there are some while the game goes on."""
+    """They are so at every position of random games, and there is at least one while the game goes on."""
     for playout in playouts(game.name):
         for n in range(1, len(playout.positions)):
             actions = legal(game, playout.positions, n)
@@ -65,7 +65,7 @@ def test_legal_actions_are_in_range_distinct_and_repeatable(game: Game) -> None:
 
 
 def test_playing_leaves_the_parent_as_it_was(game: Game) -> None:
-    """The same move makes the same child, in which it is a player's turn."""
+    """The same move makes the same child, in which one of the players is to move."""
     for playout in playouts(game.name):
         for ply, action in enumerate(playout.actions):
             parent = playout.positions[ply].copy()
@@ -76,7 +76,7 @@ def test_playing_leaves_the_parent_as_it_was(game: Game) -> None:
 
 
 def test_every_game_ends(game: Game) -> None:
-    """By a known reason or at the cap on its length, and not before the last position."""
+    """It ends for a known reason or at the cap on its length, and not before the last position."""
     for playout in playouts(game.name):
         assert 0 <= playout.reason < len(game.end_reasons)
         assert playout.reason or len(playout.actions) == game.max_plies
@@ -98,7 +98,7 @@ def test_a_search_never_ends_a_game_later_than_the_rules(game: Game) -> None:
 
 
 def test_values_and_outcomes_convert_both_ways(game: Game) -> None:
-    """What the side to move has won, the other one has lost."""
+    """One side's win is the other side's loss."""
     for playout in playouts(game.name):
         value = game.end_reasons[playout.reason].value
         side = int(game.rules.side_to_move(playout.positions[-1]))
@@ -108,7 +108,7 @@ def test_values_and_outcomes_convert_both_ways(game: Game) -> None:
 
 
 def test_who_has_more_in_the_end_has_won(game: Game) -> None:
-    """Where a score is kept beside the outcome."""
+    """This holds where a game has a score besides the outcome."""
     for playout in playouts(game.name) if game.score is not None else ():
         side = int(game.rules.side_to_move(playout.positions[-1]))
         outcome = outcome_for_first_player(game.end_reasons[playout.reason].value, side)
@@ -133,7 +133,7 @@ def test_actions_survive_their_text(game: Game) -> None:
 
 
 def test_nonsense_is_refused_with_a_sentence(game: Game) -> None:
-    """Text that is no position or no move raises ValueError that says something."""
+    """Text that is no position or no move raises a ValueError with a message."""
     start = game.notation.state_from_text("")
     with pytest.raises(ValueError, match=r"\w \w"):
         game.notation.state_from_text("nonsense")
@@ -143,14 +143,15 @@ def test_nonsense_is_refused_with_a_sentence(game: Game) -> None:
 
 
 def test_the_picture_has_all_rows(game: Game) -> None:
-    """A drawn board has at least one line a row."""
+    """A drawn board has at least one line per row."""
     for playout in playouts(game.name)[:2]:
         assert len(game.notation.render(playout.positions[-1]).splitlines()) >= game.rows
 
 
 @pytest.mark.parametrize("history", HISTORIES)
 def test_features_are_written_whole(game: Game, history: int) -> None:
-    """Whatever the words held before; nothing lies beyond the board, and scalars are in [0, 1]."""
+    """They do not depend on what the words held before; nothing lies beyond the board, and scalars are in [0,
+    1]."""
     for playout in playouts(game.name):
         for n in range(1, len(playout.positions) + 1, 5):
             packed_features = features(game, playout.positions, n, history)
@@ -184,7 +185,7 @@ def test_history_adds_planes_behind_and_none_before_the_start(game: Game) -> Non
 @pytest.mark.parametrize("history", HISTORIES)
 @pytest.mark.parametrize("name", NAIVE_NAMES)
 def test_features_are_those_of_the_naive_twin(name: str, history: int) -> None:
-    """Bit by bit, seen by the side to move of the newest position."""
+    """They agree bit by bit, as seen by the side to move of the newest position."""
     game = get_game(name)
     for playout in playouts(name):
         twin = naive_game(name)
@@ -198,7 +199,7 @@ def test_features_are_those_of_the_naive_twin(name: str, history: int) -> None:
 
 @pytest.mark.parametrize("name", NAIVE_NAMES)
 def test_a_line_may_begin_in_the_middle_of_a_game(name: str) -> None:
-    """The first position of a line is in the features, and what came before it is not."""
+    """The first position of a line is in the features, and earlier ones are not."""
     game = get_game(name)
     planes = game.planes_per_position
     for playout in playouts(name):
@@ -211,8 +212,8 @@ def test_a_line_may_begin_in_the_middle_of_a_game(name: str) -> None:
 
 @pytest.mark.parametrize("name", STONE_NAMES)
 def test_the_board_is_turned_to_the_side_to_move(name: str) -> None:
-    """Who moves sees his own stones first: after a move that turns the sides, what was own is the other's.
-    One stone comes, and is the mover's."""
+    """The side to move sees its own stones first: after a move that changes sides, own stones become the
+    other's. One stone is new, and it is the mover's."""
     game = get_game(name)
     for playout in playouts(name):
         for n in range(1, len(playout.positions)):
@@ -228,7 +229,7 @@ def test_the_board_is_turned_to_the_side_to_move(name: str) -> None:
 
 
 def test_symmetries_are_permutations(game: Game) -> None:
-    """Each names every cell, action and plane once, and none is the identity or another's copy."""
+    """Each contains every cell, action and plane once, and none is the identity or a copy of another."""
     maps = [tuple(symmetry.cells) for symmetry in game.symmetries]
     assert len({*maps, tuple(range(game.cells))}) == len(maps) + 1
     for symmetry in game.symmetries:
@@ -238,7 +239,7 @@ def test_symmetries_are_permutations(game: Game) -> None:
 
 
 def test_the_rules_do_not_see_symmetries(game: Game) -> None:
-    """A mirrored game has the mirrored legal actions and features, and ends alike."""
+    """A mirrored game has the mirrored legal actions and features, and ends in the same way."""
     for symmetry in game.symmetries:
         for playout in playouts(game.name)[:4]:
             mapped = replay(game, [int(symmetry.actions[action]) for action in playout.actions])
@@ -255,7 +256,7 @@ def test_the_rules_do_not_see_symmetries(game: Game) -> None:
 
 
 def test_movers_are_those_of_the_positions(game: Game) -> None:
-    """From the usual start, and from any position that a game comes to."""
+    """They agree from the usual start, and from any position that a game reaches."""
     movers = Movers(game)
     for playout in playouts(game.name):
         signs = [1 - 2 * int(game.rules.side_to_move(state)) for state in playout.positions]
@@ -268,7 +269,8 @@ def test_movers_are_those_of_the_positions(game: Game) -> None:
 
 
 def test_in_the_game_of_tests_players_move_twice() -> None:
-    """Else it would test nothing: both do, and after the last move it is sometimes the winner's turn."""
+    """Otherwise the game would test nothing. Both players do, and after the last move it is sometimes the
+    winner's turn."""
     found, again = get_game(TWICE), Movers(get_game(TWICE))
     rows = [again("", np.array(playout.actions, np.uint16)).tolist() for playout in playouts(TWICE)]
     pairs = {pair for row in rows for pair in itertools.pairwise(row)}

@@ -1,4 +1,5 @@
-"""Dots-and-boxes: solved against the published values, rules of any size against lists and dictionaries."""
+"""Dots-and-boxes: solved values compared with the published ones; rules of any size compared with lists and
+dictionaries."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ from games.spec import Game
 
 GAME = get_game("dots_and_boxes")
 SIZES = ((1, 1), (2, 3), (9, 8))
-"""The last one has edges in three words and boxes in two."""
+"""The last size has edges in three words and boxes in two."""
 
 
 def moves_of(game: Game, seed: int) -> list[int]:
-    """A random order of all edges: any is legal."""
+    """Return a random order of all edges: any order is legal."""
     edges = list(range(game.actions))
     random.Random(seed).shuffle(edges)
     return edges
@@ -33,7 +34,7 @@ def moves_of(game: Game, seed: int) -> list[int]:
 
 @pytest.mark.parametrize(("size", "value"), VALUES.items(), ids=str)
 def test_boards_have_the_published_values(size: tuple[int, int], value: int) -> None:
-    """First player less second, by our own retrograde analysis."""
+    """The first player's boxes minus the second's, by our own retrograde analysis."""
     assert len(VALUES) == 9
     assert solver_of(*size).gain(0) == value
 
@@ -48,7 +49,7 @@ def test_every_set_of_edges_is_solved_as_plain_recursion_solves_it(size: tuple[i
 
 
 def test_the_truth_counts_the_boxes_that_are_closed_already() -> None:
-    """Result and actions that keep it are those of going through all games that can follow."""
+    """The result, and the actions that keep it, are those of trying all continuations."""
     game = game_of_size(2, 2)
     truth = Truth(game)
     for seed in range(20):
@@ -74,7 +75,7 @@ def test_the_truth_counts_the_boxes_that_are_closed_already() -> None:
 def test_a_search_sees_the_end_as_soon_as_a_side_has_more_than_half_of_the_boxes(
     size: tuple[int, int],
 ) -> None:
-    """Not before, and its result is that of the game played to its end."""
+    """It ends no earlier, and its result is that of the game played to its end."""
     game = game_of_size(*size)
     for seed in range(10):
         positions = replay(game, moves_of(game, seed))
@@ -91,7 +92,7 @@ def test_a_search_sees_the_end_as_soon_as_a_side_has_more_than_half_of_the_boxes
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_rules_of_any_size_are_those_of_the_twin(size: tuple[int, int]) -> None:
-    """Legal actions, mover, features and end, on boards that fill one word and on one that does not."""
+    """Legal actions, mover, features and end agree, on boards that fill one word and on a larger one."""
     game, twin = game_of_size(*size), NaiveDots(*size)
     moves = moves_of(game, 5)
     positions = replay(game, moves)
@@ -111,7 +112,7 @@ def test_rules_of_any_size_are_those_of_the_twin(size: tuple[int, int]) -> None:
 
 
 def test_a_box_is_of_who_closes_it_and_he_moves_on() -> None:
-    """As it is drawn."""
+    """Text and drawing show the owner and the next player."""
     game = game_of_size(1, 2)
     state = game.notation.state_from_text("")
     for move in ("a1b1", "a2b2", "a1a2", "b1b2"):
@@ -124,15 +125,16 @@ def test_a_box_is_of_who_closes_it_and_he_moves_on() -> None:
         "   | o |",
         " 1 +---+   +",
         "   a   b   c",
-        "o to move, x is -1",
+        "score for x: -1",
+        "o to move",
     ]
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("10/1o1.0/10", "is no position of 1 x 2 boxes"),
-        ("10/1o1.0 x", "is no position of 1 x 2 boxes"),
+        ("10/1o1.0/10", "is not a position of 1 x 2 boxes"),
+        ("10/1o1.0 x", "is not a position of 1 x 2 boxes"),
         ("20/1o1.0/10 x", "'2' stands where one of 0 1 should"),
         ("10/1.1.0/10 x", "row 1, column 1 is closed and nobody's"),
         ("10/1o0.0/10 x", "row 1, column 1 is somebody's and not closed"),
@@ -144,7 +146,7 @@ def test_impossible_positions_are_refused_with_the_reason(text: str, reason: str
 
 
 def test_other_sizes_are_games_by_name() -> None:
-    """The usual size has one name only; a size that there is not names the nearest."""
+    """The usual size has one name only; a size that does not exist names the nearest."""
     assert get_game("dots_and_boxes_2x4") is game_of_size(2, 4)
     assert get_game("dots_and_boxes_2x4").name == "dots_and_boxes_2x4"
     for other in ("dots_and_boxes_3x3", "dots_and_boxes_03x3"):
@@ -160,7 +162,7 @@ def test_other_sizes_are_games_by_name() -> None:
 
 
 def test_known_positions_are_distinct_and_half_of_them_matter() -> None:
-    """As many of each third of the game; those of final judgements are others."""
+    """Each third of the game has the same number; final judgements use other positions."""
     solution = knowledge_of(GAME).solution
     assert solution is not None
     assert solution.final_rows is not None
@@ -184,7 +186,8 @@ def test_boards_too_large_to_solve_have_no_solution_but_a_heuristic() -> None:
 
 
 def test_the_heuristic_counts_boxes_and_those_with_three_sides() -> None:
-    """For the side to move; closing edges are noisy and come first, those that give a box away last."""
+    """It counts for the side to move. Closing edges are noisy and come first; those that give a box away come
+    last."""
     game = game_of_size(1, 2)
     heuristic = knowledge_of(game).heuristic
     state = game.notation.state_from_text("10/1o1.0/10 x")
@@ -201,7 +204,7 @@ def test_the_heuristic_counts_boxes_and_those_with_three_sides() -> None:
 
 
 def test_the_picture_has_what_is_on_the_board() -> None:
-    """All dots, drawn edges, and a box in its owner's colour; the last edge stands out."""
+    """It has all dots, drawn edges, and each box in its owner's colour; the last edge is highlighted."""
     game, svg = game_of_size(1, 2), knowledge_of(game_of_size(1, 2)).svg
     assert svg is not None
     root = ElementTree.fromstring(svg(game.notation.state_from_text("10/1o1.0/10 x"), "b1b2"))
@@ -211,7 +214,7 @@ def test_the_picture_has_what_is_on_the_board() -> None:
 
 
 def test_a_quarter_turn_makes_sides_of_boxes_other_sides() -> None:
-    """Seven symmetries of a square, three of a rectangle; edges go where boxes do."""
+    """A square has seven symmetries, a rectangle three; edges move together with boxes."""
     assert len(Board(3, 3).symmetries()) == 7
     assert [one.name for one in Board(2, 3).symmetries()] == ["mirror_columns", "mirror_rows", "rotate_180"]
     turn = next(one for one in Board(3, 3).symmetries() if one.name == "rotate_90")

@@ -1,4 +1,4 @@
-"""Go: counts of sequences and positions known from elsewhere, and games against the twin."""
+"""Go: known counts of sequences and positions, and games compared with the twin."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ PERFT = {
     "go_5x5": (26, 651, 15650, 361041),
     "go_5x5_situational": (26, 651, 15650, 361233),
 }
-"""Sequences of 1, 2, ... moves: two passes end a game, suicide is allowed."""
+"""Numbers of sequences of 1, 2, ... moves: two passes end a game, suicide is allowed."""
 LEGAL_POSITIONS = {2: 57, 3: 12675}
-"""Boards without a chain that has no liberty (Tromp and Farneback, 2006); 1 x 1 is no game here."""
+"""Numbers of boards without a chain that has no liberty (Tromp and Farneback, 2006); 1 x 1 is no game
+here."""
 ALL_16 = np.uint64(0xFFFF)
 list_if_dead = kernels_of(GoRules(4)).list_if_dead
 VARIANTS = (
@@ -54,7 +55,7 @@ def test_sequences_of_moves_are_as_many_as_known(name: str) -> None:
 
 @pytest.mark.parametrize("size", LEGAL_POSITIONS)
 def test_legal_boards_are_as_many_as_known(size: int) -> None:
-    """The notation reads these boards and no others."""
+    """The notation accepts exactly these boards."""
     game, found = game_of(GoRules(size)), 0
     for letters in itertools.product(".xo", repeat=size * size):
         rows = ["".join(letters[row * size : (row + 1) * size]) for row in range(size)]
@@ -68,7 +69,7 @@ def test_legal_boards_are_as_many_as_known(size: int) -> None:
 
 @jit
 def is_legal_board(state: np.ndarray, empty: np.ndarray, scratch: np.ndarray) -> bool:
-    """Whether all stones on 16 points have liberties."""
+    """Return whether all stones on 16 points have liberties."""
     empty[0] = ~(state[0] | state[1]) & ALL_16
     scratch[:4] = ZERO
     for side in range(2):
@@ -81,7 +82,8 @@ def is_legal_board(state: np.ndarray, empty: np.ndarray, scratch: np.ndarray) ->
 
 @jit
 def count_boards(state: np.ndarray, empty: np.ndarray, scratch: np.ndarray) -> int:
-    """Boards of 16 points without a chain that has no liberty. state [5], empty [2], scratch [20]: zeros"""
+    """Count the boards of 16 points without a chain that has no liberty. state [5], empty [2], scratch [20]:
+    zeros"""
     found = 0
     for number in range(3**16):
         rest = number
@@ -92,18 +94,18 @@ def count_boards(state: np.ndarray, empty: np.ndarray, scratch: np.ndarray) -> i
             rest //= 3
         first, second = state[0] & (ZERO - state[0]), state[1] & (ZERO - state[1])
         if second != ZERO and (first == ZERO or second < first):
-            continue  # the same board in the other colours counts for it
+            continue  # counted together with the same board in the other colours
         found += (1 if number == 0 else 2) * is_legal_board(state, empty, scratch)
     return found
 
 
 def test_legal_boards_of_4x4_are_as_many_as_known() -> None:
-    """Among all 43 million, chains are walked by the compiled code."""
+    """The compiled code walks the chains of all 43 million boards."""
     assert count_boards(*(np.zeros(count, np.uint64) for count in (5, 2, 20))) == 24_318_165
 
 
 def random_game(game: Game, rng: random.Random, plies: int, pass_share: float) -> list[int]:
-    """Moves of a game that passes seldom, so that stones are taken and points fought for."""
+    """Return the moves of a game with few passes, so that stones are captured and points fought for."""
     positions, moves = np.zeros((plies + 1, game.state_words), np.uint64), list[int]()
     while len(moves) < plies:
         choices = legal(game, positions, len(moves) + 1)
@@ -139,7 +141,7 @@ def test_random_games_go_as_in_the_naive_twin(rules: GoRules) -> None:
 
 
 def test_a_game_on_19x19_goes_as_in_the_naive_twin() -> None:
-    """Its boards fill six words: the stones agree at every ply of a game, legal moves at some."""
+    """Its boards fill six words. Stones are compared at every ply of a game, legal moves at some."""
     game, twin = get_game("go"), NaiveGo(19)
     moves = random_game(game, random.Random(19), 500, 0.0)
     positions = np.zeros((len(moves) + 1, game.state_words), np.uint64)
@@ -155,7 +157,7 @@ def test_a_game_on_19x19_goes_as_in_the_naive_twin() -> None:
 @settings(max_examples=scaled(60))
 @given(st.sampled_from([2, 5, 9, 19]), st.data())
 def test_area_scores_are_those_of_an_independent_flood_fill(size: int, data: st.DataObject) -> None:
-    """Of any board, with stones that have liberties or not: owners of points and their sum."""
+    """Owners of points and their sum agree on any board, with or without stones that have no liberty."""
     rules = GoRules(size, komi=0)
     game, twin = game_of(rules), NaiveGo(size, komi=0)
     seen = data.draw(st.lists(st.sampled_from([None, None, 0, 1]), min_size=size**2, max_size=size**2))
@@ -178,7 +180,7 @@ def test_area_scores_are_those_of_an_independent_flood_fill(size: int, data: st.
 
 @pytest.mark.parametrize(("name", "cap"), [("go_2x2", 64), ("go_3x3", 64), ("go_4x4", 32), ("go", 722)])
 def test_the_cap_on_plies_counts_the_board_as_it_stands(name: str, cap: int) -> None:
-    """There is a winner then, and no draw by the cap."""
+    """The game has a winner then; the cap makes no draw."""
     game = get_game(name)
     positions = np.zeros((cap + 1, game.state_words), np.uint64)
     assert game.max_plies == cap

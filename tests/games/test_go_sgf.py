@@ -1,4 +1,4 @@
-"""Go in SGF: games survive being written and read, and what cannot be read is said."""
+"""Go in SGF: games survive being written and read, and unreadable files get a clear message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RULES = GoRules(9, komi=6.5)
     st.sampled_from([0, 3, 8]),
 )
 def test_a_game_survives_being_written_and_read(rules: GoRules, seed: int, begin: int) -> None:
-    """Rules, moves with passes, what the root says, and a start position with stones of both sides."""
+    """Rules, moves with passes, properties of the root, and a start position with stones of both sides."""
     game_history, rng = GameHistory(game_of(rules)), random.Random(seed)
     while game_history.end_reason() is None and game_history.ply < 20:
         game_history.play(int(rng.choice(game_history.legal_actions())))
@@ -38,7 +38,7 @@ def test_a_game_survives_being_written_and_read(rules: GoRules, seed: int, begin
 
 
 def test_a_file_of_another_program_is_read() -> None:
-    """Handicap stones, komi, passes written in both ways; variations are left out."""
+    """It has handicap stones, komi, and passes written in both ways; variations are left out."""
     data = b"(;GM[1]FF[4]SZ[9]KM[0.5]HA[2]AB[cc][gg]PB[a];W[ee](;B[tt];W[];B[aa])(;B[ba]))"
     found, empty = read(data), "........."
     assert found.rules == GoRules(9, komi=0.5)
@@ -69,7 +69,7 @@ def test_what_the_file_does_not_say_is_as_usual() -> None:
         (b"(;SZ[25])", "sizes go from 2 to 19"),
         (b"(;SZ[9]KM[6.3])", "a multiple of 0.5"),
         (b"(;SZ[5];B[aa];AB[bb])", "in the middle of the game"),
-        (b"(;SZ[5];B[aa];B[bb])", "move 2 is one of two in a row"),
+        (b"(;SZ[5];B[aa];B[bb])", "move 2 is by the same side"),
         (b"(;SZ[5]AB[aa]AW[ab][ba])", "the x at A5 has no liberty"),
     ],
 )
@@ -88,7 +88,7 @@ def test_results_are_written_as_gtp_writes_them() -> None:
 
 
 def test_games_of_runs_and_matches_are_written_as_sgf() -> None:
-    """With comments at their moves, and the result by points, by resignation, or as it was judged."""
+    """They have comments at their moves, and the result by points, by resignation, or by adjudication."""
     write_game = knowledge_of(game_of(GoRules(3))).pgn
     assert write_game is not None
     tags = {"White": "one [a]", "Black": "other", "Result": "1-0", "Date": "????.??.??"}
@@ -105,7 +105,7 @@ def test_games_of_runs_and_matches_are_written_as_sgf() -> None:
 
 
 def test_other_moves_are_variations_that_sgfmill_reads() -> None:
-    """Of the move for which they stand, by the same side, behind the main line."""
+    """They stand behind the main line, at the move that they replace, and are of the same side."""
     write_game = knowledge_of(game_of(GoRules(3))).pgn
     assert write_game is not None
     moves = [WrittenMove("B2", "1.0", [("A1", "two"), ("pass", "")]), WrittenMove("pass", "", [("C3", "x")])]

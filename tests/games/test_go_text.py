@@ -1,4 +1,4 @@
-"""Go: names of games, points and positions, and what is said of those that cannot be."""
+"""Go: names of games, points and positions, and the messages about impossible ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_name_says_what_is_not_usual_and_finds_the_game_again(rules: GoRules
     [
         ("go_9x9_komu6.5", "'komu6.5' is none of its options \\(the nearest is komi6.5\\)"),
         ("go_komi6.5_9x9", "in the order 9x9, komi6.5, situational, nosuicide"),
-        ("go_9x9_9x9", "options come once"),
+        ("go_9x9_9x9", "give each option once"),
         ("go_19x19", "is called 'go'"),
         ("go_9x9_komi6.50", "is called 'go_9x9_komi6.5'"),
         ("go_9x9_komi7.5", "is called 'go_9x9'"),
@@ -46,7 +46,7 @@ def test_the_name_says_what_is_not_usual_and_finds_the_game_again(rules: GoRules
         ("go_9x9_komi6.3", "a multiple of 0.5"),
         ("go_9x9_komi401", "from -400 to 400"),
         ("go_9x9_kominan", "a multiple of 0.5"),
-        ("go_9x9_komi", "'' is no komi"),
+        ("go_9x9_komi", "'' is not a komi"),
         ("goo", "the nearest is go"),
     ],
 )
@@ -56,7 +56,8 @@ def test_a_variant_that_there_is_not_names_the_nearest(name: str, reason: str) -
 
 
 def test_a_board_is_put_into_the_name_of_its_game() -> None:
-    """The usual size leaves the name as it is; a game with one board, or no size, is an error."""
+    """The usual size leaves the name as it is. A size for a game with one board is an error, and so is text
+    that is no size."""
     assert with_board("go", "9") == "go_9x9"
     assert with_board("go_komi6.5", "9x9") == "go_9x9_komi6.5"
     assert with_board("go_9x9_nosuicide", "19") == "go_nosuicide"
@@ -64,12 +65,12 @@ def test_a_board_is_put_into_the_name_of_its_game() -> None:
     assert with_board("chess", "") == "chess"
     with pytest.raises(ValueError, match="chess has one board only; there are sizes of dots_and_boxes, go"):
         with_board("chess", "9")
-    with pytest.raises(ValueError, match="'nine' is no size"):
+    with pytest.raises(ValueError, match="'nine' is not a size"):
         with_board("go", "nine")
 
 
 def test_points_are_gtp_vertices() -> None:
-    """Column I is left out, row 1 is below, the pass comes last; small letters are read too."""
+    """Column I is left out, row 1 is at the bottom, the pass comes last; small letters are accepted, too."""
     assert [vertex_of(19, action) for action in (0, 7, 8, 18, 19, 360, 361)] == [
         *("A1", "H1", "J1", "T1", "A2", "T19", "pass")
     ]
@@ -83,7 +84,7 @@ def test_points_are_gtp_vertices() -> None:
     "text", ["I5", "K1", "A10", "A0", "A", "5A", "", "A1 B2", "A\u0661", "resign", "A" + "1" * 5000]
 )
 def test_what_is_no_point_of_the_board_says_which_there_are(text: str) -> None:
-    with pytest.raises(ValueError, match="is no point of 9 x 9: those go from A1 to J9"):
+    with pytest.raises(ValueError, match="is not a point of 9 x 9: those go from A1 to J9"):
         action_of(9, text)
 
 
@@ -97,7 +98,7 @@ def test_moves_that_cannot_be_made_are_refused_with_the_reason() -> None:
 
 
 def test_a_position_says_stones_mover_passes_and_points_where_stones_were() -> None:
-    """Black takes the stone in the corner, and White passes."""
+    """Black captures the stone in the corner, and White passes."""
     game = get_game("go_3x3")
     game_history = replay(game, "", ["B1", "A1", "A2", "pass"])
     assert game.notation.state_to_text(game_history.state) == ".../x../,x. x 1"
@@ -106,18 +107,19 @@ def test_a_position_says_stones_mover_passes_and_points_where_stones_were() -> N
         " 2 x . .",
         " 1 . x .",
         "   A B C",
-        "x to move, x is +1.5",
+        "score for x if the game ended now: +1.5",
+        "x to move",
     ]
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (".../... x 0", "is no position of 3 x 3"),
-        (".../.../.... x 0", "is no position of 3 x 3"),
-        (".../.../... b 0", "is no position of 3 x 3"),
-        (".../.../... x 0 1", "is no position of 3 x 3"),
-        (".../.../... x 3", "'3' passes came last"),
+        (".../... x 0", "is not a position of 3 x 3"),
+        (".../.../.... x 0", "is not a position of 3 x 3"),
+        (".../.../... b 0", "is not a position of 3 x 3"),
+        (".../.../... x 0 1", "is not a position of 3 x 3"),
+        (".../.../... x 3", "at the end is '3'"),
         (".../.b./... x", "'b' is none of 'xo.,'"),
         ("xo./o../... x", "the x at A3 has no liberty"),
     ],
@@ -128,7 +130,8 @@ def test_impossible_positions_are_refused_with_the_reason(text: str, reason: str
 
 
 def test_a_ko_is_forbidden_by_the_history_only() -> None:
-    """Who has just been taken may not take back at once; in the same position read from its text he may."""
+    """The side whose stone was captured may not capture back at once; in the same position read from its
+    text, it may."""
     game = get_game("go_5x5")
     moves = ["B1", "C1", "A2", "D2", "B3", "C3", "C2", "B2"]
     game_history = replay(game, "", moves)
@@ -144,7 +147,7 @@ def test_a_ko_is_forbidden_by_the_history_only() -> None:
 
 
 def test_three_stones_that_are_their_own_suicide_are_taken_off() -> None:
-    """All of the chain goes, the others stay, and the game goes on with the other side."""
+    """The whole chain is removed, the others stay, and the other side is to move."""
     game = get_game("go_3x3")
     state = game.notation.state_from_text("x.o/xoo/oo. x")
     child = child_of(game, state, action_of(3, "B3"))

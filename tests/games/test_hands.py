@@ -1,4 +1,4 @@
-"""The game of tests with a pass, hands, codes and a score, against its twin."""
+"""The test game with a pass, hands, codes and a score, compared with its twin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from net.planes import PlaneShape, features_tensor, unpack
 
 
 def test_moves_ends_scores_and_movers_are_those_of_the_twin() -> None:
-    """At every position of random games."""
+    """They agree at every position of random games."""
     for playout in playouts(GAME.name):
         twin = NaiveHands()
         for n, state in enumerate(playout.positions, 1):
@@ -34,7 +34,7 @@ def test_moves_ends_scores_and_movers_are_those_of_the_twin() -> None:
 
 @pytest.mark.parametrize("history", [1, 2, 3])
 def test_planes_are_those_of_the_twin(history: int) -> None:
-    """All blocks, unpacked as for a GPU."""
+    """All blocks are unpacked as for a GPU and compared."""
     shape = PlaneShape.of(GAME, history)
     for playout in playouts(GAME.name)[:4]:
         twin = NaiveHands()
@@ -47,7 +47,7 @@ def test_planes_are_those_of_the_twin(history: int) -> None:
 
 
 def test_it_has_what_it_is_there_for() -> None:
-    """Hundreds of legal moves, passes by both players, pieces taken, both outcomes, and a board that is no
+    """It has hundreds of legal moves, passes by both players, captures, both outcomes, and a board that is no
     square."""
     reasons = {playout.reason for playout in playouts(GAME.name)}
     assert reasons >= {1, 2}

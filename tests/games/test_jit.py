@@ -1,4 +1,4 @@
-"""How kernels are compiled and bound, and which sources the cache of compiled code depends on."""
+"""How kernels are compiled and bound, and which sources the key of the code cache depends on."""
 
 from __future__ import annotations
 

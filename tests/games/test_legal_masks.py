@@ -1,4 +1,4 @@
-"""Legal actions as masks and back: what is asked in any order is answered in that order."""
+"""Legal actions as masks and back: an answer has the order of its question."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LISTS = st.lists(st.lists(st.integers(0, ACTIONS - 1), min_size=1, unique=True),
 def test_masks_say_which_actions_are_legal_and_priors_come_back_to_their_actions(
     lists: list[list[int]],
 ) -> None:
-    """Beside a slow twin that sets and reads one bit after the other."""
+    """The twin is slow: it sets and reads one bit after the other."""
     legal_masks = LegalMasks(MASK_BYTES)
     counts = np.array([len(row) for row in lists], np.uint16)
     actions = np.array([action for row in lists for action in row], np.uint16)
@@ -28,5 +28,5 @@ def test_masks_say_which_actions_are_legal_and_priors_come_back_to_their_actions
     ascending = legal_masks.lists(counts, masks)
     assert ascending.tolist() == [action for row in lists for action in sorted(row)]
     priors = ascending.astype(np.float16)  # each action's prior is its number
-    for _ in range(2):  # nothing is left over from the time before
+    for _ in range(2):  # the second time, nothing is left over from the first
         assert legal_masks.as_listed(counts, actions, priors).tolist() == actions.tolist()

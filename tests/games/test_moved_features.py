@@ -1,4 +1,4 @@
-"""Features under a symmetry, for codes of every width: cell by cell against the slow twin."""
+"""Features under a symmetry, for codes of every width, compared with the slow twin cell by cell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from games.spec import Game, Symmetry, actions_like_cells
 
 @pytest.mark.parametrize("game", SHAPES, ids=lambda game: game.name)
 def test_bits_and_codes_go_with_their_cells_and_scalars_stay(game: Game) -> None:
-    """Bit planes may change places as well. Nothing is left of what the words held before."""
+    """Bit planes may change places, too. Nothing remains of what the words held before."""
     rng = np.random.default_rng(3)
     cells = np.arange(game.cells).reshape(game.rows, game.cols)[::-1, ::-1].ravel()
     planes = rng.permutation(game.planes_per_position)
@@ -25,6 +25,6 @@ def test_bits_and_codes_go_with_their_cells_and_scalars_stay(game: Game) -> None
 
 
 def test_actions_go_with_their_cells_and_extra_ones_stay() -> None:
-    """Two planes of three cells, then two more."""
+    """The actions are two planes of three cells, then two more."""
     found = actions_like_cells(np.array([2, 0, 1]), policy_planes=2, extra_actions=2)
     assert found.tolist() == [2, 0, 1, 5, 3, 4, 6, 7]

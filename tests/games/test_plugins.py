@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 
 def install(folder: Path, name: str, points: str) -> None:
-    """What pip leaves of a package: its metadata, which are all that an entry point needs."""
+    """Write what pip leaves of a package: its metadata, which are enough for an entry point."""
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
@@ -35,7 +35,7 @@ def install(folder: Path, name: str, points: str) -> None:
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of packages with the example and with broken ones."""
+    """Return a folder of packages with the example and with broken ones."""
     shutil.copy(EXAMPLE / "avoid_three.py", tmp_path)
     install(tmp_path, "avoid-three", "avoid_three = avoid_three:GAME")
     (tmp_path / "broken_game.py").write_text("import a_package_that_nobody_has\n")
@@ -110,14 +110,14 @@ def test_the_code_of_a_package_is_compiled_anew_when_any_file_of_it_changes(tmp_
 
 
 def test_the_example_ends_as_its_rules_say(packages: Path) -> None:
-    """Three in a row loses for the side that made it."""
+    """The side that makes three in a row loses."""
     history = replay(get_game("avoid_three"), "", ["1", "16", "2", "5", "3"])
     assert history.end_reason() == "three_in_a_row"
     assert history.outcome() == -1
 
 
 def test_azrun_plays_and_trains_the_example(packages: Path, tmp_path: Path) -> None:
-    """Server, workers, client and trainer find it, each in its own process: trained weights are played."""
+    """Server, workers, client and trainer find it, each in its own process, and play with trained weights."""
     trainer = tmp_path / "trainer.toml"
     trainer.write_text("window.min_positions = 200\noptimizer.batch = 32\npublishing.seconds = 1.0\n")
     azrun = subprocess.Popen(

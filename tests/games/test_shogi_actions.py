@@ -1,4 +1,4 @@
-"""Policy indices of shogi moves against AlphaZero's scheme written out plainly."""
+"""Policy indices of shogi moves, compared with AlphaZero's scheme written out plainly."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from games.shogi.sfen import unchecked_state
 
 SFENS = [sfen or cshogi.STARTING_SFEN for _, sfen, _, _ in SHOGI_PERFT]
 KINGS = [((1, 9), (9, 8)), ((4, 8), (7, 9)), ((3, 3), (8, 4)), ((9, 2), (2, 7))]
-"""Squares of both, so different that each line is free of them in some position."""
+"""Squares of both kings, so different that each line is free of them in some position."""
 SQUARES = [(file, rank) for file in range(1, 10) for rank in range(1, 10)]
 
 
 def sfen_of(board: dict[tuple[int, int], str], hand: str) -> str:
-    """An SFEN in which Black is to move."""
+    """Return an SFEN in which Black is to move."""
     rows = ["".join(board.get((file, rank), "1") for file in range(9, 0, -1)) for rank in range(1, 10)]
     return f"{'/'.join(rows)} b {hand} 1"
 
 
 @pytest.mark.parametrize("sfen", SFENS)
 def test_every_legal_move_has_the_index_of_the_published_scheme(sfen: str) -> None:
-    """In a position and in all that one move leads to, so that both sides are seen."""
+    """It is checked in a position and in all that one move leads to, so that both sides are covered."""
     board = cshogi.Board(sfen)
     for moves in [[], *([move] for move in board.legal_moves)]:
         for move in moves:
@@ -56,7 +56,8 @@ def test_text_that_is_no_legal_move_is_refused_with_the_legal_ones(text: str) ->
 
 
 def test_of_11259_labels_3781_can_ever_be_legal() -> None:
-    """Each of these is, in some position with one piece and two kings, and no other step is a piece's."""
+    """Each of these moves is legal in some position with one piece and two kings, and no piece has any other
+    step."""
     met: set[int] = set()
     for square, piece, kings in itertools.product(SQUARES, PIECES, KINGS):
         board = {kings[0]: "K", kings[1]: "k"}
@@ -72,7 +73,7 @@ def test_of_11259_labels_3781_can_ever_be_legal() -> None:
 
 
 def geometry() -> set[str]:
-    """All moves that some piece of Black's could make on an empty board, as USI text."""
+    """Return all moves that some piece of Black's could make on an empty board, as USI text."""
     found = set()
     for (file, rank), (to_file, to_rank) in itertools.product(SQUARES, SQUARES):
         files, ranks = to_file - file, to_rank - rank

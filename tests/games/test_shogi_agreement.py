@@ -1,4 +1,4 @@
-"""Random games in step with cshogi; `python -m shogi_agreement` plays many more (see there)."""
+"""Random games in step with cshogi; `python tests/games/shogi_agreement.py` plays many more (see there)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_rules_agree_with_cshogi_at_every_ply_of_random_games() -> None:
 
 @pytest.mark.parametrize("start", STARTS[:4])
 def test_a_fourth_occurrence_is_that_of_python_shogi(start: str) -> None:
-    """In games of players who move to and fro, not before it and not after."""
+    """In games of players who move to and fro, it comes neither earlier nor later."""
     game, board = (
         GameHistory(GAME, start),
         shogi.Board(GAME.notation.state_to_text(GameHistory(GAME, start).state)),

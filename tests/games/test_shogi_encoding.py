@@ -1,4 +1,4 @@
-"""Packed features of shogi against a naive encoder on SFEN text."""
+"""Packed features of shogi, compared with a naive encoder on SFEN text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from games.shogi import GAME
 
 
 def unpack(packed_features: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.float32]:
-    """Packed words as planes, float32[planes, 81]."""
+    """Return packed words as planes, float32[planes, 81]."""
     assert GAME.coded_cells is not None
     pieces = GAME.coded_cells.table()[codes(GAME, packed_features, history)].transpose(0, 2, 1)
     numbers = np.repeat(scalars(GAME, packed_features, history)[:, None], 81, axis=1)
@@ -21,7 +21,7 @@ def unpack(packed_features: npt.NDArray[np.uint64], history: int) -> npt.NDArray
 
 
 def random_game(sfen: str, plies: int, rng: np.random.Generator) -> npt.NDArray[np.uint64]:
-    """The positions of a random game of players who like to go back where they came from."""
+    """Return the positions of a random game of players who prefer to go back where they came from."""
     positions = np.zeros((plies + 1, GAME.state_words), dtype=np.uint64)
     positions[0] = GAME.notation.state_from_text(sfen)
     moves: list[str] = []

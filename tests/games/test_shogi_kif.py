@@ -37,7 +37,7 @@ def text_of(game: GameHistory, **tags: str) -> str:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_cshogi_reads_moves_players_comments_and_the_result(seed: int) -> None:
-    """Drops, promotions and recaptures are among 200 random plies."""
+    """200 random plies contain drops, promotions and recaptures."""
     game = played(seed, 200)
     moves = game.moves_text()
     read = cshogi.KIF.Parser.parse_str(text_of(game, White="a", Black="b", Termination="resignation"))
@@ -78,7 +78,7 @@ def test_the_last_lines_say_how_the_game_ended(reason: str, side: str, line: str
 
 
 def test_a_side_that_resigns_with_its_move_is_not_shown_to_have_played_it() -> None:
-    """Self-play's way; the formats have it that the side to move resigns."""
+    """In self-play a side resigns with its move; in the file formats, the side to move resigns."""
     tags = {"Termination": "resignation", "Result": "0-1"}
     moves = [WrittenMove(move) for move in ("7g7f", "3c3d", "2g2f")]
     assert kif(tags, "", moves, "").splitlines()[-2:] == ["   3 投了", "まで2手で後手の勝ち"]

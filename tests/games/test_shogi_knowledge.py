@@ -26,7 +26,7 @@ VALUES = dict(zip("PLNSGBRK", (100, 300, 350, 500, 550, 800, 950, 0), strict=Tru
 
 
 def plain_material(sfen: str) -> int:
-    """For the side to move, counted letter by letter."""
+    """Return the material for the side to move, counted letter by letter."""
     board = cshogi.Board(sfen)
     values = [VALUES.get(cshogi.PIECE_SYMBOLS[piece % 16].upper(), 0) for piece in board.pieces]
     total = sum(-value if piece >= 16 else value for value, piece in zip(values, board.pieces, strict=True))
@@ -36,7 +36,7 @@ def plain_material(sfen: str) -> int:
 
 
 def test_material_is_counted_as_it_is_letter_by_letter() -> None:
-    """By the kernel of the fixed players, and from packed features of any history."""
+    """This covers the kernel of the fixed players, and packed features of any history."""
     for playout in playouts("shogi"):
         for n in range(1, len(playout.positions) + 1, 3):
             expected = plain_material(GAME.notation.state_to_text(playout.positions[n - 1]))
@@ -71,7 +71,7 @@ def test_openings_are_legal_and_different(name: str) -> None:
 
 @pytest.mark.parametrize("start", ["", *STARTS])
 def test_cshogi_reads_the_games_that_are_written(start: str) -> None:
-    """Moves, players, position, result."""
+    """It reads the same moves, players, position and result."""
     rng, sfen = np.random.default_rng(5), start or cshogi.STARTING_SFEN
     game = replay(GAME, start)
     while game.end_reason() is None and game.ply < 60:
@@ -112,7 +112,7 @@ def test_cshogi_reads_all_games_of_a_match_file(tmp_path: Path) -> None:
     ],
 )
 def test_the_last_line_says_how_the_game_ended(reason: str, side: str, line: str) -> None:
-    """Whether the tags say it or the last comment."""
+    """The reason may stand in the tags or in the last comment."""
     start = f"4k4/9/9/9/9/9/9/9/4K4 {side} - 1"
     assert csa({"Termination": reason}, start, [], "").splitlines()[-1] == line
     assert csa({"Termination": "normal"}, start, [], f"{reason}: so it was").splitlines()[-2] == line

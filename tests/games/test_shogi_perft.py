@@ -1,4 +1,4 @@
-"""Perft: the legal moves of shogi counted to some depth against published counts."""
+"""Perft: the legal moves of shogi, counted to some depth and compared with published counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COUNTS = (
     ("row", "counts"), list(zip(SHOGI_PERFT, COUNTS, strict=True)), ids=lambda row: row[0]
 )
 def test_perft_is_exact(row: tuple[str, str, int, int], counts: tuple[int, ...]) -> None:
-    """Mates by a dropped pawn are not counted; moves without a possible promotion are."""
+    """Mates by a dropped pawn are not counted; moves that decline a promotion are."""
     _, sfen, depth, leaves = row
     state = unchecked_state(sfen)
     assert tuple(perft(GAME, state, so_far) for so_far in range(1, depth + 1)) == counts

@@ -14,20 +14,20 @@ from games.shogi.notation import legal_list
 
 
 def texts(sfen: str) -> set[str]:
-    """The legal moves of a position."""
+    """Return the legal moves of a position."""
     state = GAME.notation.state_from_text(sfen)
     return {GAME.notation.action_to_text(state, action) for action in legal_list(state)}
 
 
 def end(game: GameHistory, in_search: bool = False) -> tuple[str, int]:
-    """Name and value (side to move) of the end, ("ongoing", 0) if there is none."""
+    """Return name and value (for the side to move) of the end, or ("ongoing", 0) if there is none."""
     count = len(game.legal_actions())
     reason = game.game.rules.end_reason(game.states, game.ply + 1, count, in_search)
     return game.game.end_reasons[reason].name, game.game.end_reasons[reason].value
 
 
 def turned(sfen: str) -> str:
-    """The same position with Black and White in each other's place."""
+    """Return the same position with Black and White exchanged."""
     board, side, hands, number = sfen.split()
     rows = ["".join(reversed(re.findall(r"\+?.", row))) for row in reversed(board.split("/"))]
     return f"{'/'.join(rows).swapcase()} {'bw'[side == 'b']} {hands.swapcase()} {number}"
@@ -136,7 +136,7 @@ def test_the_fourth_occurrence_draws_and_in_a_search_the_second() -> None:
 def test_who_gives_check_for_ever_loses(
     what: str, sfen: str, before: str, cycle: str, expected: tuple[str, int], is_turned: bool
 ) -> None:
-    """Whoever makes the move that leads to the fourth occurrence."""
+    """That is so whichever side makes the move that leads to the fourth occurrence."""
     moves = [*before.split(), *cycle.split() * 3]
     game = GameHistory(GAME, turned(sfen) if is_turned else sfen)
     for move in moves:

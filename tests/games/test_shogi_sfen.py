@@ -1,4 +1,4 @@
-"""What the reader of SFEN refuses and takes."""
+"""What the reader of SFEN accepts and refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tic-tac-toe counted to the end, Connect Four against known counts and a twin in plain Python."""
+"""Tic-tac-toe counted to the end; Connect Four compared with known counts and a twin in plain Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from games.spec import outcome_for_first_player
 
 @pytest.fixture(scope="module")
 def tic_tac_toe_tree() -> dict[bytes, Counter[int]]:
-    """For every reachable position, how many games from it have each outcome."""
+    """Return, for every reachable position, how many games from it have each outcome."""
     game, tree = tic_tac_toe.GAME, {}
 
     def count(state: np.ndarray) -> Counter[int]:
@@ -41,7 +41,7 @@ def test_tic_tac_toe_has_5478_positions(tic_tac_toe_tree: dict[bytes, Counter[in
 
 
 def test_tic_tac_toe_has_255168_games(tic_tac_toe_tree: dict[bytes, Counter[int]]) -> None:
-    """131184 are won by the first player, 77904 by the second, 46080 are draws."""
+    """The first player wins 131184, the second 77904, and 46080 are draws."""
     games = tic_tac_toe_tree[bytes(24)]
     assert games == {1: 131184, -1: 77904, 0: 46080}
     assert games.total() == 255168
@@ -49,7 +49,8 @@ def test_tic_tac_toe_has_255168_games(tic_tac_toe_tree: dict[bytes, Counter[int]
 
 @jit
 def perft(state: np.ndarray, depth: int, positions: np.ndarray, actions: np.ndarray) -> int:
-    """Sequences of `depth` actions from `state`; line [depth + 1, words], actions [depth + 1, columns]."""
+    """Return the number of sequences of `depth` actions from `state`; line [depth + 1, words], actions [depth
+    + 1, columns]."""
     positions[depth] = state
     here = positions[depth : depth + 1]
     if depth == 0:
@@ -69,7 +70,8 @@ def perft(state: np.ndarray, depth: int, positions: np.ndarray, actions: np.ndar
     [(1, 7), (2, 49), (3, 343), (4, 2401), (5, 16807), (6, 117649), (7, 823536), (8, 5673234)],
 )
 def test_connect_four_has_the_published_counts(depth: int, sequences: int) -> None:
-    """Numbers of move sequences, the last two less than 7 ** depth: columns fill up and games end."""
+    """The numbers of move sequences; the last two are below 7 ** depth because columns fill up and games
+    end."""
     start = connect_four.GAME.notation.state_from_text("")
     positions = np.zeros((depth + 1, 3), dtype=np.uint64)
     assert perft(start, depth, positions, np.zeros((depth + 1, 7), dtype=np.uint16)) == sequences
@@ -77,7 +79,7 @@ def test_connect_four_has_the_published_counts(depth: int, sequences: int) -> No
 
 @pytest.mark.parametrize("name", NAIVE_NAMES)
 def test_random_games_go_as_in_the_naive_twin(name: str) -> None:
-    """Legal actions, whose turn it is, end, reason and outcome agree at every position."""
+    """Legal actions, side to move, end reason and outcome agree at every position."""
     game = get_game(name)
     for playout in playouts(name):
         twin = naive_game(name)
@@ -96,7 +98,7 @@ def four_at(cells: list[int]) -> bool:
 
 
 def test_every_four_in_a_row_is_seen_and_nothing_else() -> None:
-    """All 69 fours win; a run that leaves the board at the side and comes back in does not."""
+    """All 69 fours win; a run that leaves the board at one side and comes back at the other does not."""
     rows, cols = connect_four.ROWS, connect_four.COLS
     fours = wrapped = 0
     for cell in range(rows * cols):
@@ -132,23 +134,23 @@ def test_every_four_in_a_row_is_seen_and_nothing_else() -> None:
 def test_impossible_positions_are_refused_with_the_reason(
     read: Callable[[str], np.ndarray], text: str, reason: str
 ) -> None:
-    """The message says which row, count or column is wrong."""
+    """The message names the row, count or column that is wrong."""
     with pytest.raises(ValueError, match=reason.replace("?", r"\?")):
         read(text)
 
 
 def test_an_illegal_move_lists_the_legal_ones() -> None:
-    """The message says what could be typed instead."""
+    """The message says what may be typed instead."""
     notation = tic_tac_toe.GAME.notation
     state = notation.state_from_text("x../.o./...")
-    with pytest.raises(ValueError, match="'5' is no legal cell here; legal: 1 2 3 4 6 8 9"):
+    with pytest.raises(ValueError, match="'5' is not a legal cell here; legal: 1 2 3 4 6 8 9"):
         notation.action_from_text(state, "5")
     with pytest.raises(ValueError, match="over"):
         notation.action_from_text(notation.state_from_text("xxx/oo./..."), "1")
 
 
 def test_the_drawing_shows_the_board_from_the_first_players_side() -> None:
-    """Row 0 is at the bottom, column numbers below it."""
+    """Row 0 is at the bottom, with the column numbers below it."""
     state = connect_four.GAME.notation.state_from_text("")
     for column in (3, 3, 0):
         state = child_of(connect_four.GAME, state, column)

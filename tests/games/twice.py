@@ -1,8 +1,9 @@
-"""A small complete game in which players move twice; for tests only. Importing it tells `get_game` of it.
+"""A small complete game in which players move twice; for tests only. Importing it registers it with
+`get_game`.
 
-On 2 x 4 cells a player places a stone on an empty one. Who places it beside exactly two stones moves again
-(after the last stone too it is somebody's turn). When the board is full, more stones win. State: word 0 the
-first player's stones, word 1 the second's, word 2 whose turn it is.
+Players place stones on the empty cells of a board of 2 x 4. A player who places a stone beside exactly two
+stones moves again (even after the last stone, one player is to move). When the board is full, more stones
+win. State: word 0 the first player's stones, word 1 the second's, word 2 the side to move.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ ROWS, COLS = 2, 4
 CELLS = ROWS * COLS
 FULL = np.uint64((1 << CELLS) - 1)
 LEFT_EDGE = np.uint64(0b0001_0001)
-"""Column 0."""
+"""The cells of column 0."""
 RIGHT_EDGE = np.uint64(0b1000_1000)
 _WIDTH = np.uint64(COLS)
 
 NAME = f"twice_{hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]}"
-"""With a hash of this file: kernels that call these rules are kept under the name of the game."""
+"""The name has a hash of this file, because kernels that call these rules are cached under the game's
+name."""
 
 END_REASONS = (
     EndReason("ongoing", 0),
@@ -60,7 +62,7 @@ def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16])
 
 @jit
 def beside(cell: int) -> int:
-    """The cells beside `cell` (a uint64 with one bit), as bits."""
+    """Return the cells beside `cell` (a uint64 with one bit), as bits."""
     sideways = ((cell & ~LEFT_EDGE) >> ONE) | ((cell & ~RIGHT_EDGE) << ONE)
     return (sideways | (cell >> _WIDTH) | (cell << _WIDTH)) & FULL
 
@@ -88,8 +90,9 @@ def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) 
 
 @jit
 def encode(positions: Positions, n: int, history: int, packed_features: npt.NDArray[np.uint64]) -> None:
-    """Four planes a position, newest first: own stones, the other's, as the side to move now sees it; cells
-    with a stone to their left, and to their right. Then 1 if that side is the first player, else 0."""
+    """Write four planes a position, newest first: own stones, the other's, as the present side to move sees
+    them; cells with a stone to their left, and to their right. Then 1 if that side is the first player, else
+    0."""
     side = positions[n - 1, 2]
     for back in range(history):
         own, other = ZERO, ZERO

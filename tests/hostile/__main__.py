@@ -1,7 +1,7 @@
 """Attack a real azserver under load, one attack after the other, and print what each costs honest clients.
 
 Everything stays on this machine. Each attack has turns of `--seconds`, and its connections are cut after each
-turn. Fewer attacks in the same minutes have more turns, and so narrower intervals.
+turn. With fewer attacks in the same time there are more turns, and so narrower intervals.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def line(result: Result) -> str:
 
 
 def main() -> int:
-    """0 when the server lived through all attacks."""
+    """Return 0 if the server survived all attacks."""
     by_name = {attack.name: attack for attack in (Attack(0, nothing), *ATTACKS)}
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"of {', '.join(by_name)}; all if none")
@@ -63,7 +63,7 @@ def main() -> int:
     unknown = set(options.attacks) - set(by_name)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended then too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a SIGTERM ends the processes, too
     chosen = [by_name[name] for name in options.attacks or by_name]
     turns = options.turns or turns_within(60 * options.minutes / len(chosen), options.seconds)
     print(

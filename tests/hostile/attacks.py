@@ -1,4 +1,4 @@
-"""All attacks, with the item of issue 11 that each belongs to. What each does is in its docstring."""
+"""All attacks, with the item of issue 11 that each belongs to. Their docstrings describe them."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from target import Target
 
 @dataclass(frozen=True)
 class Attack:
-    """`run(target)` makes one stroke for each `next`, and cuts its connections when it is closed."""
+    """`run(target)` makes one stroke per `next`, and cuts its connections when it is closed."""
 
     item: int
     """0: not in the issue."""
     run: Callable[[Target], Iterator[None]]
     strokes: int = 2
-    """In `make test`."""
+    """Number of strokes in `make test`."""
     most: int = 1000
-    """Strokes in a turn of `python -m tests.hostile`; the connections of the last stay until its end."""
+    """Most strokes in a turn of `python -m tests.hostile`; the connections of the last stay until its end."""
     held_mb: float = 288.0
-    """MB that the front may hold more than before all attacks: 256 for all peers together (decision 0021)."""
+    """MB by which the front's memory may grow over its value before all attacks: 256 for all peers together
+    (decision 0021)."""
     is_long: bool = False
     """Not in `make test`; its parts have tests of their own."""
 
@@ -44,13 +45,13 @@ class Attack:
         return self.run.__name__
 
     def begin(self, target: Target) -> Iterator[None]:
-        """`run`, from an address of its own."""
+        """Run the attack from an address of its own."""
         come_from(1 + ATTACKS.index(self) if self in ATTACKS else 255)
         return self.run(target)
 
 
 def nothing(_target: Target) -> Iterator[None]:
-    """No attack: what two turns differ by when nothing is done."""
+    """No attack: the difference of two turns when nothing is done."""
     while True:
         time.sleep(0.1)
         yield

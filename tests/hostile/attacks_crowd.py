@@ -1,4 +1,4 @@
-"""Item 18 and floods: too many who say that they want to play, and one who asks without end."""
+"""Item 18 and floods: too many clients that want to play, and one that sends requests without end."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from target import Target
 
 WORKERS = 1000
 FLOOD = 500
-"""HELLOs of each of four peers in a stroke, each a new beginning."""
+"""HELLOs of each of four peers per stroke, each beginning a new session."""
 QUESTIONS = 2000
-"""Of each of four peers in a stroke."""
+"""Requests of each of four peers per stroke."""
 CONNECTIONS = 100
-"""In a stroke."""
+"""Connections per stroke."""
 CRUMBS = 2000
-"""Of each of four peers in a stroke."""
+"""Pieces sent by each of four peers per stroke."""
 
 
 def flood_of_hellos(target: Target) -> Iterator[None]:
-    """Items 18 and 21. Peers say hello again and again, each time as a new beginning and under another
-    name, some in a protocol that nobody speaks. They never read the answers."""
+    """Items 18 and 21. Peers say HELLO again and again, each time as a new session and under another name,
+    some with an unknown protocol version. They never read the answers."""
     with crowd() as peers:
         while True:
             for offset in (0, 1):
@@ -39,7 +39,7 @@ def flood_of_hellos(target: Target) -> Iterator[None]:
 
 
 def flood_of_questions(target: Target) -> Iterator[None]:
-    """Not in the issue. Peers that have joined ask for figures, weights and pongs, and read no answer."""
+    """Not in the issue. Peers that have joined request figures, weights and PONGs, and read no answer."""
     kinds = ("get_status", "ping", "get_weights", "get_status")
     questions = b"".join(frame(msgpack.packb({"type": kind})) for kind in kinds)
     with crowd() as peers:
@@ -55,7 +55,7 @@ def flood_of_questions(target: Target) -> Iterator[None]:
 
 
 def flood_of_connections(target: Target) -> Iterator[None]:
-    """Not in the issue. Connections that say greeting, READY and HELLO in one go, wait for no answer, and are
+    """Not in the issue. Connections that send greeting, READY and HELLO at once, wait for no answer, and are
     cut as soon as there are a hundred of them."""
     with crowd() as peers:
         while True:
@@ -72,7 +72,7 @@ def flood_of_connections(target: Target) -> Iterator[None]:
 
 def flood_of_bytes(target: Target) -> Iterator[None]:
     """Not in the issue. Peers that have joined send a message byte by byte, each in a packet of its own, and
-    PINGs of ZMTP one by one: each wakes the front, and none is a message."""
+    ZMTP PINGs one by one: each wakes the front, and none is a message."""
     ping, message = command("PING", b"\0\0"), frame(bytes(CRUMBS))
     with crowd() as peers:
         while True:
@@ -87,9 +87,10 @@ def flood_of_bytes(target: Target) -> Iterator[None]:
 
 
 def thousand_workers(target: Target) -> Iterator[None]:
-    """Item 18. A thousand peers join the leaves port as workers and stay. Each must be given a share, and the
-    last is told to play fewer games than the first. d99ef01 tells each to play as many as if it were alone,
-    and says `busy` once all it can hold is granted (to the 745th with one GPU, to the 102nd with eight)."""
+    """Item 18. A thousand peers join the leaves port as workers and stay. Each must get a share, and the last
+    is told to play fewer games than the first. d99ef01 tells each to play as many as if it were alone, and
+    answers `busy` once everything it can hold is granted (from the 745th with one GPU, from the 102nd with
+    eight)."""
     with crowd() as peers:
         while True:
             told = [_join(peers.peer(target.port), f"worker {at}") for at in range(WORKERS)]

@@ -13,13 +13,13 @@ from target import Target
 LARGE = 4 * 2**20 - 100
 """Bytes of a header that is as large as a frame may be."""
 SMALL = 60_000
-"""Bytes of one below the limit of a header, 64 KiB."""
+"""Bytes of a header below the limit of 64 KiB."""
 
 
 def nested_headers(target: Target) -> Iterator[None]:
-    """Item 14. Headers of lists in lists, deep and wide, of 4 MB and of 60 kB: where anything may stand (the
-    trainer's figures), as the type, and under a name that nobody knows; by peers that joined and by others
-    that did not. Three of 4 MB freeze d99ef01 for 15 s; it makes hundreds of MB of lists of each."""
+    """Item 14. Headers of nested lists, deep and wide, of 4 MB and of 60 kB: where any value is allowed (the
+    trainer's figures), as the type, and under an unknown name; by peers that joined and by others that did
+    not. Three of 4 MB freeze d99ef01 for 15 s; it makes hundreds of MB of lists from each."""
     kinds = [lists(size) for size in (LARGE, SMALL) for lists in (wide_lists, nested_lists)]
     with crowd() as peers:
         for header in cycle(around for lists in kinds for around in _around(lists)):
@@ -35,7 +35,7 @@ def nested_headers(target: Target) -> Iterator[None]:
 
 
 def _around(lists: bytes) -> list[bytes]:
-    """Messages with this map of one entry, `type`, inside, and the map itself."""
+    """Messages that contain this map of one entry, `type`, and the map itself."""
     places = (("trainer_status", "figures"), ("welcome", "self_play"), ("ping", "other"))
     heads = (b"\x82" + b"".join(map(msgpack.packb, ("type", kind, entry))) for kind, entry in places)
     return [lists, *(head + lists for head in heads)]

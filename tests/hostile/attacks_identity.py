@@ -1,4 +1,4 @@
-"""Items 6 and 7: names that a peer chooses for itself, and somebody who says to be the trainer."""
+"""Items 6 and 7: names that a peer chooses for itself, and a peer that pretends to be the trainer."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from raw_zmtp import automatic_identities, unseeded_identity
 from target import Target
 
 GUESSES = 64
-"""Names taken around a guess; libzmq gives the next ones to whoever connects later."""
+"""Names taken around a guess; libzmq gives the next ones to peers that connect later."""
 FORGED = 32
-"""Games that the impostor waits for and acknowledges in a stroke."""
+"""Games that the impostor waits for and acknowledges per stroke."""
 
 
 def chosen_names(target: Target) -> Iterator[None]:
-    """Item 6. Peers name themselves: one byte, 255 bytes, and one name twice. Each joins, asks for the
+    """Item 6. Peers name themselves: one byte, 255 bytes, and one name twice. Each joins, requests the
     figures and stays until the others have done so too."""
     for turn in count():
         with crowd() as peers:
@@ -30,8 +30,8 @@ def chosen_names(target: Target) -> Iterator[None]:
 
 def imitated_names(target: Target) -> Iterator[None]:
     """Item 6. Names such as libzmq gives, a zero and a 32-bit number that counts up from `rand()`, which is
-    the same in every process that never seeded it. When libzmq gives a peer a name that another has chosen
-    before, an assertion ends the server (`socket_base.cpp:2113`)."""
+    the same in every process that never seeded it. When libzmq gives a peer a name that another has already
+    chosen, an assertion ends the server (`socket_base.cpp:2113`)."""
     for turn in count():
         with crowd() as peers:
             _take_names_after(peers, target.port, unseeded_identity() + GUESSES * turn)
@@ -39,9 +39,9 @@ def imitated_names(target: Target) -> Iterator[None]:
 
 
 def impostor(target: Target) -> Iterator[None]:
-    """Item 7. A second trainer learns the first one's name from the refusal, comes back under that name, and
-    acknowledges each game it is given as stored without storing it. Others who are nobody acknowledge too.
-    Names of peers that it is told give away the next automatic ones, which are taken as well (item 6)."""
+    """Item 7. A second trainer learns the first one's name from the refusal, returns under that name, and
+    acknowledges each game it gets as stored without storing it. Peers without a session acknowledge too. The
+    names of peers that it is told reveal the next automatic ones, which are taken as well (item 6)."""
     while True:
         with crowd() as peers:
             thief = _steal_the_place(peers, target.port + 1)
@@ -61,7 +61,7 @@ def impostor(target: Target) -> Iterator[None]:
 
 
 def _steal_the_place(peers: Crowd, port: int) -> Peer | None:
-    """Join as the trainer that is there already. The peer that now may be the trainer."""
+    """Join as the trainer that is already there. Returns the peer that may now be the trainer."""
     rival, thief = peers.peer(port), peers.peer(port)
     if rival is None or thief is None:
         return None

@@ -1,4 +1,4 @@
-"""Item 13: messages without end, subscriptions, weights that nobody reads, half handshakes."""
+"""Item 13: endless messages, subscriptions, weights that are not read, half handshakes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from target import Target
 
 MEGABYTE = 2**20
 UNFINISHED = 24 * MEGABYTE
-"""Bytes of one message without end."""
+"""Bytes of one endless message."""
 SUBSCRIBED = 8 * MEGABYTE
-"""Bytes of subscriptions of one peer; a PUB takes about 3 MB before it has sent something."""
+"""Bytes of subscriptions of one peer; a PUB accepts about 3 MB before it has sent something."""
 ANNOUNCED_WITHIN = 10.0
 """Seconds that a listener waits for an announcement; there is one every 3 s."""
 READERS = 40
-"""Connections a stroke that ask and do not read."""
+"""Connections per stroke that send requests and do not read."""
 
 
 def unfinished_messages(target: Target) -> Iterator[None]:
-    """Item 13. Messages of which another frame always comes, before HELLO and after it, of large frames
-    and of empty ones (libzmq keeps 64 bytes for a frame, even for an empty one)."""
+    """Item 13. Messages that always announce another frame, before HELLO and after it, with large frames and
+    with empty ones (libzmq keeps 64 bytes even for an empty frame)."""
     with crowd() as peers:
         while True:
             for port in (target.port, target.port + 1):
@@ -39,8 +39,8 @@ def unfinished_messages(target: Target) -> Iterator[None]:
 
 def endless_subscriptions(target: Target) -> Iterator[None]:
     """Item 13. Ever new subscriptions, on the port of announcements (P + 2) if there is one, and on others,
-    where they have no place; then the connections are cut. d99ef01 holds 46 bytes for each byte sent, and its
-    next announcement ends it by an assertion of libzmq (`stream_engine_base.cpp:310`)."""
+    where they are not allowed; then the connections are cut. d99ef01 keeps 46 bytes for each byte sent, and
+    its next announcement ends it by an assertion of libzmq (`stream_engine_base.cpp:310`)."""
     while True:
         with crowd() as peers:
             for offset, kind in ((2, "SUB"), (2, "XSUB"), (0, "SUB"), (1, "DEALER")):
@@ -55,7 +55,7 @@ def endless_subscriptions(target: Target) -> Iterator[None]:
 
 
 def unread_weights(target: Target) -> Iterator[None]:
-    """Item 13. Peers ask for the weights over and over and read none: d99ef01 holds 64 chunks for each."""
+    """Item 13. Peers request the weights over and over and read none: d99ef01 keeps 64 chunks for each."""
     with crowd() as peers:
         while True:
             for _ in range(READERS):
@@ -67,8 +67,8 @@ def unread_weights(target: Target) -> Iterator[None]:
 
 
 def half_handshakes(target: Target) -> Iterator[None]:
-    """Item 13, and not in the issue: connections that stop in the middle of the greeting or of READY, say
-    nonsense, or say READY with properties of megabytes."""
+    """Item 13, and not in the issue: connections that stop in the middle of the greeting or of READY, send
+    invalid bytes, or send READY with megabytes of properties."""
     huge = frame(b"\x05READY" + (b"\x01x" + (MEGABYTE).to_bytes(4) + bytes(MEGABYTE)) * 3, 4)
     with crowd() as peers:
         while True:

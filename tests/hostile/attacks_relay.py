@@ -1,4 +1,4 @@
-"""Item 15: games that take the places of everybody's in the relay."""
+"""Item 15: games that take everyone's places in the relay."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from peers import Peer, crowd
 from target import Target
 
 GAMES = 300
-"""Handed in by one peer without waiting for an answer; the relay has 256 places, a client may use 16."""
+"""Games sent by one peer without waiting for an answer; the relay has 256 places, a client may use 16."""
 LONG_NAME = 255
-"""Bytes of a routing id, the most that ZMTP allows. A trainer of d99ef01 drops games of more than 64."""
+"""Bytes of a routing id, the most that ZMTP allows. A trainer of d99ef01 drops games of ids with more than
+64."""
 
 
 def hogged_relay(target: Target) -> Iterator[None]:
-    """Item 15. One peer hands in 300 games that are none, and reads no answer. Another does so under a
-    routing id of 255 bytes: d99ef01 keeps its places for 120 s. A third hands in games of 1 MB."""
+    """Item 15. One peer sends 300 invalid games, and reads no answer. Another does so under a routing id of
+    255 bytes: d99ef01 keeps its places for 120 s. A third sends games of 1 MB."""
     with crowd() as peers:
         while True:
             for name, size, games in (
@@ -32,7 +33,7 @@ def hogged_relay(target: Target) -> Iterator[None]:
 
 
 def hand_in(peer: Peer, games: int, size: int) -> None:
-    """So many different records of random bytes."""
+    """Send `games` different records of random bytes."""
     for _ in range(games):
         record = os.urandom(16) * (size // 16)
         put = {"type": "put_game", "uid": os.urandom(16), "sha256": hashlib.sha256(record).digest()}

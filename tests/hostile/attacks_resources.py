@@ -1,4 +1,4 @@
-"""Items 9, 11 and 12: no descriptors left, an evaluator that stands still, azrun killed."""
+"""Items 9, 11 and 12: no file descriptors left, a stopped evaluator, azrun killed."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from target import PATIENCE, ROOT, Target, free_base_port
 T = TypeVar("T")
 
 SILENT_FOR = 23.0
-"""Seconds the evaluator stands still: more than libzmq keeps a connection that says nothing."""
+"""Seconds that the evaluator is stopped: longer than libzmq keeps a silent connection."""
 BACK_WITHIN = 60.0
-"""Seconds after which evaluations must come again."""
+"""Seconds within which evaluations must come again."""
 GONE_WITHIN = 30.0
-"""Seconds after which nothing of a killed azrun may be left."""
+"""Seconds within which all children of a killed azrun must be gone."""
 AZRUN_STARTS = 5
-"""Server, evaluator, worker, trainer, azclient; its worker comes later."""
+"""Server, evaluator, worker, trainer, azclient; its worker starts later."""
 
 
 def descriptors(target: Target) -> Iterator[None]:
-    """Item 9. The server has no descriptor left, as strangers have them all: its limit is lowered to what it
-    has open, and they connect. Then chunks of the weights are asked for; each opens a file."""
+    """Item 9. The server has no file descriptor left, because strangers use them all: its limit is lowered to
+    what it has open, and they connect. Then chunks of the weights are requested; each opens a file."""
     limit = resource.prlimit(target.front, resource.RLIMIT_NOFILE)
     while True:
         with crowd() as peers:
@@ -54,8 +54,8 @@ def descriptors(target: Target) -> Iterator[None]:
 
 
 def stopped_evaluator(target: Target) -> Iterator[None]:
-    """Item 11. The evaluator stands still for 23 s (SIGSTOP) and goes on. Evaluations must come again
-    within a minute: from it, or from another in its place."""
+    """Item 11. The evaluator is stopped for 23 s (SIGSTOP) and continues. Evaluations must come again within
+    a minute: from it, or from a replacement."""
     while True:
         standing = target.evaluator()
         os.kill(standing, signal.SIGSTOP)
@@ -74,8 +74,8 @@ def _has_evaluated(target: Target, rows: int) -> bool:
 
 
 def killed_azrun(target: Target) -> Iterator[None]:
-    """Item 12. An azrun beside the target is killed (SIGKILL) once its server, trainer and client run.
-    Everything it has started must be gone within half a minute."""
+    """Item 12. An azrun beside the target is killed (SIGKILL) once its server, trainer and client run. All
+    its children must be gone within half a minute."""
     for number in count():
         argv = [sys.executable, "-m", "commands.azrun", "--game", "tic_tac_toe", "--gpus", "cpu"]
         argv += ["--port", str(free_base_port()), "--runs", str(target.folder / f"killed-{number}")]
@@ -104,7 +104,7 @@ def _are_gone(environment: dict[str, str]) -> bool:
 
 
 def _wait(what: Callable[[], T], meaning: str, seconds: float = PATIENCE) -> T:
-    """What `what()` gives, once that is true."""
+    """Return the result of `what()` once it is true."""
     until = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < until, f"in vain: {meaning}"

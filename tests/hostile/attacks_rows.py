@@ -10,16 +10,16 @@ from target import Target
 
 ROWS = 16
 REQUESTS = 8
-"""Of each peer in a stroke."""
+"""Requests of each peer per stroke."""
 PEERS = 4
 NUMBERS = {"nan": 0x7FC00000, "signalling nan": 0x7F800001, "infinity": 0x7F800000, "largest": 0x7F7FFFFF}
-"""Bits of a float32 in the plane of the side to move, which is 0 or 1 in a position."""
+"""Bits of a float32 in the plane of the side to move, which is 0 or 1 in a valid position."""
 
 
 def rows_of_nan(target: Target) -> Iterator[None]:
-    """Item 16. One row in each request has a NaN, an infinity or the largest float32 as
-    input. d99ef01 evaluates it together with the rows of others, and then the whole batch again. No evaluator
-    may see such a row."""
+    """Item 16. One row in each request has a NaN, an infinity or the largest float32 as input. d99ef01
+    evaluates it together with the rows of others, and then the whole batch again. No evaluator may see such a
+    row."""
     bad_batches = target.figures()["bad_batches"]
     with crowd() as peers:
         while True:

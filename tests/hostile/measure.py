@@ -1,6 +1,5 @@
-"""What an attack costs the honest: evaluations in turns without it, with it, and beside a control, which
-burns as much processor time as the attacker did and sends nothing. Also the longest wait, and memory.
-"""
+"""What an attack costs honest clients: evaluations in turns without it, with it, and next to a control, which
+burns as much processor time as the attacker did and sends nothing. Also the longest wait, and memory."""
 
 from __future__ import annotations
 
@@ -21,26 +20,27 @@ from raw_zmtp import SENT
 from target import HOST, Memory, Target
 
 SETTLE = 5.0
-"""Seconds after the last turn until memory is read."""
+"""Seconds after the last turn until memory is measured."""
 ASK_EVERY = 0.02
-"""Seconds between an answer and the next question of `Waiting`."""
+"""Seconds between an answer and the next request of `Waiting`."""
 CORES = os.cpu_count() or 1
 BURNT = bytes(16 * 1024)
-"""Hashed by the control again and again. Small, so that it drives nothing out of the others' caches."""
+"""Hashed by the control again and again. It is small, so that it does not evict others from the caches."""
 PAUSE = 0.01
-"""Seconds that the control sleeps when it is ahead of the attacker's share: it shall wake up seldom."""
+"""Seconds that the control sleeps when it is ahead of the attacker's share, so that it rarely wakes up."""
 REST = 1.0
-"""Seconds between the end of an attack and the control, which shall not pay for what is left to be done."""
+"""Seconds between the end of an attack and the control, so that leftover work does not count against the
+control."""
 
 
 Turn = dict[str, float]
-"""Figures of some seconds, each a second of them. `evals` of the whole system; cores used by `server` (the
-front), `trainer`, `playing` (azserver and azclient with their children) and `other` (attacker or control);
-`connections`, `messages`, `bytes` that were sent."""
+"""Rates of one turn, per second. `evals` of the whole system; cores used by `server` (the front), `trainer`,
+`playing` (azserver and azclient with their children) and `other` (attacker or control); `connections`,
+`messages`, `bytes` sent."""
 
 
 class Lost(NamedTuple):
-    """Share of the throughput that was missing; below 0 when there was more."""
+    """Share of the throughput that was lost; negative when there was more."""
 
     median: float
     least: float
@@ -49,16 +49,16 @@ class Lost(NamedTuple):
 
     @staticmethod
     def of(attacked: list[float], without: list[float]) -> Lost:
-        """From pairs of turns that follow each other, so that what both suffered from does not count.
+        """Compute it from pairs of consecutive turns, so that what affected both does not count.
 
-        The interval is that of order statistics, which supposes nothing about how the shares are spread
+        The interval is that of order statistics, which assumes nothing about the distribution of the shares
         (Conover, Practical Nonparametric Statistics, 3.2). NaN without pairs.
         """
         return Lost.among([1 - one / other for one, other in zip(attacked, without, strict=True)])
 
     @staticmethod
     def among(shares: list[float]) -> Lost:
-        """Their median and its interval."""
+        """Return their median and its interval."""
         if not shares:
             return Lost(nan, nan, nan)
         cut = _unlikely(len(shares))
@@ -69,8 +69,8 @@ class Lost(NamedTuple):
 
 
 def _unlikely(turns: int) -> int:
-    """Of `turns` values in order, how many may be left out at each end so that the median of all that could
-    be measured lies among the others with 95 % certainty."""
+    """Return how many of `turns` sorted values may be left out at each end so that the true median lies among
+    the others with 95 % certainty."""
     tail, cut = 1 / 2**turns, 0
     while tail + comb(turns, cut + 1) / 2**turns <= 0.025 and cut + 1 < turns / 2:
         cut += 1
@@ -79,13 +79,13 @@ def _unlikely(turns: int) -> int:
 
 
 def middle(turns: list[Turn], figure: str) -> float:
-    """The median over turns, NaN without any."""
+    """Return the median over turns, NaN without any."""
     return median(turn[figure] for turn in turns) if turns else float("nan")
 
 
 @dataclass
 class Result:
-    """Of one attack."""
+    """The result of one attack."""
 
     attack: str
     item: int
@@ -93,35 +93,35 @@ class Result:
     attacked: list[Turn] = field(default_factory=list)
     control: list[Turn] = field(default_factory=list)
     longest_wait: float = 0.0
-    """Seconds that a GET_STATUS waited for its answer while the attack went on."""
+    """Seconds that a GET_STATUS waited for its answer during the attack."""
     before: Memory = Memory(0, 0)
     peak: float = 0.0
     memory_after: float = 0.0
     strokes: int = 0
     trouble: str = ""
-    """Empty when the server lived and the attack found nothing amiss."""
+    """Empty if the server survived and the attack found no fault."""
 
     @property
     def lost(self) -> Lost:
-        """Against the control turn beside each turn with the attack."""
+        """The loss compared with the control turn beside each turn with the attack."""
         return Lost.of(_evals(self.attacked), _evals(self.control))
 
     @property
     def dearer(self) -> Lost:
-        """Likewise of the evaluations for a second of processor time of azserver and azclient together: what
-        the attack makes them do, whatever share of the machine they had just then."""
+        """The same for evaluations per second of processor time of azserver and azclient together: how much
+        more work the attack causes, whatever share of the machine they got."""
         return Lost.of(_by_processor(self.attacked), _by_processor(self.control))
 
     @property
     def taken(self) -> Lost:
-        """Share of all cores that the front used more than in the control turn beside: what the attack makes
-        it do. Much steadier than evaluations."""
+        """Share of all cores that the front used more than in the adjacent control turn: the work that the
+        attack causes. Much steadier than evaluations."""
         pairs = zip(self.attacked, self.control, strict=True)
         return Lost.among([(one["server"] - other["server"]) / CORES for one, other in pairs])
 
     @property
     def lost_in_all(self) -> Lost:
-        """Against the mean of the quiet turns before and after each turn with the attack."""
+        """The loss compared with the mean of the quiet turns before and after each turn with the attack."""
         quiet = _evals(self.quiet)
         return Lost.of(_evals(self.attacked), [sum(pair) / 2 for pair in pairwise(quiet)])
 
@@ -135,7 +135,7 @@ def _by_processor(turns: list[Turn]) -> list[float]:
 
 
 class Burner(threading.Thread):
-    """Uses a share of a core, or what of it the machine gives, until told to stop."""
+    """Uses a share of a core, or as much of it as the machine gives, until told to stop."""
 
     def __init__(self, share: float) -> None:
         super().__init__(daemon=True)
@@ -159,7 +159,7 @@ class Burner(threading.Thread):
 
 
 class Striker(threading.Thread):
-    """Strikes until told to stop, at the priority of everybody else."""
+    """Attacks until told to stop, at normal priority."""
 
     def __init__(self, attack: Attack, target: Target) -> None:
         super().__init__(daemon=True)
@@ -185,13 +185,13 @@ class Striker(threading.Thread):
             self.cpu = time.thread_time()
 
     def finish(self) -> None:
-        """Waits for the stroke under way."""
+        """Wait for the current stroke."""
         self._over.set()
         self.join()
 
 
 class Waiting(threading.Thread):
-    """Asks for the figures all the time, and knows how long it had to wait at most."""
+    """Requests the figures all the time, and records the longest wait."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -202,7 +202,7 @@ class Waiting(threading.Thread):
 
     @property
     def longest(self) -> float:
-        """Seconds, the answer that is being waited for included."""
+        """Seconds, including the answer that is being waited for."""
         return max(self._longest, time.monotonic() - self._asked)
 
     def run(self) -> None:
@@ -216,20 +216,20 @@ class Waiting(threading.Thread):
         channel.close(bye=False)
 
     def finish(self) -> float:
-        """Seconds of the longest wait."""
+        """Return the longest wait in seconds."""
         longest = self.longest
         self._over.set()
         return longest
 
 
 def turns_within(seconds: float, turn: float) -> int:
-    """Turns of `turn` seconds with one attack that `seconds` have room for, at least 4."""
+    """Return how many turns of `turn` seconds of one attack fit into `seconds`, at least 4."""
     return max(4, int((seconds - SETTLE - turn) / (3 * turn + REST)))
 
 
 def measured(target: Target, attack: Attack, turns: int, seconds: float) -> Result:
-    """`turns` times, `seconds` each: quiet, attacked, control, the last two in the other order every other
-    time. Then quiet once more."""
+    """Run `turns` times, `seconds` each: quiet, attacked, control, with the last two in alternating order.
+    Then quiet once more."""
     result = Result(attack.name, attack.item, before=target.memory())
     try:
         target.forget_peak()
@@ -252,7 +252,8 @@ def measured(target: Target, attack: Attack, turns: int, seconds: float) -> Resu
 
 
 def _turn(target: Target, seconds: float, beside: Striker | Burner | None = None) -> tuple[Turn, float]:
-    """Figures of at least `seconds`, the end of what is beside them counted in, and the longest wait."""
+    """Return the figures of at least `seconds`, including the end of what runs beside them, and the longest
+    wait."""
     waiting = Waiting(target.port)
     waiting.start()
     if beside is not None:
@@ -287,7 +288,7 @@ def _attack_turn(target: Target, attack: Attack, seconds: float, result: Result)
 
 
 def _control_turn(target: Target, seconds: float, result: Result) -> None:
-    """Burns what the attacker did in its last turn."""
+    """Burn what the attacker used in its last turn."""
     time.sleep(REST)
     burner = Burner(result.attacked[-1]["other"])
     result.control.append(_turn(target, seconds, burner)[0])

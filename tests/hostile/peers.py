@@ -1,4 +1,4 @@
-"""What an attacker has: any number of raw connections, each with whatever it likes to say. Loopback only."""
+"""An attacker's tools: any number of raw connections that can send anything. Loopback only."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from raw_zmtp import Cut, RawPeer, dial, hello
 from target import HOST
 
 WAIT = 3.0
-"""Seconds an attacker waits for anything before it goes on without."""
+"""Seconds an attacker waits for anything before it continues without it."""
 
 Header = dict[str, Any]
 
 
 class Peer(RawPeer):
-    """A raw connection whose every call comes back: what the server refuses to take or to say is None."""
+    """A raw connection whose calls never raise: None stands for what the server refuses to accept or to
+    send."""
 
     def tell(self, header: Header, *frames: bytes) -> bool:
-        """Send one message; False when the server has cut the connection or takes no more."""
+        """Send one message. Returns False when the server has cut the connection or accepts no more."""
         try:
             self.send(header, *frames)
         except (Cut, TimeoutError):
@@ -31,7 +32,7 @@ class Peer(RawPeer):
         return True
 
     def wait_for(self, *kinds: str, seconds: float = WAIT) -> Header | None:
-        """The header of the next message of one of these types, or None."""
+        """Return the header of the next message of one of these types, or None."""
         until = time.monotonic() + seconds
         with suppress(Cut, TimeoutError):
             while (left := until - time.monotonic()) > 0:
@@ -44,13 +45,13 @@ class Peer(RawPeer):
         return None
 
     def join(self, role: str = "client", name: str = "hostile", seconds: float = WAIT) -> Header:
-        """Say hello; the header of welcome or goodbye, {} when neither came."""
+        """Say HELLO. Returns the header of WELCOME or GOODBYE, {} when neither came."""
         self.tell(hello(PROTOCOL, role, name))
         return self.wait_for("welcome", "goodbye", seconds=seconds) or {}
 
 
 class Crowd:
-    """The connections of one attack, all of them cut at its end without a word."""
+    """The connections of one attack, all of them cut without a word at its end."""
 
     source = ""
     """The address that attacks come from, set by `come_from`; "": any."""
@@ -59,7 +60,7 @@ class Crowd:
         self._open: list[socket.socket] = []
 
     def peer(self, port: int, identity: bytes | None = None, socket_type: str = "DEALER") -> Peer | None:
-        """One more peer that has shaken hands; None when the server does not let it in."""
+        """Return another peer that has done the handshake; None when the server does not admit it."""
         try:
             one = Peer(
                 address(port), identity=identity, socket_type=socket_type, patience=WAIT, source=self.source
@@ -70,7 +71,7 @@ class Crowd:
         return one
 
     def silent(self, port: int) -> socket.socket | None:
-        """One more connection that has said nothing; None when it is refused."""
+        """Return another connection that has sent nothing; None when it is refused."""
         try:
             one = dial(address(port), WAIT, self.source)
         except OSError:
@@ -85,14 +86,14 @@ class Crowd:
 
 
 def come_from(host: int) -> None:
-    """Attacks come from 127.0.1.`host` from now on: another address than that of the honest clients, and of
-    other attacks, as in life. Only Linux has these ready."""
+    """Let attacks come from 127.0.1.`host` from now on: another address than that of the honest clients and
+    of other attacks, as in reality. Only Linux has these addresses ready."""
     Crowd.source = f"127.0.1.{host}" if sys.platform == "linux" else ""
 
 
 @contextmanager
 def crowd() -> Iterator[Crowd]:
-    """Connections for a block; they are cut when it ends."""
+    """Yield connections for a block; they are cut when it ends."""
     people = Crowd()
     try:
         yield people

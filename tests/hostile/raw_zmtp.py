@@ -1,9 +1,9 @@
 """A raw ZMTP 3.1 peer (NULL mechanism) and the attacks that only such a peer can make.
 
-libzmq's own sockets keep to the rules; this one sends what it is told. Plain blocking sockets: run an attack
+libzmq's own sockets keep to the rules; this one sends anything. It uses plain blocking sockets: run an attack
 in a thread or a process of its own. Addresses are `tcp://HOST:PORT` or `ipc://PATH`. Every attack is bounded
-by its arguments, ends by itself, and stops early when the server cuts the connection.
-Source: ZMTP 3.1, https://rfc.zeromq.org/spec/37/.
+by its arguments, ends by itself, and stops early when the server cuts the connection. Source: ZMTP 3.1,
+https://rfc.zeromq.org/spec/37/.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GREETING = (
     + bytes(31)
 )
 PATIENCE = 10.0
-"""Seconds that a peer waits for the server to take or give anything."""
+"""Seconds that a peer waits for the server to accept or send anything."""
 
 
 class Cut(ConnectionError):
@@ -37,20 +37,20 @@ class Cut(ConnectionError):
 
 @dataclass
 class Sent:
-    """What peers have sent, as far as the kernel took it."""
+    """What peers have sent, as far as the kernel accepted it."""
 
     connections: int = 0
     messages: int = 0
-    """Whole ones, and frames and commands that were sent by themselves."""
+    """Complete messages, and frames and commands sent by themselves."""
     bytes: int = 0
 
 
 SENT = Sent()
-"""Of all peers of this process. Whoever measures notes it before and after."""
+"""For all peers of this process. Measurements read it before and after."""
 
 
 def frame(body: bytes, flags: int = 0) -> bytes:
-    """`body` with its frame header; long where it must be."""
+    """Return `body` with its frame header; long where needed."""
     if len(body) > 255:
         return bytes([flags | LONG]) + struct.pack(">Q", len(body)) + body
     return bytes([flags, len(body)]) + body
@@ -102,7 +102,7 @@ class RawPeer:
         self.socket.close()
 
     def send_bytes(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes unchanged."""
         try:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError) as error:
@@ -116,20 +116,21 @@ class RawPeer:
         self.send_bytes(command(name, body))
 
     def send(self, header: dict[str, Any], *frames: bytes) -> None:
-        """One whole message: frame 0 as MessagePack, then `frames`."""
+        """Send one complete message: frame 0 as MessagePack, then `frames`."""
         parts = [msgspec.msgpack.encode(header), *frames]
         ends = [MORE] * (len(parts) - 1) + [0]
         self.send_bytes(b"".join(frame(part, end) for part, end in zip(parts, ends, strict=True)))
         SENT.messages += 1
 
     def receive_frame(self) -> tuple[int, bytes]:
-        """The flags and the body of the next frame, commands included."""
+        """Return the flags and the body of the next frame, including commands."""
         flags = self._read(1)[0]
         size = struct.unpack(">Q", self._read(8))[0] if flags & LONG else self._read(1)[0]
         return flags, self._read(size)
 
     def receive(self) -> tuple[dict[str, Any], list[bytes]]:
-        """The next message: the map in frame 0, and the frames behind it. PINGs are answered on the way."""
+        """Return the next message: the map in frame 0, and the frames after it. PINGs are answered
+        meanwhile."""
         parts: list[bytes] = []
         while True:
             flags, body = self.receive_frame()
@@ -142,12 +143,12 @@ class RawPeer:
                 return msgspec.msgpack.decode(parts[0]), parts[1:]
 
     def ask(self, header: dict[str, Any], *frames: bytes) -> dict[str, Any]:
-        """Send a message and give the answer's header."""
+        """Send a message and return the answer's header."""
         self.send(header, *frames)
         return self.receive()[0]
 
     def is_cut(self) -> bool:
-        """Wait until the server ends the connection: True. False if it has not within the patience."""
+        """Wait until the server ends the connection. Returns False if it has not within the patience."""
         try:
             while self.socket.recv(65536):
                 pass
@@ -179,7 +180,7 @@ class RawPeer:
 
 
 def dial(endpoint: str, patience: float = PATIENCE, source: str = "") -> socket.socket:
-    """A connected socket that has said nothing yet. `source`: the address to come from, "": any."""
+    """Return a connected socket that has sent nothing yet. `source`: the address to come from, "": any."""
     SENT.connections += 1
     url = urlsplit(endpoint)
     if url.scheme == "ipc":
@@ -189,7 +190,7 @@ def dial(endpoint: str, patience: float = PATIENCE, source: str = "") -> socket.
         return plain
     ours = (source, 0) if source else None
     plain = socket.create_connection((url.hostname, url.port), patience, source_address=ours)
-    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else small messages wait 40 ms each
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # otherwise small messages wait 40 ms each
     return plain
 
 
@@ -198,23 +199,23 @@ def hello(protocol: int, role: str = "client", name: str = "raw", **more: Any) -
     return {"type": "hello", "protocol": protocol, "role": role, "name": name, "join": 0, **more}
 
 
-# ---- attacks: each gives what it managed to send, in bytes or in connections -----------------------
+# ---- attacks: each returns what it managed to send, in bytes or in connections -------------------
 
 
 def chosen_identities(endpoint: str, identities: Iterable[bytes]) -> Iterator[RawPeer]:
-    """Peers that choose their routing ids. Keep them open for as long as the attack shall last."""
+    """Yield peers that choose their routing ids. Keep them open for as long as the attack should last."""
     for identity in identities:
         with contextlib.suppress(OSError):
             yield RawPeer(endpoint, identity=identity)
 
 
 def automatic_identities(first: int, count: int) -> Iterator[bytes]:
-    """Ids as libzmq's ROUTER makes them for peers without one: 0x00 and a 32-bit number, big-endian."""
+    """Yield ids as libzmq's ROUTER makes them for peers without one: 0x00 and a 32-bit number, big-endian."""
     return (b"\0" + struct.pack(">I", (first + i) % 2**32) for i in range(count))
 
 
 def unseeded_identity() -> int:
-    """The number that libzmq's first ROUTER of a process that never called `srand` begins with.
+    """Return the number with which libzmq's first ROUTER begins in a process that never called `srand`.
 
     `generate_random` joins two numbers of glibc's `rand()`, whose first two are the same in every process.
     """
@@ -223,7 +224,7 @@ def unseeded_identity() -> int:
 
 
 def unfinished_multipart(peer: RawPeer, size: int, frame_size: int = 65_536) -> int:
-    """Send frames that all say that more come. Gives the bytes sent before the server cut the connection."""
+    """Send frames that all announce more. Returns the bytes sent before the server cut the connection."""
     part = frame(bytes(frame_size), MORE)
     return _pour(peer, part, size)
 
@@ -243,20 +244,22 @@ def subscriptions(peer: RawPeer, size: int, topic_size: int = 8) -> int:
 
 
 def unread_chunks(peer: RawPeer, sha256: bytes, requests: int, offset: int = 0) -> int:
-    """Ask for chunks of weights and read none. `peer` must have joined the bulk port; gives bytes sent."""
+    """Request chunks of weights and read none. `peer` must have joined the bulk port. Returns the bytes
+    sent."""
     header = {"type": "get_chunk", "sha256": sha256, "offset": offset}
     ask = frame(msgspec.msgpack.encode(header))
     return _pour(peer, ask, requests * len(ask))
 
 
 def nested_lists(size: int, key: str = "type") -> bytes:
-    """A MessagePack map of one entry whose value is a list in a list in a list ..., `size` bytes in all."""
+    """Return a MessagePack map of one entry whose value is a deeply nested list, `size` bytes in all."""
     head = b"\x81" + msgspec.msgpack.encode(key)
     return head + b"\x91" * (size - len(head) - 1) + b"\x90"
 
 
 def wide_lists(size: int, depth: int = 2, key: str = "type") -> bytes:
-    """A MessagePack map of one entry: a list of as many small lists (`depth` deep each) as fit in `size`."""
+    """Return a MessagePack map of one entry: a list with as many small lists (`depth` deep each) as fit in
+    `size`."""
     head = b"\x81" + msgspec.msgpack.encode(key)
     item = b"\x91" * (depth - 1) + b"\x90"
     count = (size - len(head) - 5) // len(item)
@@ -264,12 +267,12 @@ def wide_lists(size: int, depth: int = 2, key: str = "type") -> bytes:
 
 
 def header_frames(peer: RawPeer, headers: Sequence[bytes]) -> int:
-    """Send each as a whole message of one frame."""
+    """Send each as a complete message of one frame."""
     return sum(_pour(peer, frame(header), len(header)) for header in headers)
 
 
 def _pour(peer: RawPeer, part: bytes, size: int, messages: int = 1) -> int:
-    """Send `part` again and again until `size` bytes are out, the server cuts, or it takes no more."""
+    """Send `part` again and again until `size` bytes are out, or the server cuts or accepts no more."""
     sent = 0
     with contextlib.suppress(Cut, TimeoutError):
         while sent < size:

@@ -1,4 +1,5 @@
-"""What is attacked: a real azserver with its own worker, a real trainer and a real azclient, on loopback."""
+"""The target of attacks: a real azserver with its own worker, a real trainer and a real azclient, on
+loopback."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ _libc = ctypes.CDLL(None)
 
 @dataclass(frozen=True)
 class Memory:
-    """Of one process, MB: resident now, and the most since `Target.forget_peak`."""
+    """Memory of one process, in MB: resident now, and the peak since `Target.forget_peak`."""
 
     now: float
     peak: float
@@ -42,7 +43,7 @@ class Target:
     """Enter it to start everything; `port` is the base port, `front` the server's process id."""
 
     def __init__(self, folder: Path, *, game: str = "tic_tac_toe", clients: int = 1) -> None:
-        """`clients`: 1 runs an azclient beside."""
+        """`clients`: 1 also runs an azclient."""
         self.folder = folder
         self.game = game
         self.port = free_base_port()
@@ -86,12 +87,17 @@ class Target:
     def front(self) -> int:
         return self._processes["server"].pid
 
+    def pid_of(self, name: str) -> int:
+        """Process id of a part."""
+        return self._processes[name].pid
+
     def is_alive(self) -> bool:
         server = self._processes.get("server")
         return server is not None and server.poll() is None
 
     def figures(self, seconds: float = PATIENCE) -> dict[str, Any]:
-        """STATUS, over a connection that is kept. TimeoutError when none came in `seconds`, or none will."""
+        """Return STATUS, over a connection that is kept. Raises TimeoutError when none came in `seconds`, or
+        none will."""
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -109,35 +115,35 @@ class Target:
         return answer["figures"]
 
     def memory(self) -> Memory:
-        """Of the front."""
+        """Return the memory of the front."""
         lines = dict(
             line.split(":", 1) for line in Path(f"/proc/{self.front}/status").read_text().splitlines()
         )
         return Memory(*(int(lines[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM")))
 
     def cpu(self) -> dict[str, float]:
-        """Seconds of processor time so far: of the front and of the trainer with their threads, and of all
-        processes but the trainer together: azserver, azclient and their children."""
+        """Return seconds of processor time so far: of the front and of the trainer with their threads, and of
+        all processes but the trainer together: azserver, azclient and their children."""
         parts = {name: seconds_of(self._processes[name].pid) for name in ("server", "trainer")}
         roots = {process.pid for name, process in self._processes.items() if name != "trainer"}
         return parts | {"playing": seconds_of_trees(roots)}
 
     def forget_peak(self) -> None:
-        """Let `memory().peak` begin at what is resident now."""
+        """Restart the peak of `memory()` at the present resident memory."""
         Path(f"/proc/{self.front}/clear_refs").write_text("5")
 
     def evaluator(self) -> int:
-        """Process id of the evaluator."""
+        """Return the process id of the evaluator."""
         return self.child("server", "server.evaluator")
 
     def child(self, part: str, module: str) -> int:
-        """Process id of a child of this part that runs `module`."""
+        """Return the process id of a child of this part that runs `module`."""
         parent = self._processes[part].pid
         children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
         return next(int(pid) for pid in children if module in Path(f"/proc/{pid}/cmdline").read_text())
 
     def stored_uids(self) -> set[bytes]:
-        """Of all games in the trainer's store."""
+        """Return the uids of all games in the trainer's store."""
         database = sqlite3.connect(f"file:{self.folder}/runs/{self.game}-tiny/games.db?mode=ro", uri=True)
         try:
             return {uid for (uid,) in database.execute("SELECT uid FROM games")}
@@ -145,7 +151,7 @@ class Target:
             database.close()
 
     def wait(self, what: Callable[[], bool], meaning: str) -> None:
-        """Until `what()` holds. AssertionError with the server's last lines when it never does."""
+        """Wait until `what()` holds. Raises AssertionError with the server's last lines if it never does."""
         deadline = time.monotonic() + PATIENCE
         while not what():
             assert self.is_alive(), f"azserver ended while waiting for {meaning}\n{self.log()}"
@@ -153,7 +159,7 @@ class Target:
             time.sleep(0.1)
 
     def log(self, name: str = "server") -> str:
-        """The last lines of a part's output."""
+        """Return the last lines of a part's output."""
         return (self.folder / f"{name}.log").read_text(errors="replace")[-3000:]
 
     def _is_busy(self) -> bool:
@@ -177,7 +183,7 @@ class Target:
             )
 
     def _command(self, _name: str, command: list[str]) -> list[str]:
-        """How a part is run, for a subclass that runs it elsewhere."""
+        """Return the command of a part; a subclass may run it elsewhere."""
         return command
 
     def _server_flags(self) -> list[str]:
@@ -189,7 +195,7 @@ class Target:
 
     def _trainer_flags(self) -> list[str]:
         flags = ["--server", f"{HOST}:{self.port}", "--device", "cpu", "--cpu-threads", "1"]
-        # New weights and bursts of steps would fall into some turns of a measurement and not into others.
+        # New weights and bursts of steps would affect some turns of a measurement and not others.
         flags += ["--samples.per-position", "0.05", "--publishing.seconds", "600"]
         return [*flags, "--publishing.steps", "100000", "--runs", str(self.folder / "runs")]
 
@@ -199,7 +205,7 @@ class Target:
 
 
 class Honest:
-    """One honest client, written from the protocol's page: it plays, and knows what was acknowledged."""
+    """One honest client, written from the protocol's page: it plays, and remembers what was acknowledged."""
 
     def __init__(self, port: int, seconds: float = 60.0) -> None:
         self._client = Client(HOST, port, seconds)
@@ -207,7 +213,7 @@ class Honest:
         self.stored: set[bytes] = set()
 
     def play(self) -> Game:
-        """A whole game: each move is evaluated by the server, and the game is stored by the trainer."""
+        """Play a whole game: each move is evaluated by the server, and the game is stored by the trainer."""
         game = self._client.play(self._rng, keep_subtree=False)
         ack = self._client.put(game.uid, game.record())
         assert ack["status"] == "stored", ack
@@ -219,7 +225,7 @@ class Honest:
 
 
 def free_base_port() -> int:
-    """A port that is free together with the two after it."""
+    """Return a free port that is followed by two free ones."""
     for _ in range(200):
         base = random.SystemRandom().randrange(20_000, 30_000)
         held = [socket.socket() for _ in range(3)]
@@ -236,7 +242,7 @@ def free_base_port() -> int:
 
 
 def _end_with_us() -> None:
-    """In a new child: have the kernel end it when the tests end, however they do."""
+    """In a new child: let the kernel end it when the tests end in any way."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

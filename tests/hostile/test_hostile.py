@@ -1,6 +1,6 @@
-"""A real azserver lives through each attack, serves honest clients meanwhile, and keeps little memory for it.
+"""A real azserver survives each attack, serves honest clients meanwhile, and keeps little memory for it.
 
-What depends on the machine's speed is not asserted here: `python -m tests.hostile` measures it.
+Nothing here depends on the machine's speed: `python -m tests.hostile` measures that.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ pytestmark = pytest.mark.timeout(300)
 
 
 class Scene:
-    """A target with an honest client; made anew after a test that failed."""
+    """A target with an honest client; replaced after a test that failed."""
 
     def __init__(self, factory: pytest.TempPathFactory) -> None:
         self.is_good = False
         self.rested_mb = 0.0
-        """What the front held before all attacks."""
+        """Memory of the front before all attacks."""
         self._factory = factory
         self._stack = ExitStack()
         self._now: tuple[Target, Honest] | None = None

@@ -1,4 +1,4 @@
-"""Games as far as a network sees them, and naive twins of what `net` computes."""
+"""Games as a network sees them, and naive twins of what `net` computes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def shape_only(
     scalar_planes: int,
     **more: Any,
 ) -> Game:
-    """A game without rules."""
+    """Return a game without rules."""
     return Game(
         name=name,
         rows=rows,
@@ -52,7 +52,7 @@ def shape_only(
 
 CHESS_SHAPE = shape_only("chess_shape", 8, 8, 4672, 73, 218, 14, 7)
 GO_CELLS = CodedCells(2, ((), (0,), (1,), (2,)))
-"""Own stone, the other's, where ko forbids one."""
+"""Own stone, the other's stone, and where ko forbids a stone."""
 GO_SHAPE = shape_only("go_shape", 19, 19, 362, 1, 362, 0, 1, extra_actions=1, coded_cells=GO_CELLS)
 FOUR_SHAPE = shape_only("four_shape", 6, 7, 7, None, 7, 2, 0)
 THREE_SHAPE = shape_only("three_shape", 3, 3, 9, 1, 9, 2, 0)
@@ -63,7 +63,8 @@ HANDS_SHAPE = shape_only(
     scalars_per_position=PackedScalars(((16, 40_000), (16, 3), (16, 999), (15, 1), (2, 3))),
     scalars_once=PackedScalars(((10, 512),)),
 )  # fmt: skip
-"""All blocks: bits, codes that set some planes, scalars of each position and of now; extra actions."""
+"""A game with all kinds of blocks: bits, codes that set some planes, scalars per position and once; and extra
+actions."""
 ROW_SHAPE = shape_only(
     "row_shape", 1, 5, 11, 2, 11, 1, 0, extra_actions=1, scalars_per_position=PackedScalars(((5, 18),))
 )
@@ -71,28 +72,29 @@ ONE_SHAPE = shape_only(
     "one_shape", 1, 1, 2, 1, 2, 0, 0, extra_actions=1, coded_cells=CodedCells(8, ((), (0,), (0, 1)))
 )
 LARGE_SHAPE = shape_only("large_shape", 19, 19, 65_535, 181, 600, 1, 0, extra_actions=194)
-"""As many actions as can be numbered."""
+"""A game with as many actions as can be numbered."""
 SHAPES = (CHESS_SHAPE, GO_SHAPE, FOUR_SHAPE, THREE_SHAPE, HANDS_SHAPE, ROW_SHAPE, ONE_SHAPE)
 
 
 def random_words(
     game: Game, history: int, rows: int, rng: np.random.Generator, density: float = 0.1
 ) -> npt.NDArray[np.uint64]:
-    """Packed positions with random bits, now and then a whole plane, any codes, and scalars in [0, 1]."""
+    """Return packed positions with random bits, sometimes a whole plane, any codes, and scalars in [0, 1]."""
     planes = rng.random((rows, game.bit_planes(history), game.cells)) < density
     planes |= rng.random((rows, game.bit_planes(history), 1)) < 0.05
     padded = np.zeros((rows, game.bit_planes(history), game.words_per_plane * 64), dtype=np.uint8)
     padded[:, :, : game.cells] = planes
     words = np.packbits(padded, axis=2, bitorder="little").view(np.uint64).reshape(rows, -1)
     scalars = rng.random((rows, game.scalar_planes), dtype=np.float32).view(np.uint32).astype(np.uint64)
-    # Codes and packed scalars: any bits, also codes that there are none of, counts above their divisors.
+    # Codes and packed scalars get any bits: also unused codes, and counts above their divisors.
     between = game.feature_words(history) - words.shape[1] - game.scalar_planes
     packed = rng.integers(0, 2**64, (rows, between), np.uint64)
     return np.ascontiguousarray(np.concatenate([words, packed, scalars], axis=1))
 
 
 def naive_planes(words: npt.NDArray[np.uint64], game: Game, history: int) -> npt.NDArray[np.float32]:
-    """Planes `[n, planes, rows, cols]`, a position and a block after the other, as Python integers."""
+    """Return planes `[n, planes, rows, cols]`, computed with Python integers, position by position and block
+    by block."""
     found = [_naive_position(row.tolist(), game, history) for row in words]
     return np.array(found, np.float32).reshape(len(words), -1, game.rows, game.cols)
 
@@ -125,7 +127,7 @@ def _bits(word: int, lowest: int, width: int) -> int:
 
 
 def _shares(words: list[int], block: PackedScalars) -> list[float]:
-    """The packed numbers of one block; its words are taken from the list."""
+    """Return the packed numbers of one block; its words are removed from the list."""
     found, used = [], 64
     for bits, divisor in block.fields:
         if used + bits > 64:
@@ -136,7 +138,7 @@ def _shares(words: list[int], block: PackedScalars) -> list[float]:
 
 
 def _joined(words: list[int], count: int) -> int:
-    """The first words as one number; they are taken from the list."""
+    """Return the first words as one number; they are removed from the list."""
     parts = [words.pop(0) for _ in range(count)]
     return sum(part << 64 * at for at, part in enumerate(parts))
 
@@ -144,7 +146,7 @@ def _joined(words: list[int], count: int) -> int:
 def random_legal(
     game: Game, rows: int, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
-    """Counts and actions of positions with 1 to `max_legal` legal actions."""
+    """Return counts and actions of positions with 1 to `max_legal` legal actions."""
     counts = rng.integers(1, game.max_legal + 1, rows).astype(np.uint16)
     counts[:1] = game.max_legal
     lists = [np.sort(rng.permutation(game.actions)[:count]) for count in counts]
@@ -152,7 +154,7 @@ def random_legal(
 
 
 def random_play(game: Game, rows: int, seed: int = 0) -> Batch:
-    """Positions of random games with their legal actions."""
+    """Return positions of random games with their legal actions."""
     rng = np.random.default_rng(seed)
     features = np.zeros((rows, game.feature_words(game.history)), dtype=np.uint64)
     positions = np.zeros((rows + 1, game.state_words), dtype=np.uint64)

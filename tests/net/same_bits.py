@@ -1,7 +1,7 @@
-"""`python same_bits.py DTYPE [DTYPE]`: prints, one a line, every network whose answers depend on the batch.
+"""`python same_bits.py DTYPE [DTYPE]` prints, one per line, every network whose answers depend on the batch.
 
-It compares every game and preset over 1 to 64 rows. Libraries read their limits on instructions when they
-are loaded, so `networks_that_differ` starts a process for each limit.
+It compares every game and preset over 1 to 64 rows. Libraries read their limits on instructions when they are
+loaded, so `networks_that_differ` starts a process for each limit.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ from net.folding import fold
 
 PRESETS = preset_names()
 MORE = {"chess": (), "connect_four": ("3x48", "4x64tanh"), "tic_tac_toe": ("1x8",)}
-"""Sizes that recipes and tests use."""
+"""Sizes that recipes and tests use, besides the presets."""
 LARGE = ("medium", "alphazero", "tf-small", "tf-medium")
-"""Tried with one block: all have the same shapes."""
+"""Tested with one block, because all blocks have the same shapes."""
 AS_MODULES = ("tiny", "small")
-"""Tried by the way of networks without kernels of their own as well, with one block."""
+"""Tested with one block also in the way in which networks without kernels of their own run."""
 MOST_ROWS = 64
 MANY_CELLS = 64
 FEW_ROWS = (*range(1, 13), 16, 33)
-"""All that are tried of LARGE networks, and of games with more than MANY_CELLS."""
+"""The numbers of rows for LARGE networks, and for games with more than MANY_CELLS."""
 THREADS = 2
-"""Of the engine that answers many rows at once; the one that answers them singly has one thread."""
+"""Threads of the engine that answers many rows at once; the one that answers them singly has one thread."""
 
 
 def networks_that_differ(numbers: str, limits: Mapping[str, str]) -> str:
-    """What this program prints under `limits` (environment variables); RuntimeError if it fails."""
+    """Return what this program prints under `limits` (environment variables). Raises RuntimeError if it
+    fails."""
     here = Path(__file__).resolve()
     folders = map(str, (here.parents[2], here.parents[1], here.parents[1] / "games"))
     env = os.environ | limits | {"PYTHONPATH": os.pathsep.join(folders)}
@@ -56,14 +57,14 @@ def networks_that_differ(numbers: str, limits: Mapping[str, str]) -> str:
 
 
 def of_rows(batch: Batch, rows: Sequence[int]) -> Batch:
-    """The positions `rows` of a batch, in that order."""
+    """Return the positions `rows` of a batch, in that order."""
     ends = np.cumsum(batch.counts, dtype=np.int64)
     lists = [batch.actions[ends[row] - batch.counts[row] : ends[row]] for row in rows]
     return Batch(batch.features[rows], batch.counts[rows], np.concatenate(lists))
 
 
 def answers(engine: Engine, batch: Batch) -> list[bytes]:
-    """All bits of the answer to each position."""
+    """Return all bits of the answer to each position."""
     engine.start(batch, 0)
     priors, wdl = engine.finish(0)
     ends = np.cumsum(batch.counts, dtype=np.int64)
@@ -74,9 +75,10 @@ def answers(engine: Engine, batch: Batch) -> list[bytes]:
 
 
 def sizes_that_differ(one: Engine, other: Engine, batch: Batch, sizes: Sequence[int]) -> list[int]:
-    """Numbers of rows at which `other` answers some position in other bits than `one` answers it alone.
+    """Return the numbers of rows at which the bits of some answer of `other` differ from those of `one`,
+    which answers each position alone.
 
-    Each time the positions are others, in other rows and beside others.
+    Each number is tested with other positions, in other rows and with other neighbours.
     """
     alone = [answers(one, of_rows(batch, [row]))[0] for row in range(batch.rows)]
     rng = np.random.default_rng(0)
@@ -89,9 +91,10 @@ def sizes_that_differ(one: Engine, other: Engine, batch: Batch, sizes: Sequence[
 
 
 def one_of_each_way(rows: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Of those numbers of rows that an engine cuts and pads to the same `sizes`, the fewest and the most.
+    """Return, of those numbers of rows that an engine cuts and pads to the same `sizes`, the smallest and the
+    largest.
 
-    To the libraries all of them are the same call.
+    To the libraries they are all the same call.
     """
     ways: dict[tuple[int, ...], list[int]] = {}
     for count in rows:
@@ -101,7 +104,8 @@ def one_of_each_way(rows: Sequence[int], sizes: Sequence[int]) -> list[int]:
 
 
 def networks(game: Game) -> Iterator[tuple[str, Architecture, bool]]:
-    """Names, sizes cut to what a test has time for, and whether they run by our own kernels."""
+    """Yield names, sizes reduced to what a test has time for, and whether the network runs by our own
+    kernels."""
     for name in (*PRESETS, *MORE.get(game.name, ())):
         sizes = named(name)
         yield name, dataclasses.replace(sizes, blocks=1) if name in LARGE else sizes, True
@@ -130,7 +134,7 @@ def failures(dtype: torch.dtype) -> Iterator[str]:
 def main() -> None:
     for name in sys.argv[1:]:
         if name == "bfloat16" and not bfloat16_allowed():
-            continue  # nobody computes in it on such a machine
+            continue  # no machine of this kind computes in it
         for failure in failures(getattr(torch, name)):
             print(failure, flush=True)
 

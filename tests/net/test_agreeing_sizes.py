@@ -1,4 +1,4 @@
-"""Sizes of a batch whose answers differ in a bit are not used together."""
+"""Sizes of a batch whose answers differ in a bit are never used together."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SIZES = candidates(64)
 
 
 def library(orders: dict[int, int], slots: tuple[int, ...] = ()) -> Compute:
-    """Sums of 100 numbers, added up in an order that depends on the rows, as `orders` says (0 otherwise).
+    """Return sums of 100 numbers, added in an order that depends on the rows, as `orders` says (0 otherwise).
 
-    At a size in `slots` the last row is added up in an order of its own, as at the edge of a block.
+    At a size in `slots` the last row is added in an order of its own, as at the edge of a block.
     """
     numbers = np.random.default_rng(0).standard_normal((64, 100)).astype(np.float32)
 
@@ -60,7 +60,7 @@ def library(orders: dict[int, int], slots: tuple[int, ...] = ()) -> Compute:
 def test_the_group_of_equal_bits_that_costs_least_is_chosen(
     orders: dict[int, int], slots: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:
-    """A size at which the answer depends on the row is in none."""
+    """A size at which the answer depends on the row belongs to no group."""
     assert agreeing_sizes(SIZES, 64, library(orders, slots)) == expected
 
 

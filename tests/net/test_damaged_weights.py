@@ -1,4 +1,4 @@
-"""A weights file that the disk changed after it was stored is not played with."""
+"""A weights file that the disk changed after it was stored is not used for play."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEAF = LeafBatch(
 
 
 def weights(folder: Path, seed: int) -> tuple[Path, bytes]:
-    """A file and its hash."""
+    """Return a file and its hash."""
     torch.manual_seed(seed)
     data = to_bytes(build(SIZES, GAME, 1), WeightsMeta(GAME.name, 1, SIZES))
     path = folder / f"{seed}.safetensors"
@@ -38,7 +38,7 @@ def weights(folder: Path, seed: int) -> tuple[Path, bytes]:
 
 
 def flip_a_bit(path: Path) -> None:
-    """In the last tensor, where it changes a number to another one."""
+    """Flip a bit in the last tensor, where it changes a number into another valid one."""
     data = bytearray(path.read_bytes())
     data[-4] ^= 0x10
     path.write_bytes(data)
@@ -58,7 +58,7 @@ def test_a_worker_keeps_its_old_network(tmp_path: Path) -> None:
 
 
 def test_an_evaluator_refuses_the_file(tmp_path: Path) -> None:
-    """The front then keeps the weights before, as with any that are refused."""
+    """The front then keeps the earlier weights, as with any that are refused."""
     context = new_context()
     front, socket = context.socket(zmq.PAIR), context.socket(zmq.PAIR)
     front.bind("inproc://evaluator")

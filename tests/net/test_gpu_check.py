@@ -1,4 +1,4 @@
-"""`make gpu-check`, tried on the CPU: it passes what is right, and does not pass what is wrong."""
+"""`make gpu-check`, run on the CPU: right answers pass, wrong ones do not."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from games import get_game
 
 
 def test_right_answers_pass():
-    """Two batches in flight, several sizes, and a swap of weights."""
+    """There are two batches in flight, several sizes, and a swap of weights."""
     assert check("tiny", "cpu") == []
 
 
 def test_answers_of_other_rows_do_not_pass():
-    """Features in the wrong order give other answers than those that belong to the rows."""
+    """Features in the wrong order give answers that do not belong to their rows."""
     game = get_game("chess")
     network = scrambled("tiny", game)
     features, counts, actions = chess_like_batch(game, 64)

@@ -1,4 +1,4 @@
-"""Inference against the plain network in eval mode, on every engine that runs without a GPU."""
+"""Inference, compared with the plain network in eval mode, on every engine that runs without a GPU."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ CASES = [
 ]
 NAMES = [f"{game.name}-{sizes.value_head}" for game, _, sizes in CASES]
 ENGINES = [f"{way} {dtype}" for way in ("kernels", "module", "torch") for dtype in ("float32", "bfloat16")]
-"""Two on a CPU, and the one of GPUs (on a CPU)."""
+"""The two CPU engines, and the one for GPUs (run on a CPU)."""
 
 
 def trained_like(sizes: Architecture, game: Game, history: int, seed: int = 0) -> Network:
-    """A network whose every parameter and running statistic matters."""
+    """Return a network in which every parameter and running statistic affects the answer."""
     torch.manual_seed(seed)
     network = build(sizes, game, history)
     for name, tensor in network.state_dict().items():
@@ -102,7 +102,7 @@ def naive_answers(
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_row_that_is_no_number_spoils_no_other_row(kind: str) -> None:
-    """The front relies on it: it asks again for that row alone."""
+    """The front relies on this: it asks again for that row alone."""
     engine = make_engine(kind, trained_like(SE_WDL, CHESS_SHAPE, 2), CHESS_SHAPE, 2)
     batch = a_batch(CHESS_SHAPE, 2, 9)
     batch.features[4, -1] = np.float32(np.nan).view(np.uint32)
@@ -136,7 +136,7 @@ def test_an_engine_answers_what_the_plain_network_answers(
 def test_the_plain_form_answers_many_rows_at_once_as_the_plain_network_does(
     game: Game, history: int, sizes: Residual
 ) -> None:
-    """As on a GPU; on a CPU its engine asks it a row at a time."""
+    """That is so on a GPU; on a CPU its engine runs it one row at a time."""
     network, batch = trained_like(sizes, game, history), a_batch(game, history, 13)
     forward = ModuleForward(fold(network), game, history, "cpu", torch.float32)
     legal = np.full((13, game.max_legal), NO_ACTION, np.int32)
@@ -245,7 +245,8 @@ def test_a_probe_chooses_a_bucket_as_target(inference: Inference) -> None:
 def test_a_target_once_measured_is_chosen_ever_after(
     inference: Inference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the machine does meanwhile: another process of the same machine would measure anew."""
+    """Other work on the machine does not change it: without the stored result, each process would measure
+    anew."""
     assert inference.meta is not None
     again = Inference(FOUR_SHAPE, 1, threads=1, max_rows=40)
     monkeypatch.setattr(again, "_probe", lambda: pytest.fail("measured a second time"))
@@ -313,7 +314,7 @@ def test_running_without_weights_is_an_error_that_says_so() -> None:
 
 
 class SmallDevice(TorchEngine):
-    """Refuses larger buckets than it has room for, as a GPU does when it makes or runs them."""
+    """Refuses larger buckets than its memory holds, as a GPU does when it makes or runs them."""
 
     room = 6
 
@@ -334,7 +335,7 @@ def on_a_small_device(network: Network, game: Game, history: int, device: str, *
 
 
 def test_a_device_that_is_short_of_memory_gets_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Down to what it has room for, at the start and later; the answers stay those of the network."""
+    """They shrink to what its memory holds, at the start and later; the answers stay those of the network."""
     network, batch = trained_like(ODD_TANH, FOUR_SHAPE, 1), a_batch(FOUR_SHAPE, 1, 32)
     meta = WeightsMeta(FOUR_SHAPE.name, 1, ODD_TANH)
     whole = Inference(FOUR_SHAPE, 1, threads=1, target_rows=8)

@@ -1,4 +1,4 @@
-"""The way into a network and out of it on a CPU, against numpy."""
+"""The input and output kernels of a network on a CPU, compared with numpy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from net.planes import PlaneShape
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("game", SHAPES, ids=lambda game: game.name)
 def test_planes_are_what_unpackbits_says(game: Game, dtype: torch.dtype) -> None:
-    """Whatever was in the memory before, and whatever bits are set beyond the board."""
+    """They do not depend on what the memory held before, nor on bits beyond the board."""
     shape = PlaneShape.of(game, 2)
     packed_features = random_words(game, 2, 9, np.random.default_rng(0))
     expected = torch.from_numpy(naive_planes(packed_features, game, 2)).to(dtype).flatten(2).transpose(1, 2)

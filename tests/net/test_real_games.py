@@ -1,4 +1,4 @@
-"""The real games through the whole of inference, on positions of random games."""
+"""The real games through the whole inference, on positions of random games."""
 
 from __future__ import annotations
 

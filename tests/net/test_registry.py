@@ -1,4 +1,4 @@
-"""Names of networks, and what weights files say of them."""
+"""Names of networks, and how weights files describe them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TINY = (
     '{"blocks": 2, "channels": 32, "flat_policy_channels": 16, "squeeze_channels": 32, '
     '"squeeze_excitation": false, "value_channels": 4, "value_head": "wdl", "value_hidden": 64}'
 )
-"""As every version of this program has written it."""
+"""Every version of this program has written it like this."""
 
 
 def test_names_are_checked_without_torch() -> None:

@@ -1,4 +1,5 @@
-"""An answer depends on weights and position alone: not on the batch, with the best instructions there are.
+"""An answer depends only on weights and position, not on the batch, with the best instructions of the
+machine.
 
 The same under limits on instructions: `test_same_bits_avx2.py` and `test_same_bits_avx512.py`.
 """
@@ -37,7 +38,7 @@ def test_nor_does_it_with_plain_torch_on_a_cpu(dtype: torch.dtype) -> None:
 
 
 def test_bfloat16_is_not_chosen_where_its_instructions_are_forbidden() -> None:
-    """`ONEDNN_MAX_CPU_ISA` hides them from the library; the processor still says that it has them."""
+    """`ONEDNN_MAX_CPU_ISA` hides them from the library, although the processor still reports them."""
     ask = "from net.cpu_engine import faster_dtype; print(faster_dtype())"
     env = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"}
     command = [sys.executable, "-c", ask]

@@ -1,7 +1,8 @@
-"""No answer depends on the batch where libraries may use some of the AVX-512 instructions only.
+"""No answer depends on the batch where libraries may use only some of the AVX-512 instructions.
 
-In float32 these choose the same code with all of them and with the plain ones (`ONEDNN_VERBOSE=1` names it:
-`brg_conv_fwd:avx512_core` for both), which test_same_bits.py runs. In bfloat16 they do not.
+In float32 they choose the same code with all of these instructions as with the plain ones, which
+test_same_bits.py runs (`ONEDNN_VERBOSE=1` names it: `brg_conv_fwd:avx512_core` for both). In bfloat16 they do
+not.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import torch
 from same_bits import networks_that_differ
 
 ABOVE_BF16 = ("amx_tile", "avx512_fp16", "avx10_1")
-"""What `AVX512_CORE_BF16` hides from oneDNN."""
+"""The instructions that `AVX512_CORE_BF16` hides from oneDNN."""
 
 
 @pytest.mark.skipif(

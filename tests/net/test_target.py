@@ -1,4 +1,4 @@
-"""How many rows are worth collecting is chosen the same on a busy machine as on an idle one."""
+"""A busy machine chooses the same number of rows to collect as an idle one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from net.batches import choose_target
 
 IDLE = {8: 2.6, 16: 3.9, 32: 6.6, 64: 11.3, 128: 21.9}
-"""Milliseconds that a batch of `small` takes."""
+"""Milliseconds for a batch of the network `small`, by its number of rows."""
 
 
 def test_the_smallest_bucket_that_reaches_the_share_of_endless_batches_is_chosen() -> None:
@@ -22,7 +22,8 @@ def test_the_smallest_bucket_that_reaches_the_share_of_endless_batches_is_chosen
 
 @pytest.mark.parametrize("seed", range(50))
 def test_a_machine_whose_speed_changes_between_turns_chooses_the_same(seed: int) -> None:
-    """From turn to turn by up to four times, from bucket to bucket by 2 %; one turn is disturbed."""
+    """The speed changes up to fourfold from turn to turn, and by 2 % from bucket to bucket; one turn is
+    disturbed."""
     rng = np.random.default_rng(seed)
     turns = []
     for _ in range(5):

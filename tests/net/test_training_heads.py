@@ -1,4 +1,4 @@
-"""Heads that exist in training only: kept in weights files, unknown to play."""
+"""Heads for training only: weights files keep them, and play ignores them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def planes(game: Game) -> torch.Tensor:
 
 @GAMES
 def test_heads_change_nothing_in_what_is_played(game: Game) -> None:
-    """The same seed gives the same policy and value with and without them, also when folded."""
+    """The same seed gives the same policy and value with and without them, also with folded weights."""
     plain, both = network(PLAIN, game), network(BOTH, game)
     with torch.no_grad():
         for ours, theirs in zip(plain(planes(game)), both(planes(game)), strict=True):
@@ -50,7 +50,7 @@ def test_heads_change_nothing_in_what_is_played(game: Game) -> None:
 
 @GAMES
 def test_outputs_of_all_heads(game: Game) -> None:
-    """Training gets one number of moves left and a second set of policy logits, or None without the head."""
+    """Training gets a number of moves left and a second set of policy logits, or None without that head."""
     with torch.no_grad():
         both, plain = (network(one, game).all_heads(planes(game)) for one in (BOTH, PLAIN))
     assert both.moves_left is not None
@@ -61,7 +61,8 @@ def test_outputs_of_all_heads(game: Game) -> None:
 
 
 def test_weights_files_keep_the_heads_and_old_ones_are_read() -> None:
-    """A file with heads comes back with them; one without says nothing of them, as before there were any."""
+    """A file with heads has them again when it is read; a file without them does not mention them, like older
+    ones."""
     both = network(BOTH, FOUR_SHAPE)
     back, meta = from_bytes(to_bytes(both, WeightsMeta("four_shape", 1, BOTH)), game=FOUR_SHAPE, history=1)
     assert meta.architecture == BOTH
@@ -93,7 +94,7 @@ def test_heads_are_added_and_dropped() -> None:
 
 
 def test_engine_is_kept_when_heads_come() -> None:
-    """The trainer's first network with heads replaces the server's without them in place."""
+    """The trainer's first network with heads takes the place of the server's without them."""
     inference = Inference(FOUR_SHAPE, 1, "cpu", threads=1)
     inference.use(network(PLAIN, FOUR_SHAPE), WeightsMeta("four_shape", 1, PLAIN))
     engine = inference._engine

@@ -1,4 +1,4 @@
-"""The transformer: what it computes, that it learns, and that every engine answers what it answers."""
+"""The transformer: what it computes, that it learns, and that all engines give the same answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GAMES = pytest.mark.parametrize(("game", "history"), CASES, ids=[game.name for g
 
 
 def scrambled(game: Game, history: int, sizes: Transformer = SIZES) -> Network:
-    """A network whose every parameter and running statistic matters."""
+    """Return a network in which every parameter and running statistic affects the answer."""
     torch.manual_seed(1)
     network = build(sizes, game, history)
     with torch.no_grad():
@@ -47,7 +47,7 @@ def scrambled(game: Game, history: int, sizes: Transformer = SIZES) -> Network:
     ("name", "heads", "hidden"), [("tf7x96", 3, 256), ("tf1x16", 1, 64), ("tf2x100", 2, 288)]
 )
 def test_sizes_are_a_name(name: str, heads: int, hidden: int) -> None:
-    """Heads of about 32 numbers share the width out evenly."""
+    """Heads of about 32 numbers divide the width evenly."""
     sizes = named(name)
     assert isinstance(sizes, Transformer)
     assert (sizes.name, sizes.heads, sizes.hidden) == (name, heads, hidden)
@@ -74,7 +74,7 @@ def test_heads_that_do_not_share_the_width_are_refused() -> None:
 
 @pytest.mark.parametrize(("rows", "cols"), [(1, 1), (3, 3), (6, 7), (19, 2)])
 def test_the_bias_of_two_cells_depends_on_the_way_between_them_alone(rows: int, cols: int) -> None:
-    """Every way that the board has gets a number of its own."""
+    """Every displacement on the board has a number of its own."""
     bias = RelativeBias(2, rows, cols)
     torch.nn.init.normal_(bias.table)
     found: dict[tuple[int, int], list[float]] = {}
@@ -121,7 +121,7 @@ def test_cells_of_an_empty_board_are_told_apart() -> None:
 
 
 def test_it_learns_positions_by_heart() -> None:
-    """A new network tells 16 positions apart, in policy and in value."""
+    """A new network learns to distinguish 16 positions, in policy and in value."""
     torch.manual_seed(3)
     network, planes = build(SIZES, THREE_SHAPE, 1), torch.rand(16, 2, 3, 3).round()
     moves, results = torch.arange(16) % 9, torch.arange(16) % 3

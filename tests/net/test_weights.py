@@ -1,4 +1,4 @@
-"""Weights files: what goes in comes out, and what must not be played with is refused with a reason."""
+"""Weights files: they are read back as they were written, and unusable ones are refused with a reason."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WHOLE = to_bytes(a_network(), META)
 
 
 def changed(edit: Callable[[Tensors], object], header: Callable[[dict[str, str]], object] = len) -> bytes:
-    """A weights file with its tensors or metadata changed."""
+    """Return a weights file with its tensors or metadata changed."""
     data = to_bytes(a_network(), META)
     tensors = safetensors.torch.load(data)
     (length,) = struct.unpack_from("<Q", data)
@@ -139,7 +139,7 @@ def test_an_unknown_architecture_is_refused(edit: Callable[[dict[str, str]], obj
 
 @pytest.mark.parametrize("name", ["history", "step", "version"])
 def test_infinity_is_no_whole_number(name: str) -> None:
-    """JSON as Python reads it has it; found by tests/faults/fuzz.py."""
+    """Python's JSON reader accepts infinity; found by tests/faults/fuzz.py."""
     (length,) = struct.unpack_from("<Q", WHOLE)
     header = json.loads(WHOLE[8 : 8 + length])
     header["__metadata__"][name] = float("inf")
@@ -167,7 +167,7 @@ def test_missing_extra_and_misshapen_tensors_are_refused_by_name() -> None:
 
 
 def test_weights_of_another_network_are_refused() -> None:
-    """Its name in the metadata is that of a transformer, its tensors are those of a tower."""
+    """Its metadata name a transformer, its tensors are those of a tower."""
     text = named("tf2x16").to_json()
     assert "of another network" in refusal(changed(len, lambda metadata: metadata.update(architecture=text)))
 
@@ -198,7 +198,8 @@ def test_an_architecture_survives_json(architecture: Residual) -> None:
     ],
 )
 def test_sizes_are_a_name(name: str, sizes: tuple[int, int, bool, str], like: str) -> None:
-    """What the name leaves open is as in the preset next in size; other presets have names of sizes too."""
+    """What the name leaves open is taken from the preset next in size; presets can be written as sizes,
+    too."""
     blocks, channels, se, head = sizes
     assert named(name) == dataclasses.replace(
         PRESETS[like], blocks=blocks, channels=channels, squeeze_excitation=se, value_head=head
@@ -235,7 +236,7 @@ def test_a_name_of_no_network_is_explained(name: str, says: str) -> None:
 
 
 def test_sizes_can_be_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`net.create` takes sizes like presets; a wrong name is a usage error."""
+    """`net.create` accepts sizes like presets; a wrong name is a usage error."""
     arguments = ["--game", "tic_tac_toe", "--out", str(tmp_path / "a"), "--preset"]
     assert create.main([*arguments, "1x8setanh"]) == 0
     assert read_meta((tmp_path / "a").read_bytes()).architecture == named("1x8setanh")

@@ -1,8 +1,8 @@
-"""Go against GNU Go (Debian's `gnugo`): legal moves under positional superko.
+"""Go, compared with GNU Go (Debian's `gnugo`): legal moves under positional superko.
 
-An optional tier, `make test-oracles`: skipped where gnugo is missing. Version 3.8 errs in two cases: it lets
-moves bring back a board, and the slow twin says what we say. After a pass (12 of 20,000 plies on 5 x 5
-when a fiftieth of all moves were passes): so games are compared until the first pass. And suicide of several
+An optional tier, `make test-oracles`: skipped where gnugo is missing. Version 3.8 errs in two cases. After a
+pass it lets moves bring back a board (12 of 20,000 plies on 5 x 5 when a fiftieth of all moves were passes;
+the slow twin agrees with us): so games are compared until the first pass. It also errs at suicide of several
 stones (3 of 26,000 plies on 6 x 6): there the twin decides.
 """
 
@@ -26,7 +26,7 @@ from games.spec import Game
 GNUGO = shutil.which("gnugo") or shutil.which("/usr/games/gnugo")
 COLOURS = ("black", "white")
 GAMES = 2000
-"""Over all sizes; every ply is compared."""
+"""Games over all sizes; every ply is compared."""
 SIZES = (5, 6, 7, 8, 9)
 
 pytestmark = [
@@ -36,7 +36,7 @@ pytestmark = [
 
 
 def answers(commands: Sequence[str]) -> list[str]:
-    """What gnugo says to each command."""
+    """Return gnugo's answer to each command."""
     assert GNUGO is not None
     text = "".join(f"{command}\n" for command in [*commands, "quit"])
     engine = [GNUGO, "--mode", "gtp", "--positional-superko", "--allow-suicide"]
@@ -48,7 +48,7 @@ def answers(commands: Sequence[str]) -> list[str]:
 
 
 def play_out(game: Game, rng: random.Random) -> tuple[list[int], list[list[int]]]:
-    """A random game without a pass: its moves, and the points where a stone may be put before each."""
+    """Return a random game without a pass: its moves, and before each the points where a stone may be put."""
     positions = np.zeros((game.max_plies + 1, game.state_words), np.uint64)
     moves, allowed = list[int](), list[list[int]]()
     while len(moves) < game.max_plies:
@@ -63,7 +63,7 @@ def play_out(game: Game, rng: random.Random) -> tuple[list[int], list[list[int]]
 
 @pytest.mark.parametrize("size", SIZES)
 def test_legal_moves_are_gnugos_at_every_ply_of_random_games(size: int) -> None:
-    """A fifth of 2,000 games on each size, with positional superko and suicide."""
+    """A fifth of the 2,000 games is on each size, with positional superko and suicide."""
     game, rng = get_game(f"go_{size}x{size}"), random.Random(size)
     commands, expected, games = [f"boardsize {size}"], list[list[int]](), list[list[int]]()
     for _ in range(scaled(GAMES // len(SIZES))):

@@ -1,4 +1,4 @@
-"""Our engines in whole games against programs that players use, over GTP and USI: nobody forfeits.
+"""Our engines in whole games over GTP and USI, against programs that players use: nobody forfeits.
 
 An optional tier, `make test-oracles`: skipped where the other program is missing.
 """
@@ -22,7 +22,7 @@ from games.spec import PLY_CAP, RESIGNATION
 pytestmark = pytest.mark.oracle
 ROOT = Path(__file__).resolve().parents[2]
 GAMES = 10
-"""Pairs."""
+"""Number of pairs of games."""
 
 
 @pytest.mark.parametrize(

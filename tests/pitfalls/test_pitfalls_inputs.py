@@ -1,4 +1,4 @@
-"""Mistakes in what the network is shown: docs/pitfalls.md."""
+"""Mistakes in the network's inputs: docs/pitfalls.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from games.game_history import GameHistory, replay
 
 CHESS = get_game("chess")
 COLOUR, PLIES, CLOCK = 0, 1, 6
-"""Scalar planes of chess."""
+"""The scalar planes of chess."""
 
 
 def words_of(game_history: GameHistory, history: int) -> np.ndarray:
@@ -22,8 +22,8 @@ def words_of(game_history: GameHistory, history: int) -> np.ndarray:
 
 
 def test_the_same_board_with_another_past_is_another_input() -> None:
-    """After Nf3 Nf6 Ng1 Ng8 the board is that of the start, but it stood there before; two ways to one board
-    have other positions behind it; and the clock of the fifty moves counts, all else being equal."""
+    """After Nf3 Nf6 Ng1 Ng8 the board is that of the start, but it has been there before; two ways to the
+    same board have other positions behind them; and the fifty-move clock counts, all else being equal."""
     again, start = replay(CHESS, "", ["g1f3", "g8f6", "f3g1", "f6g8"]), replay(CHESS)
     boards = [bits(CHESS, words_of(line, 1), 1) for line in (again, start)]
     assert np.array_equal(boards[0][:12], boards[1][:12])
@@ -37,7 +37,7 @@ def test_the_same_board_with_another_past_is_another_input() -> None:
 
 @pytest.mark.parametrize("fen", [fen for fen, _ in KNOWN])
 def test_a_position_and_its_mirror_are_the_same_to_the_network_but_for_the_colour(fen: str) -> None:
-    """So v(White to move) is v(Black to move on the mirrored board), and a move has the same index."""
+    """So v(White to move) equals v(Black to move on the mirrored board), and a move has the same index."""
     lines = [replay(CHESS, text) for text in (fen, chess.Board(fen).mirror().fen())]
     one, other = (words_of(line, 8) for line in lines)
     assert np.array_equal(bits(CHESS, one, 8), bits(CHESS, other, 8))
@@ -50,7 +50,8 @@ def test_a_position_and_its_mirror_are_the_same_to_the_network_but_for_the_colou
 
 @pytest.mark.parametrize("name", EVERY_GAME)
 def test_all_planes_stay_in_range_to_the_end_of_every_game(name: str) -> None:
-    """Every ply of random games, the longest included; chess's counters are those of the rules."""
+    """This holds at every ply of random games, the longest included; chess's counters are those of the
+    rules."""
     game = get_game(name)
     longest = max(playouts(name), key=lambda playout: len(playout.actions))
     for n in range(1, len(longest.positions) + 1):
@@ -63,7 +64,7 @@ def test_all_planes_stay_in_range_to_the_end_of_every_game(name: str) -> None:
 
 
 def test_every_legal_action_of_every_game_is_an_index_of_the_policy_and_of_no_other_move() -> None:
-    """Text of an action, read again, is that action: at every ply of a random game of each kind."""
+    """The text of an action, read again, is that action, at every ply of a random game of each kind."""
     for name in EVERY_GAME:
         game = get_game(name)
         playout = playouts(name)[0]

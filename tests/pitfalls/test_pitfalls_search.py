@@ -1,4 +1,4 @@
-"""Mistakes of a search that leave a run that does not learn, without any error: docs/pitfalls.md."""
+"""Mistakes of a search because of which a run does not learn, without any error: docs/pitfalls.md."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tree_at(game: Game, settings: SelfPlaySettings, start: str = "") -> SearchTr
 
 
 class Material(LeafByLeaf):
-    """Values men, own less the other's, and has no opinion on moves."""
+    """Its value is material, own minus the other's; it prefers no move."""
 
     def answer(self, leaf: Leaf) -> Answer:
         men = np.array([int(word).bit_count() for word in leaf.features[:12]])
@@ -45,11 +45,11 @@ class Material(LeafByLeaf):
 
 
 class Stranger(HashEvaluator):
-    """Any opinion: a hash of the position, as an untrained network with large weights."""
+    """Gives arbitrary answers: a hash of the position, like an untrained network with large weights."""
 
 
 class Noise(LeafByLeaf):
-    """Values that are a little wrong everywhere, and no opinion on moves."""
+    """Its values are a little wrong everywhere; it prefers no move."""
 
     def answer(self, leaf: Leaf) -> Answer:
         return uniform(leaf)[0], 0.2 * hashed_evaluation(leaf.features, leaf.actions)[1]
@@ -60,7 +60,7 @@ def both_colours(fen: str) -> list[str]:
 
 
 def random_positions(game: Game, seed: int, every: int) -> list[str]:
-    """Texts of positions of a random game."""
+    """Return texts of positions of a random game."""
     record = random_game(game, np.random.default_rng(seed))
     state, texts = game.notation.state_from_text(""), []
     for ply, action in enumerate(record.actions):
@@ -76,7 +76,8 @@ def random_positions(game: Game, seed: int, every: int) -> list[str]:
 
 
 def visited_shares(settings: SelfPlaySettings) -> list[float]:
-    """Of the legal moves of positions all through random games, with twice as many simulations."""
+    """Return the shares of legal moves that are visited, with twice as many simulations as moves, at
+    positions of random games."""
     shares = []
     for game, every in ((CHESS, 40), (FOUR, 5)):
         for text in random_positions(game, 1, every):
@@ -89,8 +90,8 @@ def visited_shares(settings: SelfPlaySettings) -> list[float]:
 
 
 def test_self_play_without_knowledge_looks_at_every_legal_move_anywhere_in_a_game() -> None:
-    """The defaults, with noise. Where unvisited is taken for lost, which ended a run in draws, it does not:
-    so this test sees it."""
+    """The defaults are used, with noise. If unvisited moves count as lost, which made a run end in draws, it
+    does not: the test checks that, too."""
     shares = visited_shares(SelfPlaySettings(history=1))
     assert len(shares) > 10
     assert shares == [1.0] * len(shares)
@@ -104,7 +105,7 @@ def test_self_play_without_knowledge_looks_at_every_legal_move_anywhere_in_a_gam
 @pytest.mark.parametrize("root", ROOTS)
 @pytest.mark.parametrize("fen", both_colours("4k3/8/8/3q4/4P3/8/8/4K3 w - - 0 1"))
 def test_a_queen_that_may_be_taken_is_taken(fen: str, root: str) -> None:
-    """One ply deep: the value after the move is the opponent's."""
+    """One ply deep: the value after the move belongs to the opponent."""
     tree = tree_at(CHESS, varied(QUIET, selection=root), fen)
     action = choose_action(searched(tree, Material()), 0, tree.settings, np.random.default_rng(0))
     board = chess.Board(fen)
@@ -150,7 +151,7 @@ def test_every_mate_in_one_is_played_whatever_the_network_says(fen: str, root: s
 
 @pytest.mark.parametrize("fen", both_colours("k7/8/8/2Q5/8/8/8/7K w - - 0 1"))
 def test_a_stalemate_is_no_win_for_who_gives_it(fen: str) -> None:
-    """The queen's side thinks it is winning, and stalemate is worth nothing to it."""
+    """The queen's side expects to win, and a stalemate is worth nothing to it."""
     tree = tree_at(CHESS, varied(QUIET, simulations=400), fen)
     result = searched(tree, Material())
     visits = dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True))
@@ -168,7 +169,7 @@ def test_a_stalemate_is_no_win_for_who_gives_it(fen: str) -> None:
 
 
 class Truth(LeafByLeaf):
-    """Knows what every position of tic-tac-toe is worth, and has no opinion on moves."""
+    """Knows the value of every position of tic-tac-toe, and prefers no move."""
 
     def answer(self, leaf: Leaf) -> Answer:
         value = tic_tac_toe.solve()[int(leaf.features[0]), int(leaf.features[1])].value
@@ -176,7 +177,7 @@ class Truth(LeafByLeaf):
 
 
 def parallel_action(start: str, simulations: int) -> int:
-    """With up to four leaves in flight, as an engine searches."""
+    """Search with up to four leaves in flight, as an engine does, and return the action."""
     settings = resolve(varied(QUIET, simulations=1), TIC)
     tree = ParallelTree(TIC, settings, np.random.default_rng(0), max_nodes=500, max_leaves=4)
     tree.reset(TIC.notation.state_from_text(start))
@@ -198,7 +199,8 @@ def one_by_one_action(start: str, simulations: int, root: str) -> int:
 
 @pytest.mark.parametrize("kind", [*ROOTS, "parallel"])
 def test_more_simulations_make_fewer_mistakes(kind: str) -> None:
-    """With a network whose values are right, 64 simulations almost never err; one errs often."""
+    """With a network whose values are right, 64 simulations almost never err, and one simulation often
+    does."""
     state = np.zeros(TIC.state_words, np.uint64)
     tree = tic_tac_toe.solve()
     matters = [one for one in tree.values() if 0 < len(one.keeps) < len(one.children)][::25]
@@ -222,14 +224,14 @@ def test_more_simulations_make_fewer_mistakes(kind: str) -> None:
 
 
 def divergence(result: SearchResult, legal: int) -> float:
-    """KL(target || uniform prior), nats."""
+    """Return KL(target || uniform prior), in nats."""
     shares = result.visits / result.visits.sum()
     return float((shares * np.log(shares * legal)).sum())
 
 
 def test_a_search_of_32_teaches_something_in_chess() -> None:
-    """KL of target and prior where a queen hangs: it is not near 0, with PUCT it grows with the simulations,
-    and the improved policy of Gumbel teaches more with as few."""
+    """The KL divergence of target and prior where a queen hangs: it is not near 0; with PUCT it grows with
+    the simulations; and Gumbel's improved policy teaches more with as few."""
     fen = "r3k2r/pp3ppp/2n2n2/3q4/4P3/2N2N2/PP3PPP/R3K2R w KQkq - 0 1"
     found = {}
     for root, simulations in (("puct", 32), ("puct", 64), ("gumbel", 32)):
@@ -240,8 +242,8 @@ def test_a_search_of_32_teaches_something_in_chess() -> None:
 
 
 def test_gumbel_targets_are_not_sharpened_noise() -> None:
-    """Values that mean nothing, at our scale, leave the target broad; at the scale of 1.0, which is said to
-    sharpen noise in chess, they do not. All sixteen considered moves are looked at."""
+    """With meaningless values, our scale leaves the target broad; the scale of 1.0, which is reported to
+    sharpen noise in chess, does not. All sixteen considered moves are visited."""
     assert SelfPlaySettings().gumbel.considered >= 16
     sharpest = []
     for scale in (SelfPlaySettings().gumbel.c_scale, 1.0):
@@ -262,7 +264,8 @@ def test_gumbel_targets_are_not_sharpened_noise() -> None:
 
 
 def test_every_new_position_is_asked_for_even_where_moves_transpose() -> None:
-    """No cache that could forget repetitions or the fifty-move clock: a leaf for each simulation."""
+    """There is no cache that could ignore repetitions or the fifty-move clock: each simulation evaluates a
+    leaf."""
     evaluator = UniformEvaluator()
     searched(tree_at(CHESS, varied(QUIET, simulations=700)), evaluator)
     assert evaluator.rows == 701

@@ -1,4 +1,4 @@
-"""Mistakes between a game that was played and what is learned from it: docs/pitfalls.md."""
+"""Mistakes between a finished game and what is learned from it: docs/pitfalls.md."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WIN, DRAW, LOSS = 0, 1, 2
 
 
 class Stranger(HashEvaluator):
-    """Any opinion; its weights are new with every `every`-th answer."""
+    """Gives arbitrary answers; its weights change with every `every`-th answer."""
 
     def __init__(self, every: int = 1000) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Stranger(HashEvaluator):
 
 
 def samples_of(game: Game, *records: GameRecord, symmetry: int = 0) -> Samples:
-    """All positions of games that went the whole way: bytes, verification, window, sampler."""
+    """Return all positions of games that passed through every stage: bytes, verification, window, sampler."""
     window = Window(game, sum(record.plies for record in records), game.max_legal, 1.0)
     for record in records:
         window.add(from_bytes(to_bytes(record)))
@@ -53,7 +53,7 @@ def samples_of(game: Game, *records: GameRecord, symmetry: int = 0) -> Samples:
 
 
 def record_of(game: Game, moves: str, reason: str, outcome: int) -> GameRecord:
-    """A game by hand, one visit for each move played."""
+    """Return a game by hand, with one visit for each move played."""
     game_history = replay(game, "", moves.split())
     played = np.array(game_history.actions, np.uint16)
     ones = np.ones(len(played), np.uint16)
@@ -81,7 +81,8 @@ GAMES = {
 def test_every_end_of_the_small_games_is_the_movers_at_every_ply(
     game: Game, moves: str, reason: str, outcome: int, classes: list[int]
 ) -> None:
-    """Odd and even lengths, both sides; chess's ends are in tests/trainer/test_chess_targets.py."""
+    """There are odd and even lengths, and wins of both sides; chess's ends are in
+    tests/trainer/test_chess_targets.py."""
     record = record_of(game, moves, reason, outcome)
     expected = Expected("", game.max_plies, 1)
     assert Verifier(game).check(record, expected, 0) is None
@@ -93,7 +94,7 @@ def test_every_end_of_the_small_games_is_the_movers_at_every_ply(
 @pytest.mark.parametrize("recorded", [(0, 3, 6), (1, 2, 7), (7,), (0,), ()])
 def test_plies_without_a_policy_target_turn_no_sign_around(recorded: tuple[int, ...]) -> None:
     """The second player wins in eight plies, of which some are policy targets; games with other results lie
-    before and behind it, and also end on plies that are none."""
+    before and after it, and end, too, on plies without a target."""
     flags = np.array([POLICY_TARGET * (ply in recorded) for ply in range(8)], np.uint8)
     game = replace(record_of(TIC, "1 3 2 5 6 4 8 7", "line", -1), flags=flags)
     before = replace(record_of(TIC, "1 4 2 5 3", "line", 1), flags=np.array([1, 0, 1, 0, 0], np.uint8))
@@ -118,7 +119,8 @@ def test_plies_without_a_policy_target_turn_no_sign_around(recorded: tuple[int, 
 def test_targets_are_what_the_live_search_found(
     game: Game, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At every ply of games that are really played: shares of the visits, root value, and who won."""
+    """At every ply of games that are really played, this covers the shares of the visits, the root value, and
+    the winner."""
     found: dict[int, SearchResult] = {}
     live = client.self_play.search
 
@@ -148,8 +150,8 @@ def test_targets_are_what_the_live_search_found(
 
 @pytest.mark.parametrize("fen", [fen for fen, _ in KNOWN])
 def test_a_target_on_any_legal_move_is_read_back_as_that_move(fen: str) -> None:
-    """Of the known positions and their mirrors: all visits on one move, through record, window and sampler,
-    and the action with the largest share is that move to python-chess, promotions and castling included."""
+    """On known positions and their mirrors, all visits are on one move. After record, window and sampler, the
+    action with the largest share is that move to python-chess, promotions and castling included."""
     for board in (chess.Board(fen), chess.Board(fen).mirror()):
         moves = [move.uci() for move in board.legal_moves]
         start = board.fen(en_passant="legal")
@@ -163,7 +165,7 @@ def test_a_target_on_any_legal_move_is_read_back_as_that_move(fen: str) -> None:
 
 
 def test_each_move_of_a_record_names_the_weights_that_chose_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights change in the middle of a game: the record has the version at each move."""
+    """Weights change in the middle of a game, and the record has the version of each move."""
     evaluator, seen = Stranger(every=20), []
     choose = client.self_play.choose_action
 
@@ -181,7 +183,7 @@ def test_each_move_of_a_record_names_the_weights_that_chose_it(monkeypatch: pyte
 @pytest.mark.parametrize("game", [TIC, FOUR], ids=["tic-tac-toe", "connect four"])
 def test_a_mirrored_game_is_the_game_seen_through_that_symmetry(game: Game) -> None:
     """Played out move by move on the mirrored board, it gives the samples that the sampler mirrors: inputs,
-    policy and value agree, so nothing that looks like new data is false."""
+    policy and value agree, so that no augmented sample is false."""
     record = random_game(game, np.random.default_rng(4))
     for index, symmetry in enumerate(game.symmetries, 1):
         turned = [int(symmetry.actions[action]) for action in record.actions]

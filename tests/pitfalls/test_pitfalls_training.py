@@ -1,4 +1,5 @@
-"""Mistakes between samples and the network that plays, and in which order to look: docs/pitfalls.md."""
+"""Mistakes between the samples and the network that plays, in the order in which to check them:
+docs/pitfalls.md."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def everything(game: Game, window: Window) -> Samples:
 
 
 def wdl_gap(learner: TrainStep, samples: Samples, folder: Path) -> float:
-    """Mean distance of win, draw and loss between the network as it trains and as it plays."""
+    """Return the mean distance of win, draw and loss between the network in training and in play."""
     file = folder / "net.safetensors"
     file.write_bytes(learner.weights(1))
     inference = Inference(TIC, TIC.history, threads=1)
@@ -70,8 +71,9 @@ def wdl_gap(learner: TrainStep, samples: Samples, folder: Path) -> float:
 
 
 def test_the_network_that_plays_says_what_the_network_that_trains_says(tmp_path: Path) -> None:
-    """After training steps, through the weights file, folded, in the engine that plays: the same answers as
-    in training mode on the same positions. With the statistics it began with it would not be."""
+    """After training steps the network passes through the weights file and is folded; in the engine that
+    plays, it gives the same answers as in training mode on the same positions. With its first statistics it
+    would not."""
     rng = np.random.default_rng(0)
     window = window_of(TIC, [random_game(TIC, rng, simulations=50) for _ in range(60)])
     sampler, learner = Sampler(TIC, TIC.history), learner_of(TIC, NET, lr=0.005, warmup_steps=5)
@@ -89,7 +91,7 @@ def test_the_network_that_plays_says_what_the_network_that_trains_says(tmp_path:
 
 
 def test_a_resumed_trainer_makes_no_step_before_its_window_is_filled(tmp_path: Path) -> None:
-    """With its games lost it would learn the few new ones by heart: it waits, and says for what."""
+    """Without its games it would learn the few new ones by heart. So it waits, and says for what."""
     path = stored(tmp_path, games(60))
     one = training(tmp_path / "a")
     fill(one, path, 60)
@@ -105,11 +107,12 @@ def test_a_resumed_trainer_makes_no_step_before_its_window_is_filled(tmp_path: P
     assert resumed.turn(games(20, seed=4), 88, 10_000).step > step
 
 
-# ---- the order in which to look for a fault: one batch, rules only ------------------------------
+# ---- the order in which to look for a fault: first one batch, then the rules alone --------------
 
 
 def test_one_batch_of_chess_is_learnt_by_heart() -> None:
-    """119 planes, 4672 actions: the loss comes down to the entropy of the visits, the results are known."""
+    """With 119 planes and 4672 actions, the loss falls to the entropy of the visits, and the results are
+    learned."""
     torch.manual_seed(2)
     rng = np.random.default_rng(7)
     window = window_of(CHESS, [random_game(CHESS, rng, simulations=50) for _ in range(4)])
@@ -121,8 +124,8 @@ def test_one_batch_of_chess_is_learnt_by_heart() -> None:
 
 
 def last_two_plies(game: Game, rng: np.random.Generator) -> GameRecord:
-    """The end of a random game that was won: who is to move loses, the other wins with the next move.
-    Nothing but the rules says so."""
+    """Return the end of a random game that was won: the side to move loses, because the other wins with its
+    next move. Only the rules determine that."""
     while True:
         whole = random_game(game, rng)
         if whole.outcome and whole.plies > 2:
@@ -143,8 +146,9 @@ def last_two_plies(game: Game, rng: np.random.Generator) -> GameRecord:
 
 
 def test_a_network_learns_from_the_rules_alone_to_win_in_one_and_that_it_has_won() -> None:
-    """Connect Four, ends of random games: on ends it never saw it finds most winning moves, and knows the
-    side that has one from the side that is about to lose. An untrained network knows neither."""
+    """In Connect Four, on ends of random games that it never saw, it finds most winning moves, and
+    distinguishes the side that has one from the side that is about to lose. An untrained network does
+    neither."""
     rng = np.random.default_rng(11)
     records = [last_two_plies(FOUR, rng) for _ in range(1800)]
     trained, unseen = window_of(FOUR, records[:1600]), everything(FOUR, window_of(FOUR, records[1600:]))
@@ -153,7 +157,7 @@ def test_a_network_learns_from_the_rules_alone_to_win_in_one_and_that_it_has_won
     sampler = Sampler(FOUR, FOUR.history, symmetric=True)
     for _ in range(220):
         samples = sampler.sample(trained, rng, 128)
-        # The move before the winning one was drawn at random: it teaches nothing but who is about to lose.
+        # The move before the winning one was random: its only lesson is who is about to lose.
         learner.train(without_policy(samples, np.flatnonzero(samples.classes == LOSS)))
     moves, results = accuracy(learner, unseen)
     assert before[0] < 0.35
@@ -163,7 +167,8 @@ def test_a_network_learns_from_the_rules_alone_to_win_in_one_and_that_it_has_won
 
 
 def accuracy(learner: TrainStep, samples: Samples) -> tuple[float, float]:
-    """Shares of won positions whose move, and of all whose result, the network in eval mode gets right."""
+    """Return two shares: of won positions, those whose move the network in eval mode gets right; of all,
+    those whose result it gets right."""
     planes = unpack(features_tensor(samples.packed_features), PlaneShape.of(FOUR, FOUR.history))
     with torch.no_grad():
         logits, values = learner.network.eval()(planes)[:2]

@@ -1,4 +1,4 @@
-"""A client of CurveZMQ, slow and obvious, from RFC 26: each box is made anew with `nacl.public.Box`."""
+"""A slow and simple client of CurveZMQ, written from RFC 26: each box is made anew with `nacl.public.Box`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GREETING = b"\xff\0\0\0\0\0\0\0\x01\x7f" + b"\x03\x01" + b"CURVE".ljust(20, b"\0
 
 
 class CurveClient:
-    """Says what a client says; `answer` takes the server's commands without their frame header."""
+    """Makes a client's commands; `answer` takes the server's commands without their frame header."""
 
     def __init__(self, server: bytes, secret: bytes, short_term: bytes = b"\x05" * 32) -> None:
         self.server = PublicKey(server)
@@ -51,12 +51,12 @@ class CurveClient:
         return b"\x08INITIATE" + self.cookie + nonce + box
 
     def on_ready(self, ready: bytes) -> bytes:
-        """The server's properties."""
+        """Return the server's properties."""
         assert ready.startswith(b"\x05READY")
         return self.box.decrypt(ready[14:], b"CurveZMQREADY---" + ready[6:14])
 
     def message(self, frames: Sequence[bytes]) -> bytes:
-        """A whole message as it goes over the wire."""
+        """Return a whole message as it goes over the wire."""
         flags = [1] * (len(frames) - 1) + [0]
         return b"".join(frame(self.boxed(flag, body)) for flag, body in zip(flags, frames, strict=True))
 
@@ -66,7 +66,7 @@ class CurveClient:
         return b"\x07MESSAGE" + nonce + box
 
     def opened(self, content: bytes) -> tuple[int, bytes]:
-        """Flags and body of a MESSAGE of the server."""
+        """Return flags and body of a MESSAGE of the server."""
         plain = self.box.decrypt(content[16:], b"CurveZMQMESSAGES" + content[8:16])
         return plain[0], plain[1:]
 

@@ -1,4 +1,4 @@
-"""One example of every message, the strategies that make any other, and the golden files' writer.
+"""One example of every message, strategies for all other messages, and a writer of the golden files.
 
 `python tests/protocol/message_examples.py` writes the golden files that are missing. Existing ones stay: they
 are what earlier versions sent, and must be understood for as long as the protocol number is the same.
@@ -76,7 +76,7 @@ _plain = st.recursive(
 
 
 def strategy_of(info: inspect.Type) -> st.SearchStrategy[typing.Any]:
-    """Any value that a field of this type may have, by its own limits."""
+    """Return a strategy for the values that a field of this type may have, by its own limits."""
     match info:
         case inspect.IntType(ge=least, le=most):
             return st.integers(-(2**63) if least is None else least, 2**64 - 1 if most is None else most)
@@ -107,7 +107,7 @@ def strategy_of(info: inspect.Type) -> st.SearchStrategy[typing.Any]:
 
 
 def messages() -> st.SearchStrategy[m.Message]:
-    """Any message."""
+    """Return a strategy for any message."""
     return st.one_of(*(strategy_of(inspect.type_info(cls)) for cls in CLASSES))
 
 

@@ -15,7 +15,7 @@ texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_siz
 
 @st.composite
 def records(draw: st.DrawFn) -> GameRecord:
-    """Any record of up to 12 plies that `to_bytes` must take."""
+    """Draw a valid record of up to 12 plies; `to_bytes` must accept it."""
     plies = draw(st.integers(1, 12))
     listed = [sorted(draw(st.sets(st.integers(0, 65535), min_size=1, max_size=6))) for _ in range(plies)]
     total = sum(len(actions) for actions in listed)
@@ -51,12 +51,12 @@ def records(draw: st.DrawFn) -> GameRecord:
 
 
 def example_record_3() -> GameRecord:
-    """The same as `example_record`, and which run it was played for."""
+    """Return `example_record` with the run that it was played for."""
     return replace(example_record(), run=bytes(range(16, 32)))
 
 
 def example_record() -> GameRecord:
-    """Three plies of tic-tac-toe with every field set; the second one was played without a network."""
+    """Return three plies of tic-tac-toe with every field set; the second one was played without a network."""
     return replace(
         example_record_1(),
         flags=np.array([9, 0, 1], dtype="u1"),
@@ -68,7 +68,7 @@ def example_record() -> GameRecord:
 
 
 def example_record_1() -> GameRecord:
-    """The same with what format 1 had."""
+    """Return the same game with the fields of format 1."""
     return GameRecord(
         uid=bytes(range(16)),
         game="tic_tac_toe",

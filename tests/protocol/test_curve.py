@@ -1,4 +1,5 @@
-"""The server's side of CurveZMQ against a client written from the RFC: who gets in, what comes through."""
+"""The server's side of CurveZMQ, tested with a client written from the RFC: who gets in, and what comes
+through."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from protocol.curve import Handshake, NotNow
 from protocol.curve_incoming import CurveIncoming
 from protocol.keys import KeyOwner, KeyPair, role_refusal
 from protocol.messages import MAX_HELLO
-from protocol.zmtp import MAX_COMMANDS, Broken, Incoming, Limits
+from protocol.zmtp import MAX_COMMAND, MAX_COMMANDS, Broken, Incoming, Limits
 
 LIMITS = Limits(frame=5000, message=6000, frames=5)
 SERVER_SECRET, CLIENT_SECRET = b"\x11" * 32, b"\x22" * 32
@@ -35,7 +36,7 @@ def counted() -> Iterator[bytes]:
 
 
 def handshake() -> Handshake:
-    """With random bytes that are the same every time."""
+    """Return a handshake with random bytes that are the same every time."""
     pieces = counted()
     return Handshake(SERVER, ALLOWED.get, lambda size: next(pieces)[:size])
 
@@ -49,7 +50,7 @@ class Pair:
         return [[bytes(part) for part in parts] for parts in self.server.feed(data)]
 
     def heard(self) -> list[tuple[int, bytes]]:
-        """What the server has said, as flags and bodies of frames."""
+        """Return what the server has sent, as flags and bodies of frames."""
         return unframed(self.server.take_replies())
 
 
@@ -67,7 +68,7 @@ def pair(*, secret: bytes = CLIENT_SECRET, server: bytes = SERVER.public) -> Pai
 
 
 def greeted(one: Pair) -> Pair:
-    """As far as INITIATE, which is not sent."""
+    """Run the handshake up to INITIATE, which is not sent."""
     assert one.say(GREETING + frame(one.client.hello(), COMMAND)) == []
     ((_, welcome),) = one.heard()
     one.client.on_welcome(welcome)
@@ -107,7 +108,7 @@ def test_messages_come_out_whole_wherever_the_bytes_were_cut(
 def test_what_was_changed_on_its_way_is_not_delivered(
     sent: list[list[bytes]], place: int, change: int
 ) -> None:
-    """Whatever comes out before the connection breaks is what was sent, from the beginning on."""
+    """What arrives before the connection breaks is a beginning of what was sent."""
     one = joined()
     data = bytearray(b"".join(map(one.client.message, sent)))
     data[place % len(data)] ^= change
@@ -211,6 +212,17 @@ def test_nobody_is_let_in_while_the_allowed_keys_cannot_be_read() -> None:
     with pytest.raises(NotNow):
         one.say(frame(one.client.initiate(), COMMAND))
     assert not one.server.ready
+
+
+@pytest.mark.parametrize("stage", ["HELLO", "INITIATE"])
+def test_a_command_of_the_handshake_is_short_whatever_it_says_of_its_length(stage: str) -> None:
+    """Metadata without end would have to be kept until they can be opened."""
+    one = pair() if stage == "HELLO" else greeted(pair())
+    content = one.client.hello() if stage == "HELLO" else one.client.initiate()
+    begin = GREETING if stage == "HELLO" else b""
+    with pytest.raises(Broken, match="a command of"):
+        one.say(begin + frame(content + bytes(MAX_COMMAND), COMMAND)[:20])
+    assert one.server.held == 0
 
 
 def test_nothing_goes_before_the_handshake_and_no_command_after_it_outside_a_box() -> None:

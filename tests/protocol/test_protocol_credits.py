@@ -1,4 +1,4 @@
-"""Credits bound what is in flight, for each session and for all together."""
+"""Credits bound what is in flight, for each session and for all of them together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol.credits import CHANGE_SECONDS, Credits
 
 
 def test_leaves_within_the_grant_are_taken() -> None:
-    """Up to the grant exactly, and again after answers came."""
+    """Exactly the grant is accepted, and more again after answers came."""
     book = Credits(total=100, sessions=5)
     assert book.grant(1, 10) == 10
     assert book.take(1, 10)
@@ -21,7 +21,7 @@ def test_leaves_within_the_grant_are_taken() -> None:
 
 
 def test_over_credit_is_refused() -> None:
-    """Nothing is taken of a request that is too large."""
+    """Of a request that is too large, nothing is accepted."""
     book = Credits(total=100, sessions=5)
     book.grant(1, 10)
     assert not book.take(1, 11)
@@ -29,14 +29,14 @@ def test_over_credit_is_refused() -> None:
 
 
 def test_a_session_without_grant_gets_nothing() -> None:
-    """Nothing is remembered of sessions that are not there."""
+    """Nothing is stored for sessions that do not exist."""
     book = Credits(total=100, sessions=5)
     assert not book.take(9, 1)
     assert len(book) == 0
 
 
 def test_the_minimum_is_kept_for_every_session_that_may_come() -> None:
-    """The first get what they want of the rest, and nobody who has a place gets less than the minimum."""
+    """The first sessions get what they want of the rest, and no session gets less than the minimum."""
     book = Credits(total=100, minimum=8, sessions=4)
     assert [book.grant(session, 48) for session in (1, 2, 3, 4, 5)] == [48, 36, 8, 8, 0]
     book.forget(1)
@@ -44,7 +44,7 @@ def test_the_minimum_is_kept_for_every_session_that_may_come() -> None:
 
 
 def test_minimums_that_do_not_fit_are_an_error() -> None:
-    """Rather than a promise that cannot be kept."""
+    """Without the error, the promise could not be kept."""
     with pytest.raises(ValueError, match="5 sessions of 21 leaves"):
         Credits(total=100, minimum=21, sessions=5)
 
@@ -59,7 +59,7 @@ def test_a_second_hello_keeps_the_account() -> None:
 
 
 def test_a_lower_grant_is_held_against_nobody_who_cannot_know_of_it_yet() -> None:
-    """What is sent under the old one is taken for a while, and leaves in flight stay in flight."""
+    """What was sent under the old grant is accepted for a while, and leaves in flight stay in flight."""
     book = Credits(total=100, sessions=2)
     book.grant(1, 50)
     book.take(1, 30)
@@ -74,7 +74,7 @@ def test_a_lower_grant_is_held_against_nobody_who_cannot_know_of_it_yet() -> Non
 
 
 def test_what_one_session_gives_back_another_gets() -> None:
-    """But not before the first has had the time to hear of it."""
+    """The other gets it only when the first has had the time to learn of it."""
     book = Credits(total=100, sessions=2)
     assert [book.grant(1, 80), book.grant(2, 80)] == [80, 20]
     for now, limits in ((0.0, [50, 20]), (1.0, [50, 20]), (CHANGE_SECONDS, [50, 50])):
@@ -83,14 +83,14 @@ def test_what_one_session_gives_back_another_gets() -> None:
 
 
 def test_a_fair_grant_may_be_had_by_all() -> None:
-    """And leaves the minimum to those who may still come."""
+    """It also leaves the minimum for those who may still come."""
     book = Credits(total=100, minimum=8, sessions=5)
     assert [book.fair(sessions) for sessions in (1, 2, 5)] == [68, 38, 20]
     assert [book.grant(session, book.fair(2)) for session in range(5)] == [38, 38, 8, 8, 8]
 
 
 class AnyEvents(RuleBasedStateMachine):
-    """Sessions come, go and do as they like."""
+    """Sessions begin, end, and send whatever they like."""
 
     TOTAL, LEAST, SESSIONS = 64, 4, 5
     numbers = st.integers(0, 6)
@@ -133,7 +133,7 @@ class AnyEvents(RuleBasedStateMachine):
 
     @invariant()
     def the_bounds_hold(self) -> None:
-        """Nobody has less than the minimum, and even if all others came at once there would be room."""
+        """Nobody has less than the minimum, and all others could still come at once."""
         assert all(self.book.limit(session) >= self.LEAST for session in self.present)
         assert 0 <= self.book.total_in_flight <= self.book.granted
         assert self.book.granted + self.LEAST * (self.SESSIONS - len(self.present)) <= self.TOTAL

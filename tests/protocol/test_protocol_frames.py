@@ -1,4 +1,4 @@
-"""Array frames are taken only when every length and number fits the message."""
+"""Array frames are accepted only if every length and number fits the message."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def evaluation_frames(priors: list[float], wdl: list[float]) -> list[bytes]:
     st.lists(st.lists(st.integers(0, ACTIONS - 1), min_size=1, max_size=MAX_LEGAL), min_size=1, max_size=9)
 )
 def test_good_leaves_come_through_unchanged(rows: list[list[int]]) -> None:
-    """Features, counts and actions are what was sent."""
+    """Features, counts and actions arrive as they were sent."""
     counts, actions = [len(row) for row in rows], [action for row in rows for action in row]
     leaves = check_leaves(len(rows), WORDS, ACTIONS, leaf_frames(counts, actions), max_legal=MAX_LEGAL)
     assert leaves.counts.tolist() == counts
@@ -55,13 +55,13 @@ def test_good_leaves_come_through_unchanged(rows: list[list[int]]) -> None:
     ],
 )
 def test_bad_leaves_are_refused_with_the_reason(rows: int, frames: list[bytes], reason: str) -> None:
-    """Each way not to fit has its own sentence."""
+    """Each fault has its own message."""
     with pytest.raises(BadMessage, match=reason):
         check_leaves(rows, WORDS, ACTIONS, frames, max_legal=MAX_LEGAL)
 
 
 def mask_frames(counts: list[int], masks: list[list[int]]) -> list[bytes]:
-    """Masks of ten actions: two bytes a row."""
+    """Return masks of ten actions: two bytes a row."""
     return [*leaf_frames(counts, [])[:2], np.array(masks, "u1").tobytes()]
 
 
@@ -88,7 +88,7 @@ def test_masks_that_do_not_fit_are_refused_with_the_row(frames: list[bytes], rea
 
 
 def with_scalar(word: int) -> list[bytes]:
-    """Two leaves whose scalars are 0 and 1, but for one word of row 1."""
+    """Return two leaves with the scalars 0 and 1, except for one word of row 1."""
     features = np.array([[7, 0, 0x3F800000], [2**64 - 1, 0x3F800000, word]], "<u8")
     return [features.tobytes(), *leaf_frames([1, 1], [0, 1])[1:]]
 
@@ -118,7 +118,7 @@ def test_scalars_between_0_and_1_come_through_unchanged(value: float) -> None:
 def test_a_scalar_that_is_not_between_0_and_1_is_refused_with_its_row_and_value(
     word: int, value: str
 ) -> None:
-    """A network makes NaN of such numbers."""
+    """A network would turn such numbers into NaN."""
     with pytest.raises(BadMessage, match=f"row 1: word 2 of its features is {value}"):
         check_leaves(2, WORDS, ACTIONS, with_scalar(word), scalars=2)
     assert check_leaves(2, WORDS, ACTIONS, with_scalar(word)).features[1, 2] == word
@@ -139,7 +139,7 @@ ODD_NUMBERS = st.sampled_from([0.0, 0.25, 1.0, PROBABILITY_LIMIT, 1.5, -0.5, -0.
 def test_the_wrong_rows_are_those_that_a_check_of_each_alone_refuses(
     rows: list[tuple[list[float], tuple[float, float, float]]],
 ) -> None:
-    """The slow twin looks at one row at a time."""
+    """The slow twin checks one row at a time."""
     twin = []
     for priors, wdl in rows:
         try:
@@ -155,7 +155,7 @@ def test_the_wrong_rows_are_those_that_a_check_of_each_alone_refuses(
 
 @given(st.integers(0, 5), st.lists(st.binary(max_size=60), max_size=4))
 def test_arbitrary_frames_raise_nothing_but_bad_message(rows: int, frames: list[bytes]) -> None:
-    """Whatever the bytes are, the answer is arrays of the right shape or BadMessage."""
+    """Whatever the bytes are, the result is arrays of the right shape, or BadMessage."""
     with suppress(BadMessage):
         assert check_leaves(rows, WORDS, ACTIONS, frames).features.shape == (rows, WORDS)
     with suppress(BadMessage):
@@ -165,7 +165,7 @@ def test_arbitrary_frames_raise_nothing_but_bad_message(rows: int, frames: list[
 
 
 def test_views_are_not_copies() -> None:
-    """Aligned frames are looked at where they lie."""
+    """Aligned frames are used where they lie."""
     frames = [bytearray(frame) for frame in leaf_frames([1], [3])]
     leaves = check_leaves(1, WORDS, ACTIONS, frames)
     frames[0][0] = 77
@@ -173,7 +173,7 @@ def test_views_are_not_copies() -> None:
 
 
 def test_a_frame_that_is_not_aligned_is_copied() -> None:
-    """Jitted code gets aligned arrays whatever ZeroMQ hands out."""
+    """Jitted code gets aligned arrays, whatever ZeroMQ returns."""
     features, counts, actions = leaf_frames([1], [3])
     leaves = check_leaves(1, WORDS, ACTIONS, [memoryview(b"x" + features)[1:], counts, actions])
     assert leaves.features.flags.aligned
@@ -181,7 +181,7 @@ def test_a_frame_that_is_not_aligned_is_copied() -> None:
 
 
 def test_good_evaluations_come_through_unchanged() -> None:
-    """Probabilities from exactly 0 to exactly 1 are taken."""
+    """Probabilities from exactly 0 to exactly 1 are accepted."""
     answer = check_evaluations(2, 3, evaluation_frames([1.0, 0.25, 0.75], [1, 0, 0, 0.5, 0.25, 0.25]))
     assert answer.priors.tolist() == [1.0, 0.25, 0.75]
     assert answer.wdl.tolist() == [[1, 0, 0], [0.5, 0.25, 0.25]]
@@ -202,6 +202,6 @@ def test_good_evaluations_come_through_unchanged() -> None:
     ],
 )
 def test_bad_evaluations_are_refused_with_the_reason(frames: list[bytes], reason: str) -> None:
-    """Lengths and non-numbers are caught before a search sees them."""
+    """Wrong lengths and values that are no numbers are caught before a search sees them."""
     with pytest.raises(BadMessage, match=reason):
         check_evaluations(1, 2, frames)

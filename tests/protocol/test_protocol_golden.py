@@ -15,7 +15,7 @@ from protocol.records import BadRecord, GameRecord, from_bytes, to_bytes
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: type(example).__name__)
 def test_golden_messages_are_understood(example: Message) -> None:
-    """If this fails, peers of the last version are not understood: raise PROTOCOL_VERSION or mend it."""
+    """If this fails, peers of the last version are not understood: raise PROTOCOL_VERSION or repair it."""
     assert decode(golden_path(example).read_bytes()) == example
 
 
@@ -39,7 +39,7 @@ def test_the_golden_record_is_understood(number: int, example: GameRecord) -> No
 
 
 def test_the_golden_record_of_format_1_is_understood() -> None:
-    """Games stored before format 2 stay readable; what they do not tell is not known."""
+    """Games stored before format 2 stay readable; fields that they lack are unknown."""
     data = (GOLDEN / "record.msgpack").read_bytes()
     record, expected = from_bytes(data), example_record_1()
     for name in GameRecord.__dataclass_fields__:
@@ -50,7 +50,7 @@ def test_the_golden_record_of_format_1_is_understood() -> None:
 
 
 def test_format_1_is_read_as_strictly_as_it_was() -> None:
-    """A flag or a column of format 2 in it, or format 1 in a map of format 2, is a fault."""
+    """A flag or a column of format 2 in format 1 is an error, and so is format 1 in a map of format 2."""
     old = (GOLDEN / "record.msgpack").read_bytes()
     new = (GOLDEN / "record_2.msgpack").read_bytes()
     flags = (b"\x09\x00\x01", b"\x05\x00\x01", b"\x21\x20\x21")
@@ -88,7 +88,7 @@ def test_the_golden_record_is_plain_messagepack(version: int) -> None:
 
 
 def test_no_golden_file_is_without_its_example() -> None:
-    """A message that was taken out of the protocol would leave its file behind."""
+    """A message that was removed from the protocol would leave its file behind."""
     names = {golden_path(example).name for example in EXAMPLES} | {"record.msgpack", "record_2.msgpack"}
     names.add("record_3.msgpack")
     assert {path.name for path in GOLDEN.glob("*.msgpack")} == names

@@ -1,4 +1,4 @@
-"""Reading a header is bounded in work, whatever is nested in it: counted as the memory that it takes."""
+"""The work of reading a header is bounded, whatever is nested in it; it is measured as memory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from protocol.messages import MAX_HEADER, MAX_HELLO, BadMessage, Hello, decode, 
 from protocol.outline import outline, tag_of
 
 LITTLE = 16 * 1024
-"""Bytes beyond the header's own that reading may take before it is known what it is."""
+"""Bytes beyond the header's own that reading may take before the type of the message is known."""
 FIGURES = 64 * MAX_HEADER
 """Bytes that the trainer's figures may take: 20,000 empty lists of 56 bytes and their names."""
 
 
 @st.composite
 def crafted(draw: st.DrawFn, size: int) -> bytes:
-    """A map of `size` bytes of containers in containers: lists, maps, arrays of long form, of any depth."""
+    """Draw a map of `size` bytes of nested containers: lists, maps, and arrays in long form, of any depth."""
     key = draw(st.sampled_from(["type", "role", "protocol", "request", "name", "figures", "acks", "other"]))
     kind = draw(st.sampled_from(["hello", "trainer_status", "relay_ack", "evaluate"]))
     head = b"\x82" + msgspec.msgpack.encode("type") + msgspec.msgpack.encode(kind)
@@ -36,12 +36,12 @@ def crafted(draw: st.DrawFn, size: int) -> bytes:
         )
     )
     if draw(st.booleans()):
-        return head + value[1:]  # without its own map's first byte: the second entry
+        return head + value[1:]  # without the first byte of its own map: a second entry of this one
     return head + b"\xa7figures" + value
 
 
 def wide_maps(size: int, each: int, key: str) -> bytes:
-    """A map of many maps with `each` entries."""
+    """Return a map of many maps with `each` entries."""
     item = bytes([0x80 + each]) + b"".join(b"\xa1" + bytes([97 + i]) + b"\x80" for i in range(each))
     head = b"\x81" + msgspec.msgpack.encode(key) + b"\xdf"
     count = (size - len(head) - 4) // (len(item) + 6)
@@ -50,7 +50,7 @@ def wide_maps(size: int, each: int, key: str) -> bytes:
 
 
 def taken_by(read: Callable[[bytes], object], header: bytes) -> int:
-    """Peak of the bytes that reading took."""
+    """Return the peak of the bytes that reading took."""
     tracemalloc.start()
     try:
         read(header)
@@ -93,7 +93,7 @@ def test_figures_are_no_deeper_than_lists_and_maps_of_numbers() -> None:
 
 
 def test_the_longest_hello_fits_before_the_session() -> None:
-    """Four bytes a letter is the most that UTF-8 takes."""
+    """A letter takes at most four bytes in UTF-8."""
     hello = Hello(2**16, "trainer", "\U0001f600" * 120, "\U0001f600" * 120, 2**40)
     assert decode_hello(encode(hello)) == hello
     assert len(encode(hello)) <= MAX_HELLO // 2

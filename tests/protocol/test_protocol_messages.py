@@ -1,4 +1,4 @@
-"""Every message survives its bytes, and bytes from nowhere never do more than raise BadMessage."""
+"""Every message is read back from its bytes as it was; arbitrary bytes never cause more than BadMessage."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ HEADERS_THAT_LIE = {
 
 
 def test_every_message_has_an_example() -> None:
-    """A new message needs one in message_examples.py, and with it a golden file."""
+    """A new message needs an example in message_examples.py, and with it a golden file."""
     assert {type(example) for example in EXAMPLES} == set(CLASSES)
 
 
 @given(messages())
 def test_messages_survive_their_bytes(message: AnyMessage) -> None:
-    """Whatever the fields hold within their limits."""
+    """That holds for all values of the fields within their limits."""
     assert decode(encode(message)) == message
     assert decode(memoryview(encode(message))) == message
 
@@ -44,7 +44,7 @@ def test_an_independent_decoder_reads_the_same(message: AnyMessage) -> None:
 
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_raise_only_bad_message(data: bytes) -> None:
-    """Random bytes are no message, and nothing worse."""
+    """Random bytes are not a message, and cause no other error."""
     with pytest.raises(BadMessage):
         decode(data)
 
@@ -68,7 +68,7 @@ def test_mutated_messages_raise_only_bad_message(message: AnyMessage, data: st.D
     )
 )
 def test_other_peoples_messagepack_raises_only_bad_message(value: object) -> None:
-    """Well-formed MessagePack that is none of our messages."""
+    """The values are well-formed MessagePack, but none of our messages."""
     with pytest.raises(BadMessage):
         decode(msgpack.packb(value))
 
@@ -92,7 +92,7 @@ def test_other_peoples_messagepack_raises_only_bad_message(value: object) -> Non
     ],
 )
 def test_fields_outside_their_limits_are_refused(wire: object) -> None:
-    """Limits hold on receipt, whoever sent it."""
+    """Limits are checked on receipt, whoever sent the message."""
     with pytest.raises(BadMessage):
         decode(msgpack.packb(wire))
 
@@ -109,7 +109,7 @@ def test_fields_an_older_peer_does_not_have_take_their_default() -> None:
 
 
 def test_endless_nesting_is_refused() -> None:
-    """A hundred thousand brackets cost a message, not the process."""
+    """A hundred thousand brackets cost one message, and not the process."""
     head = msgpack.packb({"type": "status", "figures": {"x": 0}})[:-1]
     with pytest.raises(BadMessage):
         decode(head + b"\x91" * 100_000)
@@ -118,7 +118,7 @@ def test_endless_nesting_is_refused() -> None:
 @pytest.mark.parametrize("kind", HEADERS_THAT_LIE)
 @pytest.mark.parametrize("where", ["alone", "in figures", "in acks"])
 def test_a_header_that_promises_gigabytes_allocates_none(kind: str, where: str) -> None:
-    """Memory follows the bytes that came, not the length they claim."""
+    """Memory follows the bytes that came, not the length that they claim."""
     figures = msgpack.packb({"type": "status", "figures": {"x": 0}})[:-1]
     acks = msgpack.packb({"type": "relay_ack", "acks": 0})[:-1]
     head = {"alone": b"", "in figures": figures, "in acks": acks}[where]
@@ -132,14 +132,14 @@ def test_a_header_that_promises_gigabytes_allocates_none(kind: str, where: str) 
 
 
 def test_a_secret_is_in_no_text() -> None:
-    """Whatever is logged or told of a HELLO."""
+    """This covers whatever is logged or shown of a HELLO."""
     hello = Hello(2, "trainer", "host:1", secret=b"squeamish ossifrage")
     assert "squeamish" not in f"{hello} {hello!r} {[hello]}"
     assert "host:1" in repr(hello)
 
 
 def test_messages_cannot_be_changed() -> None:
-    """What was received is what everybody sees."""
+    """All code sees a message as it was received."""
     ack = GameAck(uid=bytes(16), status="stored")
     with pytest.raises(AttributeError):
         ack.status = "rejected"  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Messages of the wrong shape: as much is read of them as is needed to tell their sender."""
+"""Messages of the wrong shape: only as much of them is read as is needed to tell their sender."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pack = msgspec.msgpack.encode
 
 
 def test_a_map_with_text_keys_has_an_outline() -> None:
-    """Whatever its entries are."""
+    """The other entries do not matter."""
     entries = {"type": "evaluate", "request": 17, "rows": "two", "more": [{"a": None}]}
     assert outline(pack(entries)) == Outline("evaluate", 17)
     assert outline(pack({"role": "client", "protocol": 7})) == Outline("", 0, 7, "client")
@@ -30,7 +30,7 @@ def test_a_map_with_text_keys_has_an_outline() -> None:
     ids=["nothing", "no type", "huge array", "array", "number as key", "cut", "nested"],
 )
 def test_other_bytes_have_none(header: bytes) -> None:
-    """They are nobody's message."""
+    """They are not a message of anybody."""
     assert outline(header) is None
     assert tag_of(header) is None
 
@@ -58,7 +58,7 @@ def test_no_bytes_raise(header: bytes) -> None:
     ],
 )
 def test_the_type_is_read_wherever_it_stands(entries: dict[str, Any], tag: str) -> None:
-    """A map without one is still a map."""
+    """A map without a type still has an outline."""
     assert tag_of(pack(entries)) == tag
 
 
@@ -66,7 +66,7 @@ def test_the_type_is_read_wherever_it_stands(entries: dict[str, Any], tag: str) 
     ("request_entry", "number"), [(17, 17), (0, 0), (-1, 0), (2**63, 0), (True, 0), ("17", 0), (None, 0)]
 )
 def test_the_number_of_a_request_is_read_if_it_is_one(request_entry: Any, number: int) -> None:
-    """0 stands for none."""
+    """0 means that there is none."""
     seen = outline(pack({"request": request_entry}))
     assert seen is not None
     assert seen.request == number
@@ -95,7 +95,7 @@ def test_the_number_of_a_request_is_read_if_it_is_one(request_entry: Any, number
 def test_a_hello_is_refused_for_good_with_the_first_thing_wrong(
     entries: dict[str, Any], code: Code, words: str
 ) -> None:
-    """The version is judged before fields that another version may have changed."""
+    """The version is checked before fields that another version may have changed."""
     seen = outline(pack(entries))
     assert seen is not None
     goodbye = hello_refusal(seen, "the error")

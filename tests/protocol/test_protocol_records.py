@@ -1,4 +1,4 @@
-"""A record comes back from its bytes as it was, and nothing else is taken for a record."""
+"""A record is read back from its bytes as it was, and nothing else is accepted as a record."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_mutated_bytes_are_refused_or_canonical(record: GameRecord, data: st.Dat
 
 @given(st.binary(max_size=300))
 def test_arbitrary_bytes_are_refused(data: bytes) -> None:
-    """Bytes from nowhere raise BadRecord and nothing else."""
+    """Arbitrary bytes raise BadRecord and nothing else."""
     with pytest.raises(BadRecord):
         from_bytes(data)
 
 
 def test_a_start_position_may_fill_a_page() -> None:
-    """Boards of the games to come are larger than chess's."""
+    """Boards of future games may be larger than that of chess."""
     record = replace(example_record(), start="x" * 4096)
     assert from_bytes(to_bytes(record)).start == record.start
 
@@ -99,7 +99,7 @@ def test_columns_come_back_read_only_and_aligned() -> None:
     ],
 )
 def test_a_wrong_record_is_not_written(change: dict[str, object], reason: str, code: Code) -> None:
-    """A fault in a record shows where it is made, with the reason and its code."""
+    """A faulty record is found where it is made, with the reason and its code."""
     with pytest.raises(BadRecord, match=reason.replace("[", r"\[")) as caught:
         to_bytes(replace(example_record(), **change))
     assert caught.value.code is code
@@ -114,7 +114,7 @@ def test_too_many_bytes_are_refused_unread() -> None:
 
 @pytest.mark.parametrize("header", [b"\xdd", b"\xdf", b"\xc6", b"\xdb"])
 def test_a_header_that_promises_gigabytes_allocates_none(header: bytes) -> None:
-    """Memory follows the bytes that came, not the length they claim, whichever field it is."""
+    """Memory follows the bytes that came, not the length that they claim, whichever field it is."""
     original = to_bytes(example_record())
     column = original.index(b"actions") + len(b"actions")
     tracemalloc.start()
@@ -129,7 +129,7 @@ def test_a_header_that_promises_gigabytes_allocates_none(header: bytes) -> None:
 
 @pytest.mark.parametrize(("plies", "width"), [(1_700, 600), (65_535, 10)])
 def test_a_record_of_the_largest_size_comes_back(plies: int, width: int) -> None:
-    """Bounds leave room for many legal actions, the last that can be numbered among them, and many plies."""
+    """The bounds allow many legal actions, the last possible number among them, and many plies."""
     record = replace(
         example_record(),
         max_plies=plies,
@@ -147,7 +147,7 @@ def test_a_record_of_the_largest_size_comes_back(plies: int, width: int) -> None
 
 
 def test_a_search_that_found_nothing_differs_from_nothing() -> None:
-    """The flag says what visits were compared with."""
+    """The flag tells what the visits were compared with."""
     one = example_record()
     nothing = replace(
         one, visited=np.array([0, 3, 3], np.uint16), flags=np.array([8, 0, 1], np.uint8),
@@ -158,19 +158,19 @@ def test_a_search_that_found_nothing_differs_from_nothing() -> None:
 
 
 def test_another_order_of_keys_is_refused() -> None:
-    """One game has one byte string, so that one hash names it."""
+    """One game has exactly one byte string, so that one hash identifies it."""
     fields_of = msgpack.unpackb(to_bytes(example_record()))
     with pytest.raises(BadRecord, match="canonical"):
         from_bytes(msgpack.packb(dict(reversed(fields_of.items()))))
 
 
 def test_a_field_of_the_future_is_refused() -> None:
-    """What is stored is what was understood: a field this format does not have is an error."""
+    """Only what is understood is stored: a field that this format does not have is an error."""
     fields_of = {**msgpack.unpackb(to_bytes(example_record())), "more": 1}
     with pytest.raises(BadRecord, match="more"):
         from_bytes(msgpack.packb(fields_of))
 
 
 def test_the_hash_is_of_the_bytes() -> None:
-    """The name of a record is the sha256 of its bytes."""
+    """The sha256 of its bytes identifies a record."""
     assert sha256(b"abc").hex() == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

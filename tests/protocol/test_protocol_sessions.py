@@ -1,4 +1,4 @@
-"""Joining, keeping alive, losing and joining again, scripted moment by moment."""
+"""Joining, keeping alive, losing a session and joining again, as scripts with exact times."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_hello_is_said_once_at_the_start() -> None:
 
 
 def test_hello_is_said_again_until_there_is_an_answer() -> None:
-    """With waits from 0.2 to 30 seconds, growing at random, and never twice for one moment."""
+    """The waits grow from 0.2 to 30 seconds with random parts, and no time has two HELLOs."""
     session, waits, now = client(), [], 0.0
     session.start(now)
     for _ in range(60):
@@ -86,7 +86,7 @@ def test_hello_is_said_again_until_there_is_an_answer() -> None:
 
 
 def test_clients_do_not_come_back_together() -> None:
-    """Two clients that started at the same moment say their next HELLO at different ones."""
+    """Two clients that started at the same time send their next HELLO at different times."""
     one, other = client(1), client(2)
     one.start(0.0)
     other.start(0.0)
@@ -103,7 +103,7 @@ def test_a_welcome_joins_and_a_second_one_changes_nothing() -> None:
 
 
 def test_a_welcome_to_another_session_is_a_new_beginning() -> None:
-    """What is unanswered must be sent again, so the owner is told."""
+    """Unanswered requests must be sent again, so the owner is told."""
     session = joined_client()
     lost, joined = session.on_message(welcome(session=2), 1.0)
     assert isinstance(lost, Lost)
@@ -111,7 +111,7 @@ def test_a_welcome_to_another_session_is_a_new_beginning() -> None:
 
 
 def test_ping_goes_out_only_when_nothing_else_did() -> None:
-    """`heartbeat` seconds after the last thing sent, though there was something to hear."""
+    """It goes out `heartbeat` seconds after the last message sent, even if something was received."""
     session = joined_client()
     session.sent(3.0)
     session.on_message(Pong(), 4.0)
@@ -122,7 +122,8 @@ def test_ping_goes_out_only_when_nothing_else_did() -> None:
 
 
 def test_a_peer_that_only_tells_pings_to_hear_something() -> None:
-    """Whatever it sends, once a heartbeat: a session in which the server has nothing to say lives on."""
+    """It pings once a heartbeat, whatever it sends: so its session goes on although the server has nothing to
+    send."""
     session = joined_client()
     pings = []
     for second in range(1, 201):
@@ -136,7 +137,7 @@ def test_a_peer_that_only_tells_pings_to_hear_something() -> None:
 
 
 def test_a_silent_server_is_pinged_once_a_heartbeat_until_it_is_given_up() -> None:
-    """Not at every tick, although nothing is heard."""
+    """It is not pinged at every tick, although nothing is received."""
     session = joined_client()
     instructions = []
     for second in range(1, 61):
@@ -159,7 +160,7 @@ def test_any_message_renews_the_lease() -> None:
 
 
 def test_a_new_beginning_has_a_new_number() -> None:
-    """So that the server can tell it from the first HELLO sent again."""
+    """The server can thus tell it from a repetition of the first HELLO."""
     session = joined_client()
     session.tick(LEASE)
     due = session.due()
@@ -168,7 +169,7 @@ def test_a_new_beginning_has_a_new_number() -> None:
 
 
 def test_hello_required_joins_again() -> None:
-    """A restarted server says so, and the client comes back by itself, once."""
+    """A restarted server sends this, and the client joins again by itself, once."""
     session = joined_client()
     assert session.on_message(hello_first(), 10.0) == [Lost(hello_first().reason)]
     assert session.on_message(hello_first(), 10.0) == []
@@ -176,7 +177,7 @@ def test_hello_required_joins_again() -> None:
 
 
 def test_a_busy_server_is_asked_again_after_the_time_it_named() -> None:
-    """Not sooner, and at most half as long again."""
+    """Not earlier, and at most half as long again."""
     session = client()
     session.start(0.0)
     assert session.on_message(Goodbye(Code.BUSY, "full", retry_after=10.0), 1.0) == []
@@ -186,14 +187,14 @@ def test_a_busy_server_is_asked_again_after_the_time_it_named() -> None:
 
 
 def test_a_stopping_server_ends_the_session_but_not_the_client() -> None:
-    """GOODBYE with a time to come back."""
+    """GOODBYE then names a time to come back."""
     session = joined_client()
     assert session.on_message(Goodbye(Code.STOPPING, "stopping", retry_after=5.0), 1.0) == [Lost("stopping")]
     assert session.state is ClientState.JOINING
 
 
 def test_a_final_goodbye_is_final() -> None:
-    """The owner gets the server's words; after that nothing is sent, whatever comes."""
+    """The owner gets the server's message; after that nothing is sent, whatever comes."""
     session, goodbye = client(), Goodbye(Code.PROTOCOL_TOO_OLD, "upgrade the client")
     session.start(0.0)
     assert session.on_message(goodbye, 1.0) == [Refused(goodbye)]
@@ -203,7 +204,7 @@ def test_a_final_goodbye_is_final() -> None:
 
 
 def test_leaving_says_bye_only_to_a_server_that_knows_us() -> None:
-    """And nothing is sent after it."""
+    """Nothing is sent after BYE."""
     session = joined_client()
     assert session.leave(1.0) == [Send(Bye())]
     assert session.leave(1.0) == []
@@ -212,7 +213,7 @@ def test_leaving_says_bye_only_to_a_server_that_knows_us() -> None:
 
 
 def test_a_heartbeat_of_nothing_does_not_make_a_loop() -> None:
-    """Whatever the server says, a tick leaves the next one in the future."""
+    """Whatever the server sends, a tick leaves the next one in the future."""
     session = client()
     session.start(0.0)
     session.on_message(welcome(heartbeat=0.0, lease=0.0), 0.0)
@@ -225,7 +226,7 @@ def test_a_heartbeat_of_nothing_does_not_make_a_loop() -> None:
 
 
 def test_the_same_hello_again_keeps_the_session() -> None:
-    """HELLO may come twice: the WELCOME was on its way, or lost."""
+    """HELLO may come twice: the WELCOME was still on its way, or lost."""
     sessions = table()
     first, again = sessions.join(b"a", HELLO, 0.0), sessions.join(b"a", HELLO, 1.0)
     assert isinstance(first, Welcome)
@@ -234,7 +235,7 @@ def test_the_same_hello_again_keeps_the_session() -> None:
 
 
 def test_a_new_beginning_ends_the_session_before_it() -> None:
-    """The old session comes out of `expire` at once, so that its leaves are dropped."""
+    """`expire` returns the old session at once, so that its leaves are dropped."""
     sessions = table()
     old = sessions.join(b"a", HELLO, 0.0)
     new = sessions.join(b"a", Hello(PROTOCOL_VERSION, "worker", join=1), 1.0)
@@ -247,7 +248,7 @@ def test_a_new_beginning_ends_the_session_before_it() -> None:
 
 
 def test_sessions_end_after_their_lease_unless_touched() -> None:
-    """Any message renews; the others are given out once."""
+    """Any message renews the lease; sessions that end are returned once."""
     sessions = table()
     for peer in (b"a", b"b"):
         sessions.join(peer, HELLO, 0.0)
@@ -259,7 +260,7 @@ def test_sessions_end_after_their_lease_unless_touched() -> None:
 
 
 def test_leaving_ends_the_session_now() -> None:
-    """And a second BYE is nobody's."""
+    """A second BYE belongs to no session."""
     sessions = table()
     sessions.join(b"a", HELLO, 0.0)
     session = sessions.leave(b"a")
@@ -269,7 +270,7 @@ def test_leaving_ends_the_session_now() -> None:
 
 
 def test_a_refused_hello_leaves_no_session() -> None:
-    """The owner's GOODBYE goes out and nothing is kept."""
+    """The owner's GOODBYE is sent, and nothing is kept."""
     sessions = table()
     answer = sessions.join(b"a", Hello(PROTOCOL_VERSION, "watcher"), 0.0)
     assert answer == Goodbye(Code.ROLE_NOT_ALLOWED, "no watchers here")
@@ -277,7 +278,7 @@ def test_a_refused_hello_leaves_no_session() -> None:
 
 
 def test_a_full_table_asks_to_come_back() -> None:
-    """Memory is bounded whoever dials in; those inside are not disturbed."""
+    """Memory is bounded, however many connect; existing sessions are not disturbed."""
     sessions = table(limit=2)
     for peer in (b"a", b"b"):
         sessions.join(peer, HELLO, 0.0)
@@ -310,8 +311,35 @@ def test_sessions_are_counted_by_role_however_they_end() -> None:
     ],
 )
 def test_another_protocol_is_told_which_side_to_upgrade(protocol: int, code: Code, advice: str) -> None:
-    """A final GOODBYE with both numbers."""
+    """The client gets a final GOODBYE with both numbers."""
     answer = table().join(b"a", Hello(protocol, "client"), 0.0)
     assert isinstance(answer, Goodbye)
     assert (answer.code, answer.retry_after) == (code, 0.0)
     assert f"speaks protocol {protocol}, the server {PROTOCOL_VERSION}: {advice}" in answer.reason
+
+
+def test_a_key_that_has_taken_all_places_makes_room_for_others_and_for_itself_none() -> None:
+    """Its newest session goes, until nobody has more than one more than who comes."""
+    sessions = table(limit=6)
+
+    def joins(peer: int, owner: str) -> bool:
+        answer = sessions.join(peer, HELLO, float(peer), owner)
+        assert isinstance(answer, Welcome) or answer.code == Code.BUSY
+        return isinstance(answer, Welcome)
+
+    assert [joins(peer, "crowd") for peer in range(7)] == [True] * 6 + [False]
+    assert joins(10, "honest")
+    assert joins(11, "")  # of azserver's own: it needs no key
+    assert [(one.peer, one.owner) for one in sessions.expire(11.0)] == [(5, "crowd"), (4, "crowd")]
+    assert joins(12, "honest")
+    assert joins(13, "other")
+    assert not joins(14, "honest"), "two of six each"
+    assert not joins(15, "crowd")
+    assert sorted(one.owner for one in sessions.all()) == ["", "crowd", "crowd", "honest", "honest", "other"]
+
+
+def test_without_keys_nobody_loses_its_place_to_another() -> None:
+    sessions = table(limit=2)
+    answers = [sessions.join(peer, HELLO, 0.0) for peer in range(3)]
+    assert [isinstance(answer, Welcome) for answer in answers] == [True, True, False]
+    assert sessions.expire(0.0) == []

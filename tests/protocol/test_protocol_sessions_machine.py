@@ -1,4 +1,5 @@
-"""Clients and a server that loses messages and restarts: whatever happens, all are joined in the end."""
+"""Clients, and a server that loses messages and restarts: whatever happens, all clients are joined in the
+end."""
 
 from __future__ import annotations
 
@@ -125,7 +126,7 @@ class Sessions(RuleBasedStateMachine):
             assert self.joined[peer] is (client.welcome is not None)
 
     def teardown(self) -> None:
-        """With the wires whole again, everybody is in, and both ends agree on the session."""
+        """Once no message is lost any more, all clients join, and both ends agree on the session."""
         if not hasattr(self, "clients"):
             return
         for _ in range(80):

@@ -1,4 +1,5 @@
-"""The listening end of ZMTP: whole messages come out however the bytes are cut; little is kept of others."""
+"""The listening end of ZMTP: whole messages come out however the bytes are cut, and little of anything else
+is kept."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def as_bytes(frames: list[bytes]) -> bytes:
 
 
 def read(incoming: Incoming, data: bytes, cuts: list[int]) -> list[list[bytes]]:
-    """Feed `data` in pieces; the messages."""
+    """Feed `data` in pieces; return the messages."""
     ends = sorted({cut % (len(data) + 1) for cut in cuts} | {len(data)})
     pieces = [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     return [[bytes(part) for part in parts] for piece in pieces for parts in incoming.feed(piece)]
@@ -123,7 +124,7 @@ def test_an_older_peer_is_not_pinged() -> None:
 
 
 def test_what_the_door_says_is_what_a_zmtp_peer_says() -> None:
-    """Two independent writers of the same bytes."""
+    """Two independent writers produce the same bytes."""
     assert zmtp.GREETING == GREETING
     assert ready("ROUTER", b"") == zmtp.READY
     assert command("PING", b"\0\0") == zmtp.PING

@@ -1,4 +1,4 @@
-"""Run folders with a games.db as the trainer writes it, of random games."""
+"""Run folders with a games.db of random games, as the trainer writes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from store.sqlite import Entry, Store
 
 
 def records(name: str, count: int, *, start: str = "", versions: tuple[int, ...] = (0,)) -> list[GameRecord]:
-    """Random games; game `i` is of version `versions[i % len]`."""
+    """Return random games; game `i` is of version `versions[i % len]`."""
     game, found = get_game(name), []
     for seed in range(count):
         record = random_game(game, np.random.default_rng(seed), simulations=20, start=start)
@@ -33,7 +33,7 @@ def entry(record: GameRecord, source: str = "workers") -> Entry:
 
 
 def store_run(folder: Path, name: str, entries: Sequence[Entry]) -> Path:
-    """A run folder that holds the entries; its path."""
+    """Make a run folder that holds the entries; return its path."""
     folder.mkdir(parents=True)
     store = Store(folder / "games.db", name)
     assert set(store.commit(entries)) <= {"stored"}

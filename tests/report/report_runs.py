@@ -1,4 +1,4 @@
-"""Run folders to report on: as the trainer leaves them, or gone wrong."""
+"""Run folders to report on, as the trainer leaves them, healthy or not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEPS = 40
 
 
 def figures(step: int) -> dict[str, object]:
-    """A line of figures.jsonl."""
+    """Return a line of figures.jsonl."""
     return {
         "time": 1000.0 + step, "trainer/step": float(step), "trainer/games": step * 3.0,
         "trainer/policy_loss": 3.0 - step / 100, "trainer/policy_entropy": 2.0,
@@ -25,7 +25,7 @@ def figures(step: int) -> dict[str, object]:
 
 
 def whole_run(folder: Path, name: str, games: list[GameRecord]) -> Path:
-    """A run with all that a trainer writes but event files."""
+    """Make a run with everything that a trainer writes except event files."""
     store_run(folder, name, [entry(record) for record in games])
     about = {"game": name, "history": 1, "created": "2026-01-01T00:00:00+00:00"}
     (folder / "run.json").write_text(json.dumps(about))
@@ -40,7 +40,7 @@ def whole_run(folder: Path, name: str, games: list[GameRecord]) -> Path:
 
 
 def copies(record: GameRecord, count: int, version: int, **changes: object) -> list[GameRecord]:
-    """The same game under other uids, by these weights."""
+    """Return the same game under other uids, as played by weights of this version."""
     versions = np.full(record.plies, version, np.uint32)
     one = dataclasses.replace(record, versions=versions, **changes)  # type: ignore[arg-type]
     return [
@@ -50,7 +50,7 @@ def copies(record: GameRecord, count: int, version: int, **changes: object) -> l
 
 
 def collapsed_run(folder: Path) -> Path:
-    """Chess that ends in ever the same drawn game."""
+    """Make a run of chess that always ends in the same drawn game."""
     (record,) = records("chess", 1)
     games = copies(record, 40, 1, outcome=1, reason="checkmate")
     for version in (2, 3, 4):

@@ -37,7 +37,7 @@ def azplay_games(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Three Connect Four games under weights 0, 1 and 0; the second by a client."""
+    """Make a run of three Connect Four games under weights 0, 1 and 0; the second is by a client."""
     found = records("connect_four", 3, versions=(0, 1))
     return store_run(
         tmp_path / "cf",
@@ -47,7 +47,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_a_list_has_a_line_a_game(run: Path, monkeypatch, capsys) -> None:
-    """With number, source, length, result and weights."""
+    """It shows number, source, length, result and weights."""
     assert azplay_games(monkeypatch, run, "list") == Exit.OK
     _, *lines = capsys.readouterr().out.splitlines()
     found = records("connect_four", 3, versions=(0, 1))
@@ -61,7 +61,7 @@ def test_a_list_has_a_line_a_game(run: Path, monkeypatch, capsys) -> None:
 
 
 def test_the_newest_and_a_range_can_be_listed(run: Path) -> None:
-    """By number or counted from the newest."""
+    """They can be given by number, or counted from the newest."""
     games = open_games(str(run), run.parent)
 
     def numbers(wanted: Range) -> list[int]:
@@ -84,10 +84,11 @@ def test_a_game_is_shown_with_boards_and_values(run: Path, monkeypatch, capsys) 
     for action, value in zip(record.actions.tolist(), record.root_values.tolist(), strict=True):
         assert f"  {action + 1}      {value:+7.3f}  " in shown
     assert shown.rstrip().endswith(record.reason)
+    assert shown.count(" to move\n") == record.plies, "not at the end"
 
 
 def test_an_unknown_number_says_which_there_are(run: Path, monkeypatch) -> None:
-    """So does an unknown run."""
+    """An unknown run is answered in the same way."""
     with pytest.raises(Fatal, match="numbers 1 to 3") as caught:
         azplay_games(monkeypatch, run, "show", 9)
     assert caught.value.code == Exit.BAD_DATA
@@ -101,7 +102,7 @@ def test_a_run_is_found_by_its_name(run: Path) -> None:
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    """With what to do, instead of a traceback."""
+    """The message says what to do, and there is no traceback."""
     (tmp_path / "games.db").write_bytes(b"not a database" * 100)
     with pytest.raises(Fatal, match="file is not a database"):
         open_games(str(tmp_path), tmp_path)
@@ -135,7 +136,7 @@ def test_exported_chess_games_replay_to_the_same_end(start: str, tmp_path: Path,
 
 
 def test_the_most_visited_other_moves_are_variations_of_an_exported_game(tmp_path: Path, monkeypatch) -> None:
-    """python-chess finds the same game, and at each move the others with their visits."""
+    """python-chess finds the same game, and at each move the other moves with their visits."""
     (record,) = records("chess", 1)
     run, out = store_run(tmp_path / "c", "chess", [entry(record)]), tmp_path / "games.pgn"
     assert azplay_games(monkeypatch, run, "export", "--out", out, "--variations", 2) == Exit.OK
@@ -183,7 +184,7 @@ def test_what_the_search_knew_of_the_network_is_exported_where_it_is_known(tmp_p
 
 
 def test_other_games_are_exported_in_the_same_shape(run: Path, monkeypatch, capsys) -> None:
-    """Tags, then a numbered move a line, then the result."""
+    """The form is: tags, then one numbered move per line, then the result."""
     assert azplay_games(monkeypatch, run, "export", "--last", 1) == Exit.OK
     text, record = capsys.readouterr().out, records("connect_four", 1)[0]
     assert text.startswith('[Game "connect_four"]\n[Event "azselfplay cf"]')
@@ -192,7 +193,7 @@ def test_other_games_are_exported_in_the_same_shape(run: Path, monkeypatch, caps
 
 
 def test_exported_moves_are_numbered_by_whose_they_are() -> None:
-    """The number rises when the first player's turn comes, and stays while anybody moves on."""
+    """The number rises when the first player is to move, and stays while the same side moves on."""
     record = records(TWICE.name, 1)[0]
     text = as_text(TWICE, {"Result": "*"}, record).splitlines()
     numbers = [line.split()[0] for line in text if "%value" in line]
@@ -206,7 +207,8 @@ def test_exported_moves_are_numbered_by_whose_they_are() -> None:
 
 
 def test_a_game_that_counts_is_exported_with_its_final_score() -> None:
-    """Of a game that the rules ended; one that was given up has none, nor has one in which nothing counts."""
+    """This holds for games that the rules ended; a resigned game has no score, nor does a game without
+    one."""
     record = records(TWICE.name, 1)[0]
     final = replay(TWICE, "", [str(action + 1) for action in record.actions]).state
     assert TWICE.score is not None
@@ -217,9 +219,18 @@ def test_a_game_that_counts_is_exported_with_its_final_score() -> None:
     assert "Score" not in as_text(get_game("connect_four"), {"Result": "*"}, four)
 
 
+def test_progress_is_told_by_time(run: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("report.games.command.PROGRESS_SECONDS", 0.0)
+    azplay_games(monkeypatch, run, "verify")
+    assert capsys.readouterr().err.count("games checked") == 3
+    monkeypatch.setattr("report.games.command.PROGRESS_SECONDS", 1e9)
+    azplay_games(monkeypatch, run, "verify")
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("name", GAME_NAMES)
 def test_honest_games_verify(name: str, tmp_path: Path, monkeypatch, capsys) -> None:
-    """Every stored game is found whole and by the rules."""
+    """Every stored game is intact and follows the rules."""
     run = store_run(tmp_path / "r", name, [entry(record) for record in records(name, 4)])
     assert azplay_games(monkeypatch, run, "verify") == Exit.OK
     assert capsys.readouterr().out == "4 games checked, 0 bad\n"
@@ -229,8 +240,8 @@ def test_honest_games_verify(name: str, tmp_path: Path, monkeypatch, capsys) -> 
 def test_a_resigned_game_is_checked_as_what_it_is(
     name: str, turns: bool, tmp_path: Path, monkeypatch, capsys
 ) -> None:
-    """Good if who made the last move loses, whoever moves next (`turns`: the other one); bad with another
-    outcome, or where the rules ended the game."""
+    """Good if the side with the last move loses, whoever is to move next (`turns`: the other side); bad with
+    another outcome, or where the rules ended the game."""
     movers = Movers(get_game(name))
     signs = {record.uid: movers("", record.actions).tolist() for record in records(name, 30)}
     found = [one for one in records(name, 30) if (signs[one.uid][-1] != signs[one.uid][-2]) is turns][:3]
@@ -257,7 +268,7 @@ def test_a_resigned_game_is_checked_as_what_it_is(
 
 
 def test_bad_games_are_named_with_what_is_wrong(tmp_path: Path, monkeypatch, capsys) -> None:
-    """Damage, a row that says something else, illegal moves, a game that goes on, a wrong outcome."""
+    """Damage, a row that contradicts its record, illegal moves, an unfinished game, and a wrong outcome."""
     found = records("tic_tac_toe", 6)
     repeated = np.array(found[1].actions)
     repeated[1] = repeated[0]
@@ -280,7 +291,7 @@ def test_bad_games_are_named_with_what_is_wrong(tmp_path: Path, monkeypatch, cap
 
 
 def test_a_damaged_game_is_left_out_of_the_export(run: Path, monkeypatch, capsys) -> None:
-    """The others are written, and the exit status says that something was missing."""
+    """The others are written, and the exit status shows that something is missing."""
     connection = apsw.Connection(str(run / "games.db"))
     connection.execute("UPDATE games SET data = x'00' WHERE seq = 2")
     connection.close()
@@ -304,7 +315,7 @@ def test_results_are_counted_by_weights_version(run: Path, monkeypatch, capsys) 
 
 
 def test_games_are_read_in_pages_beside_a_writer(tmp_path: Path) -> None:
-    """More games than a page come once each, in order, while others are being stored."""
+    """More games than fit on a page come once each, in order, while others are being stored."""
     one = records("tic_tac_toe", 1)[0]
 
     def numbered(numbers: range) -> list:

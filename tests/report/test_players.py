@@ -1,5 +1,5 @@
-"""`azplay players`: a cheat among honest players is found, by what its games are like or by searching
-again."""
+"""`azplay players`: a cheat among honest players is found, by the statistics of its games or by repeating its
+searches."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SETTINGS = resolve(changed(SelfPlaySettings(), {"search.simulations": 24}), GAME
 
 
 def played(weights: Path, count: int) -> list[GameRecord]:
-    """Honest games by a network, each searched as self-play does."""
+    """Return honest games by a network, each searched as in self-play."""
 
     async def all_of_them() -> list[GameRecord]:
         net = load_net(weights, GAME.name)
@@ -56,7 +56,7 @@ def played(weights: Path, count: int) -> list[GameRecord]:
 
 
 def made_up(record: GameRecord, rng: np.random.Generator) -> GameRecord:
-    """The same game with visits that nobody searched for: as many in all, at random over the same actions."""
+    """Return the same game with made-up visits: as many in all, randomly spread over the same actions."""
     visits, at = record.visits.copy(), 0
     for count in record.visited.tolist():
         here = slice(at, at + count)
@@ -68,7 +68,7 @@ def made_up(record: GameRecord, rng: np.random.Generator) -> GameRecord:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """Twenty honest players and one who makes its visits up, all with the same network."""
+    """Make a run of twenty honest players and one that makes its visits up, all with the same network."""
     folder = RunFolder(tmp_path_factory.mktemp("runs"), "crowd")
     folder.create(GAME.name, SETTINGS.history)
     loop = TrainingLoop(
@@ -100,7 +100,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 def test_made_up_visits_are_found_among_twenty_honest_players(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And nobody else is suspected."""
+    """No other player is suspected."""
     assert ran(monkeypatch, str(run.path), "--check", "840") == Exit.FOUND
     heading, *lines = capsys.readouterr().out.splitlines()
     assert heading.split()[:2] == ["player", "games"]
@@ -112,7 +112,7 @@ def test_made_up_visits_are_found_among_twenty_honest_players(
 def test_the_trainers_timer_names_who_made_visits_up(
     run: RunFolder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With the command as it is, in a process of its own."""
+    """The real command does it, in a process of its own."""
     check = PlayerCheck(PlayersSettings(check_share=0.001), run.path)
     asyncio.run(check.check(840, GAMES_EACH * 21))
     assert (check.failed, check.made_up, check.searched > 400) == (0, 1, True), caplog.text
@@ -137,7 +137,7 @@ def test_a_player_who_is_not_there_is_named(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ran(monkeypatch, str(run.path), "--quarantine", "clients/nobody") == Exit.BAD_DATA
-    assert "says who there is" in capsys.readouterr().err
+    assert "lists the players" in capsys.readouterr().err
 
 
 def test_without_the_weights_nothing_can_be_searched_again(
@@ -156,7 +156,7 @@ def book_of(players: dict[str, list[GameRecord]]) -> PlayerBook:
 
 
 def test_a_player_whose_games_are_shorter_or_end_otherwise_differs(run: RunFolder) -> None:
-    """With as many honest ones beside, who do not."""
+    """As many honest players beside it do not differ."""
     reader = StoreReader(run.games)
     records = [record for _, record in reader.records(GAME, 1, 240)]
     reader.close()

@@ -1,4 +1,4 @@
-"""`azplay report` on runs that go well, that went wrong, and that have hardly begun."""
+"""`azplay report` on runs that go well, that have failed, and that have hardly begun."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def report(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
 
 
 class Balanced(HTMLParser):
-    """Fails on a tag that is closed out of order."""
+    """Fails if a tag is closed out of order."""
 
     VOID = ("meta", "img", "br")
 
@@ -56,7 +56,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 def test_a_report_is_one_whole_page_for_every_game(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Images are inside, nothing is fetched, no script runs, and the run's files stay as they were."""
+    """Images are embedded, nothing is fetched, no script runs, and the run's files stay unchanged."""
     run = whole_run(tmp_path / "run", name, records(name, 6, versions=(0, 1, 2)))
     before = files_of(run)
     assert report(monkeypatch, run, "--out", tmp_path / "page.html") == Exit.OK
@@ -92,7 +92,7 @@ def test_a_report_is_one_whole_page_for_every_game(
 
 
 def test_a_collapse_is_on_the_page_and_on_stderr(tmp_path: Path, monkeypatch, capsys) -> None:
-    """With the numbers and what to change, also in the terminal; the path alone is on stdout."""
+    """The page and the terminal give the numbers and what to change; stdout has only the path."""
     run = collapsed_run(tmp_path / "run")
     for charts in ("training_charts", "result_charts", "sample_charts", "speed_chart"):
         monkeypatch.setattr(page, charts, no_charts)
@@ -106,20 +106,20 @@ def test_a_collapse_is_on_the_page_and_on_stderr(tmp_path: Path, monkeypatch, ca
 
 @pytest.fixture
 def begun(tmp_path: Path) -> Path:
-    """No game, no figure, no file but the store."""
+    """Make a run without a game, a figure, or any file but the store."""
     (tmp_path / "run").mkdir()
     Store(tmp_path / "run" / "games.db", "chess").close()
     return tmp_path / "run"
 
 
 def test_a_run_that_has_just_begun_has_a_page(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a chart."""
+    """The page has no chart."""
     assert report(monkeypatch, begun) == Exit.OK
     assert "No game is finished yet" in (begun / "report.html").read_text()
 
 
 def test_ratings_are_drawn_if_there_are_any(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From ratings.json as azplay ladder writes it; a damaged one is left out."""
+    """They come from ratings.json as azplay ladder writes it; a damaged file is left out."""
     players = [{"name": f"v{at}", "label": "", "simulations": 9, "step": at, "version": at} for at in (1, 2)]
     rated = {"players": players, "ratings": {"v1": {"elo": 10, "margin95": 5}}, "game": "chess"}
     (begun / "ratings.json").write_text(json.dumps(rated))
@@ -130,8 +130,16 @@ def test_ratings_are_drawn_if_there_are_any(begun: Path, monkeypatch: pytest.Mon
     assert '<img alt="Strength"' not in (begun / "report.html").read_text()
 
 
+def test_a_damaged_run_json_is_refused(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (begun / "run.json").write_text("{")
+    with pytest.raises(Fatal, match=r"run\.json is damaged") as caught:
+        report(monkeypatch, begun)
+    assert caught.value.code == Exit.BAD_DATA
+    assert not (begun / "report.html").exists()
+
+
 def test_names_in_a_run_cannot_break_the_page(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes from files is text, never markup."""
+    """Text from files stays text and never becomes markup."""
     (begun / "figures.json").write_text(json.dumps({"<b>": "<script>"}))
     report(monkeypatch, begun)
     text = (begun / "report.html").read_text()
@@ -140,7 +148,7 @@ def test_names_in_a_run_cannot_break_the_page(begun: Path, monkeypatch: pytest.M
 
 
 def test_a_page_that_cannot_be_written_is_said(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a number of games that makes no sense."""
+    """A senseless number of games is refused, too."""
     with pytest.raises(Fatal) as caught:
         report(monkeypatch, begun, "--out", begun / "missing" / "page.html")
     assert caught.value.code == Exit.DISK

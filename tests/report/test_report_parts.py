@@ -1,4 +1,4 @@
-"""What a report counts, against plain counting."""
+"""The counts of a report, compared with plain counting."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from store.reader import open_games
 
 
 def test_neighbouring_versions_share_a_bin_until_it_has_games_enough() -> None:
-    """No game is lost, order stays, and there are not many more bins than asked for."""
+    """No game is lost, the order stays, and there are not many more bins than asked for."""
     versions = [Bin(v, v, 10 * v, 10 * v + 15, games) for v, games in enumerate([500, 5, 10, 40, 1, 2, 400])]
     bins = merged(versions, 4)
     assert [one.label for one in bins] == ["0", "1-5", "6"]
@@ -55,12 +55,12 @@ def test_bins_count_what_the_store_holds(tmp_path: Path) -> None:
 
 
 def test_an_old_game_that_comes_late_does_not_make_weights_older() -> None:
-    """Weights are in play from the first game of theirs, or of newer ones."""
+    """Weights count as in use from the first game by them or by newer ones."""
     assert first_games([(0, 1), (1, 40), (2, 30)]) == {0: 1, 1: 30, 2: 30}
 
 
 def test_a_sample_is_bounded_spread_and_survives_damage(tmp_path: Path) -> None:
-    """At most so many games a bin; what cannot be unpacked is counted apart."""
+    """A bin has a limited number of games; those that cannot be unpacked are counted separately."""
     (record,) = records("connect_four", 1)
     run = whole_run(tmp_path / "run", "connect_four", copies(record, 60, 0) + copies(record, 60, 1))
     connection = apsw.Connection(str(run / "games.db"))
@@ -77,7 +77,7 @@ def test_a_sample_is_bounded_spread_and_survives_damage(tmp_path: Path) -> None:
 
 
 def test_sums_of_a_game_are_those_of_plain_loops() -> None:
-    """Entropy of the visits, moves with visits, outcome as the side to move sees it."""
+    """They are the entropy of the visits, the moves with visits, and the outcome for the side to move."""
     (record,) = records("connect_four", 1)
     record = dataclasses.replace(record, outcome=-1)
     found, at = Sampled(), 0
@@ -98,7 +98,7 @@ def test_sums_of_a_game_are_those_of_plain_loops() -> None:
 
 
 def test_honest_values_lie_on_the_line() -> None:
-    """A root of +0.5 in games of which three quarters are won."""
+    """The example is a root value of +0.5 in games of which three quarters are won."""
     (record,) = records("connect_four", 1)
     one = Sampled()
     movers = Movers(get_game("connect_four"))(record.start, record.actions)
@@ -111,7 +111,7 @@ def test_honest_values_lie_on_the_line() -> None:
 
 
 def test_games_an_hour_are_of_equal_spans_of_time() -> None:
-    """A burst in one second is no peak of thousands."""
+    """A burst in one second does not show as a peak of thousands."""
     hours, rates = speeds([(0, 0.0), (50, 0.1), (60, 1800.0), (160, 7200.0)])
     assert sum(rates) * (hours[1] - hours[0]) == pytest.approx(160)
     assert len(rates) == 4
@@ -126,7 +126,7 @@ def test_a_short_run_has_minutes_on_its_axis(seconds: float, unit: bytes) -> Non
 
 
 def test_history_is_read_from_whole_lines(tmp_path: Path) -> None:
-    """Half a line is left out; steps made twice count once."""
+    """Half a line is left out; repeated steps count once."""
     run = RunFolder(tmp_path, "run")
     run.create("chess", 8)
     lines = [json.dumps(figures(step)) for step in (3, 5, 7, 6, 8)]

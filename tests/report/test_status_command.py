@@ -1,4 +1,4 @@
-"""`azplay status` without a server's address: it asks the azserver that this user has started here."""
+"""`azplay status` without an address asks the azserver that this user has started on this machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def served(tmp_path: Path, name: str, port: int) -> RunFolder:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Address]:
-    """The addresses that were asked; none of them answers."""
+    """Record the addresses that are asked; none of them answers."""
     addresses: list[Address] = []
 
     def of_server(address: Address) -> RunStatus:

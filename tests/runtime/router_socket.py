@@ -1,4 +1,4 @@
-"""A ROUTER, which plays the server's part in tests of clients; azserver itself listens by `runtime.door`."""
+"""A ROUTER that acts as the server in tests of clients; azserver itself listens through `runtime.door`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from runtime.sockets import LEAVES_LIMIT, Context, Socket, set_common
 def router(
     context: Context, endpoints: Sequence[str], *, limit: int = LEAVES_LIMIT, hwm: int = 256
 ) -> Socket:
-    """Bound to all `endpoints`; `hwm`: messages queued per peer, either way."""
+    """Return a ROUTER bound to all `endpoints`; `hwm`: messages queued per peer, in each direction."""
     socket = context.socket(zmq.ROUTER)
     set_common(socket, limit, hwm)
-    socket.set(zmq.ROUTER_MANDATORY, 1)  # a ROUTER else drops in silence
+    socket.set(zmq.ROUTER_MANDATORY, 1)  # a ROUTER otherwise drops them silently
     for endpoint in endpoints:
         socket.bind(endpoint)
     return socket

@@ -1,4 +1,4 @@
-"""The process shell: stop in two stages, plain errors out of task groups."""
+"""The process shell: two stages of stopping, and plain errors out of task groups."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def test_the_first_signal_asks_for_a_clean_end() -> None:
     assert ended == ["cleanly"]
 
 
-def test_the_second_signal_ends_at_once() -> None:
-    """A main that would wait for ever is cancelled by the second SIGINT."""
+def test_the_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A main that would wait without end is cancelled by the second SIGINT."""
+    monkeypatch.setattr("runtime.aio.TOGETHER", 0.0)
     steps = []
 
     async def main(stop: Stop) -> None:
@@ -44,6 +45,18 @@ def test_the_second_signal_ends_at_once() -> None:
     with pytest.raises(KeyboardInterrupt):
         run(main)
     assert steps == ["finishing", "cancelled"]
+
+
+def test_signals_that_come_together_count_as_one() -> None:
+    """`timeout` sends SIGTERM to the process, and once more to its group."""
+    stop, cancelled = Stop(), []
+    stop.on_cancel(lambda: cancelled.append(True))
+    stop.on_signal(signal.SIGTERM, now=10.0)
+    stop.on_signal(signal.SIGTERM, now=10.01)
+    assert stop.finishing.is_set()
+    assert not cancelled
+    stop.on_signal(signal.SIGTERM, now=11.0)
+    assert cancelled
 
 
 def test_a_fatal_inside_nested_task_groups_surfaces_as_itself() -> None:
@@ -87,7 +100,7 @@ def test_guarded_prints_a_fatal_as_one_line(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_guarded_reports_our_own_faults_with_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    """Anything that is no Fatal is a bug: 70 and where it happened."""
+    """Any exception but Fatal is a bug: exit status 70, and where it happened."""
 
     def main() -> int:
         return 1 // 0
@@ -97,7 +110,7 @@ def test_guarded_reports_our_own_faults_with_traceback(capsys: pytest.CaptureFix
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:
-    """`azserver --help | head -1` ends without a word on stderr."""
+    """`azserver --help | head -1` ends and writes nothing to stderr."""
     code = (
         "from runtime.exits import guarded\n"
         "def main():\n    while True:\n        print('line ' * 1000, flush=True)\n"

@@ -1,4 +1,4 @@
-"""Settings: who overrides whom, and what is said about mistakes."""
+"""Settings: which source overrides which, and the messages about mistakes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_later_sources_override_earlier_ones(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Defaults < file < environment < flags, each setting for itself."""
+    """Defaults < file < environment < flags, for each setting by itself."""
     monkeypatch.setenv("AZ_WORKERS", "3")
     monkeypatch.setenv("AZ_SELF_PLAY_SEARCH_C_INIT", "3.5")
     monkeypatch.setenv("AZ_FAST", "yes")
@@ -72,7 +72,7 @@ def test_later_sources_override_earlier_ones(file: Path, monkeypatch: pytest.Mon
 
 
 def test_defaults_hold_without_any_source() -> None:
-    """Also those that a dataclass sets for a nested one."""
+    """This includes those that a dataclass sets for a nested one."""
     assert settings("--server", "here").self_play.search.simulations == 32
 
 
@@ -108,16 +108,22 @@ def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, message: str) -
 def test_mistakes_in_the_environment_are_named(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
 ) -> None:
-    """A variable with our prefix that means nothing is never ignored."""
+    """An unknown variable with our prefix is never ignored."""
     monkeypatch.setenv(name, value)
     with pytest.raises(Fatal, match=message):
         settings("--server", "x")
 
 
+def test_variables_that_are_exported_for_all_programs_are_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trainer's machine exports AZ_SERVER_KEY, and `azplay backup` on it has no such setting."""
+    monkeypatch.setenv("AZ_SERVER_KEY", "x" * 40)
+    assert settings("--server", "x").server == "x"
+
+
 def test_a_name_that_moved_is_told_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In a file, in the environment, and as a flag."""
+    """That is so in a file, in the environment, and as a flag."""
     old = tmp_path / "old.toml"
     old.write_text("[self_play]\nc_init = 2.0\n")
     with pytest.raises(Fatal, match=r"another name now: 'self_play\.search\.c_init'"):
@@ -139,13 +145,13 @@ def test_tables_of_an_older_version_are_read_under_the_new_names() -> None:
 
 
 def test_a_missing_file_is_named() -> None:
-    """With the path."""
+    """The message has the path."""
     with pytest.raises(Fatal, match=r"no-such\.toml"):
         settings("--config", "no-such.toml")
 
 
 def test_a_wrong_flag_exits_with_2_and_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    """On stderr, without a traceback."""
+    """The message is on stderr, without a traceback."""
     with pytest.raises(SystemExit) as caught:
         settings("--server", "x", "--worker", "3")
     assert caught.value.code == Exit.USAGE
@@ -166,7 +172,7 @@ class OneSetting:
 def test_a_help_text_is_broken_where_the_terminal_ends_and_not_where_the_source_does(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A setting that may be left out is shown as what may be given."""
+    """An optional setting is shown with the values that it may have."""
     with pytest.raises(SystemExit):
         load(OneSetting, ["--help"], command="aztest", examples=("a", "b", "c"))
     shown = capsys.readouterr().out
@@ -175,7 +181,7 @@ def test_a_help_text_is_broken_where_the_terminal_ends_and_not_where_the_source_
 
 
 def test_help_begins_with_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    """What people look for first; then every flag with its text."""
+    """People look for examples first; then every flag comes with its text."""
     with pytest.raises(SystemExit) as caught:
         settings("--help")
     assert caught.value.code == 0
@@ -188,7 +194,7 @@ def test_help_begins_with_the_examples(capsys: pytest.CaptureFixture[str]) -> No
 def test_print_config_prints_a_file_that_gives_the_same_settings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is printed can be passed to --config."""
+    """The printed text can be passed to --config."""
     flags = ("--server", 'a "quoted" host', "--workers", "5", "--self-play.search.simulations", "7")
     with pytest.raises(SystemExit) as caught:
         settings(*flags, "--print-config")
@@ -250,7 +256,7 @@ def test_an_argument_that_is_missing_is_called_by_its_name(capsys: pytest.Captur
 
 
 def test_the_size_of_the_board_becomes_part_of_the_games_name() -> None:
-    """So that nobody else need know of it; a game with one board refuses it, with exit code CONFIG."""
+    """So no other code needs to know the size. A game with one board refuses it, with exit code CONFIG."""
 
     def of(*argv: str) -> OfAGame:
         return load(OfAGame, list(argv), command="aztest", examples=EXAMPLES)
@@ -264,6 +270,6 @@ def test_the_size_of_the_board_becomes_part_of_the_games_name() -> None:
 
 
 def test_children_do_not_inherit_settings() -> None:
-    """They get theirs as flags; the place of the compile cache is no setting."""
+    """They get theirs as flags; the folder of the compile cache is not a setting."""
     environment = {"AZ_WORKERS": "3", "AZ_JIT_CACHE": "/x", "PATH": "/bin"}
     assert without_settings(environment) == {"AZ_JIT_CACHE": "/x", "PATH": "/bin"}

@@ -35,7 +35,7 @@ WELCOME = Welcome(1, "test", "run-1", "tic_tac_toe", {}, 64, 2, heartbeat=0.05, 
 
 
 class FakeServer:
-    """Joins everybody it knows how to; answers GET_STATUS."""
+    """Accepts everybody whom it can; answers GET_STATUS."""
 
     def __init__(self, context: Context, endpoint: str, answer: Welcome | Goodbye = WELCOME) -> None:
         self.table = SessionTable(lambda *_: answer, lease=5.0, rng=random.Random(1))
@@ -111,7 +111,7 @@ def test_it_joins_asks_and_is_answered(tmp_path: Path) -> None:
 def test_a_server_is_called_what_the_person_who_gave_it_called_it(
     settings: ConnectionSettings, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not by the second port; two connections to one server are told by what they carry."""
+    """The second port does not log it; two connections to one server are told apart by their purpose."""
     caplog.set_level(logging.INFO, "runtime.connection")
 
     async def script(context: Context) -> None:
@@ -134,7 +134,7 @@ def test_a_server_is_called_what_the_person_who_gave_it_called_it(
 
 
 def test_it_joins_again_when_the_server_restarts(tmp_path: Path) -> None:
-    """A new server knows no session: it says so at the next PING, and the connection says HELLO."""
+    """A new server does not know the session: it says so at the next PING, and the connection sends HELLO."""
 
     async def script(context: Context) -> None:
         events: asyncio.Queue[str] = asyncio.Queue()
@@ -162,7 +162,7 @@ def test_it_joins_again_when_the_server_restarts(tmp_path: Path) -> None:
     ("code", "exit_code"), [("protocol_too_old", Exit.PROTOCOL), ("role_not_allowed", Exit.REFUSED)]
 )
 def test_a_final_goodbye_ends_with_the_servers_reason(tmp_path: Path, code: str, exit_code: Exit) -> None:
-    """What to do about it comes from the server; the exit code tells supervisors not to retry."""
+    """The server's message says what to do about it; the exit code tells supervisors not to retry."""
 
     async def script(context: Context) -> None:
         server = FakeServer(context, f"ipc://{tmp_path}/s", Goodbye(code, "upgrade the client"))
@@ -177,7 +177,7 @@ def test_a_final_goodbye_ends_with_the_servers_reason(tmp_path: Path, code: str,
 
 
 def test_an_unreachable_server_is_given_up_after_the_wait(tmp_path: Path) -> None:
-    """Only when a longest wait was set; the message names the endpoint and what to check."""
+    """It gives up only if a longest wait was set; the message names the endpoint and what to check."""
 
     async def script(context: Context) -> None:
         endpoint = f"ipc://{tmp_path}/nobody"
@@ -192,7 +192,7 @@ def test_an_unreachable_server_is_given_up_after_the_wait(tmp_path: Path) -> Non
 def test_a_server_that_does_not_answer_is_told_of_soon_by_the_address_that_was_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Long before the wait is over, and without the second port, which nobody typed."""
+    """It does so long before the wait is over, and does not name the second port, which nobody typed."""
     monkeypatch.setattr(connection_module, "FIRST_NOTICE", 0.05)
     caplog.set_level("INFO")
 
@@ -210,7 +210,7 @@ def test_a_server_that_does_not_answer_is_told_of_soon_by_the_address_that_was_g
 def test_it_says_what_it_waits_for_and_joins_when_it_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At once and every minute; a GOODBYE that names a time is no end."""
+    """It does so at once and every minute; a GOODBYE with a retry time does not end it."""
     monkeypatch.setattr(connection_module, "WAIT_NOTICE", 0.1)
     answer: list[Welcome | Goodbye] = [Goodbye("trainer_already_present", "another one is there", 0.01)]
 

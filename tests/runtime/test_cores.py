@@ -1,4 +1,4 @@
-"""Processors that may be used, from folders as the kernel shows them."""
+"""The number of processors that may be used, read from folders as the kernel shows them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def write(path: Path, text: str) -> None:
 
 
 def test_a_container_sees_its_own_quota_at_the_top(tmp_path: Path, membership: Path) -> None:
-    """As under `docker run --cpus 2`, with control groups of version 2."""
+    """This is the view under `docker run --cpus 2`, with control groups of version 2."""
     write(tmp_path / "cpu.max", "200000 100000")
     assert cpu_quota(tmp_path, membership) == 2.0
 
@@ -51,6 +51,6 @@ def test_without_a_quota_all_processors_count(text: str, tmp_path: Path, members
 
 
 def test_a_part_of_a_processor_is_one(tmp_path: Path, membership: Path) -> None:
-    """Whole processors are counted, for processes that are busy all the time."""
+    """Whole processors are counted, because the processes are busy all the time."""
     write(tmp_path / "cpu.max", "50000 100000")
     assert usable_cores(tmp_path, membership) == 1

@@ -1,4 +1,4 @@
-"""The door on real sockets: nothing lost, nobody keeps the others out, memory bounded."""
+"""The door on real sockets: nothing is lost, no peer keeps the others out, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE = 20.0
 
 
 class Echo:
-    """A door that gives back what it gets; whoever says `join` has a session from then on."""
+    """A door that echoes every message; a peer that sends `join` has a session from then on."""
 
     def __init__(self, endpoint: str, limits: DoorLimits | None = None) -> None:
         self.endpoint = endpoint
@@ -78,7 +78,7 @@ def beside(endpoint: str, scenario: Scenario, limits: DoorLimits | None = None) 
 
 
 def test_a_libzmq_dealer_gets_its_messages_back_in_order(endpoint: str) -> None:
-    """10,000 small ones and large ones among them, more than the sockets hold at a time."""
+    """There are 10,000 small messages with large ones among them, more than the sockets hold at a time."""
     count = 10_000
 
     async def scenario(echo: Echo) -> None:
@@ -120,7 +120,7 @@ def test_a_libzmq_dealer_gets_its_messages_back_in_order(endpoint: str) -> None:
 
 
 def test_a_flood_in_one_write_is_answered_message_by_message(endpoint: str) -> None:
-    """Many more than one turn of the loop handles."""
+    """They are many more than one turn of the loop handles."""
 
     async def scenario(echo: Echo) -> None:
         peer = await echo.joined()

@@ -1,4 +1,4 @@
-"""A door that asks for keys, on real sockets: libzmq's own CURVE on the other side."""
+"""A door that needs keys, on real sockets, with libzmq's own CURVE on the other side."""
 
 from __future__ import annotations
 
@@ -39,16 +39,17 @@ LAB = KeyOwner("lab-3", "client")
 
 @dataclass
 class Locked:
-    """A door that gives back what it gets from peers with the key of `CLIENT`."""
+    """A door that echoes messages of peers with the key of `CLIENT`."""
 
     endpoint: str
     allowed: dict[bytes, KeyOwner] = field(
         default_factory=lambda: {CLIENT.public: KeyOwner("lab-3", "client")}
     )
     readable: bool = True
+    fails: bool = False
     ahead: float = 0.0
     stopped: float | None = None
-    """The door's clock stands still there."""
+    """The time at which the door's clock stands still."""
     gone: list[str] = field(default_factory=list)
     owners: list[KeyOwner | None] = field(default_factory=list)
 
@@ -64,6 +65,8 @@ class Locked:
     def owner_of(self, key: bytes) -> KeyOwner | None:
         if not self.readable:
             raise NotNow
+        if self.fails:
+            raise RuntimeError("a fault of ours")
         return self.allowed.get(key)
 
     def on_message(self, peer: bytes, frames: list[memoryview]) -> None:
@@ -81,7 +84,7 @@ class Locked:
 
 
 class Dialled:
-    """libzmq's DEALER, and what its monitor says of handshakes."""
+    """libzmq's DEALER, and the handshake events of its monitor."""
 
     def __init__(self, dialled: zmq.Socket) -> None:
         self.inbox: asyncio.Queue[list[bytes]] = asyncio.Queue()
@@ -102,7 +105,7 @@ class Dialled:
             self.connected.set()
 
     async def exchange(self, message: list[bytes]) -> list[bytes]:
-        """Send and wait for what comes."""
+        """Send a message and wait for the answer."""
         async with asyncio.timeout(PATIENCE):
             await self.connected.wait()
             while not self.channel.send(message):  # noqa: ASYNC110 (its queue empties by and by)
@@ -169,7 +172,7 @@ def test_ten_thousand_messages_come_back_in_order() -> None:
 
 
 def test_both_sides_hear_each_others_heartbeats() -> None:
-    """PING and PONG travel in boxes; who does not answer is cut after 15 s."""
+    """PING and PONG travel in boxes; a peer that does not answer is cut after 15 s."""
 
     async def scenario(locked: Locked) -> None:
         client = locked.dial()
@@ -188,7 +191,7 @@ def test_both_sides_hear_each_others_heartbeats() -> None:
 
 
 def test_libzmqs_own_pings_are_answered() -> None:
-    """It cuts a connection on which nobody answers."""
+    """libzmq cuts a connection on which nobody answers."""
 
     async def scenario(locked: Locked) -> None:
         quick = locked.context.socket(zmq.DEALER)
@@ -235,6 +238,38 @@ def test_a_key_that_is_not_allowed_is_refused_and_said_so(caplog: pytest.LogCapt
     with caplog.at_level(logging.WARNING):
         beside(scenario)
     assert "azserver allow" in caplog.text
+
+
+def test_nothing_that_is_said_can_be_read_on_the_wire() -> None:
+    """By somebody through whom all of it goes: neither messages, nor who the client is."""
+
+    async def scenario(locked: Locked) -> None:
+        host, port = locked.endpoint.removeprefix("tcp://").split(":")
+        seen, word, pipes = bytearray(), b"a move that nobody else knows", set[asyncio.Task[None]]()
+
+        async def pipe(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+            while data := await source.read(1 << 16):
+                seen.extend(data)
+                target.write(data)
+
+        async def between(source: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+            answers, target = await asyncio.open_connection(host, int(port))
+            pipes.update(map(asyncio.ensure_future, (pipe(source, target), pipe(answers, back))))
+
+        listener = await asyncio.start_server(between, host, 0)
+        locked.endpoint = "tcp://{}:{}".format(*listener.sockets[0].getsockname())
+        client = locked.dial()
+        await client.exchange([b"join"])
+        assert await client.exchange([b"head", word * 100]) == [b"head", word * 100]
+        assert len(seen) > 2 * 100 * len(word)
+        assert not any(known in seen for known in (word, CLIENT.public, CLIENT.secret, b"lab-3"))
+        client.close()
+        listener.close()
+        for task in pipes:
+            task.cancel()
+        await asyncio.gather(*pipes, return_exceptions=True)
+
+    beside(scenario)
 
 
 def test_a_wrong_server_key_is_told_apart_from_a_key_that_is_not_allowed() -> None:
@@ -291,13 +326,38 @@ def test_while_the_allowed_keys_cannot_be_read_nobody_new_gets_in_and_who_is_in_
         await locked.until(lambda: locked.door.cut > 0)
         locked.door.revoke(lambda _peer: None)
         assert await early.exchange([b"still here"]) == [b"still here"]
-        assert late.events == []  # no refusal: it goes on trying
+        assert late.events == []  # no refusal: it keeps trying
         locked.readable = True
         assert await late.exchange([b"now"]) == [b"now"]
         early.close()
         late.close()
 
     beside(scenario)
+
+
+def test_a_fault_in_looking_for_a_key_lets_nobody_in_and_ends_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What ZAP does not do when its handler is dead."""
+
+    async def scenario(locked: Locked) -> None:
+        ended: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: ended.append(context))
+        early = locked.dial()
+        await early.exchange([b"join"])
+        locked.fails = True
+        late = locked.dial()
+        await locked.until(lambda: locked.door.faults.count > 0)
+        assert await early.exchange([b"still here"]) == [b"still here"]
+        assert (late.events, len(locked.owners)) == ([], 2)
+        locked.fails = False
+        assert await late.exchange([b"now"]) == [b"now"]
+        assert ended == []  # it would end the process (`runtime.aio`)
+        early.close()
+        late.close()
+
+    beside(scenario)
+    assert "a bug in azselfplay; only this event is lost" in caplog.text
 
 
 def test_a_revoked_key_is_cut_at_once_and_refused_when_it_comes_back() -> None:
@@ -314,6 +374,28 @@ def test_a_revoked_key_is_cut_at_once_and_refused_when_it_comes_back() -> None:
         assert await other.exchange([b"still here"]) == [b"still here"]
         client.close()
         other.close()
+
+    beside(scenario)
+
+
+def test_what_a_revoked_key_has_sent_already_is_not_handled() -> None:
+    """Messages that came with the one at which it was revoked."""
+
+    async def scenario(locked: Locked) -> None:
+        client, handled = locked.dial(), list[bytes]()
+        await client.exchange([b"join"])
+
+        def revoking(_peer: bytes, frames: list[memoryview]) -> None:
+            handled.append(bytes(frames[0]))
+            locked.allowed.clear()
+            locked.door.revoke(lambda _: None)
+
+        locked.door._on_message = revoking
+        for number in range(20):
+            assert client.channel.send([b"%d" % number])
+        await locked.until(lambda: len(locked.door) == 0)
+        assert handled == [b"0"]
+        client.close()
 
     beside(scenario)
 
@@ -335,7 +417,7 @@ def test_a_door_with_keys_lets_this_users_own_processes_in_without(tmp_path) -> 
 
 def test_a_handshake_costs_its_address_more_than_a_connection_without_keys() -> None:
     async def scenario(locked: Locked) -> None:
-        locked.stopped = time.monotonic()  # else the address would earn the price back meanwhile
+        locked.stopped = time.monotonic()  # otherwise the address would earn the price back meanwhile
         client = locked.dial()
         await client.exchange([b"join"])
         limits = DoorLimits().talk_of_address

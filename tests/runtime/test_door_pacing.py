@@ -1,4 +1,4 @@
-"""Who sends messages that bring no work is read more slowly, and cut when it does not stop."""
+"""A peer whose messages bring no work is read more slowly, and cut if it does not stop."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from runtime.pacing import (
 
 PATIENCE = 60.0
 SLOW = PaceLimits(rate=0.001, burst=3)
-"""What is beyond the burst would take longer to be forgotten than the door has patience for."""
+"""With this rate, more than the burst would take longer to be forgiven than the door has patience."""
 
 
 def test_a_burst_is_taken_at_once_and_then_so_many_a_second() -> None:
@@ -70,7 +70,8 @@ def test_a_short_wait_is_none_and_pauses_end_together() -> None:
 
 @pytest.mark.parametrize("price", [CONNECTION_PRICE, LOCKED_PRICE])
 def test_a_thousand_workers_behind_one_address_are_all_there_within_half_a_minute(price: float) -> None:
-    """Each dials again 0.3 s after it was turned away, as libzmq does, and says HELLO once it is greeted."""
+    """Each connects again 0.3 s after it was turned away, as libzmq does, and sends HELLO once it is
+    greeted."""
     paces = AddressPaces(DoorLimits().talk_of_address)
     dials = [(number / 1000, number) for number in range(1000)]
     last = 0.0
@@ -93,7 +94,8 @@ def free_tcp() -> str:
 def answers_to(
     endpoint: str, limits: DoorLimits, messages: int, work: bytes = b"work", said: bytes = b"talk"
 ) -> tuple[int, list[str]]:
-    """How many of so many messages are answered, and why the door cut connections. `work` is not charged."""
+    """Return how many of so many messages are answered, and why the door cut connections. `work` is not
+    charged."""
     ended: list[str] = []
 
     def talk() -> int:
@@ -155,7 +157,7 @@ def test_an_address_that_talks_too_much_is_read_slowly_and_not_cut() -> None:
 
 
 async def greeted(door: Door, endpoint: str, count: int) -> list[bool]:
-    """Whether the door greets each of so many connections that follow each other, or turns it away."""
+    """Return, for each of so many successive connections, whether the door greets it or turns it away."""
 
     def knock() -> bool:
         with dial(endpoint, PATIENCE) as sock, suppress(ConnectionError):
@@ -182,7 +184,7 @@ def test_connections_beyond_the_pace_of_their_address_are_greeted_later() -> Non
 
 
 def test_bytes_before_a_session_count() -> None:
-    """Little of what a stranger sends is kept, but all of it has been read."""
+    """Little of what a stranger sends is kept, but all of it has to be read."""
 
     async def main() -> bytes:
         endpoint = free_tcp()
@@ -219,7 +221,7 @@ def test_an_address_deep_in_debt_is_turned_away_at_the_door() -> None:
 
 
 def test_crumbs_beyond_those_of_an_honest_peer_count() -> None:
-    """PINGs one by one, each answered, so that each is a reading of its own."""
+    """PINGs are sent one by one, each is answered, and so each is read separately."""
 
     async def main() -> None:
         endpoint = free_tcp()
@@ -273,7 +275,7 @@ def test_who_has_hung_up_while_it_waited_is_neither_greeted_nor_heard() -> None:
 
 
 class Loop:
-    """Of an event loop what a listener uses; it does nothing by itself."""
+    """The part of an event loop that a listener uses; it does nothing by itself."""
 
     def __init__(self) -> None:
         self.read: Callable[[], None] | None = None
@@ -311,7 +313,8 @@ def test_after_turning_many_away_a_listener_accepts_none_for_a_while_even_if_oth
 
 
 def test_a_crowd_that_is_turned_away_waits_in_the_kernel_and_holds_up_nobody_for_long() -> None:
-    """More connections at once than one turn of the loop accepts, and behind them one from elsewhere."""
+    """There are more connections at once than one turn of the loop accepts, and behind them one from
+    elsewhere."""
 
     async def main() -> None:
         endpoint = free_tcp()

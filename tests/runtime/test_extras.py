@@ -1,4 +1,4 @@
-"""Optional packages: which extra brings which, and what a command says without them."""
+"""Optional packages: which extra installs which, and the message of a command without them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_all_and_dev_contain_every_extra() -> None:
 
 
 def test_client_workers_and_games_import_no_optional_package() -> None:
-    """A new process imports what a client runs and tells which packages came with it."""
+    """A new process imports what a client runs and prints which packages were loaded."""
     code = (
         "import importlib, sys\n"
         "from games import GAME_NAMES, get_game\n"

@@ -1,4 +1,4 @@
-"""Runs and networks by name, folder or file: the same in every command."""
+"""Runs and networks by name, folder or file: every command finds them in the same way."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATA = b"a network"
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Two runs, of which one has a network."""
+    """Make two runs, one of which has a network."""
     for name in ("chess-tiny", "go-small"):
         RunFolder(tmp_path, name).create("chess", 1)
     info = WeightsInfo(3, 30, hashlib.sha256(DATA).digest(), len(DATA), "tiny")
@@ -78,7 +78,7 @@ def test_a_network_is_named_once(runs: Path) -> None:
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one.startswith("azplay ")])
 def test_a_command_that_takes_a_run_or_a_network_takes_the_folder_of_all_runs(command: str) -> None:
-    """So that a name is enough in each of them."""
+    """So a name is enough in each of them."""
     module, name = COMMANDS[command]
     fields = {field.name for field in dataclasses.fields(getattr(importlib.import_module(module), name))}
     if fields & {"run", "network", "weights"}:

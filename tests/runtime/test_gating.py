@@ -1,4 +1,4 @@
-"""When a gate is decided: exactly at the share, and never before the games left could change it."""
+"""When a gate is decided: exactly at the share, and never while the games left could change the result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def test_four_hundred_games_by_hand(wins: int, draws: int, losses: int, expected
     st.integers(0, 99).map(lambda percent: percent / 100),
 )
 def test_an_early_verdict_is_that_of_all_games(outcomes: list[int], share: float) -> None:
-    """Whatever the games: once decided, it stays so, and it is what the exact share of all points says."""
+    """Whatever the games are: a decision stays, and it is the one that the exact share of all points
+    gives."""
     games = len(outcomes)
     seen = []
     for played in range(games + 1):

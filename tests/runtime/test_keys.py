@@ -1,4 +1,4 @@
-"""Key files: for their user alone, and never shown."""
+"""Key files: readable for their user alone, and never shown."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from runtime.keys import (
     own_server_keys,
     read_pair,
     write_pair,
+    write_private,
 )
 
 
@@ -30,6 +31,20 @@ def test_a_pair_comes_back_from_its_file_which_only_its_user_may_read(tmp_path: 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) & 0o077 == 0
     assert as_text(pair.secret) not in repr(pair)
+
+
+def test_what_was_written_lasts_through_a_power_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """First the bytes, then the name, which is as it stays when the folder is synced."""
+    synced: list[str] = []
+
+    def fsync(handle: int) -> None:
+        path = Path(f"/proc/self/fd/{handle}").readlink()
+        synced.append(path.joinpath("k").read_text() if path.is_dir() else path.read_text())
+
+    monkeypatch.setattr("os.fsync", fsync)
+    write_private(tmp_path / "k", "one")
+    write_private(tmp_path / "k", "two")
+    assert synced == ["one", "one", "two", "two"]
 
 
 def test_a_key_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
@@ -53,7 +68,7 @@ def test_damaged_files_say_what_is_wrong_and_repeat_no_secret(tmp_path: Path) ->
     pair, other, path = new_pair(), new_pair(), tmp_path / "k"
     damaged = {
         f'public = "{as_text(other.public)}"\nsecret = "{as_text(pair.secret)}"\n': "do not belong together",
-        f'public = "{as_text(pair.public)}"\nsecret = "{as_text(pair.secret)[:-1]}"\n': "is no key",
+        f'public = "{as_text(pair.public)}"\nsecret = "{as_text(pair.secret)[:-1]}"\n': "is not a key",
         "public = ": "cannot be read",
     }
     for text, reason in damaged.items():
@@ -68,7 +83,7 @@ def test_damaged_files_say_what_is_wrong_and_repeat_no_secret(tmp_path: Path) ->
 
 @pytest.mark.parametrize("text", ["", "short", "x" * 41, "\u00e9" * 40, '"' * 40])
 def test_what_is_no_key_is_said_and_not_repeated(text: str) -> None:
-    with pytest.raises(Fatal, match="--server-key is no key"):
+    with pytest.raises(Fatal, match="--server-key is not a key"):
         from_text(text, "--server-key")
 
 
@@ -89,6 +104,17 @@ def test_who_dials_needs_the_servers_key_and_a_file_with_its_own(tmp_path: Path)
         dial_keys("", tmp_path / "mine", "client")
     with pytest.raises(Fatal, match="azclient keygen --trainer"):
         dial_keys(as_text(server.public), tmp_path / "other", "trainer")
+
+
+def test_a_key_of_another_kind_is_named_where_the_usual_one_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`azclient doctor` on a trainer's machine, which has only trainer.key."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    theirs = tmp_path / "azselfplay" / "trainer.key"
+    write_pair(theirs, new_pair(), "about it")
+    with pytest.raises(Fatal, match=f"azclient keygen.*--key {theirs} uses that one"):
+        dial_keys(as_text(new_pair().public), None, "client")
 
 
 def test_the_servers_user_looks_at_it_with_its_own_key(tmp_path: Path) -> None:

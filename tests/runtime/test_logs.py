@@ -1,4 +1,4 @@
-"""Logs that stay small: files that rotate, and lines of one kind that are counted."""
+"""Logs that stay small: files that rotate, and repeated lines that are counted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runtime.view import View
 
 
 def test_a_log_file_rotates_at_its_size_and_keeps_so_many(tmp_path: Path) -> None:
-    """What a child prints comes in pieces; none is torn, and none is lost but with the oldest file."""
+    """What a child prints comes in pieces; no line is torn, and lines are lost only with the oldest file."""
     log = LogFile(tmp_path / "children.log", max_bytes=100, backups=2)
     pieces = [f"{number:02d}".encode() * 20 for number in range(12)]
     for piece in pieces:
@@ -41,7 +41,7 @@ def test_lines_of_one_kind_are_counted_beyond_their_allowance() -> None:
 def test_a_flood_of_joins_is_a_few_lines_with_the_date(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Counted by the place that logs, whatever names the peers give themselves."""
+    """Lines are counted by the place that logs them, whatever names the peers give themselves."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     root.handlers[:] = []
@@ -78,7 +78,7 @@ def test_lines_that_peers_trigger_are_counted_before_they_are_made(
 
 
 def test_a_name_neither_forges_a_line_nor_steers_the_terminal(tmp_path: Path) -> None:
-    """A peer's name may have ends of lines and escape sequences in it; a traceback keeps its lines."""
+    """A peer's name may contain line ends and escape sequences; a traceback keeps its lines."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     root.handlers[:] = []
@@ -133,7 +133,7 @@ def test_temporary_folders_of_killed_processes_are_removed_by_the_next_one(
 
 
 def test_as_json_each_line_is_one_object_whatever_is_in_it(tmp_path: Path) -> None:
-    """Its kind is the same for all lines from one place; lines past the log have the same form."""
+    """Its kind is the same for all lines from one place; lines that bypass the log have the same form."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     root.handlers[:] = []

@@ -1,4 +1,4 @@
-"""Memory that lies free between other memory goes back to the system."""
+"""Free memory between used memory goes back to the system."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MEGABYTE = 2**20
 
 
 def resident() -> int:
-    """Bytes of memory of this process."""
+    """Return the bytes of memory of this process."""
     return 4096 * int(Path("/proc/self/statm").read_text().split()[1])
 
 

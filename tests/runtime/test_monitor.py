@@ -1,4 +1,4 @@
-"""/metrics, /livez and /readyz: what they say, and that nobody who asks can hold the process up."""
+"""/metrics, /livez and /readyz: what they answer, and that no request can hold the process up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 async def ask(port: int, request: bytes) -> bytes:
-    """All that comes back until the connection ends."""
+    """Return everything that comes back until the connection ends."""
     async with asyncio.timeout(60):
         reader, writer = await asyncio.open_connection(HERE, port)
         writer.write(request)
@@ -150,7 +150,7 @@ def test_a_process_is_alive_while_it_is_not_ready_and_its_figures_are_fresh() ->
 
 
 def test_metrics_are_made_once_however_often_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within the time for which they are kept."""
+    """They are made once within the time for which they are kept."""
     monkeypatch.setattr("runtime.monitor.monitor.KEEP_SECONDS", 3600.0)
     made = []
 

@@ -1,4 +1,4 @@
-"""Child processes: restarted when they die, ended with the parent, reported in plain words."""
+"""Child processes: restarted when they die, ended with the parent, and described in plain words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run_with(children: Children, script: Callable[[Stop], Coroutine[Any, Any, No
 
 
 def test_a_killed_child_is_started_again() -> None:
-    """SIGKILL one: its exit is told, and another process takes its place."""
+    """A child gets SIGKILL: its exit is logged, and another process takes its place."""
     ends: asyncio.Queue[int] = asyncio.Queue()
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     children = Children(sink=lines.put_nowait, backoff=0.01)
@@ -60,7 +60,7 @@ def test_a_killed_child_is_started_again() -> None:
 
 
 def test_children_that_ignore_sigterm_are_killed_after_the_grace() -> None:
-    """A stop always ends, whatever children do."""
+    """A stop always comes to an end, whatever children do."""
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     ends: list[int] = []
     children = Children(grace=0.1, sink=lines.put_nowait)
@@ -81,7 +81,7 @@ def test_children_that_ignore_sigterm_are_killed_after_the_grace() -> None:
 def test_after_a_stop_only_an_unusual_end_is_a_warning(
     end: str, level: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A child that SIGTERM ends has ended as asked."""
+    """A child that SIGTERM ends has ended as it was asked to."""
     caplog.set_level(logging.INFO, "runtime.processes")
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     children = Children(sink=lines.put_nowait)
@@ -113,7 +113,7 @@ def test_a_child_with_a_wrong_setting_ends_the_parent_with_its_words() -> None:
 
 
 def test_a_child_without_restart_runs_once() -> None:
-    """Its end is told and nothing else happens."""
+    """Its end is logged, and nothing else happens."""
     ends: asyncio.Queue[int] = asyncio.Queue()
     children = Children(sink=lambda _: None)
     children.add("once", python("raise SystemExit(3)"), restart=False, on_exit=ends.put_nowait)
@@ -127,7 +127,8 @@ def test_a_child_without_restart_runs_once() -> None:
 
 
 def test_a_child_does_not_outlive_a_killed_parent() -> None:
-    """Even when the parent gets SIGKILL and can clean up nothing; the child need not do anything for it."""
+    """That holds even when the parent gets SIGKILL and can clean up nothing; the child does nothing for
+    it."""
     parent = (
         "from runtime.aio import run\nfrom runtime.processes import Children\n"
         "children = Children()\n"
@@ -143,7 +144,7 @@ def test_a_child_does_not_outlive_a_killed_parent() -> None:
 
 
 def test_children_are_started_by_the_main_thread_only() -> None:
-    """The kernel ends a child with the thread that started it: a shorter one would take it along."""
+    """The kernel ends a child together with the thread that started it; another thread may end early."""
 
     async def main() -> None:
         await start(python(SLEEP))
@@ -189,7 +190,7 @@ run(main)
 
 
 def test_a_child_that_cannot_be_started_for_want_of_open_files_is_started_later() -> None:
-    """With RLIMIT_NOFILE used up; as soon as there are files again, it runs."""
+    """RLIMIT_NOFILE is used up; as soon as there are descriptors again, the child runs."""
     done = subprocess.run(
         [sys.executable, "-c", SHORT_OF_FILES], capture_output=True, text=True, timeout=60, check=True
     )
@@ -215,7 +216,7 @@ print(asyncio.run(output_of("json.tool", "--help", stop=Stop()))[:6])
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user who may have no process")
 def test_a_preparing_child_that_the_machine_has_no_room_for_is_started_later() -> None:
-    """With RLIMIT_NPROC used up: fork says EAGAIN, and the next attempt is made after a pause."""
+    """RLIMIT_NPROC is used up: fork returns EAGAIN, and the next attempt is made after a pause."""
     done = subprocess.run(
         [sys.executable, "-c", SHORT_OF_PROCESSES], capture_output=True, text=True, timeout=60, check=False
     )
@@ -223,7 +224,7 @@ def test_a_preparing_child_that_the_machine_has_no_room_for_is_started_later() -
 
 
 def test_a_command_that_is_not_there_ends_the_parent_with_its_name() -> None:
-    """Nothing is gained by trying that again."""
+    """Another attempt would not help."""
     children = Children(sink=lambda _: None)
     children.add("worker-0", ["/no/such/command"])
 
@@ -235,14 +236,15 @@ def test_a_command_that_is_not_there_ends_the_parent_with_its_name() -> None:
 
 
 def test_exit_codes_are_told_by_name() -> None:
-    """A log line says what happened without a table beside it."""
+    """A log line is clear without a table of codes."""
     assert describe_exit(78) == "exit 78 (CONFIG)"
     assert describe_exit(-9) == "killed by SIGKILL"
     assert describe_exit(4) == "exit 4"
 
 
-def test_the_second_signal_kills_children_at_once() -> None:
-    """Even those that ignore SIGTERM, and without waiting for the grace."""
+def test_the_second_signal_kills_children_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That includes children that ignore SIGTERM, and it does not wait for the grace period."""
+    monkeypatch.setattr("runtime.aio.TOGETHER", 0.0)
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     children = Children(grace=600, sink=lines.put_nowait)
     ignoring = "import os, signal; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); "

@@ -17,7 +17,7 @@ from runtime.ports import Address, claimed_base_port, find_base_port, parse_addr
 from runtime.runs import FOLDERS, RunFolder, write_atomically
 
 NOBODY = 65_534
-"""A user who owns nothing."""
+"""The number of a user who owns nothing."""
 
 
 def test_a_run_can_be_opened_again(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_a_run_can_be_opened_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("game", "history"), [("connect_four", 8), ("chess", 4)])
 def test_a_run_of_another_game_is_refused(tmp_path: Path, game: str, history: int) -> None:
-    """Mixing games in one store would spoil both."""
+    """Mixing games in one store would spoil both runs."""
     RunFolder(tmp_path, "run").create("chess", 8)
     with pytest.raises(Fatal, match="another --run name") as caught:
         RunFolder(tmp_path, "run").create(game, history)
@@ -41,7 +41,7 @@ def test_a_run_of_another_game_is_refused(tmp_path: Path, game: str, history: in
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"game": 3, "history": 1}', b"{"])
 def test_a_damaged_description_is_named(tmp_path: Path, content: bytes) -> None:
-    """Instead of a traceback."""
+    """There is no traceback."""
     run = RunFolder(tmp_path, "run")
     run.create("chess", 8)
     run.about.write_bytes(content)
@@ -56,18 +56,23 @@ def test_names_that_are_no_folder_names_are_refused(tmp_path: Path, name: str) -
         RunFolder(tmp_path, name)
 
 
+def test_the_folder_of_a_run_in_place_of_its_name_is_explained() -> None:
+    with pytest.raises(Fatal, match=r"use --runs /data/runs --run chess-1$"):
+        RunFolder("runs", "/data/runs/chess-1")
+
+
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    """And no partial file is left beside it."""
+    """No partial file is left beside it."""
     write_atomically(tmp_path / "current.json", b"old")
     write_atomically(tmp_path / "current.json", b"new")
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("current.json", b"new")]
 
 
 def test_a_base_port_has_two_free_ports() -> None:
-    """One taken port of the two makes it try the next base."""
+    """If one of the two ports is taken, the next base is tried."""
     base = find_base_port(20_000)
     with socket.socket() as other:
-        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as whoever looks for one does
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # like the search for a port
         other.bind(("127.0.0.1", base + 1))
         other.listen()
         assert find_base_port(base) > base
@@ -83,19 +88,19 @@ def test_a_base_port_has_two_free_ports() -> None:
     ],
 )
 def test_addresses_are_understood(text: str, address: Address) -> None:
-    """A host, or a host with its base port."""
+    """An address is a host, or a host with its base port."""
     assert parse_address(text) == address
 
 
 @pytest.mark.parametrize("text", ["", "a b", "tcp://host", "host:0", "host:65535", "host:x", "user@host"])
 def test_what_is_no_address_is_refused(text: str) -> None:
-    """With the part that is wrong."""
+    """The message names the wrong part."""
     with pytest.raises(Fatal, match="is not a"):
         parse_address(text)
 
 
 def test_two_ports_follow_from_the_base() -> None:
-    """Leaves; games and weights."""
+    """One is for leaves, the other for games and weights."""
     address = Address("::1", 10)
     assert (address.leaves, address.bulk) == ("tcp://[::1]:10", "tcp://[::1]:11")
 
@@ -108,7 +113,8 @@ def test_two_who_look_for_a_port_at_once_are_given_different_ones() -> None:
 
 
 def base_port_of_another_user(first: int) -> int:
-    """What a process of another user claims; 0 if that fails. Without the right to change users, of ours."""
+    """Return the port that a process of another user claims; 0 if that fails. Without the right to change
+    users, it is a process of ours."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -129,7 +135,8 @@ def base_port_of_another_user(first: int) -> int:
 
 
 def test_a_second_user_of_the_machine_claims_a_port_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another one while the first has his, and the same when he has gone, whoever owns what he left."""
+    """The second user gets another one while the first has his, and the same one when he has gone, whoever
+    owns what he left."""
     with tempfile.TemporaryDirectory() as shared:
         Path(shared).chmod(0o1777)
         monkeypatch.setattr(tempfile, "tempdir", shared)
@@ -139,13 +146,13 @@ def test_a_second_user_of_the_machine_claims_a_port_as_well(monkeypatch: pytest.
 
 
 def test_there_are_no_ports_beyond_the_last() -> None:
-    """A clear message instead of an overflow."""
+    """There is a clear message instead of an overflow."""
     with pytest.raises(Fatal, match="no two free ports in a row from 65534 on"):
         find_base_port(65_534)
 
 
 def test_a_lock_on_a_run_ends_with_its_process(tmp_path: Path) -> None:
-    """Killed while it holds the folder, it leaves nothing that keeps the next one out."""
+    """A process killed while it holds the folder leaves nothing that keeps the next one out."""
     run = RunFolder(tmp_path, "run")
     run.create("chess", 8)
     program = (
@@ -166,7 +173,7 @@ def test_a_lock_on_a_run_ends_with_its_process(tmp_path: Path) -> None:
 
 
 def test_a_run_has_an_identity_for_good(tmp_path: Path) -> None:
-    """Made anew under the same name it has another one; a folder of an older version gets one."""
+    """A run made anew under the same name has another identity; a folder of an older version gets one."""
     run = RunFolder(tmp_path, "run")
     run.create("chess", 8)
     first = run.run_id
@@ -182,7 +189,7 @@ def test_a_run_has_an_identity_for_good(tmp_path: Path) -> None:
 
 
 def test_a_trainers_folder_takes_the_servers_identity_and_keeps_it(tmp_path: Path) -> None:
-    """Games and checkpoints of a run that was made anew under the same name are not mixed with it."""
+    """So games and checkpoints are not mixed with those of a run that was made anew under the same name."""
     run = RunFolder(tmp_path, "run")
     run.create("chess", 8, b"a" * 16)
     assert run.run_id == b"a" * 16
@@ -202,7 +209,7 @@ def test_a_damaged_identity_is_named(tmp_path: Path, identity: str) -> None:
 
 
 def test_parts_of_files_that_killed_processes_left_are_removed(tmp_path: Path) -> None:
-    """Not a young one: another process of the run may be writing it."""
+    """A young file stays: another process of the run may be writing it."""
     folder = RunFolder(tmp_path, "run")
     folder.create("chess", 8)
     old, young = (folder.path / f"figures.json.{pid}.partial" for pid in (1, 2))

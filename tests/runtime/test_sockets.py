@@ -1,4 +1,4 @@
-"""The Channel under uvloop with real sockets: nothing lost, nothing blocks, plain errors."""
+"""The Channel under uvloop with real sockets: nothing is lost, nothing blocks, and errors are plain."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_bursts_both_ways_lose_no_message(endpoint: str) -> None:
 
 
 def test_sending_to_an_unknown_peer_returns_false(endpoint: str) -> None:
-    """A ROUTER says so instead of dropping in silence, and a whole message later is not hurt by it."""
+    """A ROUTER returns false instead of dropping silently, and a later message is sent whole."""
 
     async def main(stop: Stop) -> None:
         context = new_context()
@@ -97,7 +97,7 @@ def test_sending_to_an_unknown_peer_returns_false(endpoint: str) -> None:
 
 
 def test_a_failing_callback_does_not_stop_the_reading(tmp_path: Path) -> None:
-    """One message raises; the ones behind it in the same burst still arrive."""
+    """One message raises; those behind it in the same burst still arrive."""
     errors: list[str] = []
     seen: list[bytes] = []
 
@@ -129,7 +129,7 @@ def test_a_failing_callback_does_not_stop_the_reading(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_a_clear_error() -> None:
-    """It names the port and what to do."""
+    """It names the port and says what to do."""
     with plain_sockets.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -147,25 +147,25 @@ def test_a_socket_path_that_is_too_long_is_a_clear_error(tmp_path: Path) -> None
 
 
 def test_a_wrong_address_is_a_clear_error() -> None:
-    """What a user may mistype in --server."""
+    """These are mistakes that a user may make in --server."""
     with pytest.raises(Fatal, match="HOST:PORT"):
         dealer(new_context(), "tcp://gpu-box:port")
 
 
 def test_the_limit_on_open_files_is_raised() -> None:
-    """At the limit libzmq refuses peers without a word."""
+    """At the limit, libzmq refuses peers without any message."""
     assert raise_file_limit() >= 1024
 
 
 def test_addresses_on_this_machine_are_known() -> None:
-    """They are dialled again sooner."""
+    """They are tried again sooner."""
     assert is_local("ipc:///tmp/x")
     assert is_local("tcp://127.0.0.1:5600")
     assert not is_local("tcp://gpu-box:5600")
 
 
 def test_a_forgotten_context_does_not_hang_the_process(tmp_path: Path) -> None:
-    """A process that fails with sockets open ends all the same, even if the garbage collector comes first."""
+    """A process that fails with open sockets still ends, even if the garbage collector runs first."""
     code = (
         "import gc, zmq\nfrom runtime.sockets import dealer, new_context\n"
         f"cycle = [dealer(new_context(), 'ipc://{tmp_path}/s')]\ncycle.append(cycle)\n"

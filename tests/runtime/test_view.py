@@ -1,4 +1,4 @@
-"""What a run shows, from the figures of STATUS."""
+"""The view of a run, made from the figures of STATUS."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Terminal(io.StringIO):
 
 
 def test_the_table_has_all_figures_with_their_names() -> None:
-    """Whoever watches sees play, evaluation and training."""
+    """A person sees self-play, evaluation and training."""
     shown = dict(rows(FIGURES))
     assert shown["games"] == "1,200  (3,400/h)"
     assert shown["won, drawn, lost"] == "5 / 6 / 7"
@@ -49,7 +49,7 @@ def test_the_table_has_all_figures_with_their_names() -> None:
 
 
 def test_what_the_search_adds_is_shown() -> None:
-    """Once games have told it."""
+    """It appears once games have these figures."""
     search = {"kl": 0.312, "moves": 21.84, "differs": 0.34}
     assert dict(rows({"trainer": {"search": search}}))["search"] == "KL 0.31, 21.8 moves, other choice 34 %"
     assert dict(rows({"trainer": {"search": {"kl": None}}}))["search"] == "-"
@@ -64,7 +64,7 @@ def test_who_has_handed_in_most_today_is_shown_where_there_are_keys() -> None:
 
 
 def test_figures_that_are_missing_are_dashes() -> None:
-    """A server that has just started has few of them."""
+    """A server that has just started has few figures."""
     assert dict(rows({}))["games"] == "-  (-/h)"
     assert "evals/s -" in line({})
     assert "trainer absent" in line({})
@@ -72,13 +72,13 @@ def test_figures_that_are_missing_are_dashes() -> None:
 
 
 def test_a_waiting_trainer_says_for_what() -> None:
-    """Else a run that only collects games looks stuck."""
+    """Otherwise a run that only collects games would look stuck."""
     trainer = {**FIGURES["trainer"], "waiting_for": "more games"}  # type: ignore[dict-item]
     assert "trainer waiting for more games" in line({**FIGURES, "trainer": trainer})
 
 
 def test_alerts_are_shown_as_long_as_they_hold() -> None:
-    """One a row in the table, all of them in the line; nothing when all is well."""
+    """The table has one per row, the line has all of them; there is none when all is well."""
     alerts = ["old weights: 5 behind", "repetitions: 40%"]
     figures = {**FIGURES, "trainer": {**FIGURES["trainer"], "alerts": alerts}}  # type: ignore[dict-item]
     assert [text for name, text in rows(figures) if name == "alert"] == alerts
@@ -99,7 +99,7 @@ def test_without_a_terminal_there_is_one_line_every_30_seconds() -> None:
 def test_a_terminal_gets_a_table_and_no_color_is_honoured(
     monkeypatch: pytest.MonkeyPatch, no_color: bool
 ) -> None:
-    """NO_COLOR takes the colours away, not the table."""
+    """NO_COLOR removes the colours, not the table."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     if no_color:
@@ -129,7 +129,7 @@ def test_a_terminal_gets_a_table_and_no_color_is_honoured(
 def test_the_threshold_of_resignation_is_shown_where_there_is_one(
     figures: dict[str, object], text: str
 ) -> None:
-    """With how often it would have been a mistake; a run without resignation has no such row."""
+    """It comes with the share of mistakes; a run without resignation has no such row."""
     trainer = {**FIGURES["trainer"], "resignation": figures}  # type: ignore[dict-item]
     assert dict(rows({**FIGURES, "trainer": trainer}))["resignation"] == text
     assert "resignation" not in dict(rows(FIGURES))

@@ -1,4 +1,4 @@
-"""Pulling weights: the announced bytes or nothing, the newest first, the old net until then."""
+"""Pulling weights: exactly the announced bytes, the newest first, and the old network until then."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def joined() -> WeightsPull:
 
 
 def feed(pull: WeightsPull, asks: list[Ask | Complete], data: bytes = DATA, now: float = 1.0) -> Complete:
-    """Answer every question until the file is whole."""
+    """Answer every request until the file is whole."""
     waiting = list(asks)
     while waiting:
         ask = waiting.pop(0)
@@ -45,7 +45,7 @@ def feed(pull: WeightsPull, asks: list[Ask | Complete], data: bytes = DATA, now:
 
 
 def test_a_window_of_chunks_is_asked_for_and_the_file_comes_out_whole() -> None:
-    """Eight at a time, each answer asks for one more."""
+    """There are eight at a time; each answer leads to one more request."""
     pull = joined()
     asks = pull.offered(info(), 0.0)
     assert asks == [Ask(SHA, index * CHUNK) for index in range(8)]
@@ -57,7 +57,7 @@ def test_a_window_of_chunks_is_asked_for_and_the_file_comes_out_whole() -> None:
 
 
 def test_weights_in_use_or_older_are_not_pulled_again() -> None:
-    """The same news may come twice."""
+    """The same announcement may come twice."""
     pull = joined()
     feed(pull, pull.offered(info(5), 0.0))
     pull.settled(True, 1.0)
@@ -79,7 +79,7 @@ def test_newer_weights_replace_those_being_pulled() -> None:
 
 
 def test_weights_announced_while_others_are_loaded_come_next() -> None:
-    """Their turn is after the verdict."""
+    """They are pulled after the verdict on the others."""
     pull = joined()
     feed(pull, pull.offered(info(1), 0.0))
     assert pull.offered(info(2, b"x" * 9), 1.0) == []
@@ -97,7 +97,7 @@ def test_refused_weights_are_not_tried_again_but_later_ones_are() -> None:
 
 
 def test_damaged_bytes_are_thrown_away_and_fetched_again() -> None:
-    """The hash decides, before anything is loaded."""
+    """The hash is checked before anything is loaded."""
     pull = joined()
     data = b"z" * 50
     (ask,) = pull.offered(info(1, data), 0.0)
@@ -110,7 +110,7 @@ def test_damaged_bytes_are_thrown_away_and_fetched_again() -> None:
 
 
 def test_bytes_that_stay_damaged_are_given_up_after_growing_pauses() -> None:
-    """Until there are newer weights."""
+    """It is not tried again until there are newer weights."""
     pull = joined()
     data, now, pauses = b"z" * 50, 0.0, []
     asks = pull.offered(info(1, data), now)
@@ -127,7 +127,7 @@ def test_bytes_that_stay_damaged_are_given_up_after_growing_pauses() -> None:
 
 
 def test_lost_chunks_are_asked_for_again_after_the_timeout_and_after_a_new_session() -> None:
-    """Nothing is asked for without a session."""
+    """Nothing is requested without a session."""
     pull = joined()
     asks = pull.offered(info(), 0.0)
     assert pull.next_wake() == 10.0
@@ -139,7 +139,7 @@ def test_lost_chunks_are_asked_for_again_after_the_timeout_and_after_a_new_sessi
 
 @pytest.mark.parametrize("size", [0, 3 * 1024**3])
 def test_absurd_sizes_are_not_pulled(size: int) -> None:
-    """No memory is given to a size that no network can have."""
+    """No memory is allocated for a size that no network can have."""
     assert joined().offered(WeightsInfo(1, 1, SHA, size, "tic_tac_toe"), 0.0) == []
 
 
@@ -154,7 +154,7 @@ def test_chunks_that_were_not_asked_for_or_are_cut_short_are_ignored() -> None:
 
 
 def test_a_file_the_server_dropped_is_asked_for_again_only_after_a_pause() -> None:
-    """Newer news will have come by then."""
+    """Newer weights will have been announced by then."""
     pull = joined()
     pull.offered(info(), 0.0)
     pull.chunk_refused(1.0)
@@ -174,7 +174,8 @@ def test_a_chunk_that_the_server_is_too_busy_for_is_asked_for_again_and_what_cam
 
 
 def run_puller(folder: Path, faults: dict[int, str], versions: list[int]) -> tuple[WeightsPuller, list[Path]]:
-    """Announce `versions` one after the other to a puller whose load finds `faults`."""
+    """Announce `versions` one after the other to a puller; loading the version in `faults` fails with that
+    reason."""
     loaded: list[Path] = []
 
     async def main() -> WeightsPuller:
@@ -209,7 +210,7 @@ def run_puller(folder: Path, faults: dict[int, str], versions: list[int]) -> tup
 
 
 def test_announced_weights_are_stored_loaded_and_used(tmp_path: Path) -> None:
-    """The file in the cache is named by its hash; old ones go."""
+    """The file in the cache is named by its hash; old files are deleted."""
     puller, loaded = run_puller(tmp_path, {}, [1, 2, 3])
     assert puller.version in (2, 3)
     assert len(loaded) == 3
@@ -218,7 +219,7 @@ def test_announced_weights_are_stored_loaded_and_used(tmp_path: Path) -> None:
 
 
 def test_weights_that_cannot_be_used_leave_the_old_ones_in_place(tmp_path: Path) -> None:
-    """The reason comes from whoever loads."""
+    """The loading code gives the reason."""
     puller, loaded = run_puller(tmp_path, {2: "it holds NaN"}, [1, 2])
     assert puller.version == 1
     assert len(loaded) == 2
@@ -227,7 +228,7 @@ def test_weights_that_cannot_be_used_leave_the_old_ones_in_place(tmp_path: Path)
 def test_whoever_waits_for_the_first_weights_is_told_that_they_cannot_be_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Instead of fetching damaged bytes for ever."""
+    """Damaged bytes are not fetched again and again."""
     monkeypatch.setattr(weights_pull, "PAUSE", 0.001)
 
     async def main() -> None:
@@ -256,7 +257,7 @@ def test_whoever_waits_for_the_first_weights_is_told_that_they_cannot_be_had(
 
 
 def test_who_hears_of_newer_weights_in_a_pong_asks_which_they_are(tmp_path: Path) -> None:
-    """The announcement was lost. Nobody asks about weights that are known, or of no use."""
+    """The announcement was lost. Nobody asks about weights that are known or refused."""
     asked: list[type] = []
 
     async def main() -> None:

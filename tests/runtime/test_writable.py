@@ -1,4 +1,4 @@
-"""A folder that cannot be written to is named before anything is started."""
+"""A folder that cannot be written is reported before anything is started."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ mountpoint -q /tmp && mount -o remount,bind,ro /tmp
 mount -o remount,bind,rw "$1"
 shift; exec "$@"
 """
-"""A shell script: $1 is the one folder that can be written to, the rest is the command."""
+"""A shell script: $1 is the only folder that can be written, the rest is the command."""
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def test_folders_need_not_exist_yet(tmp_path: Path) -> None:
 def test_a_folder_below_a_file_is_named_with_the_setting(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(
-        Fatal, match=r"/file/runs cannot be made \(.*/file is no folder\): .* --runs"
+        Fatal, match=r"/file/runs cannot be made \(.*/file is not a folder\): .* --runs"
     ) as caught:
         check_folders(tmp_path / "file" / "runs", "--runs")
     assert caught.value.code == Exit.CONFIG
@@ -48,7 +48,7 @@ def test_a_cache_that_cannot_be_written_is_named_with_its_variable(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("AZ_JIT_CACHE", str(tmp_path / "file"))
-    with pytest.raises(Fatal, match=r"/file is no folder: compiled code .* AZ_JIT_CACHE"):
+    with pytest.raises(Fatal, match=r"/file is not a folder: compiled code .* AZ_JIT_CACHE"):
         check_folders(tmp_path, "--runs")
 
 
@@ -78,7 +78,7 @@ def test_a_file_that_may_not_be_written_is_no_bug(
 
 
 def test_programs_on_a_read_only_file_system_say_what_must_be_mounted(tmp_path: Path) -> None:
-    """In a namespace of its own, where nothing but one folder can be written to."""
+    """The test runs in a namespace of its own, in which only one folder can be written."""
     own = ["--runs", str(tmp_path / "runs")]
     calls = {
         "spool": ["client.main", "--server", "127.0.0.1:1", "--spool", "/nowhere/spool"],

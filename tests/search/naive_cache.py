@@ -1,4 +1,4 @@
-"""The slow, obvious twin of `search.cache_kernel`: a dictionary, and what a bounded memory forgets."""
+"""The slow, obvious twin of `search.cache_kernel`: a dictionary, with the forgetting of a bounded memory."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Key = tuple[bytes, bytes]
 @dataclass
 class Entry:
     place: int
-    """Priors that had been written to the ring before these."""
+    """Number of priors that were written to the ring before these."""
     answer: Any
 
 
 class NaiveCache:
-    """At most WAYS positions a bucket, and no more priors than the ring holds."""
+    """Holds at most WAYS positions per bucket, and no more priors than the ring holds."""
 
     def __init__(self, positions: int, mean_legal: float, max_legal: int) -> None:
         self.buckets = -(-positions // WAYS)
@@ -32,7 +32,7 @@ class NaiveCache:
         self.entries: dict[Key, Entry] = {}
 
     def find(self, leaf: Leaf) -> Any:
-        """The answer to a leaf, or None."""
+        """Return the answer to a leaf, or None."""
         entry = self.entries.get(key_of(leaf))
         return entry.answer if entry is not None and self.written - entry.place <= self.room else None
 
@@ -43,7 +43,7 @@ class NaiveCache:
         if key not in mates and len(mates) == WAYS:
             del self.entries[min(mates, key=lambda mate: self.entries[mate].place)]
         at = self.written % self.room
-        if at + len(leaf.actions) > self.room:  # the priors of a position are not torn apart
+        if at + len(leaf.actions) > self.room:  # the priors of a position are not split
             self.written += self.room - at
         self.entries[key] = Entry(self.written, answer)
         self.written += len(leaf.actions)
@@ -52,7 +52,7 @@ class NaiveCache:
         self.entries.clear()
 
     def mates_of(self, leaf: Leaf) -> list[Key]:
-        """What is in the bucket of a leaf."""
+        """Return the contents of the bucket of a leaf."""
         bucket = hash_of(key_of(leaf)) % self.buckets
         return [key for key in self.entries if hash_of(key) % self.buckets == bucket]
 
@@ -62,7 +62,7 @@ def key_of(leaf: Leaf) -> Key:
 
 
 def hash_of(key: Key) -> int:
-    """Says which bucket it is."""
+    """Return the hash that determines the bucket."""
     data, found = b"".join(key), START
     for at in range(0, len(data), 8):
         found = (found ^ int.from_bytes(data[at : at + 8], "little")) * TIMES & WORD

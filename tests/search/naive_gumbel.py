@@ -26,7 +26,8 @@ class NaiveGumbel(NaiveSearch):
         return {edge.action: edge.visits for edge in self.root.edges if edge.visits}
 
     def completed(self, node: Node) -> np.ndarray:
-        """Appendix D: what was never visited takes a mixture of the network's value and the others'."""
+        """Return completed values (appendix D): an unvisited action gets a mixture of the network's value and
+        the others'."""
         visited = [edge for edge in node.edges if edge.visits]
         visits = sum(edge.visits for edge in visited)
         mixed = self.evaluation[id(node)]

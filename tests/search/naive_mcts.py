@@ -1,4 +1,5 @@
-"""The slow, obvious twin of `search.selection.puct`: a tree of Python objects, rules asked one at a time."""
+"""The slow, obvious twin of `search.selection.puct`: a tree of Python objects, with the rules called one at a
+time."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from protocol.settings import SelfPlaySettings
 
 
 def hashed_evaluation(features: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, float]:
-    """Priors and value that depend on the whole input and on nothing else."""
+    """Return priors and value that depend on the whole input and on nothing else."""
     digest = hashlib.sha256(features.tobytes() + actions.tobytes()).digest()
     rng = np.random.default_rng(int.from_bytes(digest[:8], "little"))
     priors = rng.random(len(actions)).astype(np.float32) + np.float32(0.05)
@@ -28,7 +29,7 @@ class Edge:
     value_sum: np.float32 = np.float32(0)
     child: Node | None = None
     ends_with: float | None = None
-    """Value of the end of the game behind it, for the first player."""
+    """If the edge ends the game: the value of the end, for the first player."""
 
 
 @dataclass
@@ -38,8 +39,8 @@ class Node:
 
 
 def listed(node: Node) -> list[tuple]:
-    """The tree below `node`: (action, prior, visits, value_sum, what is behind it) of each edge; behind it
-    are its node's edges, or -1 if it was never looked at, -2 if the game ends."""
+    """Return the tree below `node`: (action, prior, visits, value_sum, child) of each edge. The child is a
+    list of its node's edges, or -1 if it was never evaluated, or -2 if the game ends."""
     return [
         (
             edge.action,
@@ -53,7 +54,7 @@ def listed(node: Node) -> list[tuple]:
 
 
 class NaiveSearch:
-    """PUCT as the paper writes it, for one position and no noise."""
+    """PUCT as the paper defines it, for one position and without noise."""
 
     def __init__(self, game: Game, settings: SelfPlaySettings, positions: list[np.ndarray]) -> None:
         self.game, self.settings, self.positions = game, settings, positions
@@ -67,7 +68,8 @@ class NaiveSearch:
         return {edge.action: edge.visits for edge in self.root.edges if edge.visits}
 
     def look(self, positions: list[np.ndarray]) -> tuple[bool, Node | None, float]:
-        """(game over, new node, value for the side to move, or for the first player if the game is over)"""
+        """Return (game over, new node, value for the side to move, or for the first player if the game is
+        over)."""
         array = np.array(positions)
         actions = np.zeros(self.game.max_legal, np.uint16)
         count = self.game.rules.legal_actions(array, len(positions), actions)
@@ -104,7 +106,8 @@ class NaiveSearch:
         self.back_up(path, self.value_behind(edge, positions))
 
     def value_behind(self, edge: Edge, positions: list[np.ndarray]) -> float:
-        """Value of the position at the end of `positions`, to which `edge` leads, for the first player."""
+        """Return the value of the position at the end of `positions`, to which `edge` leads, for the first
+        player."""
         if edge.ends_with is not None:
             return edge.ends_with
         over, edge.child, value = self.look(positions)
@@ -114,8 +117,8 @@ class NaiveSearch:
         return value if edge.child.mover == 0 else -value
 
     def back_up(self, path: list[tuple[Node, Edge]], value: float) -> None:
-        """Add a `value` for the first player to the edges of `path`, each of which counts for who chose
-        it."""
+        """Add `value`, which is for the first player, to the edges of `path`, each from the view of the side
+        that chose it."""
         for node, edge in path:
             edge.visits += 1
             own = value if node.mover == 0 else -value
@@ -148,14 +151,15 @@ class NaiveSearch:
         return c_puct * math.sqrt(parent_visits) * prior / (1 + visits)
 
     def forced(self, visits: int) -> Edge | None:
-        """The first root edge that was tried and has too few visits (KataGo, section 3.2)."""
+        """Return the first root edge that was tried and has too few visits (KataGo, section 3.2)."""
         for edge in self.root.edges:
             if 0 < edge.visits**2 < self.settings.noise.forced_playouts * float(edge.prior) * (visits - 1):
                 return edge
         return None
 
     def without_noise(self, clean: list[np.float32]) -> dict[int, int]:
-        """Visits of the root's actions less those that the `clean` priors would not have asked for."""
+        """Return the visits of the root's actions minus those that the `clean` priors would not have led
+        to."""
         total = sum(edge.visits for edge in self.root.edges)
         own = [Edge(edge.action, prior) for edge, prior in zip(self.root.edges, clean, strict=True)]
         best = max(range(len(own)), key=lambda i: self.root.edges[i].visits)
@@ -176,7 +180,7 @@ class NaiveSearch:
         return kept
 
     def pruned(self) -> dict[int, int]:
-        """Visits of the root's actions without those that were forced and not wanted."""
+        """Return the visits of the root's actions without those that were forced and not wanted."""
         total = sum(edge.visits for edge in self.root.edges)
         best = max(self.root.edges, key=lambda edge: edge.visits)
 

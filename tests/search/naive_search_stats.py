@@ -6,7 +6,7 @@ import math
 
 
 def naive_kl(visits: dict[int, int], priors: dict[int, float]) -> float:
-    """KL(shares of the visits || priors), nats; no prior is smaller than 1e-8."""
+    """Return KL(shares of the visits || priors) in nats; priors count as at least 1e-8."""
     all_visits, all_priors = sum(visits.values()), sum(priors.values())
     kl = 0.0
     for action, count in visits.items():
@@ -16,6 +16,7 @@ def naive_kl(visits: dict[int, int], priors: dict[int, float]) -> float:
 
 
 def naive_differs(visits: dict[int, int], priors: dict[int, float]) -> bool:
-    """Whether some action had a larger prior than the most visited one (ties go to the lowest)."""
+    """Return whether some action had a larger prior than the most visited one (ties go to the lowest
+    index)."""
     most = min(action for action, count in visits.items() if count == max(visits.values()))
     return any(prior > priors[most] for prior in priors.values())

@@ -12,7 +12,7 @@ WORD = (1 << 64) - 1
 
 
 class SplitMix:
-    """As published, on Python integers."""
+    """The random number generator as published, on Python integers."""
 
     def __init__(self, state: int = 0) -> None:
         self.state = state
@@ -32,7 +32,7 @@ class SplitMix:
 
 
 class NaiveThompson(NaiveSearch):
-    """Every edge a normal posterior, the largest sample is taken, at the root as below it."""
+    """Every edge has a normal posterior; the largest sample is chosen, at the root and below it."""
 
     def run_thompson(self, simulations: int, seed: int = 0) -> dict[int, int]:
         self.random = SplitMix(seed)

@@ -1,4 +1,5 @@
-"""Arrays from outside are as long as compiled code takes them to be, or nothing happens but an exception."""
+"""Arrays from outside have the length that compiled code expects, or an exception is raised and nothing else
+happens."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ SETTINGS = resolve(self_play(simulations=20, root_noise=0.0), GAME)
 
 
 def even(leaf: Leaf, more: int = 0) -> Answer:
-    """Equal priors, `more` than the leaf has actions."""
+    """Return equal priors, `more` than the leaf has actions."""
     count = len(leaf.actions)
     return np.full(count + more, 1 / count, np.float32), 0.0
 
@@ -37,7 +38,7 @@ def a_tree(root: str = "puct") -> SearchTree:
 
 
 class Misfitting(LeafByLeaf):
-    """Answers so many leaves rightly, and then one with `more` priors than there should be."""
+    """Answers so many leaves correctly, and then one with `more` priors too many."""
 
     def __init__(self, right: int, more: int) -> None:
         super().__init__()
@@ -65,7 +66,8 @@ def test_an_answer_of_another_length_is_refused_and_the_leaf_still_waits(root: s
 def test_an_answer_of_another_length_ends_the_search_and_counts_for_nothing(
     root: str, more: int, right: int
 ) -> None:
-    """At the root, at the first simulation and amid the search; another one of the tree goes well."""
+    """The bad answer comes at the root, at the first simulation or during the search; another search of the
+    tree works."""
     tree = a_tree(root)
     with pytest.raises(BadEvaluation):
         searched(tree, Misfitting(right, more))
@@ -80,7 +82,7 @@ def test_an_answer_of_another_length_ends_the_search_and_counts_for_nothing(
 
 
 def answers_to(batch: LeafBatch, rows: int, more: int = 0) -> Evaluations:
-    """Equal priors to the first `rows` of a batch, one row more than it has if that many; `more` priors."""
+    """Return equal priors for the first `rows` of a batch, or one row too many; each with `more` priors."""
     counts = [*batch.counts.tolist(), 7][:rows]
     priors = np.concatenate([np.full(count, 1 / count, np.float32) for count in counts])
     return Evaluations(np.resize(priors, len(priors) + more), np.tile(np.float32([0, 1, 0]), (rows, 1)), 0)
@@ -88,7 +90,7 @@ def answers_to(batch: LeafBatch, rows: int, more: int = 0) -> Evaluations:
 
 @pytest.mark.parametrize(("rows", "more"), [(2, -1), (2, 1), (1, 0), (3, 0), (0, 0)])
 def test_no_leaf_is_settled_if_one_answer_does_not_fit(rows: int, more: int) -> None:
-    """One prior is missing or too many, or one answer, or there are none."""
+    """One prior is missing or too many, or one answer is, or there are none."""
     tree = ParallelTree(GAME, SETTINGS, np.random.default_rng(0), max_nodes=200, max_leaves=4)
     at_the_start(tree)
     tree.expand_root(*even(tree.root_leaf()))
@@ -139,7 +141,7 @@ def test_a_batch_answered_wrongly_fails_those_who_wait_for_it_and_no_others(shap
 def test_no_action_is_played_that_the_game_does_not_have_and_none_behind_the_cap(make) -> None:
     tree = make()
     for action in (-1, 7):
-        with pytest.raises(ValueError, match="no action of connect_four"):
+        with pytest.raises(ValueError, match="not an action of connect_four"):
             tree.advance(action)
     short = tree_for(GAME, replace(SETTINGS, max_plies=2), np.random.default_rng(0))
     at_the_start(short).advance(0)
@@ -149,7 +151,7 @@ def test_no_action_is_played_that_the_game_does_not_have_and_none_behind_the_cap
 
 
 def test_a_gumbel_search_has_no_more_simulations_than_its_schedule() -> None:
-    """Also where the move that is played asks for more."""
+    """That holds where the move that is played asks for more, too."""
     settings = varied(
         SETTINGS, selection="gumbel", final_move="max_robust", final_extra=50, temperature_plies=0
     )
@@ -159,7 +161,7 @@ def test_a_gumbel_search_has_no_more_simulations_than_its_schedule() -> None:
 
 
 def test_a_leaf_is_chosen_even_where_every_score_is_no_number() -> None:
-    """A network gone mad gives a bad search, and not an edge before the first."""
+    """A faulty network gives a bad search, but never an index below the first edge."""
     tree = ParallelTree(GAME, SETTINGS, np.random.default_rng(0), max_nodes=100, max_leaves=4)
     at_the_start(tree)
     tree.expand_root(np.full(7, np.nan, np.float32), float("nan"))

@@ -1,4 +1,4 @@
-"""What the cache of evaluations answers, and that games do not notice it."""
+"""The answers of the cache of evaluations; it does not change games."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TIC, FOUR = get_game("tic_tac_toe"), get_game("connect_four")
 
 
 class HashNet(LeafByLeaf):
-    """Priors and values that are a function of the input and of the weights, as a network's are."""
+    """Priors and values are a function of the input and of the weights, as for a network."""
 
     def __init__(self) -> None:
         super().__init__(version=1)
@@ -42,7 +42,7 @@ class HashNet(LeafByLeaf):
 
 
 def tree_of(name: str, cache: int = 0, **settings: object) -> SearchTree:
-    """At the start, in a forest of its own."""
+    """Return a tree at the start position, in a forest of its own."""
     game = get_game(name)
     resolved = resolve(SelfPlaySettings(**settings), game)  # type: ignore[arg-type]
     tree = SearchTree(Forest(game, resolved, cache=cache), np.random.default_rng(0))
@@ -51,7 +51,7 @@ def tree_of(name: str, cache: int = 0, **settings: object) -> SearchTree:
 
 
 def place(tree: SearchTree, moves: str) -> None:
-    """Begin anew at the position after some moves."""
+    """Begin again at the position after some moves."""
     game = tree.game
     tree.reset(game.notation.state_from_text(""))
     for move in moves.split():
@@ -59,7 +59,7 @@ def place(tree: SearchTree, moves: str) -> None:
 
 
 async def expanded(pool: SearchPool, tree: SearchTree, *positions: str) -> list[NetView]:
-    """What the network is said to have said about some positions."""
+    """Return what the tree holds as the network's answer for some positions."""
     views = []
     for moves in positions:
         place(tree, moves)
@@ -83,7 +83,7 @@ def test_a_position_is_asked_for_once_and_others_are_told_apart(
 
 
 def test_other_weights_are_asked_again() -> None:
-    """As soon as they have answered anything."""
+    """That happens as soon as they have answered anything."""
     net, tree = HashNet(), tree_of("tic_tac_toe", cache=100)
     pool = SearchPool(tree.forest, net)
     (before,) = asyncio.run(expanded(pool, tree, "1"))
@@ -94,7 +94,8 @@ def test_other_weights_are_asked_again() -> None:
 
 
 def random_positions(count: int) -> list[list[int]]:
-    """Actions to positions of random games that go on, so that all numbers of legal actions occur."""
+    """Return actions that lead to positions of random games, none over, so that all numbers of legal actions
+    occur."""
     rng, found = np.random.default_rng(2), []
     tree = tree_of("tic_tac_toe")
     while len(found) < count:
@@ -116,7 +117,7 @@ OTHER_WEIGHTS = -1
     st.lists(st.integers(0, 59) | st.integers(0, 5) | st.just(OTHER_WEIGHTS), min_size=20, max_size=90),
 )
 def test_it_answers_and_forgets_as_its_slow_twin_does(positions: int, steps: list[int]) -> None:
-    """Whatever is asked in whatever order, with other weights now and then."""
+    """Queries come in any order, sometimes after a change of weights."""
     net, tree = HashNet(), tree_of("tic_tac_toe", cache=positions)
     twin, twins_version = NaiveCache(positions, TIC.mean_legal, TIC.max_legal), net.version
 
@@ -148,7 +149,7 @@ def test_it_answers_and_forgets_as_its_slow_twin_does(positions: int, steps: lis
 
 
 def test_the_newest_are_kept_however_many_came_before() -> None:
-    """Four share a bucket, so the newest four are always there; and no more than the cache may hold."""
+    """A bucket holds four, so the newest four are always there; the cache never holds more than its limit."""
     net, tree = HashNet(), tree_of("tic_tac_toe", cache=10)
     pool = SearchPool(tree.forest, net)
     cells = "123456789"
@@ -179,7 +180,7 @@ def test_games_are_the_same_with_it_and_cost_fewer_evaluations(root: str) -> Non
 @pytest.mark.parametrize("scattered", [False, True])
 @pytest.mark.parametrize("cache", [5, 1000])
 def test_searches_side_by_side_find_the_same_with_it(root: str, scattered: bool, cache: int) -> None:
-    """Trees of the same and of related positions take each other's evaluations."""
+    """Trees of the same and of related positions use each other's evaluations."""
     settings = resolve(self_play(simulations=60, root_noise=0.0, selection=root), FOUR)
     positions = ["", "4", "4 4", "", "4", "4 4 4", "1 2", ""]
 
@@ -200,8 +201,8 @@ def test_searches_side_by_side_find_the_same_with_it(root: str, scattered: bool,
 
 
 def test_positions_that_look_alike_but_have_other_moves_do_not_share_an_answer() -> None:
-    """With one position of history two orders of moves give the same features; one of them lets a pawn be
-    taken en passant."""
+    """With one position of history, two orders of moves give the same features; after one of them a pawn may
+    be taken en passant."""
     orders = "b2b3 d7d5 e2e3 d5d4 c1b2 g8f6 e3e4", "b2b3 d7d5 c1a3 d5d4 a3b2 g8f6 e2e4"
     net, tree = HashNet(), tree_of("chess", cache=100, history=1)
     leaves = []

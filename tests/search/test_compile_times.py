@@ -1,4 +1,4 @@
-"""What is said before a search is compiled, and what later starts know of it."""
+"""The announcement before a search is compiled, and the times that later starts use for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_search_is_compiled_once_and_loaded_later(tmp_path: Path) -> None:
 
 
 def test_other_sources_take_as_long_as_the_last_time_on_this_machine(tmp_path: Path) -> None:
-    """The same game counts for more than another one, and a new time for more than an old one."""
+    """The time of the same game counts before that of another, and a new time before an old one."""
     notes = {"a/compiled-chess-puct.own.json": (3, 90.0), "a/compiled-tic_tac_toe-puct.own.json": (1, 20.0)}
     notes["b/compiled-tic_tac_toe-puct.own.json"] = (2, 25.0)
     for name, (at, seconds) in notes.items():
@@ -35,7 +35,7 @@ def test_other_sources_take_as_long_as_the_last_time_on_this_machine(tmp_path: P
 
 
 def test_code_from_before_there_were_notes_does_not_make_the_next_time_look_short(tmp_path: Path) -> None:
-    """It is loaded in a second, and that is what its note says."""
+    """It is loaded in a second, and its note says so."""
     compiled = Compiled(GAME, "puct", tmp_path / "sources")
     compiled.cache.mkdir()
     compiled.took(1.0)

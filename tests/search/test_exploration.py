@@ -45,7 +45,7 @@ def test_alphazeros_term_with_a_far_base_is_alphago_zeros():
 
 
 class AsPublished(NaiveSearch):
-    """Values in [0, 1], as in AlphaZero's pseudocode; for a loss 0."""
+    """Values are in [0, 1], as in AlphaZero's pseudocode; 0 for a loss."""
 
     def best(self, node: Node, visits: int, value: float, reduction: float) -> Edge:
         visited = sum(float(edge.prior) for edge in node.edges if edge.visits)

@@ -14,7 +14,7 @@ from search.result import SearchResult
 
 
 def candidates(visits: list[int], values: list[float]) -> Candidates:
-    """Of the actions 10, 11, 12, ..."""
+    """Return candidates for the actions 10, 11, 12, ..."""
     actions = np.arange(10, 10 + len(visits)).astype(np.uint16)
     return Candidates(actions, np.array(visits, np.int32), np.array(values))
 

@@ -1,4 +1,5 @@
-"""Gumbel choices: the compiled search against its slow twin, sequential halving, and what is learned."""
+"""Gumbel choices: the compiled search, compared with its slow twin; sequential halving; and what is
+learned."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ QUIET = varied(GUMBEL, root_noise=0.0)
 
 
 class Bandit(LeafByLeaf):
-    """Knows of no action that it is better; but who has a stone on cell `best` is 0.8 up."""
+    """It prefers no action, but a player with a stone on cell `best` has the value 0.8."""
 
     def __init__(self, best: int) -> None:
         super().__init__()
@@ -89,7 +90,7 @@ def test_sequential_halving_by_hand(considered: int, simulations: int, expected:
 
 
 def test_halving_visits_the_best_half_more() -> None:
-    """16 simulations over 4 of 7 columns without knowledge: 6, 6, 2, 2 visits, and the budget is kept."""
+    """16 simulations over 4 of 7 columns without knowledge give 6, 6, 2, 2 visits, and the budget is kept."""
     tree = make_tree("connect_four", varied(QUIET, simulations=16, considered=4))
     root = run(tree).scores
     assert root is not None
@@ -115,13 +116,13 @@ def test_shares_sum_to_their_total_and_differ_from_the_policy_by_less_than_one(p
 
 
 def test_shares_by_hand() -> None:
-    """3.33 each: the first one gets what is left."""
+    """With 3.33 each, the first one gets the remainder."""
     assert integer_shares(np.ones(3) / 3, 10).tolist() == [4, 3, 3]
 
 
 @pytest.mark.parametrize("simulations", [8, 16])
 def test_few_simulations_are_enough_to_learn_which_action_is_best(simulations: int) -> None:
-    """The target has most of its mass on the good action, which was one in seven before."""
+    """The target puts most of its mass on the good action; its prior was one in seven."""
     tree = make_tree("connect_four", varied(QUIET, simulations=simulations))
     result = run(tree, Bandit(best=4))
     assert (int(result.visits.sum()), result.is_improved) == (SHARES, True)

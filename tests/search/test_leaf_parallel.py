@@ -1,4 +1,4 @@
-"""The search with several leaves in flight: the one-leaf search where K is 1, and what must always hold."""
+"""The search with several leaves in flight: equal to the one-leaf search for K = 1; and its invariants."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ async def expand(tree: ParallelTree, evaluator: object) -> None:
 
 
 def check_counts(tree: ParallelTree) -> None:
-    """Every expanded edge was visited once for itself and once for each visit below; nothing is in flight."""
+    """Check that every expanded edge has one visit for itself and one for each visit below, and that nothing
+    is in flight."""
     assert tree.root_visit_count == 1 + tree.edges_of(0)["visits"].sum()
     for node in range(tree.node_count):
         assert not tree.edges_of(node)["in_flight"].any()
@@ -80,7 +81,7 @@ def test_visits_add_up_with_many_leaves_in_flight_and_over_moves(name):
 
 
 def gathered(tree: ParallelTree) -> LeafBatch:
-    """The first leaves of another search."""
+    """Return the first leaves of another search."""
     tree.start_search(100)
     leaves = tree.gather()
     tree.give_up()
@@ -89,7 +90,7 @@ def gathered(tree: ParallelTree) -> LeafBatch:
 
 @pytest.mark.parametrize(("simulations", "rows"), [(1, 1), (30, 1), (63, 2), (95, 3), (500, 4)])
 def test_a_small_tree_has_few_leaves_in_flight_and_no_tree_more_than_it_may(simulations, rows):
-    """One for every 32 visits of the root."""
+    """There is one for every 32 visits of the root."""
     tree = make_parallel("chess", leaves=4)
     search_it(tree, simulations=simulations)
     assert gathered(tree).rows == rows
@@ -116,7 +117,7 @@ def test_a_leaf_that_is_in_flight_already_is_not_taken_again():
 
 
 class DeadEvaluator(HashEvaluator):
-    """Answers so many leaves, then never again."""
+    """Answers so many leaves, then none any more."""
 
     def __init__(self, answers: int) -> None:
         super().__init__()
@@ -169,7 +170,7 @@ def test_a_full_tree_stops_growing_and_says_so():
 
 
 def minimax(game, state):
-    """(value, plies to it) for the side to move: quickest win, slowest loss, by looking at everything."""
+    """Return (value, plies to it) for the side to move, by full search: quickest win, slowest loss."""
     actions = np.zeros(game.max_legal, np.uint16)
     positions = state.reshape(1, -1)
     count = game.rules.legal_actions(positions, 1, actions)

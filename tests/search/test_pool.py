@@ -1,4 +1,4 @@
-"""Many searches share a forest: each finds what it finds alone, whatever becomes of the others."""
+"""Many searches share a forest: each finds what it would find alone, whatever happens to the others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def tree_at(forest: Forest, moves: str) -> SearchTree:
 
 
 def alone(moves: str, root: str = "puct") -> list[int]:
-    """Visits, or shares, of a search with nothing beside it."""
+    """Return the visits, or shares, of a search that runs alone."""
     return searched(tree_at(forest_of(root=root), moves), HashEvaluator()).visits.tolist()
 
 
@@ -51,19 +51,19 @@ async def visits_of(tree: SearchTree, pool: SearchPool) -> list[int]:
 
 
 async def all_visits(forest: Forest, evaluator: LeafByLeaf) -> list[list[int]]:
-    """Of all POSITIONS, searched at the same time."""
+    """Return the visits for all POSITIONS, searched at the same time."""
     pool, trees = SearchPool(forest, evaluator), [tree_at(forest, moves) for moves in POSITIONS]
     return list(await asyncio.gather(*(visits_of(tree, pool) for tree in trees)))
 
 
 def snapshot(tree: SearchTree) -> tuple[bytes, ...]:
-    """All that is known of a tree."""
+    """Return everything that a tree holds."""
     arrays, slot = tree.forest.arrays, tree.slot
     return tuple(part[slot].tobytes() for part in (arrays.states, arrays.nodes, arrays.edges, arrays.pending))
 
 
 def answer_wrongly(batch: LeafBatch, reply: Reply) -> None:
-    """All leaves are won, and all that counts is the first action."""
+    """Answer that all leaves are won and that only the first action counts."""
     priors = np.zeros(len(batch.actions), np.float32)
     priors[np.cumsum(batch.counts) - batch.counts] = 1.0
     reply.answered(0, Evaluations(priors, np.tile(np.float32([1, 0, 0]), (batch.rows, 1)), 7))
@@ -91,7 +91,7 @@ class Counting(HashEvaluator):
 
 @pytest.mark.parametrize("root", ROOTS)
 def test_searches_side_by_side_find_what_each_finds_alone(root: str) -> None:
-    """Their leaves travel together: about one batch a simulation."""
+    """Their leaves travel together: there is about one batch per simulation."""
     evaluator = Counting()
     found = asyncio.run(all_visits(forest_of(len(POSITIONS), root), evaluator))
     assert found == [alone(moves, root) for moves in POSITIONS]
@@ -110,7 +110,8 @@ def test_answers_in_parts_out_of_order_and_doubled_change_nothing(root: str, see
 
 @pytest.mark.parametrize("root", ROOTS)
 def test_a_second_answer_to_the_same_leaf_changes_nothing(root: str) -> None:
-    """Neither the right one again nor a wrong one, at the root and at any simulation; nor a refusal."""
+    """The second answer may be the right one again, a wrong one, or a refusal; it may come at the root or at
+    any simulation."""
 
     async def main() -> list[int]:
         forest, evaluator = forest_of(root=root), Held()
@@ -141,8 +142,8 @@ def test_a_second_answer_to_the_same_leaf_changes_nothing(root: str) -> None:
 def test_a_cancelled_search_leaves_its_slot_usable_and_late_answers_are_ignored(
     root: str, answers: int
 ) -> None:
-    """Cancelled at the root, at the first simulation and amid them; its slot is searched from again at once,
-    and the late answer, which is wrong, comes while a leaf of the new search waits."""
+    """It is cancelled at the root, at the first simulation or later. Its slot is used again at once, and the
+    late answer, which is wrong, comes while a leaf of the new search waits."""
 
     async def main() -> tuple[list[int], list[int], int]:
         forest, evaluator = forest_of(2, root), Held()
@@ -199,7 +200,7 @@ def test_a_slot_that_was_given_back_is_not_touched_by_answers_to_its_last_tree()
 
 @pytest.mark.parametrize("answers", [2, 9])
 def test_a_search_that_was_cancelled_can_go_on_as_if_nothing_had_been(answers: int) -> None:
-    """The leaf that waited was never a simulation."""
+    """The leaf that waited does not count as a simulation."""
 
     async def main() -> list[int]:
         forest, evaluator = forest_of(), Held()
@@ -222,7 +223,7 @@ def test_a_search_that_was_cancelled_can_go_on_as_if_nothing_had_been(answers: i
 
 
 def test_a_search_that_is_cancelled_in_its_first_turn_leaves_no_trace() -> None:
-    """Its root may have been asked for, and no more; the same tree is searched as if nothing had been."""
+    """At most its root was requested; the same tree is then searched as if nothing had happened."""
 
     async def main() -> tuple[int, list[int]]:
         forest, evaluator = forest_of(), HashEvaluator()
@@ -245,7 +246,7 @@ def test_a_search_that_is_cancelled_in_its_first_turn_leaves_no_trace() -> None:
 
 
 class Refusing(HashEvaluator):
-    """Refuses the leaf with some number, once."""
+    """Refuses the leaf with a given number, once."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -260,7 +261,7 @@ class Refusing(HashEvaluator):
 @pytest.mark.parametrize("root", ROOTS)
 @pytest.mark.parametrize("number", [1, 8, 9, 100, 250])
 def test_a_refused_leaf_fails_only_its_own_search(root: str, number: int) -> None:
-    """Roots and simulations alike; the tree may be searched again."""
+    """That holds for roots and simulations; the tree may be searched again."""
 
     async def main() -> list[object]:
         forest = forest_of(len(POSITIONS), root)
@@ -276,7 +277,7 @@ def test_a_refused_leaf_fails_only_its_own_search(root: str, number: int) -> Non
 
 
 STEPS = ("open_roots", "select_all", "answer_all", "expand_backup_select")
-"""Kernels that step searches, under the names they have or had."""
+"""The kernels that step searches, under their present or former names."""
 
 
 def broken(*_: object) -> None:
@@ -284,7 +285,7 @@ def broken(*_: object) -> None:
 
 
 def test_a_kernel_that_cannot_run_ends_the_searches_that_wait_for_it() -> None:
-    """Those that want their root expanded and those that want simulations, in the same turn."""
+    """This covers searches that wait for their root and those that wait for simulations, in the same turn."""
 
     async def main() -> list[object]:
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
@@ -307,7 +308,7 @@ def test_a_kernel_that_cannot_run_ends_the_searches_that_wait_for_it() -> None:
 
 @pytest.mark.parametrize("root", ROOTS)
 def test_the_forest_grows_slots_while_searches_run(root: str) -> None:
-    """A tree is taken at every answer, from one slot to one for each position."""
+    """A tree is added at every answer, from one slot to one for each position."""
 
     async def main() -> tuple[list[list[int]], int]:
         forest, evaluator = forest_of(1, root), Held()
@@ -335,7 +336,7 @@ def test_nodes_grow_while_other_searches_wait_for_answers(root: str, evaluator: 
 
 
 def test_slots_that_were_given_back_are_used_again() -> None:
-    """However many trees there were, one after the other."""
+    """That holds for any number of trees, one after the other."""
     forest = forest_of(2)
     for moves in POSITIONS:
         with tree_at(forest, moves) as tree:

@@ -1,4 +1,4 @@
-"""What is read off a searched tree for people, and what a root is told of its evaluation."""
+"""What people are shown of a searched tree, and what a root knows of its evaluation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def searched(simulations: int) -> tuple[SearchTree, SearchResult]:
 
 
 def test_the_variation_is_what_would_be_played_move_after_move() -> None:
-    """Each action is chosen from the visits kept in its subtree; it ends where nothing was visited."""
+    """Each action is chosen from the visits kept in its subtree; the variation ends where nothing was
+    visited."""
     tree, result = searched(300)
     variation = tree.principal_variation()
     assert variation[0] == choose_action(result, 0, tree.settings, np.random.default_rng(0))
@@ -41,7 +42,7 @@ def test_the_variation_is_what_would_be_played_move_after_move() -> None:
 
 
 def test_a_tree_that_was_not_searched_has_no_variation() -> None:
-    """Neither before the root's evaluation nor after it alone."""
+    """There is none before the root's evaluation, and none after it alone."""
     tree = tree_for(GAME, resolve(SelfPlaySettings(), GAME), np.random.default_rng(0))
     tree.reset(GAME.notation.state_from_text(""))
     assert tree.principal_variation() == []
@@ -50,7 +51,7 @@ def test_a_tree_that_was_not_searched_has_no_variation() -> None:
 
 
 def test_wdl_reaches_the_one_who_asked_for_it() -> None:
-    """In a batch with others, each gets its own row."""
+    """In a batch with others, each search gets its own row."""
 
     def infer(batch: LeafBatch) -> Evaluations:
         share = batch.features[:, 0].astype(np.float32) / 10

@@ -1,4 +1,4 @@
-"""The compiled search against its slow twin, and the promises of `search.mcts`."""
+"""The compiled search, compared with its slow twin, and the promises of `search.mcts`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ run = searched
 @pytest.mark.parametrize("name", [*EVERY_GAME, TWICE])
 @pytest.mark.parametrize("fpu", ["reduction", "absolute"])
 def test_trees_equal_those_of_the_slow_twin_node_by_node(name, fpu):
-    """Also in a game in which a player moves twice."""
+    """That includes a game in which a player moves twice."""
     for simulations in (80, 333):
         tree = make_tree(name, varied(QUIET, fpu=fpu, simulations=simulations))
         twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
@@ -140,7 +140,7 @@ def test_a_win_in_one_takes_all_visits_for_either_side(name, moves, start, winni
     ],
 )
 def test_all_wins_in_one_share_the_visits_evenly(name, moves, start, shares, root):
-    """What cannot be divided goes to the lowest; a slow twin tries every legal action."""
+    """The remainder goes to the lowest index; a slow twin tries every legal action."""
     game = get_game(name)
     tree = tree_for(
         game, resolve(varied(QUIET, selection=root, simulations=80), game), np.random.default_rng(5)

@@ -1,4 +1,4 @@
-"""A search tells how far it got from what the network had said, before any noise."""
+"""A search reports how far its result differs from the network's answer, before any noise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TINY_PRIOR = st.sampled_from([0.0, 1e-9, 1e-8, 0.25, 0.5])
     st.permutations(range(9)),
 )
 def test_agrees_with_the_slow_twin(moves: list[tuple[int, float]], order: list[int]) -> None:
-    """Whatever the order of the legal actions, and with priors of 0."""
+    """That holds for any order of the legal actions, and with priors of 0."""
     moves[0] = (max(1, moves[0][0]), max(0.25, moves[0][1]))
     actions = sorted(order[: len(moves)], key=order.index)
     visits = {action: count for action, (count, _) in sorted(zip(actions, moves, strict=True)) if count}
@@ -53,7 +53,7 @@ def fresh_tree(**changes: object) -> SearchTree:
 
 
 def said_by_the_network(tree: SearchTree) -> tuple[dict[int, float], float]:
-    """Priors and value of the root, asked anew."""
+    """Return priors and value of the root, evaluated anew."""
     leaf = tree.root_leaf()
     priors, value = hashed_evaluation(leaf.features, leaf.actions)
     return dict(zip(leaf.actions.tolist(), priors.tolist(), strict=True)), value
@@ -63,7 +63,7 @@ def said_by_the_network(tree: SearchTree) -> tuple[dict[int, float], float]:
     "changes", [{}, {"reuse_tree": False}, {"selection": "gumbel"}, {"forced_playouts": 2.0}], ids=str
 )
 def test_a_search_is_compared_with_the_network_without_noise(changes: dict[str, object]) -> None:
-    """At a new root and at one whose subtree was kept, in full and in cheap searches."""
+    """The root is new or its subtree was kept; the search is full or cheap."""
     tree = fresh_tree(cheap_simulations=10, cheap_probability=0.5, **changes)
     for ply in range(6):
         priors, value = said_by_the_network(tree)
@@ -77,13 +77,13 @@ def test_a_search_is_compared_with_the_network_without_noise(changes: dict[str, 
 
 
 def all_visits(tree: SearchTree) -> int:
-    """Of all edges of the tree."""
+    """Return the visits of all edges of the tree."""
     return sum(int(tree.edges_of(node)["visits"].sum()) for node in range(tree.node_count))
 
 
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 def test_depths_are_those_of_all_paths(root: str) -> None:
-    """Each simulation leaves a visit on every edge of its path, so their sum is that of the depths."""
+    """Each simulation leaves a visit on every edge of its path, so the sum of visits is the sum of depths."""
     tree = fresh_tree(selection=root, simulations=200)
     result = searched(tree)
 
@@ -97,7 +97,7 @@ def test_depths_are_those_of_all_paths(root: str) -> None:
 
 
 def test_depths_are_of_the_new_simulations_only() -> None:
-    """What a kept subtree brings was counted when it was searched."""
+    """The visits of a kept subtree were counted when it was searched."""
     tree = fresh_tree()
     tree.advance(int(searched(tree).actions[3]))
     kept = tree.kept
@@ -110,7 +110,7 @@ def test_depths_are_of_the_new_simulations_only() -> None:
 
 
 def test_a_win_in_one_is_compared_with_its_prior() -> None:
-    """It has all visits, whatever the network said."""
+    """It has all visits, whatever its prior."""
     tree = fresh_tree()
     for move in (0, 1, 0, 1, 0, 1):
         tree.advance(move)

@@ -1,4 +1,5 @@
-"""Leaves seen through random symmetries: what the network is shown is the moved game, priors come back."""
+"""Leaves evaluated under random symmetries: the network's input is the transformed game, and priors are
+mapped back."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def tree_after(forest: Forest, actions: list[int], seed: int = 0) -> SearchTree:
 
 
 class Numbers(LeafByLeaf):
-    """Says of each action its number, and keeps what it was shown."""
+    """Answers with each action's number as its prior, and keeps its inputs."""
 
     def __init__(self) -> None:
         super().__init__(version=4)
@@ -48,7 +49,7 @@ class Numbers(LeafByLeaf):
 
 
 def expansions(forest: Forest, actions: list[int], evaluator: LeafByLeaf, count: int) -> list[np.ndarray]:
-    """EDGE[n] of the root of the same position, expanded `count` times."""
+    """Return EDGE[n] of the root of the same position, expanded `count` times."""
 
     async def main() -> list[np.ndarray]:
         pool, found = SearchPool(forest, evaluator), []
@@ -63,7 +64,7 @@ def expansions(forest: Forest, actions: list[int], evaluator: LeafByLeaf, count:
 
 
 def maps_of(game: Game) -> list[tuple[int, ...]]:
-    """What each action becomes, for all symmetries and for none."""
+    """Return the image of each action, for all symmetries and for the identity."""
     assert game.symmetries
     return [tuple(symmetry.actions.tolist()) for symmetry in game.symmetries] + [tuple(range(game.actions))]
 
@@ -79,7 +80,8 @@ PLAYED = [
 
 @pytest.mark.parametrize(("name", "actions"), PLAYED)
 def test_the_network_sees_the_game_with_its_moves_moved(name: str, actions: list[int]) -> None:
-    """Features and legal actions are those of the game played on the moved board; all symmetries are met."""
+    """Features and legal actions are those of the game played on the transformed board; all symmetries
+    occur."""
     game, evaluator = get_game(name), Numbers()
     forest = forest_of(game)
     moved = {}
@@ -94,7 +96,7 @@ def test_the_network_sees_the_game_with_its_moves_moved(name: str, actions: list
 
 @pytest.mark.parametrize(("name", "actions"), PLAYED)
 def test_each_prior_is_that_of_the_action_as_the_network_saw_it(name: str, actions: list[int]) -> None:
-    """And the tree has its own legal actions, in its own order."""
+    """The tree has its own legal actions, in its own order."""
     game, evaluator = get_game(name), Numbers()
     forest = forest_of(game)
     legal = tree_after(forest, actions).legal_actions().tolist()
@@ -109,7 +111,7 @@ def test_each_prior_is_that_of_the_action_as_the_network_saw_it(name: str, actio
 
 
 def test_a_search_that_does_not_want_symmetries_shows_positions_as_they_are() -> None:
-    """And draws no random numbers for it."""
+    """No random number is drawn for it, either."""
     forest, evaluator = forest_of(get_game("tic_tac_toe"), wanted=False), Numbers()
     leaf = tree_after(forest, [0, 5, 6]).root_leaf()
     for edges in expansions(forest, [0, 5, 6], evaluator, 5):

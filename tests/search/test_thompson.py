@@ -1,4 +1,4 @@
-"""Thompson sampling: the compiled search against its slow twin, and what a user expects of it."""
+"""Thompson sampling: the compiled search, compared with its slow twin, and what a user expects of it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ THOMPSON = self_play(simulations=200, selection="thompson", root_noise=0.0)
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", TWICE])
 def test_trees_equal_those_of_the_slow_twin_node_by_node(name: str) -> None:
-    """Also in a game in which a player moves twice. Sums in float32 tell the own value of a node to about
-    1e-6, so a sample would have to be that close to another one for the trees to differ."""
+    """That includes a game in which a player moves twice. Sums in float32 give a node's own value to about
+    1e-6, so two samples would have to be that close for the trees to differ."""
     tree = make_tree(name, THOMPSON)
     twin = NaiveThompson(tree.game, tree.settings, [tree.state.copy()])
     searched(tree, HashEvaluator())

@@ -1,4 +1,4 @@
-"""`python -m search.warm` compiles, or says in one sentence what it does not know."""
+"""`python -m search.warm` compiles, or names in one sentence what it does not know."""
 
 from __future__ import annotations
 

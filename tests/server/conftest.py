@@ -11,5 +11,5 @@ from front_bench import Play, play_beside_front
 
 @pytest.fixture
 def play(tmp_path: Path) -> Play:
-    """Runs a scenario beside a front with real sockets."""
+    """Return a function that runs a scenario beside a front with real sockets."""
     return lambda scenario: asyncio.run(play_beside_front(tmp_path, scenario))

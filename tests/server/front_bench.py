@@ -1,6 +1,7 @@
-"""A front on real sockets for tests, and peers of it: workers, trainers, an evaluator that echoes.
+"""A front on real sockets for tests, and its peers: workers, trainers, an evaluator that echoes.
 
-The evaluator answers each row with a hash of it, so that a reply given to another request is seen."""
+The evaluator answers each row with a hash of it, so that an answer to another request is noticed.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +50,11 @@ from server.weights import WeightsStore
 GAME = get_game("tic_tac_toe")
 WORDS = GAME.feature_words(1)
 PATIENCE = 120.0
-"""Seconds after which a test has failed; nothing waits this long when all is well."""
+"""Seconds after which a test fails; when all is well, nothing waits this long."""
 
 
 def echo(row: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Priors and wdl that only this row with these actions gets."""
+    """Return priors and wdl that only this row with these actions gets."""
     digest = np.frombuffer(hashlib.sha256(row.tobytes()).digest(), np.uint8)
     return digest[actions % 32].astype(np.float16) / np.float16(256), digest[:3].astype(np.float32) / 256
 
@@ -72,7 +73,7 @@ def random_leaves(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.n
 
 
 class Peer:
-    """A bare DEALER: sends what it is told, keeps what comes."""
+    """A bare DEALER: sends what the test wants, keeps what comes."""
 
     def __init__(self, bench: Bench, port: str, routing_id: bytes = b"") -> None:
         self.bench = bench
@@ -93,7 +94,7 @@ class Peer:
         assert self.channel.send([encode(message), *frames])
 
     async def receive(self, kind: type) -> tuple:
-        """The next message, which must be of this kind, with its frames."""
+        """Return the next message with its frames; it must be of this kind."""
         async with asyncio.timeout(PATIENCE):
             message, frames = await self.inbox.get()
         assert isinstance(message, kind), message
@@ -118,12 +119,12 @@ async def publish(trainer: Peer, data: bytes, version: int) -> WeightsInfo:
 
 
 class EchoEvaluator(Peer):
-    """Plays evaluator `index`. While `holding` it takes batches and answers none."""
+    """Acts as evaluator `index`. While `holding` it takes batches and answers none."""
 
     def __init__(
         self, bench: Bench, index: int = 0, target_rows: int = 32, refuses: Collection[int] = ()
     ) -> None:
-        """`refuses`: versions of weights that it does not take."""
+        """`refuses`: versions of weights that it refuses."""
         super().__init__(bench, "evaluators")
         self.holding = False
         self.held: list[tuple[Batch, list[memoryview]]] = []
@@ -134,7 +135,7 @@ class EchoEvaluator(Peer):
         self.loaded: list[int] = []
         self.answers_loads = True
         self.got_load = asyncio.Event()
-        """Weights were to be loaded while `answers_loads` was off."""
+        """Set when weights were to be loaded while `answers_loads` was off."""
         self.send(EvaluatorReady(index, "echo", target_rows, target_rows, 2))
 
     def on_frames(self, frames: list[memoryview]) -> None:
@@ -153,7 +154,7 @@ class EchoEvaluator(Peer):
                 self.answer_all()
 
     def say_loaded(self, info: WeightsInfo) -> None:
-        """What was held back while `answers_loads` was off."""
+        """Send the answer that was held back while `answers_loads` was off."""
         self.send(WeightsLoaded(info.version, info.sha256))
 
     def answer_all(self) -> None:
@@ -167,7 +168,7 @@ class EchoEvaluator(Peer):
 
 
 class Worker(Peer):
-    """Sends random leaves and checks that what comes back is theirs."""
+    """Sends random leaves and checks that every answer belongs to its leaf."""
 
     def __init__(self, bench: Bench, seed: int) -> None:
         super().__init__(bench, "leaves")
@@ -200,7 +201,7 @@ class Worker(Peer):
 
 
 class Bench:
-    """A front on ipc sockets in a folder of its own, and the peers of a test."""
+    """A front on ipc sockets in a folder of its own, with the peers of a test."""
 
     def __init__(
         self,
@@ -223,7 +224,7 @@ class Bench:
         self.front = Front(settings(usual), self.store)
 
     async def evaluator(self, index: int = 0, target_rows: int = 32) -> EchoEvaluator:
-        """An evaluator that is up."""
+        """Return an evaluator that is up."""
         self.front.one_up.clear()
         evaluator = EchoEvaluator(self, index, target_rows)
         async with asyncio.timeout(PATIENCE):

@@ -10,7 +10,8 @@ from server.pieces import SendBatch, gather
 
 
 def leaves(rows: int, tag: int = 0) -> list[memoryview]:
-    """`rows` leaves that tell themselves apart: row i has i % 3 + 1 actions and the feature 1000 tag + i."""
+    """Return `rows` leaves that can be told apart: row i has i % 3 + 1 actions and the feature 1000 tag +
+    i."""
     counts = np.arange(rows, dtype=np.uint16) % 3 + 1
     features = (np.arange(rows, dtype=np.uint64) + np.uint64(1000 * tag)).reshape(rows, 1)
     actions = np.repeat(features[:, 0], counts).astype(np.uint16)
@@ -18,14 +19,14 @@ def leaves(rows: int, tag: int = 0) -> list[memoryview]:
 
 
 def joined(batch: SendBatch) -> LeafFrames:
-    """What the device is sent."""
+    """Return what the device is sent."""
     features, counts, actions = gather(batch.pieces)
     words = np.frombuffer(features, np.uint64).reshape(-1, 1)
     return LeafFrames(words, np.frombuffer(counts, np.uint16), np.frombuffer(actions, np.uint16))
 
 
 def plan(instructions: list) -> list:
-    """Instructions with their pieces spelled out, so that they can be compared."""
+    """Return instructions with their pieces written out, so that they can be compared."""
     return [
         (i.evaluator, i.batch, [(p.of.session, p.of.request, p.first, p.rows) for p in i.pieces])
         if isinstance(i, SendBatch)
@@ -41,5 +42,5 @@ def ready_queue(target_rows: int = 256, pipeline: int = 2) -> LeafQueue:
 
 
 def marked(rows: int, *wrong: int) -> np.ndarray:
-    """[rows] True at `wrong`."""
+    """Return [rows], True at `wrong`."""
     return np.isin(np.arange(rows), wrong)

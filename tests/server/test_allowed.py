@@ -1,10 +1,14 @@
-"""The list of allowed keys: its commands, and what a running server makes of changes."""
+"""The list of allowed keys: its commands, and how a running server reacts to changes."""
 
 from __future__ import annotations
 
+import fcntl
 import logging
+import os
 import shlex
 import stat
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +18,7 @@ from protocol.curve import NotNow
 from protocol.keys import KeyOwner
 from runtime.exits import Fatal
 from runtime.keys import as_text, new_pair
-from server.allowed import OWN_TOOLS, Allowed, read_allowed
+from server.allowed import MOST_BYTES, OWN_TOOLS, Allowed, changed_allowed, read_allowed, write_allowed
 from server.config import ServerConfig
 from server.joining import open_allowed, say_address
 from server.key_commands import main
@@ -73,31 +77,118 @@ def test_client_and_trainer_of_one_machine_are_allowed_as_printed(
     assert trainer == f"{client}-trainer"
 
 
-def test_files_of_keys_are_for_their_user_alone(folder: Path) -> None:
-    azserver(folder, "allow", "client", "lab-3", as_text(new_pair().public))
+@pytest.mark.parametrize("umask", [0, 0o022, 0o777])
+def test_files_of_keys_are_for_their_user_alone_whatever_the_umask_is(
+    tmp_path: Path, umask: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the moment they are made on, under the name that they have until they are whole, too."""
+    folder, opened, real = tmp_path / "keys", list[int](), os.open
+
+    def noting(path: str, flags: int, mode: int = 0o777, **where: int) -> int:
+        handle = real(path, flags, mode, **where)
+        if flags & os.O_CREAT:
+            opened.append(stat.S_IMODE(os.fstat(handle).st_mode))
+        return handle
+
+    folder.mkdir(0o700)
+    before = os.umask(umask)
+    monkeypatch.setattr(os, "open", noting)
+    try:
+        azserver(folder, "keygen")
+        azserver(folder, "allow", "client", "lab-3", as_text(new_pair().public))
+    finally:
+        os.umask(before)
+    assert opened
+    assert not any(mode & 0o077 for mode in opened)
     assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {
         "server.key": 0o600,
         "allowed.toml": 0o600,
     }
 
 
-@pytest.mark.parametrize("damage", ["[", '["x"]\nrole = "king"\nkey = "a"', "deleted"])
+def without_end(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+def sparse(path: Path) -> None:
+    os.truncate(path, 2**30)
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "no TOML": lambda path: path.write_text("["),
+    "no role": lambda path: path.write_text('["x"]\nrole = "king"\nkey = "a"'),
+    "deep": lambda path: path.write_text("x = " + "[" * 100_000),
+    "a long number": lambda path: path.write_text("x = " + "9" * 5000),
+    "no text": lambda path: path.write_bytes(b"\xff"),
+    "too long": lambda path: path.write_text("#" * (MOST_BYTES + 1)),
+    "deleted": Path.unlink,
+    "of a gigabyte": sparse,
+    "without end": without_end,
+    "a pipe": pipe,
+    "for others to change": lambda path: path.chmod(0o666),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_while_the_list_cannot_be_read_nobody_new_gets_in_and_it_is_said(
     folder: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Nor does a running server wait for such a list, or read it to its end."""
     key = new_pair().public
     azserver(folder, "allow", "client", "lab-3", as_text(key))
     allowed, path = Allowed(folder), folder / "allowed.toml"
     good = path.read_text()
     with caplog.at_level(logging.INFO):
-        path.unlink() if damage == "deleted" else path.write_text(damage)
+        DAMAGES[damage](path)
         assert not allowed.refresh()
         with pytest.raises(NotNow):
             allowed.owner_of(key)
         assert "nobody new may join" in caplog.text
+        path.unlink(missing_ok=True)
         path.write_text(good)
         allowed.refresh()
     assert allowed.owner_of(key) == KeyOwner("lab-3", "client")
+
+
+def test_a_list_that_a_link_names_is_followed_and_its_next_target_is_seen(folder: Path) -> None:
+    """As Kubernetes mounts files."""
+    path, key = folder / "allowed.toml", new_pair().public
+    path.rename(folder / "first")
+    path.symlink_to("first")
+    allowed = Allowed(folder)
+    write_allowed(folder / "second", {"lab-3": ("client", key)})
+    (folder / "link").symlink_to("second")
+    (folder / "link").replace(path)
+    assert allowed.refresh()
+    assert allowed.owner_of(key) == KeyOwner("lab-3", "client")
+
+
+def test_who_changes_the_list_waits_for_who_is_at_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else allowing one key would bring back another that is being revoked."""
+    azserver(folder, "allow", "client", "old", as_text(new_pair().public))
+    came, real = threading.Event(), fcntl.flock
+    other = threading.Thread(
+        target=azserver, args=(folder, "allow", "client", "new", as_text(new_pair().public)), daemon=True
+    )
+
+    def flock(handle: int, operation: int) -> None:
+        if threading.current_thread() is other:
+            came.set()
+        real(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with changed_allowed(folder / "allowed.toml") as keys:
+        other.start()
+        assert came.wait(60)
+        del keys["old"]
+    other.join(60)
+    assert list(read_allowed(folder / "allowed.toml")) == ["new"]
 
 
 def test_a_mistake_in_a_command_changes_nothing_and_says_what_to_do(folder: Path) -> None:
@@ -110,7 +201,7 @@ def test_a_mistake_in_a_command_changes_nothing_and_says_what_to_do(folder: Path
             r"choose another name, or, if .* not used any more, azserver revoke --keys \S+ lab-3 first"
         ),
         ("allow", "client", "no name", as_text(new_pair().public)): "cannot be a name",
-        ("allow", "client", "lab-4", key[:-1]): "is no key",
+        ("allow", "client", "lab-4", key[:-1]): "is not a key",
         ("allow", "client", "me", own): "the server's own key",
         ("revoke", "lab-33"): "the nearest key is 'lab-3'",
         ("revoke", "nosuch"): "there is lab-3",
@@ -120,7 +211,7 @@ def test_a_mistake_in_a_command_changes_nothing_and_says_what_to_do(folder: Path
         with pytest.raises(Fatal, match=reason):
             azserver(folder, *words)
     assert read_allowed(folder / "allowed.toml") == before
-    azserver(folder, "allow", "client", "lab-3", key)  # the same again is no mistake
+    azserver(folder, "allow", "client", "lab-3", key)  # repeating the same command is no mistake
 
 
 def test_listening_to_others_needs_keys_or_a_word_that_it_does_not(

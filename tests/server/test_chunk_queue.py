@@ -1,4 +1,4 @@
-"""Chunks of weights go out at so many bytes a second to a place and to all, in turns, and none is lost."""
+"""Chunks of weights go out at limited rates per place and in all, in turns, and none is lost."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from server.chunk_queue import LEAST_PRICE, MOST_CHUNKS, MOST_OF_PLACE, ChunkQue
 
 NEAR, FAR = "10.0.0.1", "10.0.0.2"
 SLOW = PaceLimits(rate=LEAST_PRICE, burst=LEAST_PRICE)
-"""A smallest chunk a second, one at once."""
+"""One smallest chunk a second, and one at once."""
 FAST = PaceLimits(rate=1.0, burst=1e12)
 
 
 def queue_at(pace: PaceLimits) -> ChunkQueue:
-    """Of peers that read all they get."""
+    """Return a queue for peers that read everything at once."""
     return ChunkQueue(lambda _: True, pace)
 
 
@@ -25,7 +25,7 @@ def ask(number: int) -> GetChunk:
 
 
 def taken(queue: ChunkQueue, now: float, size: int = 0) -> list[tuple[bytes, int]]:
-    """Peer and offset of all chunks that are sent at `now`."""
+    """Return peer and offset of all chunks that are sent at `now`."""
     out = []
     while (one := queue.take(now)) is not None:
         peer, place, request = one
@@ -57,7 +57,7 @@ def test_one_address_does_not_hold_up_another_nor_this_machine() -> None:
 
 
 def test_all_places_together_have_a_pace_and_divide_it() -> None:
-    """In turns, this machine's own too; what is beyond it waits and is sent."""
+    """They take turns, this machine's own place included; what exceeds the rate waits and is sent later."""
     queue = ChunkQueue(lambda _: True, FAST, to_all=SLOW)
     for peer, place in ((b"a", "key lab-3"), (b"b", NEAR), (b"own", "")):
         for number in range(2):

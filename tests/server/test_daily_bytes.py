@@ -1,4 +1,5 @@
-"""Stored bytes a day by key: a key that has had its bytes is told when to come again, and nothing is lost."""
+"""Stored bytes per day and key: a key that has used its bytes is told when to come again, and nothing is
+lost."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.daily_bytes import ASK_AGAIN, DAY, DailyBytes, DailyFile
+from server.daily_bytes import ASK_AGAIN, DAY, SAVE_SECONDS, DailyBytes, DailyFile
 
 NOON = 20_000.5 * DAY
 
@@ -43,14 +44,22 @@ def test_a_clock_that_is_set_back_begins_no_day() -> None:
     daily = DailyBytes(most=1000)
     daily.stored("a", 1000, NOON)
     assert daily.refusal("a", 1, 0, NOON - DAY) is not None
+    assert daily.refusal("a", 1, 0, NOON) is not None
     assert daily.today(NOON - 3 * DAY) == {"a": 1000}
+
+
+def test_a_clock_that_had_been_years_ahead_leaves_nobody_without_a_next_day() -> None:
+    daily = DailyBytes(most=1000)
+    daily.stored("a", 1000, NOON + 3650 * DAY)
+    assert daily.refusal("a", 1, 0, NOON) is not None
+    assert daily.refusal("a", 1, 0, NOON + DAY) is None
 
 
 @given(
     st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(1, 400), st.sampled_from([0, 1, DAY // 3])))
 )
 def test_nobody_has_more_stored_a_day_than_is_allowed(games: list[tuple[str, int, int]]) -> None:
-    """And none is sent back while it fits."""
+    """No game is sent back while it fits."""
     daily, stored, now = DailyBytes(most=1000), dict[tuple[str, float], int](), NOON
     for key, size, seconds in games:
         now += seconds
@@ -73,25 +82,30 @@ def test_the_day_goes_on_after_a_restart(tmp_path: Path) -> None:
         return daily, file
 
     daily, file = begun()
-    file.save(0.0)
-    assert not path.exists(), "nobody has a key"
+    assert file.due(0.0) is None, "nobody has a key"
     daily.stored("a", 600, NOON)
-    file.save(0.0)
+    file.write(file.due(0.0))
     daily.stored("a", 300, NOON)
-    file.save(1.0)  # not due yet
+    assert file.due(SAVE_SECONDS - 1.0) is None
     assert begun()[0].today(NOON) == {"a": 600}
-    file.save(1.0, at_once=True)
+    file.write(file.due(1.0, at_once=True))
     again, file = begun()
     assert again.refusal("a", 101, 0, NOON) is not None
     assert begun()[0].today(NOON + DAY) == {}
     again.today(NOON + DAY)
-    file.save(100.0)
+    file.write(file.due(100.0))
     assert path.read_text() == '{"day": 20001, "stored": {}}'
 
 
 def test_a_damaged_file_is_no_reason_not_to_serve(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path, daily = tmp_path / "stored_today.json", DailyBytes()
-    for text in ("", "[]", '{"day": 1, "stored": [3]}', '{"day": 1, "stored": {"a": "x"}}'):
+    for text in (
+        "",
+        "[]",
+        '{"day": 1, "stored": [3]}',
+        '{"day": 1, "stored": {"a": "x"}}',
+        '{"day": Infinity, "stored": {}}',
+    ):
         path.write_text(text)
         caplog.clear()
         DailyFile(path, daily).load()
@@ -100,5 +114,5 @@ def test_a_damaged_file_is_no_reason_not_to_serve(tmp_path: Path, caplog: pytest
     with caplog.at_level(logging.WARNING):
         file = DailyFile(tmp_path / "none" / "x.json", daily)
         for second in range(0, 30, 10):
-            file.save(second)
+            file.write(file.due(second))
     assert caplog.text.count("cannot be written") == 1

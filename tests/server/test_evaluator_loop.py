@@ -1,4 +1,4 @@
-"""The evaluator process's loop, with a network that only counts, over a real socket."""
+"""The evaluator process's loop over a real socket, with a network that only counts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BadFile(Exception):
 
 
 class CountingNetwork:
-    """Remembers what is submitted and collected; answers each row with its own number."""
+    """Records what is submitted and collected; answers each row with its own number."""
 
     target_rows = 4
     max_rows = 8
@@ -85,7 +85,7 @@ class Front:
 
 @pytest.fixture
 def joined(tmp_path: Path) -> Iterator[tuple[Front, EvaluatorLoop, CountingNetwork, zmq.Socket]]:
-    """A front and a loop that has introduced itself."""
+    """Make a front and a loop that has introduced itself."""
     context = new_context()
     router, socket = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
     router.bind(f"ipc://{tmp_path}/e")
@@ -146,7 +146,7 @@ class NoRoom(Exception):
 
 
 class ShortOfMemory(CountingNetwork):
-    """Has room for so many rows in all, submitted or being computed; notes what it computes."""
+    """Has memory for so many rows in all, submitted or being computed; records what it computes."""
 
     def __init__(self, room: int, *, fails_late: bool = False) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class ShortOfMemory(CountingNetwork):
         self.fails_late = fails_late
         self.computed: list[int] = []
         self.lost: list[tuple] = []
-        """Tickets of before the memory was given back."""
+        """Tickets from before the memory was freed."""
 
     def submit(self, features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> tuple:
         assert len(counts) <= self.max_rows
@@ -186,7 +186,7 @@ class ShortOfMemory(CountingNetwork):
 
 
 def send_rows(front: Front, batch: int, rows: int) -> None:
-    """Row r has the features (r, r) and the one legal action r."""
+    """Send rows; row r has the features (r, r) and the only legal action r."""
     numbers = np.arange(rows, dtype=np.uint64)
     arrays = (np.stack([numbers, numbers], axis=1), np.ones(rows, np.uint16), numbers.astype(np.uint16))
     front.send(Batch(batch, rows), *arrays)
@@ -196,7 +196,7 @@ def send_rows(front: Front, batch: int, rows: int) -> None:
 def test_without_memory_batches_become_smaller_once_and_no_row_is_lost(
     joined: tuple, fails_late: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whether the device says so at once or when the batch is collected; the front hears the new size."""
+    """The device may report it at once or when the batch is collected; the front learns the new size."""
     front, _, _, socket = joined
     network = ShortOfMemory(3, fails_late=fails_late)
     loop = EvaluatorLoop(socket, network, 2, 3, BadFile, out_of_memory=NoRoom)
@@ -216,15 +216,52 @@ def test_without_memory_batches_become_smaller_once_and_no_row_is_lost(
     assert [one.batch for one in messages[1:]] == [1, 2, 3]
     assert set(network.computed) == {2}, "8 and 4 rows were too many"
     assert [one.getMessage() for one in caplog.records if "short of memory" in one.getMessage()] == [
-        "counter is short of memory: batches have 2 rows at most from now on, before it were 8. End other "
+        "counter is short of memory: batches have at most 2 rows from now on (before: 8). End other "
         "programs on the device, or choose a smaller --net"
     ]
 
 
 def test_a_device_without_room_for_one_row_ends_its_process(joined: tuple) -> None:
-    """The front then gives its rows to another."""
+    """The front then gives its rows to another evaluator."""
     front, _, _, socket = joined
     loop = EvaluatorLoop(socket, ShortOfMemory(0), 2, 3, BadFile, out_of_memory=NoRoom)
     send_rows(front, 1, 1)
     with pytest.raises(NoRoom):
         loop.step()
+
+
+class Asserting(CountingNetwork):
+    """Its device has failed for good, as CUDA's does after an assertion."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where = where
+
+    def submit(self, features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> tuple:
+        if self.where == "submit":
+            raise RuntimeError(ASSERTED)
+        return super().submit(features, counts, actions)
+
+    def collect(self, ticket: tuple) -> tuple[np.ndarray, np.ndarray]:
+        if self.where == "collect":
+            raise RuntimeError(ASSERTED)
+        return super().collect(ticket)
+
+    def halve(self) -> None:
+        raise AssertionError("smaller batches mend no device")
+
+
+ASSERTED = "CUDA error: device-side assert triggered"
+
+
+@pytest.mark.parametrize("where", ["submit", "collect"])
+def test_a_device_that_has_failed_for_good_ends_its_process_and_answers_nothing(
+    joined: tuple, where: str
+) -> None:
+    """No such device works again in its process; azserver starts another, and others get the rows."""
+    front, _, _, socket = joined
+    loop = EvaluatorLoop(socket, Asserting(where), 2, 3, BadFile, out_of_memory=NoRoom)
+    front.send_batch(1, 10)
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        loop.step()
+    assert not front.socket.poll(0)

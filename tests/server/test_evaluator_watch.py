@@ -1,14 +1,14 @@
-"""The watch over evaluators: silence of each phase, lost messages, and a front that stood still itself."""
+"""The watch over evaluators: silence in each phase, lost messages, and a front that stood still itself."""
 
 from __future__ import annotations
 
-from server.evaluator_watch import EvaluatorWatch, Kill, Load, WatchTimes
+from server.evaluator_watch import EvaluatorWatch, Kill, Load, Phase, Silence, WatchTimes
 
 TIMES = WatchTimes(start=300.0, load=600.0, silence=60.0, ask_again=10.0, held_up=10.0)
 
 
 def ticks(watch: EvaluatorWatch, first: float, last: float) -> list[tuple[float, Kill]]:
-    """What is said at each second from `first` to `last`."""
+    """Return the kills at each second from `first` to `last`."""
     seconds = range(int(first), int(last) + 1)
     return [(float(now), said) for now in seconds for said in watch.tick(float(now))]
 
@@ -50,7 +50,7 @@ def test_any_message_shows_that_a_working_one_is_there() -> None:
 
 
 def test_one_that_is_idle_though_it_should_load_is_told_again() -> None:
-    """Not at once: its PING and the message may have crossed."""
+    """It is not told at once: its PING and the message may have crossed."""
     watch = EvaluatorWatch(TIMES)
     watch.ready(3, 0.0)
     assert watch.idle(3, 1.0) == []
@@ -80,9 +80,10 @@ def test_a_front_that_stood_still_does_not_take_it_for_the_silence_of_others() -
     assert ticks(watch, 251, 261) == [(261.0, Kill(0, "up, and silent for 61 s"))]
 
 
-def test_silence_is_told_of_evaluators_that_are_up() -> None:
+def test_silence_is_told_of_evaluators_that_work_or_load() -> None:
     watch = EvaluatorWatch(TIMES)
     watch.started(0, 0.0)
     watch.ready(1, 0.0)
     watch.heard(1, 5.0)
-    assert watch.silence(30.0) == {1: 25.0}
+    watch.told_to_load(2, 10.0)
+    assert watch.silences(30.0) == {1: Silence(25.0, 60.0, Phase.UP), 2: Silence(20.0, 600.0, Phase.LOADING)}

@@ -1,4 +1,4 @@
-"""What a raw ZMTP peer can do to a front: it lives, serves the others, and holds little."""
+"""Attacks by raw ZMTP peers on a front: it survives, serves the others, and holds little memory."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from protocol.messages import CHUNK, MAX_FRAME, PROTOCOL_VERSION, GameAck, PutGa
 
 MEGABYTE = 1024 * 1024
 LITTLE = 64 * MEGABYTE
-"""What an attack of hundreds of megabytes may leave in the front's memory."""
+"""Most memory that an attack of hundreds of megabytes may leave in the front."""
 
 
 def resident() -> int:
-    """Bytes of memory of this process, in which front and attackers are."""
+    """Return the bytes of memory of this process, which contains front and attackers."""
     return 4096 * int(Path("/proc/self/statm").read_text().split()[1])
 
 
 def numbers_after(peer: bytes, count: int) -> list[bytes]:
-    """The peers that follow one whose number is known, in its own form."""
+    """Return the ids that follow a known one, in the same form."""
     first = int.from_bytes(peer, "big")
     return [(first + i).to_bytes(len(peer), "big") for i in range(1, count + 1)]
 
 
 @pytest.mark.parametrize("port", ["leaves", "bulk"])
 def test_peers_that_choose_their_ids_change_nothing(play: Play, port: str) -> None:
-    """Neither those that libzmq would give next, nor those that follow what RELAY_GAME says of a peer."""
+    """This covers the ids that libzmq would give next, and those that follow one in a RELAY_GAME."""
 
     async def scenario(bench: Bench) -> None:
         await bench.evaluator()
@@ -93,7 +93,7 @@ def test_unfinished_messages_are_not_held(play: Play, port: str, joined: bool) -
 
 
 def test_large_frames_of_a_stranger_are_answered_and_not_held(play: Play) -> None:
-    """A worker whose session is over gets to know it, however much it sends."""
+    """A worker whose session is over is told so, however much it sends."""
 
     async def scenario(bench: Bench) -> None:
         def attack() -> dict[str, object]:
@@ -143,7 +143,7 @@ def test_chunks_that_nobody_reads_are_held_up_to_a_limit(play: Play) -> None:
 
 
 def test_a_peer_that_hangs_up_has_left(play: Play) -> None:
-    """Its credits are free at once, and not after a lease."""
+    """Its credits are free at once, not only when its lease ends."""
 
     async def scenario(bench: Bench) -> None:
         await bench.evaluator()

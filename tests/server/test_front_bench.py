@@ -1,4 +1,4 @@
-"""The bench of the server's tests: a test that fails must not hang."""
+"""The test bench itself: a test that fails must not hang."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runtime.sockets import Socket
 
 
 def test_a_scenario_that_fails_with_a_socket_open_ends(play: Play) -> None:
-    """A traceback keeps the socket alive, and ZeroMQ's `term` would wait for it for ever."""
+    """A traceback keeps the socket alive, and ZeroMQ's `term` would wait for it without end."""
     left: list[Socket] = []
 
     async def scenario(bench: Bench) -> None:

@@ -133,7 +133,8 @@ def hello(name: str, secret: bytes = b"") -> Hello:
 
 
 def test_a_trainer_is_known_by_its_secret_and_not_by_its_name(play: Play) -> None:
-    """Whoever says its name has to wait, and is not told the name; the trainer itself goes on at once."""
+    """A peer that uses its name has to wait, and does not learn the name; the trainer itself continues at
+    once."""
 
     async def scenario(bench: Bench) -> None:
         first, again = Peer(bench, "bulk"), Peer(bench, "bulk")
@@ -159,7 +160,7 @@ def test_a_trainer_is_known_by_its_secret_and_not_by_its_name(play: Play) -> Non
 
 
 def test_a_front_that_ends_can_wait_for_the_trainers_last_weights(play: Play) -> None:
-    """Until the trainer has left and an evaluator has what it published."""
+    """It waits until the trainer has left and an evaluator has loaded what it published."""
 
     async def scenario(bench: Bench) -> None:
         await bench.evaluator()
@@ -190,7 +191,8 @@ def test_two_trainers_without_a_secret_are_two(play: Play) -> None:
 
 
 def test_an_impostors_acknowledgements_and_weights_do_nothing(play: Play) -> None:
-    """Neither before HELLO, nor refused as trainer, nor as another role; the trainer's own still count."""
+    """They fail before HELLO, after a refusal as trainer, and in another role; those of the real trainer
+    still count."""
 
     async def scenario(bench: Bench) -> None:
         await bench.evaluator()
@@ -221,7 +223,8 @@ def test_an_impostors_acknowledgements_and_weights_do_nothing(play: Play) -> Non
 
 @pytest.mark.parametrize("end", ["bye", "silence"])
 def test_a_second_trainer_waits_and_takes_over(play: Play, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
-    """When the first has left, and when nothing was heard of it for a lease though its connection stands."""
+    """It takes over when the first has left, and when the first was silent for a lease although its
+    connection stands."""
     wait = msgspec.structs.replace(bulk_service._ANOTHER_TRAINER, retry_after=0.01)
     monkeypatch.setattr(bulk_service, "_ANOTHER_TRAINER", wait)
 
@@ -308,7 +311,7 @@ def test_published_weights_are_loaded_told_and_served(play: Play) -> None:
 
 
 def test_a_chunk_that_many_ask_for_is_read_once(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for those that begin where nobody else does; and no more are kept than there is room for."""
+    """Chunks at an offset that nobody else uses are the exception; and the cache of chunks is bounded."""
     monkeypatch.setattr(chunk_service, "KEPT", 2)
 
     async def scenario(bench: Bench) -> None:
@@ -338,7 +341,7 @@ def test_a_chunk_that_many_ask_for_is_read_once(play: Play, monkeypatch: pytest.
 
 
 def test_a_player_that_could_not_be_told_of_new_weights_is_told_later(play: Play) -> None:
-    """Here because it reads nothing; when it reads again it gets what was queued, and then the newest."""
+    """In this test it reads nothing; when it reads again, it gets what was queued, and then the newest."""
 
     async def scenario(bench: Bench) -> None:
         await bench.evaluator()

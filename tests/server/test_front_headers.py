@@ -1,4 +1,4 @@
-"""What is in frame 0: who may not send it pays for it, not the front."""
+"""The contents of frame 0: a peer that may not send it pays for it, and not the front."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from protocol.errors import Code
 from protocol.messages import MAX_HEADER, Goodbye, Ping, Pong, Refused
 
 STATUS = b"\x82\xa4type\xaetrainer_status\xa7figures"
-"""A map of two entries that ends where the second one's value is to come."""
+"""A map of two entries that ends before the second one's value."""
 HEADERS = [STATUS + wide_lists(3_000_000, depth, "a") for depth in (1, 2)]
 HEADERS += [STATUS + nested_lists(3_000_000, "a")]
 FEW_BYTES = 24 * 1024 * 1024
-"""What the front may take for all three: the frames themselves, once or twice."""
+"""Most memory of the front for all three: the frames themselves, once or twice."""
 
 
 @pytest.mark.parametrize("port", ["leaves", "bulk"])
@@ -60,7 +60,7 @@ def test_a_header_of_the_longest_length_is_read_and_one_byte_more_is_refused(pla
 
 
 def test_a_role_is_looked_at_before_the_message_is_decoded(play: Play) -> None:
-    """So that only a trainer can have figures built."""
+    """So only a trainer can make the front decode figures."""
 
     async def scenario(bench: Bench) -> None:
         await bench.evaluator()

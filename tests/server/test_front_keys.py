@@ -1,4 +1,4 @@
-"""A front that asks for keys: who joins as what, under which name, and until when."""
+"""A front that needs keys: who joins as what, under which name, and until when."""
 
 from __future__ import annotations
 
@@ -10,21 +10,28 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from front_bench import Bench, Peer, play_beside_front, publish
+from front_bench import GAME, Bench, Peer, play_beside_front, publish, random_leaves
 
 from protocol.keys import DialKeys, KeyPair
 from protocol.messages import (
     PROTOCOL_VERSION,
     Chunk,
+    Evaluate,
     GameAck,
     GetChunk,
+    GetStatus,
     Goodbye,
     Hello,
     Ping,
     PutGame,
+    PutWeights,
+    Refused,
     RelayAck,
     RelayGame,
+    TrainerStatus,
+    WeightsInfo,
     encode,
 )
 from runtime.keys import as_text, new_pair
@@ -58,7 +65,7 @@ class Keyed(Peer):
 
 
 class Server:
-    """What a scenario needs."""
+    """What a scenario works with."""
 
     def __init__(self, bench: Bench, folder: Path, endpoints: dict[str, str]) -> None:
         self.bench, self.folder, self.endpoints = bench, folder, endpoints
@@ -87,7 +94,11 @@ def play_locked(tmp_path: Path) -> Callable[[Scenario], None]:
 
     def locked(usual: FrontSettings) -> FrontSettings:
         return replace(
-            usual, leaves=(*usual.leaves, ports[0]), bulk=(*usual.bulk, ports[1]), allowed=Allowed(folder)
+            usual,
+            leaves=(*usual.leaves, ports[0]),
+            bulk=(*usual.bulk, ports[1]),
+            allowed=Allowed(folder),
+            daily_file=tmp_path / "day.json",
         )
 
     def play(scenario: Scenario) -> None:
@@ -119,6 +130,57 @@ def test_a_key_joins_as_what_it_was_allowed_for_and_nothing_else(play_locked) ->
     play_locked(scenario)
 
 
+def test_a_clients_key_can_send_nothing_that_is_the_trainers(play_locked) -> None:
+    """Neither as client nor as watcher: no weights, no acknowledgements, no figures."""
+
+    async def scenario(server: Server) -> None:
+        await server.bench.evaluator()
+        client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
+        await trainer.join("trainer")
+        info = WeightsInfo(9, 0, b"x" * 32, 10, GAME.name)
+        ack = RelayAck([(b"peer", GameAck(b"g" * 16, "stored"))])
+        sent = (
+            (PutWeights(info),),
+            (Chunk(b"x" * 32, 0), b"weights"),
+            (ack,),
+            (TrainerStatus({"games": 9}),),
+        )
+        for role in ("client", "watcher"):
+            await client.join(role)
+            for message, *frames in sent:
+                client.send(message, *frames)
+                assert (await client.receive(Refused))[0].code == "role_not_allowed"
+        figures = await client.status()
+        assert (figures["weights_version"], figures["games_acked"], figures["trainer"]) == (0, 0, {})
+        assert server.bench.front.bulk._upload._info is None
+
+    play_locked(scenario)
+
+
+def test_leaves_of_a_revoked_key_that_wait_are_evaluated_no_more(play_locked) -> None:
+    async def scenario(server: Server) -> None:
+        evaluator = await server.bench.evaluator()
+        evaluator.holding = True
+        player, front = await server.peer(CLIENT, "leaves"), server.bench.front
+        await player.join("client")
+        for request in range(4):
+            player.send(Evaluate(request, 32), *random_leaves(np.random.default_rng(request), 32))
+        async with asyncio.timeout(60):
+            while front.leaf.queue.queued_rows < 64:  # noqa: ASYNC110 (the others are with the evaluator)
+                await asyncio.sleep(0)
+            server.azserver("revoke", "lab-3")
+            while not front.figures.disconnects["ended"]:  # noqa: ASYNC110 (the front looks every second)
+                await asyncio.sleep(0)
+        assert (front.leaf.queue.queued_rows, len(front.leaf.shares)) == (0, 0)
+        evaluator.answer_all()
+        async with asyncio.timeout(60):
+            while front.figures.evals < 64:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert front.figures.faults.count == 0
+
+    play_locked(scenario)
+
+
 def test_a_session_has_the_name_of_its_key_and_no_figure_has_a_key(play_locked) -> None:
     async def scenario(server: Server) -> None:
         await server.bench.evaluator()
@@ -135,7 +197,7 @@ def test_a_session_has_the_name_of_its_key_and_no_figure_has_a_key(play_locked) 
 
 
 def test_the_trainer_hears_whose_key_a_game_came_with(play_locked) -> None:
-    """Whatever the client says of itself; azserver's own workers have none."""
+    """This does not depend on the name that the client gives; azserver's own workers have no key."""
 
     async def scenario(server: Server) -> None:
         await server.bench.evaluator()
@@ -164,10 +226,32 @@ def test_sessions_of_one_key_divide_one_share(play_locked) -> None:
     play_locked(scenario)
 
 
+def test_a_key_that_fills_the_server_with_sessions_keeps_nobody_else_out(
+    play_locked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.front.MAX_SESSIONS", 4)
+
+    async def scenario(here: Server) -> None:
+        crowd = [await here.peer(CLIENT) for _ in range(5)]
+        for peer in crowd[:4]:
+            await peer.join("watcher")
+        crowd[4].send(Hello(PROTOCOL_VERSION, "watcher", "test"))
+        assert (await crowd[4].receive(Goodbye))[0].code == "busy"
+        trainer, own = await here.peer(TRAINER), Peer(here.bench, "bulk")
+        await trainer.join("trainer")
+        await own.join("watcher")
+        assert (await own.status())["keys"] == {"gpu": 1, "lab-3": 2}
+        crowd[3].send(GetStatus())
+        assert (await crowd[3].receive(Goodbye))[0].code == "hello_required"
+
+    play_locked(scenario)
+
+
 def test_weights_go_at_the_pace_of_the_key_and_not_of_the_address(
     play_locked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many keys behind one address have a pace each, and one key behind many has one."""
+    """Of many keys behind one address each has a pace of its own; one key behind many addresses has one
+    pace."""
 
     async def scenario(server: Server) -> None:
         await server.bench.evaluator()
@@ -186,12 +270,12 @@ def test_weights_go_at_the_pace_of_the_key_and_not_of_the_address(
 
 
 def test_a_key_over_its_bytes_of_a_day_keeps_its_games_and_others_go_on(play_locked, tmp_path: Path) -> None:
-    """Over a restart, too; figures say what each has had, and a game on its way is not sent back."""
+    """That holds after a kill, too. The figures show the bytes of each key, and a game in transit is not sent
+    back."""
 
     async def scenario(server: Server) -> None:
         bulk = server.bench.front.bulk
         bulk.daily._most = 1000
-        bulk._daily_file = DailyFile(tmp_path / "day.json", bulk.daily)
         await server.bench.evaluator()
         client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
         worker = Peer(server.bench, "bulk")
@@ -204,13 +288,15 @@ def test_a_key_over_its_bytes_of_a_day_keeps_its_games_and_others_go_on(play_loc
         ack = (await client.receive(GameAck))[0]
         assert (ack.uid, ack.status, ack.retry_after > 0) == (second.uid, "retry", True)
         assert ack.reason.startswith("over_quota: the key 'lab-3' has had its")
-        client.send(first, b"r" * 600)  # the same again: it is with the trainer, who answers
+        client.send(first, b"r" * 600)  # the same again: the trainer has it, and answers
         trainer.send(RelayAck([(game.peer, GameAck(game.uid, "stored"))]))
         assert (await client.receive(GameAck))[0] == GameAck(first.uid, "stored")
         worker.send(second, b"r" * 5000)
         assert (await trainer.receive(RelayGame))[0].uid == second.uid
         assert (await client.status())["stored_today"] == {"lab-3": 600}
-        bulk.close()
+        async with asyncio.timeout(60):
+            while not (tmp_path / "day.json").exists():  # noqa: ASYNC110 (the front looks every second)
+                await asyncio.sleep(0)
         again = DailyBytes(1000)
         DailyFile(tmp_path / "day.json", again).load()
         assert again.today(time.time()) == {"lab-3": 600}

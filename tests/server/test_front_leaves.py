@@ -1,4 +1,4 @@
-"""Leaves through the front: every reply belongs to its request, whatever else happens on the port."""
+"""Leaves through the front: every answer belongs to its request, whatever else happens on the port."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_a_message_of_the_wrong_shape_is_refused_to_who_has_a_session(play: Play
         refused = (await worker.receive(Refused))[0]
         assert refused.code == Code.BAD_MESSAGE
         assert refused.reason == "put_game does not belong on the leaves port"
-        # What a stranger sends is not decoded, so that nobody knows whether it had the right shape.
+        # A stranger's message is not decoded, so nobody knows whether it had the right shape.
         assert (await worker.status())["protocol_errors"] == len(wrong) + 1
 
     play(scenario)
@@ -238,7 +238,7 @@ def test_credits_are_exact(play: Play) -> None:
 
 
 def test_only_leaves_within_the_credits_are_no_talk(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HELLO, questions, what is refused and what was sent before count; the door paces them."""
+    """HELLO, questions, refused messages and messages before them count; the door paces them."""
 
     async def scenario(bench: Bench) -> None:
         talk: list[bytes] = []
@@ -286,7 +286,7 @@ def test_players_are_told_when_their_share_changes(play: Play) -> None:
         one, other = Worker(bench, 1), Worker(bench, 2)
         assert (await one.join("client")).games_in_flight == 4 * 512
         assert (await other.join("client")).games_in_flight == 2 * 512
-        bench.front.leaf.tick(time.monotonic())  # so that the front's timer leaves the next to us
+        bench.front.leaf.tick(time.monotonic())  # so that the front's timer leaves the next tick to this test
         for worker in (one, other):
             worker.ask(1, 100)
             await worker.get_all()

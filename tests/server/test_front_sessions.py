@@ -1,4 +1,4 @@
-"""Sessions on the leaves port: how they begin, whom they replace, and what they leave when they end."""
+"""Sessions on the leaves port: how they begin, which ones they replace, and what remains when they end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate's decisions, without processes: one gate at a time, the newest candidate next, crashes."""
+"""The gate's decisions, without processes: one gate at a time, then the newest candidate; crashes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def weights(version: int) -> WeightsInfo:
 
 
 def begun(*versions: int) -> Gate:
-    """A gate before weights 0, with these published."""
+    """Return a gate with weights 0 as the best and these versions published."""
     gate = Gate(weights(0), SHARE)
     gate.start()
     for version in versions:
@@ -113,7 +113,7 @@ class GateMachine(RuleBasedStateMachine):
                     self.saved = state
                 case Promote(info, _):
                     assert self.saved is not None
-                    assert self.saved.best == info  # on disk before anything plays with it
+                    assert self.saved.best == info  # on disk before anything plays with them
                     self.best = info
                 case Play():
                     assert self.playing is None
@@ -151,7 +151,8 @@ class GateMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """What was saved is all there is; the gate that was played begins anew, with the newest weights."""
+        """Only what was saved remains; the gate that was in progress begins again, with the newest
+        weights."""
         self.playing = None
         self.gate = Gate(weights(0), SHARE, self.saved)
         self.follow(self.gate.start())

@@ -1,4 +1,4 @@
-"""The gate as processes: candidates are stored, played and promoted while the best weights play on."""
+"""The gate as processes: candidates are stored, tested and promoted while the best weights play on."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ WON = '{"wins":2,"draws":0,"losses":0,"games":2}'
 
 
 def says(*lines: str, code: int = 0) -> Callable[[Play], Sequence[str]]:
-    """A process in place of a gate."""
+    """Return the command of a process that replaces a gate's."""
     script = f"import sys; print({chr(10).join(lines)!r}); sys.exit({code})"
     return lambda _play: [sys.executable, "-c", script]
 
 
 def ignore(info: WeightsInfo) -> None:
-    """Evaluators that are not there."""
+    """Load no weights: there are no evaluators."""
 
 
 async def figures_when(trainer: Peer, wanted: Callable[[dict], bool]) -> dict:
-    """The gate's figures as soon as they are so."""
+    """Wait until the gate's figures fulfil `wanted`, and return them."""
     async with asyncio.timeout(240):
         while not wanted(found := (await trainer.status())["gate"]):  # noqa: ASYNC110 (it is far away)
             await asyncio.sleep(0.05)  # the gate's process needs the processor
@@ -80,7 +80,7 @@ def network(folder: Path, seed: int) -> bytes:
 
 
 def test_candidates_play_real_games_against_the_best_and_one_that_passes_takes_over(tmp_path: Path) -> None:
-    """Tic-tac-toe, four games, and a share that a single draw passes."""
+    """The game is tic-tac-toe, with four games and a share that a single draw reaches."""
     candidate = network(tmp_path, 1)
 
     async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
@@ -98,7 +98,7 @@ def test_candidates_play_real_games_against_the_best_and_one_that_passes_takes_o
     settings = GateSettings(GAME.name, SETTINGS, games=4, share=0.0, threads=1)
 
     def command(play: Play) -> Sequence[str]:
-        """The bench's first weights are no network: a real one stands in for them."""
+        """The bench's first weights are not a network: a real one replaces them."""
         store.path(play.candidate).write_bytes(candidate)
         return gate_command(settings, store)(Play(first, play.candidate))
 
@@ -134,7 +134,8 @@ def test_a_gate_that_crashes_or_talks_nonsense_costs_the_candidate_only(tmp_path
 
 
 def test_a_gate_that_hangs_is_ended_and_played_again(tmp_path: Path, monkeypatch) -> None:
-    """A real process that stops itself says nothing; the one after it decides, and its complaint is kept."""
+    """A real process that stops itself sends no report; the next one decides, and its error output is
+    kept."""
     monkeypatch.setattr(gatekeeper, "RETRY_SECONDS", 0.0)
     hangs = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
     talks = f"import sys; print({WON!r}); print('a complaint', file=sys.stderr)"
@@ -171,7 +172,7 @@ def test_a_gate_that_cannot_be_started_or_written_down_does_not_end_the_server(
 
 
 def test_a_promotion_that_no_evaluator_had_taken_yet_is_taken_up_after_a_restart(tmp_path: Path) -> None:
-    """gate.json names the new best, current.json still the old one; the candidate that waited is next."""
+    """gate.json names the new best and current.json still the old one; the waiting candidate is next."""
     store = WeightsStore(tmp_path, GAME.name)
     old, best, waiting = (store.add(bytes([n]), n, 0, "tiny") for n in (1, 2, 3))
     store.adopt(old)
@@ -199,7 +200,7 @@ def test_files_that_the_gate_needs_outlive_newer_ones(tmp_path: Path) -> None:
 
 
 def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
-    """As configured: games, share, simulations, and the first evaluator's device."""
+    """It uses the configured games, share and simulations, and the first evaluator's device."""
 
     async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
         gate = GateConfig(mode="alphago_zero", games=10, share=0.6, simulations=7)
@@ -243,7 +244,7 @@ def test_settings_of_the_gate_out_of_range_are_named(gate: GateConfig, words: st
 
 
 def test_who_joins_is_told_that_weights_stand_before_a_gate(tmp_path: Path) -> None:
-    """So that a trainer does not take games of older weights for a fault."""
+    """So a trainer does not report games of older weights as a fault."""
 
     async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
         assert (await Peer(bench, "leaves").join("worker")).gated

@@ -1,4 +1,4 @@
-"""The leaf queue: which rows go where, by equality of instructions."""
+"""The leaf queue: which rows go where, checked by equality of instructions."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_row_that_gets_two_wrong_answers_is_refused_after_its_neighbours_are_a
     queue.request("odd", 5, leaves(3), 0.0)
     queue.request("honest", 1, leaves(2), 0.0)
     queue.batch_done("gpu", 1, 1.0, marked(3, 0, 1))
-    reason = f"the answer to row 0 was no probability, {MAX_WRONG_ANSWERS} times"
+    reason = f"the answer to row 0 was not a probability, {MAX_WRONG_ANSWERS} times"
     assert plan(queue.batch_done("gpu", 2, 2.0, marked(4, 2))) == [
         Answer("honest", 1, 0, 2, 0, 0, 3),
         Answer("odd", 5, 1, 1, 3, 4, 6),
@@ -198,7 +198,7 @@ def test_a_batch_joins_the_rows_of_its_pieces_in_order() -> None:
 
 
 def test_rows_of_a_refused_request_that_wait_to_be_tried_alone_are_dropped() -> None:
-    """One of them was answered wrongly for the second time; the others would be computed for nobody."""
+    """One of them had a wrong answer for the second time; nobody needs the others any more."""
     queue = LeafQueue()
     queue.request("a", 1, leaves(3), 0.0)
     (first,) = queue.evaluator_ready("gpu", 3, 1, 0.0)
@@ -212,7 +212,7 @@ def test_rows_of_a_refused_request_that_wait_to_be_tried_alone_are_dropped() -> 
 
 
 def test_a_device_that_describes_itself_anew_gets_batches_of_its_new_size() -> None:
-    """What it has is still its own; one that is not up is ignored."""
+    """It keeps the batches that it has; one that is not up is ignored."""
     queue = ready_queue(target_rows=100)
     queue.request("a", 1, leaves(100), 0.0)
     queue.request("a", 2, leaves(40), 0.0)
@@ -223,7 +223,7 @@ def test_a_device_that_describes_itself_anew_gets_batches_of_its_new_size() -> N
 
 
 def test_of_two_devices_one_is_lost_for_good_and_no_row_is() -> None:
-    """All rows that it had, in two batches, are computed by the other, once."""
+    """The other device computes all its rows, from two batches, once."""
     queue = LeafQueue()
     for name in ("gpu", "other"):
         queue.evaluator_ready(name, 8, 2, 0.0)

@@ -1,4 +1,4 @@
-"""The leaf queue after any history: each row is answered or refused once, and nothing stays."""
+"""The leaf queue after any history: each row is answered or refused once, and nothing remains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from server.pieces import Answer, Refuse, SendBatch
 
 
 class AnyHistory(RuleBasedStateMachine):
-    """Whatever arrives, dies, fails or leaves: every row is answered exactly once or refused."""
+    """Whatever arrives, dies, fails or leaves: every row is answered exactly once, or refused."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class AnyHistory(RuleBasedStateMachine):
         assert 1 <= batch.rows <= target
 
     def check_answers(self, batch: SendBatch, instructions: list) -> None:
-        """Each answer must show exactly the features that its request had in those rows."""
+        """Check that each answer has exactly the features that its request had in those rows."""
         frames = joined(batch)
         for answer in (i for i in instructions if isinstance(i, Answer)):
             tag = answer.request
@@ -100,7 +100,7 @@ class AnyHistory(RuleBasedStateMachine):
     @precondition(lambda self: any(self.running.values()))
     @rule(data=st.data())
     def batch_ends_with_wrong_rows(self, data: st.DataObject) -> None:
-        """Good rows are answered now, none of the wrong ones is, and the request may be refused for them."""
+        """Good rows are answered now, wrong ones are not, and the request may be refused because of them."""
         name = data.draw(st.sampled_from([name for name, running in self.running.items() if running]))
         batch = self.running[name].pop(data.draw(st.sampled_from(sorted(self.running[name]))))
         wrong = marked(batch.rows, *data.draw(st.sets(st.integers(0, batch.rows - 1), min_size=1)))
@@ -131,13 +131,13 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost(self) -> None:
-        """What is owed is queued or running (running may hold more: rows of sessions that left)."""
+        """All unanswered rows are queued or running (running may include rows of sessions that left)."""
         running = sum(batch.rows for device in self.running.values() for batch in device.values())
         owed = sum(len(rows) for rows in self.owed.values())
         assert self.queue.queued_rows <= owed <= self.queue.queued_rows + running
 
     def teardown(self) -> None:
-        """In the end one good device answers all that is left."""
+        """In the end, one good device answers all that is left."""
         for name in list(self.devices):
             self.device_dies(name)
         self.device_comes(9, 64, 2)

@@ -24,13 +24,13 @@ CURSED = np.uint64(0xBAD)
 
 
 class VirtualDevice:
-    """Stands for port and pool: takes batches one after the other; one of n rows takes 1 + n / 512 units of
+    """Replaces port and pool: takes batches one after the other; a batch of n rows takes 1 + n / 512 units of
     time. Clients send one leaf again as soon as the last one is answered or refused."""
 
     def __init__(self, cursed_clients: int) -> None:
         self.now = 0.0
         self.answered = 0
-        """Rows of honest clients."""
+        """Number of rows of honest clients."""
         self.sent: deque[tuple[int, Sequence[Buffer]]] = deque()
         self.idle: deque[Session] = deque()
         self.service = LeafService(GAME, 1, Shares(Credits(10**6)), Figures(0.0), lambda: self.now)
@@ -57,11 +57,11 @@ class VirtualDevice:
         self.idle.append(self.sessions[peer])
 
     def index_of(self, _peer: bytes) -> int:
-        """There is one evaluator."""
+        """Return 0: there is one evaluator."""
         return 0
 
     def ask(self, rng: np.random.Generator) -> None:
-        """All clients that wait for nothing ask for a leaf."""
+        """Send a leaf from every client that waits for nothing."""
         for _ in range(len(self.idle)):
             session = self.idle.popleft()
             features, counts, actions = random_leaves(rng, 1)
@@ -71,7 +71,7 @@ class VirtualDevice:
             self.service._on_evaluate(session, Evaluate(self.requests, 1), frames)
 
     def compute(self) -> None:
-        """The oldest batch is done."""
+        """Complete the oldest batch."""
         batch, frames = self.sent.popleft()
         features, counts, actions = frames
         rows = len(counts) // 2
@@ -83,7 +83,7 @@ class VirtualDevice:
         self.service.batch_done(b"gpu", done, [memoryview(priors.tobytes()), memoryview(wdl.tobytes())])
 
     def honest_rate(self, seconds: float) -> float:
-        """Rows of honest clients answered in a unit of time."""
+        """Return the rows of honest clients that are answered in a unit of time."""
         rng = np.random.default_rng(1)
         self.ask(rng)
         ready = EvaluatorReady(0, "virtual", TARGET_ROWS, TARGET_ROWS, 2)
@@ -95,5 +95,5 @@ class VirtualDevice:
 
 
 def test_a_client_whose_rows_have_no_answer_costs_the_others_nothing() -> None:
-    """By a cost model: it has a row in every batch, and each of its rows is tried twice."""
+    """A cost model shows it: that client has a row in every batch, and each of its rows is tried twice."""
     assert VirtualDevice(1).honest_rate(40.0) > 0.97 * VirtualDevice(0).honest_rate(40.0)

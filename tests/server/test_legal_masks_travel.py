@@ -1,4 +1,4 @@
-"""Legal actions as masks, from players through front and evaluator and back, over sockets."""
+"""Legal actions as masks, over sockets from players through front and evaluator and back."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ WORDS = HANDS.feature_words(1)
 
 
 class EchoNetwork:
-    """Priors that follow from the actions alone."""
+    """A network whose priors follow from the actions alone."""
 
     target_rows, max_rows, in_flight, device_name = 8, 16, 1, "echo"
 
     def load(self, path: str, sha256: bytes) -> None:
-        """Whatever it is."""
+        """Accept any file."""
 
     def submit(self, features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> Any:  # noqa: ARG002
         assert len(actions) == counts.sum()
@@ -50,7 +50,7 @@ class EchoNetwork:
 
 
 def random_leaves(seed: int) -> LeafBatch:
-    """Positions whose legal actions are in no order, as a symmetry leaves them."""
+    """Return positions whose legal actions are in random order, as after a symmetry."""
     rng = np.random.default_rng(seed)
     lists = [rng.permutation(HANDS.actions)[: rng.integers(1, HANDS.actions + 1)] for _ in range(ROWS)]
     counts = np.array([len(one) for one in lists], np.uint16)
@@ -59,7 +59,7 @@ def random_leaves(seed: int) -> LeafBatch:
 
 @pytest.fixture
 def play_hands(tmp_path: Path) -> Callable[[Callable[[Bench, int], Awaitable[None]]], None]:
-    """Run a scenario beside a front of `hands` with one evaluator; it is told the port of the leaves."""
+    """Run a scenario beside a front of `hands` with one evaluator; it gets the port of the leaves."""
 
     def run(scenario: Callable[[Bench, int], Awaitable[None]]) -> None:
         port = find_base_port()
@@ -89,7 +89,7 @@ def play_hands(tmp_path: Path) -> Callable[[Callable[[Bench, int], Awaitable[Non
 
 
 def _run(loop: EvaluatorLoop) -> None:
-    with suppress(zmq.ZMQError):  # its context was closed
+    with suppress(zmq.ZMQError):  # its context may be closed
         loop.run()
 
 

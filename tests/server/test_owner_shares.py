@@ -1,4 +1,5 @@
-"""P5: with N keys each honest one keeps its part, however many sessions another opens; by a cost model."""
+"""P5: with N keys each honest one keeps its part, however many sessions another key opens; by a cost
+model."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ MESSAGE = 128
 
 
 class Model:
-    """Players that ask again at once, within what they were told, and one device: n rows take 1 + n / 512
+    """Players that ask again at once, within their limits, and one device: n rows take 1 + n / 512
     thousandths of a second."""
 
     def __init__(self, sessions_of: dict[str, int], *, by_owner: bool) -> None:
@@ -47,7 +48,7 @@ class Model:
         return self.owner[session] if self.by_owner else session
 
     def ask(self) -> None:
-        """Everybody asks for as much as it may have in flight; a crowd asks first."""
+        """Let every player ask for as much as it may have in flight; those of a crowd come first."""
         for session in reversed(range(len(self.owner))):
             while room := self.games[session] - self.in_flight[session]:
                 rows = min(room, MESSAGE)
@@ -73,7 +74,7 @@ class Model:
             self.ask()
 
     def settled(self) -> Counter[Hashable]:
-        """Rows by owner, once the shares do not change any more."""
+        """Return the rows by owner, once the shares do not change any more."""
         self.note(self.queue.evaluator_ready("gpu", TARGET, PIPELINE, 0.0))
         self.ask()
         for revision in range(8):

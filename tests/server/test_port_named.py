@@ -1,4 +1,4 @@
-"""Of the two ports that azserver takes, an error names the one that was asked for, and leaves no run."""
+"""If one of azserver's two ports is in use, the error names the requested port, and no run is left behind."""
 
 from __future__ import annotations
 

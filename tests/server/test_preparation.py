@@ -1,4 +1,4 @@
-"""What azserver checks and makes before anybody plays."""
+"""What azserver checks and prepares before anybody plays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TWO = ("NVIDIA A", "NVIDIA B")
 
 
 def test_start_positions_are_read_from_their_file(tmp_path: Path) -> None:
-    """As text; which lines are positions is seen later. A file that is not there is named."""
+    """The text is read as it is; the lines are checked later. A missing file is named in the error."""
     file = tmp_path / "starts.txt"
     config = ServerConfig(game="tic_tac_toe", self_play=self_play(positions=f"@{file}"))
     with pytest.raises(Fatal, match=r"starts\.txt cannot be read") as fault:
@@ -80,7 +80,7 @@ def test_a_wrong_network_is_explained() -> None:
 
 
 def test_rounds_are_for_one_worker_and_one_evaluator() -> None:
-    """More of either would answer with two versions at a time."""
+    """With more workers or evaluators, two versions would answer at the same time."""
     rounds = SelfPlaySettings(round_games=10, seed=1)
     config = ServerConfig(game="tic_tac_toe", self_play=rounds)
     assert App(config)._workers(["cpu"]) == 1

@@ -1,4 +1,5 @@
-"""`azserver quarantine` and `azserver release`: by the name of a key, in the run that is served here."""
+"""`azserver quarantine` and `azserver release` by the name of a key, in the run that is served on this
+machine."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ GAME = "tic_tac_toe"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A run with a game of the key `lab-3`; `lab-4` is allowed and has not played."""
+    """Make a run with a game of the key `lab-3`; `lab-4` is allowed and has not played."""
     games = [dataclasses.replace(entry(one, "clients"), player="keys/lab-3") for one in records(GAME, 2)]
     keys = tmp_path / "keys"
     main(["keygen", "--keys", str(keys)])
@@ -42,7 +43,7 @@ def quarantined(folder: Path) -> set[str]:
 def test_a_key_that_has_played_or_is_allowed_is_held_and_released(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One that was revoked meanwhile, too; one that has not played yet is held before it does."""
+    """That includes a key that was revoked meanwhile; a key without games is held before it plays."""
     for name in ("lab-3", "lab-4", "lab-3"):
         azserver(folder, "quarantine", name)
     assert quarantined(folder) == {"keys/lab-3", "keys/lab-4"}

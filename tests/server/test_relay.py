@@ -1,4 +1,4 @@
-"""Games on their way to the trainer: every game gets an answer, whatever becomes of the trainer."""
+"""Games on their way to the trainer: every game gets an answer, whatever happens to the trainer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from server.relay import (
     GIVE_UP,
     MOST_BYTES,
     MOST_UNANSWERED,
-    REFUSED_OF_ADDRESS,
+    REFUSED_OF_PLACE,
     RELAY_AGAIN,
     RETRY_BUSY,
     WINDOW,
@@ -52,7 +52,7 @@ def test_without_a_trainer_a_game_is_to_be_kept_and_offered_again_later() -> Non
 
 
 def test_peers_of_one_key_divide_one_share_and_the_other_keys_keep_theirs() -> None:
-    """Ninety-nine sessions of one key offer all they have before two others come."""
+    """Ninety-nine sessions of one key offer all their games before two others come."""
     relay, crowd = relay_with_trainer(window=30), [b"crowd-%d" % number for number in range(99)]
     held: dict[str, list[tuple[bytes, bytes]]] = {"crowd": [], "b": [], "c": []}
 
@@ -133,7 +133,7 @@ def test_a_trainer_that_never_answers_does_not_hold_its_window_for_ever() -> Non
 
 
 def test_the_trainer_never_holds_more_bytes_than_it_has_room_for() -> None:
-    """Whoever they come from; an answer makes room for the next game."""
+    """This does not depend on the senders; every answer frees space for the next game."""
     relay, size = relay_with_trainer(), WINDOW_BYTES // 60
     peers = [number(at) for at in range(62)]
     answers = [relay.put(peer, "client", UID, SHA, 0.0, size=size)[0] for peer in peers]
@@ -164,7 +164,7 @@ def test_a_session_holds_sixteen_places_and_no_more() -> None:
 
 def test_a_session_holds_two_megabytes_or_one_game() -> None:
     relay = relay_with_trainer()
-    sizes = (MOST_BYTES + 1, 1)  # of two sessions: one large game, and none beside it
+    sizes = (MOST_BYTES + 1, 1)  # two sessions: one large game, and none beside it
     answers = [relay.put(A, "client", number(uid), SHA, 0.0, "", size)[0] for uid, size in enumerate(sizes)]
     answers += [relay.put(B, "client", number(uid), SHA, 0.0, "", MOST_BYTES // 2)[0] for uid in range(3)]
     assert [isinstance(answer, Relay) for answer in answers] == [True, False, True, True, False]
@@ -186,7 +186,8 @@ def test_a_thousand_sessions_that_ask_in_turn_get_a_place_each_until_the_window_
 
 
 def test_places_that_are_answered_go_to_who_holds_less_than_its_share() -> None:
-    """Two take half of the window each; a third is sent back, and gets what is freed before they do."""
+    """Two sessions take half of the window each; a third is sent back, and gets freed places before they
+    do."""
     relay = GameRelay(window=12, most_unanswered=12)
     relay.trainer_joined()
     for game in range(6):
@@ -212,9 +213,9 @@ def test_a_session_that_does_not_come_back_is_not_waited_for() -> None:
 
 
 def test_an_address_whose_games_are_refused_is_sent_back_for_a_while_and_no_other() -> None:
-    """What is stored costs nothing, a conflict as much as a refusal; a debt is paid with time."""
+    """Stored games cost nothing; a conflict costs as much as a refusal; a debt is paid off with time."""
     relay = relay_with_trainer()
-    size = int(REFUSED_OF_ADDRESS.burst)
+    size = int(REFUSED_OF_PLACE.burst)
 
     def offer(uid: int, address: str, now: float, peer: bytes = A) -> list:
         return relay.put(peer, "client", number(uid), SHA, now, address, size)
@@ -223,10 +224,26 @@ def test_an_address_whose_games_are_refused_is_sent_back_for_a_while_and_no_othe
         assert isinstance(offer(uid, "10.0.0.1", 0.0)[0], Relay)
         relay.trainer_acked([(A, GameAck(number(uid), status))], 0.0)
     (answer,) = offer(3, "10.0.0.1", 0.0, B)
-    assert (answer.ack.status, answer.ack.retry_after) == ("retry", size / REFUSED_OF_ADDRESS.rate)
+    assert (answer.ack.status, answer.ack.retry_after) == ("retry", size / REFUSED_OF_PLACE.rate)
     assert answer.ack.reason.startswith(Code.BUSY)
     assert isinstance(offer(3, "10.0.0.2", 0.0)[0], Relay)
-    assert isinstance(offer(3, "10.0.0.1", size / REFUSED_OF_ADDRESS.rate, B)[0], Relay)
+    assert isinstance(offer(3, "10.0.0.1", size / REFUSED_OF_PLACE.rate, B)[0], Relay)
+
+
+def test_a_key_whose_games_are_refused_waits_wherever_it_comes_from_and_no_other_key_there_does() -> None:
+    relay, size = relay_with_trainer(), int(REFUSED_OF_PLACE.burst)
+
+    def offer(uid: int, address: str, owner: str) -> list:
+        return relay.put(A, "client", number(uid), SHA, 0.0, address, size, owner)
+
+    for uid in range(2):
+        assert isinstance(offer(uid, "10.0.0.1", "cheat")[0], Relay)
+        relay.trainer_acked([(A, GameAck(number(uid), "rejected"))], 0.0)
+    for address in ("10.0.0.1", "10.0.0.2"):
+        assert isinstance(offer(2, address, "cheat")[0], Acknowledge)
+    assert isinstance(offer(3, "10.0.0.1", "honest")[0], Relay)
+    relay.trainer_acked([(A, GameAck(number(3), "stored"))], 0.0)
+    assert isinstance(offer(4, "10.0.0.1", "")[0], Relay), "of somebody who needs no key"
 
 
 def test_own_workers_are_never_sent_back_for_games_that_were_refused() -> None:
@@ -237,7 +254,7 @@ def test_own_workers_are_never_sent_back_for_games_that_were_refused() -> None:
 
 
 class SlowClaims:
-    """The rule of `Claims`, counted from nothing each time."""
+    """The rule of `Claims`, counted from scratch each time."""
 
     def __init__(self, window: int) -> None:
         self._window = window
@@ -269,7 +286,7 @@ EVENTS = st.lists(st.tuples(st.sampled_from(range(9)), st.booleans(), st.sampled
 
 @given(EVENTS)
 def test_counted_claims_give_places_as_the_slow_twin_does(events: list[tuple[int, bool, float]]) -> None:
-    """Nine peers of four owners; and what claims nothing any more is forgotten."""
+    """Nine peers belong to four owners; an owner without claims is forgotten."""
     claims, twin, now = Claims(7), SlowClaims(7), 0.0
     for number, gives_back, seconds in events:
         peer, owner, now = b"p%d" % number, f"owner-{number % 4}", now + seconds
@@ -286,7 +303,7 @@ def test_counted_claims_give_places_as_the_slow_twin_does(events: list[tuple[int
 
 
 class Crowd(RuleBasedStateMachine):
-    """Clients that ask as they like, and a trainer that answers as it likes, against a slow twin."""
+    """Clients that ask in any way, and a trainer that answers in any way, compared with a slow twin."""
 
     WINDOW, MOST = 8, 3
 

@@ -1,4 +1,4 @@
-"""What azserver tells Prometheus, and when it says that it is ready."""
+"""The metrics of azserver, and when it reports that it is ready."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from server.metrics import METRICS, NO_PROGRESS, figures, not_ready
 
 
 def samples(bench: Bench) -> dict[str, float]:
-    """By name and label."""
+    """Return the samples by name and label."""
     return {
         " ".join([sample.name, *sample.labels.values()]): sample.value
         for family in families(METRICS, figures(bench.front))
@@ -19,7 +19,8 @@ def samples(bench: Bench) -> dict[str, float]:
 
 
 def test_every_metric_of_a_server_at_work_has_a_value(play: Play) -> None:
-    """But for those of a gate that is not there; leaves, batches and latencies agree with each other."""
+    """Those of a gate that does not exist are the exception; leaves, batches and latencies agree with each
+    other."""
 
     async def scenario(bench: Bench) -> None:
         await bench.evaluator()

@@ -1,4 +1,4 @@
-"""Every player gets a share, together they fill the devices, and who only sits there takes nothing."""
+"""Every player gets a share, together they fill the devices, and idle players take nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from server.shares import (
 )
 
 GPU = 5 * 512
-"""Leaves that a GPU needs at once: three batches there, one queued, one being searched."""
+"""Leaves that a GPU needs at once: three batches on it, one queued, one being searched."""
 
 
 def new_shares(local_workers: int = 1, fixed_games: int = 0) -> Shares:
@@ -28,7 +28,7 @@ def new_shares(local_workers: int = 1, fixed_games: int = 0) -> Shares:
 
 
 def played(shares: Shares, sessions: range, needed: int, now: float) -> dict[int, Share]:
-    """All of `sessions` play until there is no news; who was told what last."""
+    """Let all of `sessions` play until nothing changes; return what each was told last."""
     told: dict[int, Share] = {}
     while True:
         for session in sessions:
@@ -42,7 +42,7 @@ def played(shares: Shares, sessions: range, needed: int, now: float) -> dict[int
 
 @pytest.mark.parametrize("gpus", [1, 8])
 def test_a_thousand_workers_get_a_share_each(gpus: int) -> None:
-    """At once, and after a while the same one."""
+    """They get it at once, and keep the same one."""
     shares, needed = new_shares(), gpus * GPU
     first = [shares.join(session, needed) for session in range(1000)]
     assert all(share is not None and share.credits >= LEAST_GRANT for share in first)
@@ -55,7 +55,7 @@ def test_a_thousand_workers_get_a_share_each(gpus: int) -> None:
 
 
 def test_ten_thousand_workers_get_a_share_each() -> None:
-    """As many as the port has sessions."""
+    """That is the largest number of sessions on the port."""
     shares = new_shares()
     assert all(shares.join(session, 8 * GPU) for session in range(10_000))
     assert shares.join(10_000, 8 * GPU) is None
@@ -70,7 +70,7 @@ def test_local_workers_share_from_the_start() -> None:
 
 
 def test_no_process_is_told_to_play_more_games_than_it_has_memory_for() -> None:
-    """Eight GPUs and one worker."""
+    """The example is eight GPUs and one worker."""
     assert new_shares().join(1, 8 * GPU) == Share(MOST_GAMES + SPARE_CREDITS, MOST_GAMES)
 
 
@@ -88,7 +88,8 @@ def test_a_number_of_games_that_the_user_set_is_told_to_all() -> None:
 
 
 def test_shares_grow_when_players_leave_and_shrink_when_they_come() -> None:
-    """Growth is by half steps of the factor 2; less is told at once, and credits freed then are given on."""
+    """Shares grow by half steps of the factor 2. A smaller share is sent at once, and the freed credits are
+    given to others."""
     shares = new_shares()
     assert shares.join(1, 1024) == Share(1024 + SPARE_CREDITS, 1024)
     assert shares.join(2, 1024) == Share(512 + SPARE_CREDITS, 512)
@@ -102,7 +103,7 @@ def test_shares_grow_when_players_leave_and_shrink_when_they_come() -> None:
 
 
 def test_a_crowd_that_does_not_play_takes_nothing_from_those_who_do() -> None:
-    """The two who play share what the device needs, as if they were alone."""
+    """The two players share what the device needs, as if they were alone."""
     shares = new_shares()
     assert [shares.join(session, GPU) for session in range(2)] == [
         Share(MOST_GAMES + SPARE_CREDITS, MOST_GAMES),
@@ -117,7 +118,7 @@ def test_a_crowd_that_does_not_play_takes_nothing_from_those_who_do() -> None:
 
 
 def test_who_comes_into_such_a_crowd_begins_small_and_grows_to_its_share() -> None:
-    """Doubling, as others may be about to begin as well."""
+    """Its share doubles each time, because others may be about to begin, too."""
     shares = new_shares()
     assert all(shares.join(session, GPU) for session in range(1000))
     assert shares.join(1000, GPU) == Share(LEAST_GAMES + SPARE_CREDITS, LEAST_GAMES)
@@ -130,7 +131,8 @@ def test_who_comes_into_such_a_crowd_begins_small_and_grows_to_its_share() -> No
 
 
 def test_credits_of_who_does_nothing_for_minutes_are_free_for_others() -> None:
-    """A newcomer has the least while so many sit there, and its share when they have sat for long enough."""
+    """A newcomer has the minimum while so many are idle, and its share once they have been idle for long
+    enough."""
     shares = Shares(Credits(20_000, minimum=LEAST_GRANT, sessions=100))
     assert all(shares.join(session, 8 * GPU) for session in range(99))
     told = shares.join(99, 8 * GPU)
@@ -142,7 +144,7 @@ def test_credits_of_who_does_nothing_for_minutes_are_free_for_others() -> None:
 
 
 def test_nobody_is_held_to_less_than_it_was_told() -> None:
-    """Changes too small to tell are not made."""
+    """Changes too small to be worth a message are not made."""
     shares = new_shares()
     for session in range(5):
         shares.join(session, GPU)
@@ -155,7 +157,7 @@ def test_nobody_is_held_to_less_than_it_was_told() -> None:
 
 
 def test_who_asks_for_little_counts_for_little() -> None:
-    """A thousand who ask for a leaf where two ask for ten thousand."""
+    """A thousand ask for one leaf each, where two ask for ten thousand each."""
     assert effective_number([10_000.0] * 2 + [1.0] * 1000) < 2.3
 
 
@@ -174,7 +176,7 @@ def test_a_player_that_could_not_be_told_is_told_again() -> None:
 
 
 def test_while_nobody_plays_nothing_changes() -> None:
-    """The evaluators may be loading."""
+    """The evaluators may be loading weights."""
     shares = new_shares()
     shares.join(1, GPU)
     assert shares.revise(8 * GPU, CHANGE_SECONDS) == []
@@ -182,13 +184,13 @@ def test_while_nobody_plays_nothing_changes() -> None:
 
 @given(st.integers(1, 300), st.integers(1, 10**6), st.integers(0, 1000))
 def test_equal_players_count_as_many_as_they_are(players: int, leaves: int, idle: int) -> None:
-    """Whatever the number of those who do nothing."""
+    """That holds for any number of idle players."""
     assert effective_number([float(leaves)] * players + [0.0] * idle) == pytest.approx(players)
 
 
 @given(st.lists(st.floats(0, 1e9), max_size=50))
 def test_unequal_players_count_less_than_they_are(used: list[float]) -> None:
-    """But for at least one if anybody plays."""
+    """It is at least one if anybody plays."""
     number = effective_number(used)
     squares = sum(leaves * leaves for leaves in used)
     assert (0.999 <= number <= len(used) * 1.001) if squares > 0 else number == 0

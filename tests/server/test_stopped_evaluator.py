@@ -1,4 +1,4 @@
-"""Real evaluator processes that stop for a while, hang for good, or never become ready."""
+"""Real evaluator processes that stop for a while, hang without end, or never become ready."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from server.evaluators import LIMITS
 from server.front import Front
 
 PATIENCE = 120.0
-"""Seconds for a process to import torch on a busy machine."""
+"""Seconds that a process may take to import torch on a busy machine."""
 QUICK = replace(LIMITS, ping_after=0.1, ping_patience=1.0)
 STOPPED = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
 
@@ -39,12 +39,12 @@ def evaluator(bench: Bench) -> list[str]:
 
 
 class Watched:
-    """One evaluator process, kept running and watched as azserver does it, beside a front."""
+    """One evaluator process beside a front, kept running and watched in the way of azserver."""
 
     def __init__(self, bench: Bench, argv: Sequence[str]) -> None:
         self.front, self.bench = bench.front, bench
         self.started: asyncio.Queue[int] = asyncio.Queue()
-        """Its process ids, one after the other."""
+        """The ids of its processes, one after the other."""
         self.children = Children(backoff=0.01, sink=lambda _: None)
         self.children.add("evaluator-0", argv, on_start=self._on_start, on_exit=self._on_exit)
 
@@ -62,7 +62,7 @@ class Watched:
                 os.kill(self.children.pids()[f"evaluator-{kill.index}"], signal.SIGKILL)
 
     async def answers(self) -> None:
-        """Leaves are evaluated."""
+        """Check that leaves are evaluated."""
         worker = Worker(self.bench, 1)
         await worker.join("worker")
         worker.ask(1, 3)
@@ -78,7 +78,7 @@ Script = Callable[[Watched], Coroutine[Any, Any, None]]
 
 
 def beside(folder: Path, script: Script, times: WatchTimes, argv: Sequence[str] = ()) -> None:
-    """Run `script` beside a front whose heartbeats are quick, with real weights and a watched evaluator."""
+    """Run `script` beside a front with quick heartbeats, real weights and a watched evaluator."""
 
     async def main(bench: Bench) -> None:
         watched = Watched(bench, argv or evaluator(bench))
@@ -104,14 +104,15 @@ def beside(folder: Path, script: Script, times: WatchTimes, argv: Sequence[str] 
 
 
 async def cut(front: Front) -> None:
-    """Until the front has cut the connection of an evaluator."""
+    """Wait until the front has cut the connection of an evaluator."""
     async with asyncio.timeout(PATIENCE):
         while len(front.pool.door):  # noqa: ASYNC110 (a turn of the loop is what is waited for)
             await asyncio.sleep(0.01)
 
 
 def test_one_that_was_stopped_until_its_connection_was_cut_works_again(tmp_path: Path) -> None:
-    """SIGSTOP, the front's heartbeats cut the connection, SIGCONT: the same process answers leaves."""
+    """After SIGSTOP the front's heartbeats cut the connection; after SIGCONT the same process answers
+    leaves."""
 
     async def script(watched: Watched) -> None:
         pid = await watched.started.get()
@@ -141,7 +142,7 @@ def test_one_that_stays_stopped_is_killed_and_its_successor_works(tmp_path: Path
 
 
 def test_one_that_never_becomes_ready_is_killed_and_started_again(tmp_path: Path) -> None:
-    """It stops itself before it has said a word, as one may that hangs in a driver."""
+    """It stops itself before it has sent anything, like one that hangs in a driver."""
 
     async def script(watched: Watched) -> None:
         async with asyncio.timeout(PATIENCE):

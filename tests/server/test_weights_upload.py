@@ -1,4 +1,4 @@
-"""Weights coming in: only whole files with the right hash and a newer version are stored."""
+"""Uploaded weights: only whole files with the right hash and a newer version are stored."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_only_the_newest_files_are_kept(tmp_path: Path) -> None:
 
 
 def test_older_files_stay_spread_over_the_run_with_the_first(tmp_path: Path) -> None:
-    """64 publications, one a second: of the older ones 4 stay, the first and others at wide gaps."""
+    """Of 64 publications, one a second, 4 older ones stay: the first, and others at wide intervals."""
     store = WeightsStore(tmp_path, "chess", kept=2, past=4)
     infos = []
     for version in range(64):

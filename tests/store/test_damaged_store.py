@@ -1,4 +1,5 @@
-"""A store whose file is no longer what was written to it: damaged games are left out, damaged pages named."""
+"""A store whose file has changed since it was written: damaged games are left out, damaged pages are
+reported."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def execute(path: Path, sql: str, *values: object) -> list[tuple[object, ...]]:
 
 
 def flipped_in_the_file(path: Path) -> None:
-    """Bytes of the record change on the disk."""
+    """Change bytes of the record in the file."""
     data = execute(path, "SELECT data FROM games WHERE seq = ?", HURT)[0][0]
     middle = len(data) // 2
     worse = data[:middle] + bytes([data[middle] ^ 0xFF]) + data[middle + 1 :]
@@ -77,7 +78,7 @@ def flipped_in_the_file(path: Path) -> None:
 
 
 def replaced(data: bytes, digest: bytes | None = None) -> Damage:
-    """Another record in its place, with its hash or another one."""
+    """Put another record in its place, with its own hash or with another one."""
 
     def damage(path: Path) -> None:
         sql = "UPDATE games SET data = ?, sha256 = ? WHERE seq = ?"
@@ -94,7 +95,7 @@ def updated(column: str, value: object) -> Damage:
 
 
 def told_to_be_huge(path: Path) -> None:
-    """The header of the frame says four gigabytes, which nobody should try to reserve."""
+    """Let the header of the frame claim four gigabytes, which must not be allocated."""
     data = bytearray(zstandard.ZstdCompressor().compress(bytes(70_000)))
     at = data.index(struct.pack("<I", 70_000))
     data[at : at + 4] = struct.pack("<I", 0xFFFFFFF0)
@@ -102,7 +103,7 @@ def told_to_be_huge(path: Path) -> None:
 
 
 def out_of_bounds(path: Path) -> None:
-    """Whole and with its hash, but with an action that the policy does not have."""
+    """Store a record that is intact and has the right hash, but has an action outside of the policy."""
     record = records()[HURT - 1]
     actions = record.actions.copy()
     actions[-1] = 5000
@@ -130,7 +131,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
 def test_a_damaged_game_is_left_out_named_and_counted(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The others fill the window; read twice, it counts once."""
+    """The others fill the window; a damaged game that is read twice counts once."""
     damage, reason = DAMAGE[name]
     path = a_store(tmp_path)
     damage(path)
@@ -170,7 +171,7 @@ def test_many_damaged_games_do_not_fill_the_log(tmp_path: Path, caplog: pytest.L
 
 
 def test_the_figures_show_damaged_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trainer begins beside them and takes new games in."""
+    """A trainer starts in spite of them and takes new games."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     flipped_in_the_file(a_store(tmp_path / "run-1"))
     new = random_game(GAME, np.random.default_rng(77), simulations=20)
@@ -195,7 +196,7 @@ def test_the_figures_show_damaged_games(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def overwrite_page(path: Path, name: str) -> None:
-    """Fill a page of a table or index with nonsense."""
+    """Overwrite a page of a table or index with garbage."""
     (page,) = execute(path, "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf'", name)[0]
     content = bytearray(path.read_bytes())
     content[PAGE_SIZE * (page - 1) : PAGE_SIZE * page] = b"\xab" * PAGE_SIZE
@@ -218,7 +219,7 @@ def test_a_damaged_index_ends_the_trainer_with_what_to_do_and_that_mends_it(tmp_
 
 
 def test_a_damaged_table_ends_the_trainer_and_every_reader(tmp_path: Path) -> None:
-    """Totals come from an index, so that the trainer notices only when it fills its window."""
+    """Totals come from an index, so the trainer notices the damage only when it fills its window."""
     path = a_store(tmp_path / "run-1", records(count=300))
     overwrite_page(path, "games")
     reader = StoreReader(path)

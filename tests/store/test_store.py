@@ -1,4 +1,4 @@
-"""What the store has acknowledged is in it, once, for good."""
+"""Every acknowledged game is in the store, once, and stays there."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ def test_window_is_filled_from_the_newest_games(store: Store, tmp_path: Path) ->
 
 
 def test_the_cache_has_room_for_the_index_of_uids_and_grows_with_it(store: Store) -> None:
-    """27 bytes an entry in pages that random uids leave 31 % empty; 10 million games take some 390 MB."""
+    """An entry has 27 bytes, in pages of which random uids leave 31 % empty; 10 million games take about 390
+    MB."""
 
     def in_force() -> int:
         return -int(store._connection.execute("PRAGMA cache_size").fetchone()[0])
@@ -135,7 +136,7 @@ def test_full_disk_sends_games_back(store: Store, caplog: pytest.LogCaptureFixtu
 
 
 def test_a_foreign_write_lock_sends_games_back_until_it_ends(store: Store, tmp_path: Path) -> None:
-    """As a forgotten `sqlite3` shell may hold it."""
+    """A forgotten `sqlite3` shell may hold such a lock."""
     store._connection.set_busy_timeout(1)
     with closing(connect(tmp_path / "games.db", read_only=False)) as shell:
         shell.execute("BEGIN IMMEDIATE")
@@ -145,7 +146,7 @@ def test_a_foreign_write_lock_sends_games_back_until_it_ends(store: Store, tmp_p
 
 
 def test_damage_while_running_ends_the_trainer(store: Store, tmp_path: Path) -> None:
-    """A file that turns out damaged ends the process with a message, and nothing is acknowledged."""
+    """The process ends with a message, and nothing is acknowledged."""
     store.commit([entry(n, os.urandom(5000)) for n in range(50)])
     store.close()
     path = tmp_path / "games.db"
@@ -161,7 +162,7 @@ WAIT = {
     "AbortError", "BusyError", "CantOpenError", "FullError", "IOError", "InterruptError", "LockedError",
     "NoLFSError", "NoMemError", "PermissionsError", "ProtocolError", "ReadOnlyError", "SchemaChangeError",
 }  # fmt: skip
-"""Errors of SQLite that leave the file as it was."""
+"""Errors of SQLite that leave the file unchanged."""
 ERRORS = [
     getattr(apsw, name)
     for name in dir(apsw)
@@ -186,7 +187,7 @@ class Failing:
 
 @pytest.mark.parametrize("kind", [*ERRORS, MemoryError], ids=lambda kind: kind.__name__)
 def test_only_damage_ends_the_trainer(store: Store, kind: type[Exception]) -> None:
-    """Other errors send the games back, those refused too, and the next commit takes them."""
+    """Other errors send the games back, refused ones included, and the next commit stores them."""
     whole = store._connection
     store._connection = Failing(whole, kind("told"))
     batch = [entry(1)], [Reject(bytes(16), bytes(32), "clients", "bad_hash", "why", b"data")]
@@ -202,7 +203,7 @@ def test_only_damage_ends_the_trainer(store: Store, kind: type[Exception]) -> No
 
 
 def test_a_store_that_cannot_be_opened_now_is_not_called_damaged(tmp_path: Path) -> None:
-    """The process may be started again as it is: a folder in the way of the file is SQLITE_CANTOPEN."""
+    """The process may simply be started again: a folder in place of the file gives SQLITE_CANTOPEN."""
     (tmp_path / "games.db").mkdir()
     with pytest.raises(Fatal, match="at the moment") as caught:
         Store(tmp_path / "games.db", "g")
@@ -251,7 +252,7 @@ def wal(folder: Path) -> int:
 
 
 def big_entries(first: int, count: int) -> list[Entry]:
-    """Of some 20 kB each, which no compression makes smaller."""
+    """Return entries of some 20 kB each that cannot be compressed."""
     rng = random.Random(first)
     return [entry(number, rng.randbytes(20_000)) for number in range(first, first + count)]
 
@@ -259,7 +260,7 @@ def big_entries(first: int, count: int) -> list[Entry]:
 def test_the_log_of_the_store_begins_anew_beside_a_reader_that_takes_its_time(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader amid its games (a window that is being filled) holds no transaction open."""
+    """A reader between two games (while a window is filled) holds no transaction open."""
     monkeypatch.setattr(reading, "PAGE", 4)
     store.commit(big_entries(0, 20))
     reader = StoreReader(tmp_path / "games.db")
@@ -285,7 +286,7 @@ def test_the_log_of_the_store_is_cut_back_after_a_large_commit(
 def test_rejected_games_are_bounded_in_number_and_bytes(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The newest stay, fewer of them with their bytes, and none with very many bytes."""
+    """The newest are kept, fewer of them with their bytes, and none with very many bytes."""
     monkeypatch.setattr(sqlite, "REJECTS", 30)
     monkeypatch.setattr(sqlite, "REJECTS_WITH_DATA", 10)
     for number in range(100):

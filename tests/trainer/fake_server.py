@@ -1,4 +1,4 @@
-"""The bulk side of azserver as a trainer sees it, with what a test wants to know about it."""
+"""The bulk side of azserver as a trainer sees it, with a record of what the trainer sent."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from runtime.sockets import BULK_LIMIT, Channel, new_context
 
 TIMEOUT = 240.0
 HWM = 4096
-"""Messages on their way: more than any test sends at once, so that none is turned away."""
+"""Messages in transit: more than any test sends at once, so that none is rejected."""
 
 
 class FakeServer:
-    """Welcomes one trainer, takes its weights, and notes everything it says."""
+    """Welcomes one trainer, takes its weights, and records everything it sends."""
 
     def __init__(self, port: int, welcome: Welcome) -> None:
         endpoint = f"tcp://127.0.0.1:{port + 1}"
@@ -48,7 +48,7 @@ class FakeServer:
         self._channel.start()
         self._changed = asyncio.Event()
         self.trainer = b""
-        """Who spoke last."""
+        """The peer that sent the last message."""
         self.acks: dict[bytes, GameAck] = {}
         self.offers: list[WeightsInfo] = []
         self.files: dict[bytes, bytes] = {}
@@ -60,7 +60,7 @@ class FakeServer:
         self.send_raw(encode(message), *frames)
 
     def send_raw(self, header: bytes, *frames: bytes) -> None:
-        """A message with any header."""
+        """Send a message with any header."""
         assert self._channel.send([self.trainer, header, *frames])
 
     def _on_message(self, frames: list[memoryview]) -> None:

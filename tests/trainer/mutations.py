@@ -1,4 +1,4 @@
-"""Dishonest games: each mutation of an honest record with the code it must be refused with."""
+"""Dishonest games: each is a mutation of an honest record, with the code that it must be refused with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Mutation = Callable[[GameRecord], GameRecord]
 
 
 def with_entry(record: GameRecord, column: str, index: int, value: Any) -> GameRecord:
-    """A copy with one entry of a column replaced."""
+    """Return a copy with one entry of a column replaced."""
     values = np.array(getattr(record, column))
     values[index] = value
     return dataclasses.replace(record, **{column: values})
@@ -35,7 +35,7 @@ def without_last_ply(record: GameRecord) -> GameRecord:
 
 
 def with_another_ply(record: GameRecord) -> GameRecord:
-    """The last ply once more, after the end."""
+    """Return the game with its last ply once more, after the end."""
     entries = len(record.visits) - int(record.visited[-1])
     columns = {name: np.append(getattr(record, name), getattr(record, name)[-1:]) for name in PER_PLY}
     for name in ("visit_actions", "visits"):
@@ -45,12 +45,12 @@ def with_another_ply(record: GameRecord) -> GameRecord:
 
 
 def repeated_action(record: GameRecord) -> GameRecord:
-    """Ply 1 plays what ply 0 played (a cell that is taken; in Connect Four a column that is full)."""
+    """Let ply 1 repeat the action of ply 0 (an occupied cell; in Connect Four a full column)."""
     return with_entry(record, "actions", 1, record.actions[0])
 
 
 def swapped_visits(record: GameRecord) -> GameRecord:
-    """The first two visited actions of a ply in the wrong order."""
+    """Return the game with the first two visited actions of a ply in the wrong order."""
     ply = int((record.visited >= 2).argmax())
     at = int(record.visited[:ply].sum())
     first, second = record.visit_actions[at : at + 2]

@@ -1,4 +1,4 @@
-"""Slow obvious twin of window and sampler: a list of records, one position at a time."""
+"""Slow, obvious twin of window and sampler: a list of records, one position at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from protocol.records import POLICY_TARGET, GameRecord
 
 @dataclass
 class NaiveWindow:
-    """Games in order; the oldest go until what is left fits."""
+    """Keeps games in order; the oldest are dropped until the rest fits."""
 
     positions: int
     visits: int
@@ -31,7 +31,7 @@ class NaiveWindow:
             self.records.pop(0)
 
     def position(self, index: int) -> tuple[GameRecord, int]:
-        """The game and ply of the position `index`, counted from the oldest."""
+        """Return the game and ply of the position `index`, counted from the oldest."""
         for record in self.records:
             if index < record.plies:
                 return record, index
@@ -47,7 +47,7 @@ def naive_words(game: Game, record: GameRecord, ply: int, history: int) -> npt.N
 
 
 def naive_policy(game: Game, record: GameRecord, ply: int) -> dict[int, float]:
-    """Share of the visits of each legal action, empty for a ply that is no policy target."""
+    """Return the share of the visits for each legal action; empty for a ply that is not a policy target."""
     if not record.flags[ply] & POLICY_TARGET:
         return {}
     legal, _ = legal_and_end(game, positions_of(game, record)[: ply + 1])
@@ -56,7 +56,7 @@ def naive_policy(game: Game, record: GameRecord, ply: int) -> dict[int, float]:
 
 
 def naive_class(game: Game, record: GameRecord, ply: int) -> int:
-    """0 if the side to move at `ply` won the game, 2 if it lost, 1 for a draw."""
+    """Return 0 if the side to move at `ply` won the game, 2 if it lost, 1 for a draw."""
     first_player_moves = int(game.rules.side_to_move(positions_of(game, record)[ply])) == 0
     if record.outcome == 0:
         return 1
@@ -66,7 +66,7 @@ def naive_class(game: Game, record: GameRecord, ply: int) -> int:
 def naive_symmetry(
     game: Game, packed_features: npt.NDArray[np.uint64], symmetry: Symmetry, history: int
 ) -> npt.NDArray[np.uint64]:
-    """Features of the board after a symmetry."""
+    """Return the features of the board after a symmetry."""
     out, size = packed_features.copy(), game.words_per_plane
     for plane in range(game.bit_planes(history)):
         position, kind = divmod(plane, game.planes_per_position)

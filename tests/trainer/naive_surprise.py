@@ -1,4 +1,4 @@
-"""Slow obvious twin of `trainer.surprise`: lists of games, one ply at a time."""
+"""Slow, obvious twin of `trainer.surprise`: lists of games, one ply at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from protocol.records import GameRecord
 
 
 def naive_surprises(record: GameRecord) -> list[float]:
-    """KL of each ply that is a policy target, 0 for the others."""
+    """Return the KL divergence of each ply that is a policy target, 0 for the others."""
     return [
         float(kl) if flags & 1 and not math.isnan(kl) else 0.0
         for kl, flags in zip(record.prior_kl.tolist(), record.flags.tolist(), strict=True)
@@ -16,8 +16,8 @@ def naive_surprises(record: GameRecord) -> list[float]:
 
 
 def naive_choice(record: GameRecord, cut: int, ply: int, draw: float) -> int:
-    """The ply in place of `ply`: the first one whose share of the surprise, added up from ply `cut` on, is
-    more than `draw`."""
+    """Return the ply that replaces `ply`: the first one whose share of the surprise, added up from ply `cut`
+    on, is more than `draw`."""
     surprises = naive_surprises(record)
     total = sum(surprises[cut:])
     if not total:
@@ -31,7 +31,7 @@ def naive_choice(record: GameRecord, cut: int, ply: int, draw: float) -> int:
 
 
 def naive_weights(records: list[GameRecord], share: float) -> list[float]:
-    """Weight of each position of the games, 1 in the mean of each game."""
+    """Return the weight of each position of the games; its mean over each game is 1."""
     weights: list[float] = []
     for record in records:
         surprises = naive_surprises(record)

@@ -1,4 +1,4 @@
-"""Slow obvious twin of `trainer.verify`: lists, dictionaries and one rule after another."""
+"""Slow, obvious twin of `trainer.verify`: lists, dictionaries and one rule after another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from protocol.records import GameRecord
 
 
 def positions_of(game: Game, record: GameRecord) -> list[State]:
-    """All positions of a game, the final one included."""
+    """Return all positions of a game, the final one included."""
     positions = np.zeros((record.plies + 1, game.state_words), dtype=np.uint64)
     positions[0] = game.notation.state_from_text(record.start)
     for ply, action in enumerate(record.actions):
@@ -27,13 +27,13 @@ def legal_and_end(game: Game, states: list[State]) -> tuple[list[int], int]:
 
 
 def visits_by_ply(record: GameRecord) -> list[list[tuple[int, int]]]:
-    """`(action, visits)` of each ply."""
+    """Return the `(action, visits)` pairs of each ply."""
     pairs = iter(zip(record.visit_actions.tolist(), record.visits.tolist(), strict=True))
     return [[next(pairs) for _ in range(count)] for count in record.visited]
 
 
 def naive_verdict(game: Game, record: GameRecord) -> str | None:
-    """Code of the first fault in moves, visits or end; None for an honest game."""
+    """Return the code of the first fault in moves, visits or end; None for an honest game."""
     states = [game.notation.state_from_text(record.start)]
     kept, after_pruned = 0, False
     for ply, visits in enumerate(visits_by_ply(record)):

@@ -1,4 +1,4 @@
-"""Heads that only teach the tower: their losses are what they say, and they are learnt."""
+"""Heads that only help to train the tower: their losses are as defined, and they are learned."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def learner(**changes: object) -> TrainStep:
 
 
 def naive_moves_left(outputs: list[float], plies_left: list[int], capped: list[int]) -> float:
-    """Squared below an error of 10 plies, straight beyond it, of the games that the rules ended."""
+    """Return the loss over games that the rules ended: squared below an error of 10 plies, linear above
+    it."""
     found = []
     for output, plies, cut in zip(outputs, plies_left, capped, strict=True):
         error = abs(output - plies / 20)
@@ -68,7 +69,7 @@ def naive_moves_left(outputs: list[float], plies_left: list[int], capped: list[i
 
 
 def naive_soft_policy(logits: list[list[float]], rows: list[int], entries: list[tuple[int, float]]) -> float:
-    """Cross-entropy of each position to its visits ^ 0.25, over its legal moves."""
+    """Return the cross-entropy of each position to its visits ^ 0.25, over its legal moves."""
     loss = 0.0
     for row in set(rows):
         legal = [entry for at, entry in zip(rows, entries, strict=True) if at == row]
@@ -80,8 +81,8 @@ def naive_soft_policy(logits: list[list[float]], rows: list[int], entries: list[
 
 
 def test_losses_agree_with_the_slow_twins() -> None:
-    """Both losses of a batch are those of plain loops, with errors on both sides of the Huber bend, games
-    that their length ended, and positions without a policy target."""
+    """Both losses of a batch equal those of plain loops, with errors on both sides of the Huber bend, games
+    that the ply cap ended, and positions without a policy target."""
     window = Window(GAME, 1000)
     for game in some_games(30):
         window.add(game)
@@ -102,7 +103,7 @@ def test_losses_agree_with_the_slow_twins() -> None:
 
 
 def test_capped_games_say_nothing_about_moves_left() -> None:
-    """A batch of nothing else has loss 0, not NaN."""
+    """A batch of capped games only has loss 0, not NaN."""
     outputs = torch.ones(3, requires_grad=True)
     loss = moves_left_loss(outputs, torch.tensor([1, 2, 3]), torch.ones(3, dtype=torch.uint8))
     loss.backward()
@@ -110,7 +111,7 @@ def test_capped_games_say_nothing_about_moves_left() -> None:
 
 
 def test_one_game_is_learnt_by_heart() -> None:
-    """Shown one game again and again, the heads say how many plies are left and the softened visits."""
+    """Trained on it again and again, the heads predict the plies left and the softened visits."""
     torch.manual_seed(1)
     one, samples = learner(**BOTH), one_game()
     for _ in range(250):
@@ -126,7 +127,7 @@ def test_one_game_is_learnt_by_heart() -> None:
 
 
 def test_weight_zero_trains_no_head_and_the_rest_as_without_it() -> None:
-    """Heads that are there but not asked for stay as they are, have no figures, and change nothing."""
+    """Heads with weight 0 stay as they are, have no figures, and change nothing else."""
     samples, settings = one_game(), (OptimizerSettings(), LossSettings())
     torch.manual_seed(1)
     idle, plain = (TrainStep(GAME, 1, build(net, GAME, 1), *settings, CPU) for net in (NET, NET.played))
@@ -136,7 +137,7 @@ def test_weight_zero_trains_no_head_and_the_rest_as_without_it() -> None:
         one.train(samples)
     theirs = plain.network.state_dict()
     for name, tensor in idle.network.state_dict().items():
-        # A head that is there sees the boards, so its statistics move; its weights do not.
+        # Such a head still sees the boards, so its running statistics change; its weights do not.
         if name in theirs or name.endswith(("weight", "bias")):
             assert torch.equal(tensor, theirs.get(name, before[name]))
     figures = idle.figures()
@@ -147,7 +148,7 @@ def test_weight_zero_trains_no_head_and_the_rest_as_without_it() -> None:
 
 
 def test_figures_of_both_losses_are_drawn(tmp_path: Path) -> None:
-    """Trained and held-out losses of the heads are among the numbers that TensorBoard gets."""
+    """Training and held-out losses of the heads are among the numbers for TensorBoard."""
     config = varied(
         TrainerConfig(),
         net="1x8",
@@ -172,7 +173,8 @@ def test_figures_of_both_losses_are_drawn(tmp_path: Path) -> None:
 
 
 def test_heads_are_made_for_a_new_network_and_added_to_given_weights(tmp_path: Path) -> None:
-    """--weights without heads gets them, and keeps what it is; a run that has none cannot ask for one."""
+    """--weights without heads gets them, and the rest stays as it is; a run without a head cannot ask for it
+    later."""
     folders = [tmp_path / name for name in "abc"]
     for folder in folders:
         folder.mkdir()

@@ -36,7 +36,7 @@ ROUNDS = dataclasses.asdict(self_play(simulations=20, round_games=5, seed=3))
 
 
 def welcome_at(step: int) -> Welcome:
-    """The server plays with weights of this step."""
+    """Return the WELCOME of a server that plays with weights of this step."""
     return msgspec.structs.replace(welcome(), weights=WeightsInfo(7, step, bytes(32), 1, GAME.name))
 
 
@@ -58,7 +58,7 @@ def refusal(root: Path, welcomed: Welcome, **changes: object) -> Fatal:
 
 
 def test_a_new_network_does_not_replace_a_trained_one(tmp_path: Path) -> None:
-    """Without its checkpoint the trainer ends, says what can be done, and leaves nothing behind."""
+    """Without its checkpoint the trainer ends, says what can be done, and leaves no files behind."""
     fatal = refusal(tmp_path, welcome_at(600))
     assert fatal.code == Exit.BAD_DATA
     assert all(word in str(fatal) for word in ("step 600", "--weights server", "--weights new", "--run"))
@@ -75,7 +75,7 @@ def test_damaged_checkpoints_are_none(tmp_path: Path) -> None:
 
 
 def test_who_insists_begins_anew_and_who_has_a_checkpoint_goes_on(tmp_path: Path) -> None:
-    """In rounds the same weights are trained again, so nothing is refused there."""
+    """In rounds, nothing is refused: training repeats and makes the same weights again."""
     run = opened(tmp_path, welcome_at(600), weights="new")
     run.training.save()
     close(run)
@@ -94,8 +94,16 @@ def test_weights_of_another_network_than_asked_for_are_refused(tmp_path: Path) -
     assert all(word in str(fatal) for word in ("2x8tanh", "--net asks for 1x8", "leave out --net"))
 
 
+def test_weights_whose_bytes_are_not_those_of_their_name_are_refused(tmp_path: Path) -> None:
+    sizes = Residual(1, 8)
+    file = tmp_path / "000001-00000000.safetensors"
+    file.write_bytes(to_bytes(build(sizes, GAME, 1), WeightsMeta(GAME.name, 1, sizes)))
+    fatal = refusal(tmp_path / "runs", welcome(), weights=str(file))
+    assert (fatal.code, "is damaged" in str(fatal)) == (Exit.BAD_DATA, True)
+
+
 def test_a_run_folder_has_one_trainer(tmp_path: Path) -> None:
-    """A second one is told so and changes nothing; when the first has ended it may work there."""
+    """The second one ends with a message and changes nothing; when the first has ended, it may work there."""
     first = opened(tmp_path, welcome())
     fatal = refusal(tmp_path, welcome())
     assert fatal.code == Exit.CONFIG
@@ -105,7 +113,8 @@ def test_a_run_folder_has_one_trainer(tmp_path: Path) -> None:
 
 
 def test_a_run_folder_belongs_to_the_run_that_the_server_names(tmp_path: Path) -> None:
-    """A run that was made anew under the same name has another one: nothing of the old one is touched."""
+    """A run that was made anew under the same name has another identity: nothing of the old run is
+    touched."""
     old, new = (msgspec.structs.replace(welcome(), run_id=letter * 16) for letter in (b"i", b"j"))
     close(opened(tmp_path, old))
     close(opened(tmp_path, old))
@@ -118,7 +127,7 @@ def test_a_run_folder_belongs_to_the_run_that_the_server_names(tmp_path: Path) -
 def test_a_trainer_elsewhere_goes_on_from_the_servers_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What stands by on another machine has no checkpoint; it begins with the network that plays."""
+    """A standby on another machine has no checkpoint; it begins with the network that plays."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     torch.manual_seed(8)
     sizes = Residual(2, 96)
@@ -148,7 +157,7 @@ def test_a_trainer_elsewhere_goes_on_from_the_servers_weights(
 
 
 def test_weights_that_the_server_keeps_no_longer_end_the_trainer(tmp_path: Path) -> None:
-    """Else it would ask for them for ever; chunks that nobody waits for are not its own."""
+    """Otherwise it would ask for them without end; answers that nobody waits for are ignored."""
     info = WeightsInfo(1, 10, bytes(32), 4, GAME.name)
     told = msgspec.structs.replace(welcome(), weights=info)
 
@@ -168,7 +177,7 @@ def test_weights_that_the_server_keeps_no_longer_end_the_trainer(tmp_path: Path)
 
 
 def test_nothing_is_published_before_the_first_checkpoint(tmp_path: Path) -> None:
-    """Else a trainer killed in its first minute could not go on."""
+    """Otherwise a trainer that is killed in its first minute could not go on."""
     rng = np.random.default_rng(1)
     port = find_base_port(7700)
     config = varied(TrainerConfig(),

@@ -1,4 +1,5 @@
-"""Chess games by hand: each end, odd and even lengths, both colours - checked, and turned into targets."""
+"""Chess games by hand with every end, odd and even lengths, and both colours, verified and turned into
+targets."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ GAMES = {
 
 
 def hand_made(start: str, moves: list[str], reason: str, outcome: int, max_plies: int) -> GameRecord:
-    """The game with all visits on the moves played."""
+    """Return the game with all visits on the moves played."""
     state = CHESS.notation.state_from_text(start)
     actions = []
     for move in moves:
@@ -57,7 +58,7 @@ def hand_made(start: str, moves: list[str], reason: str, outcome: int, max_plies
 
 @pytest.mark.parametrize(("start", "moves", "reason", "outcome", "classes"), GAMES.values(), ids=GAMES)
 def test_ends_by_hand(start: str, moves: str, reason: str, outcome: int, classes: list[int]) -> None:
-    """Each end is verified as what it is, and its value target is the mover's at every ply."""
+    """Each end is verified under its own reason, and its value target is the mover's at every ply."""
     played = moves.split()
     cap = len(played) if reason == "ply_cap" else 512
     record = hand_made(start, played, reason, outcome, cap)
@@ -69,7 +70,7 @@ def test_ends_by_hand(start: str, moves: str, reason: str, outcome: int, classes
 
 
 def test_second_occurrence_does_not_end_a_game() -> None:
-    """A twofold repetition, which ends searches, ends no game: a record that says so is unfinished."""
+    """A second occurrence ends searches, but no game: a record that claims it is unfinished."""
     record = hand_made("", SHUFFLE.split(), "threefold_repetition", 0, 512)
     rejection = VERIFIER.check(record, Expected("", 512, 10), 0)
     assert rejection is not None
@@ -77,7 +78,7 @@ def test_second_occurrence_does_not_end_a_game() -> None:
 
 
 def test_moves_after_a_threefold_repetition_are_refused() -> None:
-    """Playing on after the third occurrence is not a game under the rules."""
+    """Playing on after the third occurrence is against the rules."""
     record = hand_made("", [*(SHUFFLE * 2).split(), "e2e4"], "ply_cap", 0, 9)
     rejection = VERIFIER.check(record, Expected("", 9, 10), 0)
     assert rejection is not None
@@ -85,7 +86,7 @@ def test_moves_after_a_threefold_repetition_are_refused() -> None:
 
 
 def test_random_games_agree_with_the_slow_twins() -> None:
-    """Long random games pass both verifications, and their samples are those of a plain replay."""
+    """Long random games pass both verifications, and their samples equal those of a plain replay."""
     rng = np.random.default_rng(3)
     window = Window(CHESS, 3000)
     records = [random_game(CHESS, rng, simulations=40, max_plies=200) for _ in range(4)]
@@ -109,7 +110,7 @@ def test_random_games_agree_with_the_slow_twins() -> None:
 
 
 def test_inflated_visits_are_refused() -> None:
-    """One visit more than search and kept subtree can give is found."""
+    """One visit more than search and kept subtree can give is detected."""
     record = random_game(CHESS, np.random.default_rng(4), simulations=40, max_plies=60)
     visits = record.visits.copy()
     visits[len(visits) // 2] += 1

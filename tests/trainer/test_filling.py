@@ -1,4 +1,4 @@
-"""While the window is filled from the store, new games are taken in as ever, and none is lost or doubled."""
+"""While the window is filled from the store, new games are accepted as usual, and none is lost or doubled."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from store.reader import StoreReader
 from store.sqlite import Store
 from trainer import service
 from trainer.config import TrainerConfig
+from trainer.figures import log_line
 from trainer.training_loop import TrainingLoop
 
 torch.set_num_threads(1)
@@ -44,7 +45,7 @@ def stored(folder: Path, records: list[GameRecord]) -> Path:
 
 
 def played_in(training: TrainingLoop) -> list[bytes]:
-    """The actions of each game in the window, in order."""
+    """Return the actions of each game in the window, in order."""
     rings, window = training.window.rings, training.window
     ends = np.flatnonzero(np.diff(rings.game[: window.positions].astype(np.int64))) + 1
     return [part.tobytes() for part in np.split(rings.action[: window.positions], ends)]
@@ -52,7 +53,7 @@ def played_in(training: TrainingLoop) -> list[bytes]:
 
 @pytest.mark.parametrize("most", [1, 7, 1000])
 def test_a_window_filled_bit_by_bit_is_the_one_filled_at_once(tmp_path: Path, most: int) -> None:
-    """Also when games are stored behind it on the way."""
+    """That holds when games are stored behind it meanwhile, too."""
     records = games(150, 1)
     path = stored(tmp_path, records[:90])
     reader = StoreReader(path)
@@ -70,13 +71,13 @@ def test_a_window_filled_bit_by_bit_is_the_one_filled_at_once(tmp_path: Path, mo
 
 
 def newest(training: TrainingLoop, count: int) -> np.ndarray:
-    """[count] actions of the newest positions in the window."""
+    """Return [count], the actions of the newest positions in the window."""
     numbers = training.window.next_position - np.arange(count, 0, -1)
     return training.window.rings.action[numbers % training.window.capacity]
 
 
 class Held:
-    """Lets a trainer's filling of its window wait until a test has seen enough."""
+    """Pauses the filling of a trainer's window until a test has seen enough."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self.released = threading.Event(), threading.Event()
@@ -95,7 +96,7 @@ class Held:
 def test_games_are_acknowledged_while_the_window_is_filled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then the window holds the old games and the new ones, each once and in the order of the store."""
+    """Then the window holds old and new games, each once and in the order of the store."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     monkeypatch.setattr(service, "GAMES_PER_FILL", 8)
     monkeypatch.setattr(service, "CATCH_UP", 5)
@@ -114,7 +115,7 @@ def test_games_are_acknowledged_while_the_window_is_filled(
             await server.until(lambda: len(server.acks) == len(new))
             assert not held.released.is_set()
             await server.until(lambda: server.figures.get("games") == len(old) + len(new))
-            assert "window to be filled" in str(server.figures["waiting_for"])
+            assert "window to be loaded" in str(server.figures["waiting_for"])
             held.released.set()
             for record in last:
                 server.play(record)
@@ -135,10 +136,44 @@ def test_games_are_acknowledged_while_the_window_is_filled(
     assert played_in(held.training) == order
 
 
+def test_the_figures_tell_the_checkpoints_step_while_the_window_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """figures.jsonl gets no line meanwhile, as most figures are unknown."""
+    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
+    reader = StoreReader(stored(tmp_path / "run-1", games(60, 1)))
+    before = TrainingLoop(CONFIG, GAME, 1, "tiny", tmp_path / "run-1" / "checkpoints")
+    assert before.fill(reader, 60)
+    reader.close()
+    before.turn([], 60, 400)
+    assert before.step > 0
+    (tmp_path / "run-1" / "checkpoints").mkdir()
+    before.save()
+    held = Held(monkeypatch)
+
+    async def scenario() -> FakeServer:
+        server, trainer = a_server_and_trainer(tmp_path, welcome(), held_out=0.0)
+        stop = Stop()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(trainer.main(stop))
+            await server.until(lambda: "step" in server.figures)
+            stop.request()
+            held.released.set()
+        server.close()
+        return server
+
+    figures = asyncio.run(scenario()).figures
+    assert figures["step"] == before.step
+    line = log_line(figures)
+    assert f"step {before.step:,}, no step since the start" in line
+    assert line.endswith("waiting for the window to be loaded")
+    assert not (tmp_path / "run-1" / "figures.jsonl").exists()
+
+
 def test_a_trainer_that_is_stopped_amid_filling_goes_on_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends without reading on, and the games that it had not come to count the next time."""
+    """It ends without reading on, and the games that it had not reached count the next time."""
     monkeypatch.setattr(service, "GAMES_PER_FILL", 10)
     stored(tmp_path / "run-1", games(60, 1))
     held = Held(monkeypatch)

@@ -1,4 +1,4 @@
-"""A game is worked on once, and everybody who sent it is told."""
+"""Each game is processed once, and every sender gets an answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def game(number: int = 1, peer: bytes = b"a", sha256: bytes = SHA) -> RelayGame:
 
 
 def test_game_becomes_a_job_and_its_result_an_acknowledgement() -> None:
-    """A new game is to be checked; what became of it goes to the peer that sent it."""
+    """A new game is to be checked; the result goes to the peer that sent it."""
     ingest = Ingest()
     assert ingest.on_game(game(), b"data") == Job(uid(1), SHA, "clients", b"data")
     assert ingest.on_done([Done(uid(1), "stored")]) == [RelayAck([(b"a", GameAck(uid(1), "stored"))])]
@@ -29,7 +29,7 @@ def test_game_becomes_a_job_and_its_result_an_acknowledgement() -> None:
 
 
 def test_acknowledgements_carry_the_threshold_of_resignation() -> None:
-    """Where games may be resigned; elsewhere the field is left out."""
+    """They do so where games may be resigned; elsewhere the field is left out."""
     ingest = Ingest()
     ingest.on_game(game(), b"data")
     (message,) = ingest.on_done([Done(uid(1), "stored")], -0.875)
@@ -40,7 +40,8 @@ def test_acknowledgements_carry_the_threshold_of_resignation() -> None:
 
 
 def test_resent_game_is_not_checked_twice() -> None:
-    """A copy that comes while the first is being checked waits for the same answer, on its own way."""
+    """A copy that comes while the first is being checked waits for the same result, which goes to its sender,
+    too."""
     ingest = Ingest()
     ingest.on_game(game(), b"data")
     assert ingest.on_game(game(), b"data") is None
@@ -61,7 +62,7 @@ def test_other_game_with_the_same_uid_waits_for_the_first() -> None:
 
 
 def test_full_table_sends_games_back() -> None:
-    """No more games are taken than fit; the rest come again later."""
+    """No more games are accepted than fit; the others come again later."""
     ingest = Ingest(limit=1)
     ingest.on_game(game(1), b"")
     answer = ingest.on_game(game(2), b"")
@@ -80,7 +81,7 @@ def test_failed_commit_asks_to_wait_longer() -> None:
 
 
 def test_large_commits_are_acknowledged_in_several_messages() -> None:
-    """No header is longer than the server reads, and none has less in it than it can."""
+    """No header is longer than the server reads, and each is as full as possible."""
     ingest = Ingest()
     long = "\U0001f600" * 2000
     for number in range(4096):
@@ -101,21 +102,21 @@ def test_a_game_of_any_peer_can_be_read(peer: bytes) -> None:
 
 
 def test_a_game_that_cannot_be_read_is_answered_so_that_its_place_is_free() -> None:
-    """Whatever else is wrong with its header."""
+    """That holds whatever else is wrong with its header."""
     header = {"type": "relay_game", "peer": b"a" * 400, "uid": uid(1), "sha256": b"short", "source": 5}
     answer = Ingest().on_unreadable(msgspec.msgpack.encode(header), "no such source")
     assert answer == RelayAck([(b"a" * 400, GameAck(uid(1), "rejected", "internal: no such source"))])
 
 
 def test_nobody_is_answered_for_what_is_no_game() -> None:
-    """Another message, a game without uid, no message at all."""
+    """It may be another message, a game without uid, or no message at all."""
     for entries in ({"type": "status"}, {"type": "relay_game", "peer": b"a", "uid": b"short"}, [1]):
         assert Ingest().on_unreadable(msgspec.msgpack.encode(entries), "why") is None
     assert Ingest().on_unreadable(b"\xc1", "why") is None
 
 
 def test_a_header_with_text_that_is_no_utf8_ends_nothing() -> None:
-    """As when a byte of it was flipped on its way; found by tests/faults/fuzz.py."""
+    """A byte may be flipped in transit; found by tests/faults/fuzz.py."""
     header = {"type": "relay_game", "peer": b"a", "uid": uid(1), "sha256": bytes(32), "source": "clients"}
     data = (
         msgspec.msgpack.encode(header)

@@ -1,4 +1,4 @@
-"""Games go through checking into the store, and nothing false gets in."""
+"""Games pass the checks and reach the store, and no false game does."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def job(record: GameRecord) -> Job:
 
 
 def test_honest_games_are_stored_as_they_came(intake: Intake, tmp_path: Path) -> None:
-    """Every game is answered, and those stored are handed on in the order of the store."""
+    """Every game is answered, and stored games are passed on in the order of the store."""
     jobs = [job(game(seed)) for seed in range(5)]
     result = intake.process([*jobs, jobs[0]], newest_version=0)
     assert [done.status for done in result.done] == ["stored"] * 5 + ["duplicate"]
@@ -47,7 +47,8 @@ def test_honest_games_are_stored_as_they_came(intake: Intake, tmp_path: Path) ->
 
 
 def test_a_game_is_put_down_to_the_key_it_came_with(intake: Intake, tmp_path: Path) -> None:
-    """Or to the name that it gives itself; who sends it again changes nothing."""
+    """Without a key it counts for the name that it gives itself; sending it again with another key changes
+    nothing."""
     mine = [dataclasses.replace(job(game(seed)), source="clients") for seed in range(2)]
     keyed = dataclasses.replace(mine[0], key="lab-3")
     result = intake.process([keyed, mine[1], dataclasses.replace(keyed, key="other")], newest_version=0)
@@ -58,7 +59,7 @@ def test_a_game_is_put_down_to_the_key_it_came_with(intake: Intake, tmp_path: Pa
 
 
 def test_false_games_are_refused_among_honest_ones(intake: Intake) -> None:
-    """A wrong outcome, changed bytes, another uid and garbage are refused, each with its code."""
+    """A wrong outcome, changed bytes, another uid and garbage are refused, each with its own code."""
     honest = game(1)
     false = dataclasses.replace(game(2), outcome=-game(2).outcome or 1)
     good = job(game(3))
@@ -85,7 +86,7 @@ def test_fault_in_checking_refuses_the_game(intake: Intake, monkeypatch: pytest.
 
 
 def test_a_refusal_is_told_only_when_it_is_on_the_disk(intake: Intake, tmp_path: Path) -> None:
-    """While another process holds the file every game of a batch is sent back; nothing is counted yet."""
+    """While another process locks the file, every game of a batch is sent back, and nothing is counted."""
     false = dataclasses.replace(game(2), outcome=-game(2).outcome or 1)
     jobs = [job(game(1)), job(false)]
     intake._store._connection.set_busy_timeout(0)
@@ -107,7 +108,8 @@ def played_with(record: GameRecord, version: int) -> Job:
 
 
 def test_games_that_are_too_old_are_stored_and_not_trained_on(tmp_path: Path) -> None:
-    """Age is in versions behind the newest game in the store, so that a restart decides no other way."""
+    """Age is counted in versions behind the newest game in the store, so a restart does not change the
+    decision."""
     store = Store(tmp_path / "games.db", GAME.name)
     intake = Intake(GAME, Expected("", 9, 20), store, stale_versions=10)
     jobs = [played_with(game(seed), version) for seed, version in enumerate((50, 40, 39, 50))]

@@ -1,4 +1,4 @@
-"""A trainer process killed in the middle of its work loses nothing that it has acknowledged."""
+"""A trainer process that is killed at work loses no acknowledged game."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS = (
 
 
 async def start(server: FakeServer, port: int, folder: Path) -> asyncio.subprocess.Process:
-    """A trainer that has joined, its log in `folder/log`."""
+    """Return a trainer that has joined; its log is `folder/log`."""
     server.trainer = b""
     with (folder / "log").open("w", encoding="utf-8") as log:
         process = await asyncio.create_subprocess_exec(
@@ -40,8 +40,8 @@ async def start(server: FakeServer, port: int, folder: Path) -> asyncio.subproce
 async def feed(
     server: FakeServer, games: Iterator[GameRecord], enough: Callable[[], bool]
 ) -> list[GameRecord]:
-    """Send games, a few ahead of the acknowledgements, until it is enough; then so many at once that the
-    first of them are acknowledged while others are still being checked and committed."""
+    """Send games, a few ahead of the acknowledgements, until `enough()`; then so many at once that the first
+    of them are acknowledged while others are still being checked and committed."""
     sent: list[GameRecord] = []
     while not enough():
         sent.append(next(games))
@@ -62,7 +62,8 @@ def random_games() -> Iterator[GameRecord]:
 
 
 async def kill_and_restart(folder: Path) -> tuple[list[GameRecord], FakeServer, int, int]:
-    """All games sent, the server, the step of the last checkpoint before the kill, the exit code."""
+    """Return all games sent, the server, the step of the last checkpoint before the kill, and the exit
+    code."""
     port = find_base_port(7800)
     server = FakeServer(port, welcome())
     process = await start(server, port, folder)
@@ -87,8 +88,8 @@ async def kill_and_restart(folder: Path) -> tuple[list[GameRecord], FakeServer, 
 
 
 def test_killed_trainer_goes_on_with_all_it_acknowledged(tmp_path: Path) -> None:
-    """After SIGKILL amid commits, acknowledged games are in the store without being sent again, the
-    others count once when they are, and training goes on from the last checkpoint."""
+    """After a SIGKILL during commits, acknowledged games are in the store without being sent again. The
+    others count once when they are sent again, and training goes on from the last checkpoint."""
     sent, server, step, code = asyncio.run(kill_and_restart(tmp_path))
     assert code == 0
     assert {ack.status for ack in server.acks.values()} <= {"stored", "duplicate"}

@@ -1,4 +1,4 @@
-"""A run counts its errors in positions whose best moves are known."""
+"""A run counts its errors at positions whose best moves are known."""
 
 from __future__ import annotations
 

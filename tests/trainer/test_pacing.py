@@ -1,4 +1,4 @@
-"""Training steps follow the positions that came in."""
+"""The number of training steps follows the number of positions that came in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainer.pacing import Growth, SampleBudget
 
 
 def budget(positions: int = 0, samples: int = 0) -> SampleBudget:
-    """Steps of 100 at 2 samples a position, not before there are 500."""
+    """Return the budget for steps of 100 at 2 samples a position, with a minimum of 500 positions."""
     one = SampleBudget(100, 2.0, 500)
     one.add_positions(positions)
     one.samples = samples
@@ -18,7 +18,8 @@ def budget(positions: int = 0, samples: int = 0) -> SampleBudget:
 
 
 def test_no_step_before_the_window_is_filled() -> None:
-    """Positions are not trained on before there are enough to draw from, and the log says how many."""
+    """There is no training before there are enough positions to draw from, and the log says how many are
+    missing."""
     assert budget(499).steps(499) == 0
     assert budget(499).waiting_for(499) == "1 more positions before the first step"
 
@@ -44,7 +45,7 @@ def test_trainer_that_is_ahead_waits() -> None:
     batch=st.integers(1, 4096),
 )
 def test_ratio_is_never_passed(positions: int, samples: int, ratio: float, batch: int) -> None:
-    """However many steps are allowed, they stay within the ratio, and one more would not."""
+    """However many steps are allowed, they stay within the ratio, and one more would exceed it."""
     one = SampleBudget(batch, ratio, 1, samples)
     one.add_positions(positions)
     steps = one.steps(positions)
@@ -56,7 +57,8 @@ def test_ratio_is_never_passed(positions: int, samples: int, ratio: float, batch
 
 
 def test_account_goes_on_where_it_stood() -> None:
-    """Restored with another ratio, only what comes in later counts by it; one that was not kept is even."""
+    """Restored with another ratio, only later positions count by it; without a stored account it begins
+    balanced."""
     one = SampleBudget(100, 0.5, 1)
     one.restore(300, 500, 1000.0)
     one.add_positions(200)
@@ -74,6 +76,6 @@ def test_window_grows_as_katagos(factor: int) -> None:
 
 
 def test_young_window_leaves_nothing_out() -> None:
-    """Up to c positions, all that came in are drawn from."""
+    """Up to c positions, samples are drawn from all of them."""
     growth = Growth(1000, 0.75, 0.4)
     assert all(growth.positions(total) >= total for total in range(1001))

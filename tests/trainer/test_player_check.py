@@ -1,4 +1,4 @@
-"""The timer that has positions searched again: how many, and what becomes of the answer."""
+"""The timer that repeats the search of some positions: how many, and what happens with the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_share_of_the_new_positions_is_due_and_few_wait_for_more() -> None:
 
 
 class Recorded(PlayerCheck):
-    """Notes what would be checked; the second check ends it."""
+    """Records what would be checked; the second check ends it."""
 
     def __init__(self, settings: PlayersSettings, folder: Path) -> None:
         super().__init__(settings, folder)
@@ -44,7 +44,7 @@ def test_it_checks_what_came_since_the_last_time_and_nothing_when_off(tmp_path: 
 
 
 def answering(check: PlayerCheck, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    """Have a check run this program."""
+    """Let a check run this program."""
     monkeypatch.setattr(check, "_command", lambda *_: [sys.executable, "-c", program])
 
 
@@ -65,7 +65,7 @@ def test_who_makes_visits_up_is_named_unless_it_is_in_quarantine(
     with caplog.at_level(logging.INFO):
         asyncio.run(check.check(80, 10))
     assert (check.searched, check.made_up) == (87, 0)
-    assert caplog.messages == ["7 positions of 1 players were searched again: nobody's are made up"]
+    assert caplog.messages == ["7 positions of 1 players were searched again: no visits are made up"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Weights reach the server whatever is lost on the way."""
+"""Weights reach the server, whatever is lost in transit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def wanted(one: Upload, offset: int) -> WeightsWanted:
 
 
 def test_weights_are_offered_sent_and_stored() -> None:
-    """An offer leads to chunks from the wanted offset, and is over once the server has all bytes."""
+    """After an offer, chunks follow from the requested offset; it is complete once the server has all
+    bytes."""
     one = upload(size=5)
     publisher = Publisher()
     assert publisher.offer(one, 0.0) == []
@@ -59,7 +60,7 @@ def test_weights_are_offered_sent_and_stored() -> None:
 
 
 def test_only_a_window_of_chunks_is_under_way() -> None:
-    """Each acknowledgement lets one more chunk go."""
+    """Each acknowledgement allows one more chunk."""
     one = upload(size=(CHUNKS_AHEAD + 5) * CHUNK)
     publisher = joined(one)
     assert len(publisher.on_wanted(wanted(one, 0), 0.0)) == CHUNKS_AHEAD
@@ -68,7 +69,7 @@ def test_only_a_window_of_chunks_is_under_way() -> None:
 
 
 def test_lost_connection_starts_again_where_the_server_says() -> None:
-    """After joining again the same weights are offered, and only what is missing is sent."""
+    """After the trainer has joined again, the same weights are offered, and only the missing part is sent."""
     one = upload(size=2 * CHUNK)
     publisher = joined(one)
     publisher.on_wanted(wanted(one, 0), 0.0)
@@ -81,7 +82,7 @@ def test_lost_connection_starts_again_where_the_server_says() -> None:
 
 
 def test_silence_leads_to_a_new_offer() -> None:
-    """Without an answer the weights are offered again after a while, not before."""
+    """Without an answer the weights are offered again after a while, but not earlier."""
     one = upload()
     publisher = joined(one)
     assert publisher.tick(PATIENCE - 1) == []
@@ -89,7 +90,7 @@ def test_silence_leads_to_a_new_offer() -> None:
 
 
 def test_only_the_newest_waits() -> None:
-    """While weights are under way the newest of the later ones waits, and follows."""
+    """While weights are in transit, only the newest of the later ones waits, and follows."""
     first, second, third = upload(1), upload(2), upload(3)
     publisher = joined(first, second, third)
     done = publisher.on_wanted(wanted(first, first.info.size), 0.0)
@@ -97,7 +98,7 @@ def test_only_the_newest_waits() -> None:
 
 
 def test_taken_version_is_renumbered() -> None:
-    """A refusal by a server that is ahead leads to a higher version."""
+    """A refusal by a server with a higher version leads to a still higher one."""
     one = upload(4)
     publisher = joined(one)
     refusal = Refused("weights_refused", "version 4 is not after 9")
@@ -117,7 +118,7 @@ def test_bad_weights_are_given_up() -> None:
 
 
 def test_busy_server_is_asked_later() -> None:
-    """A refusal with retry_after is no refusal: the offer is made again at that time."""
+    """A refusal with retry_after is not final: the offer is made again at that time."""
     one = upload()
     publisher = joined(one)
     assert publisher.on_refused(Refused("busy", "", retry_after=3.0), 0.0) == []
@@ -131,7 +132,7 @@ def test_busy_server_is_asked_later() -> None:
     seed=st.randoms(use_true_random=False),
 )
 def test_any_losses_end_in_the_same_bytes(size: int, losses: list[str], seed: object) -> None:
-    """A server that keeps what follows on gets exactly the file, whatever messages are lost."""
+    """A server that keeps contiguous bytes gets exactly the file, whatever messages are lost."""
     one = upload(7, size)
     publisher = joined()
     queue: list[Instruction] = publisher.offer(one, 0.0)

@@ -1,4 +1,4 @@
-"""Quarantine takes exactly a player's games out of window and accounts, and a release puts them back."""
+"""A quarantine takes exactly a player's games out of window and accounts, and a release puts them back."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from trainer.window import Window
 
 HONEST, CHEAT = "clients/honest", "clients/cheat"
 PLAYERS = [HONEST, HONEST, CHEAT]
-"""They take turns."""
+"""The sources of the games, in turn."""
 HELD_OUT = 0.2
 
 
 class Beside:
-    """A training loop, and the store that its games come from."""
+    """A training loop and the store that its games come from."""
 
     def __init__(self, folder: Path, **changes: object) -> None:
         folder.mkdir(exist_ok=True)
@@ -35,7 +35,7 @@ class Beside:
         self.start()
 
     def start(self) -> None:
-        """As a trainer that begins, or begins again."""
+        """Start the loop like a trainer that begins, or begins again."""
         self.loop = training(self._folder, **self._changes)
         self.follow()
 
@@ -45,7 +45,7 @@ class Beside:
             pass
 
     def play(self, count: int) -> None:
-        """So many more games come in."""
+        """Add so many games."""
         for record in games(self.count + count)[self.count :]:
             player = PLAYERS[self.count % len(PLAYERS)]
             self.store.commit([dataclasses.replace(entry(record), player=player)])
@@ -60,7 +60,7 @@ class Beside:
 
 
 def content(loop: TrainingLoop) -> list[tuple[bytes, int]]:
-    """What the window holds, game by game: moves and outcome."""
+    """Return the contents of the window, game by game: moves and outcome."""
     return games_in(loop.window)
 
 
@@ -78,7 +78,7 @@ def accounts(loop: TrainingLoop) -> tuple[int, float]:
 
 
 def without_the_cheat(folder: Path, count: int, **changes: object) -> TrainingLoop:
-    """A loop that never heard of the cheat's games."""
+    """Return a loop that never had the cheat's games."""
     loop = training(folder, held_out=HELD_OUT, **changes)
     for at, record in enumerate(games(count)):
         if PLAYERS[at % len(PLAYERS)] != CHEAT:
@@ -90,7 +90,7 @@ def without_the_cheat(folder: Path, count: int, **changes: object) -> TrainingLo
 def test_quarantine_changes_window_and_accounts_exactly_and_release_restores_them(
     tmp_path: Path, positions: int
 ) -> None:
-    """In a window that is full, and in one that holds all games."""
+    """The window is full, or it holds all games."""
     one = Beside(tmp_path / "run", positions=positions)
     one.play(60)
     before = content(one.loop), accounts(one.loop)
@@ -118,7 +118,7 @@ def test_games_that_come_during_a_quarantine_count_after_the_release(tmp_path: P
 
 @pytest.mark.parametrize("saved", ["before", "during", "at the end"])
 def test_a_restart_at_any_moment_keeps_the_accounts_right(tmp_path: Path, saved: str) -> None:
-    """Whether the checkpoint is of before, of during, or of after the quarantine, and behind the store."""
+    """The checkpoint may be from before, during, or after the quarantine, and may lag behind the store."""
     one, never = Beside(tmp_path / "run"), Beside(tmp_path / "never")
     one.play(30)
     if saved == "before":
@@ -152,7 +152,7 @@ def test_games_in_quarantine_stay_stored_and_count_once_by_their_uid(tmp_path: P
 
 
 def test_without_positions_left_to_pay_for_its_steps_training_waits(tmp_path: Path) -> None:
-    """Steps are not unmade: new positions pay for them first."""
+    """Steps cannot be undone: new positions must pay for them first."""
     one = Beside(tmp_path, positions=5000)
     one.play(60)
     while one.loop.turn([], one.store.newest, 10**6).more:
@@ -184,6 +184,6 @@ def test_a_game_is_put_down_to_its_client_whatever_worker_played_it(
 
 @pytest.mark.parametrize("source", ["", "lab-7/3", "keys/cheat/0"])
 def test_a_game_that_came_with_a_key_is_put_down_to_the_key_whatever_it_says(source: str) -> None:
-    """And no name that somebody gives itself is that of a key."""
+    """No name that a client gives itself can be that of a key."""
     assert player_of("clients", source, "lab-3") == "keys/lab-3"
     assert not player_of("clients", source).startswith("keys/")

@@ -24,7 +24,7 @@ CONFIG = TrainerConfig()
 
 
 def games(count: int, seed: int) -> list[GameRecord]:
-    """All say that they are of one player."""
+    """Return games that all claim to be of one player."""
     rng = np.random.default_rng(seed)
     return [
         dataclasses.replace(random_game(GAME, rng, simulations=20), source="honest/0") for _ in range(count)
@@ -41,7 +41,7 @@ def positions(records: list[GameRecord]) -> int:
 
 
 class Trained:
-    """What a trainer has been sent, and how large its window is."""
+    """What a trainer has been sent, and the size of its window."""
 
     def __init__(self, server: FakeServer, cheat: list[GameRecord]) -> None:
         self._server = server
@@ -59,7 +59,8 @@ class Trained:
 
 
 async def followed(folder: Path, honest: list[GameRecord], cheat: list[GameRecord]) -> Progress:
-    """Half of all games, a quarantine, the other half, a release, and a clean end: its checkpoint."""
+    """Send half of all games, set a quarantine, send the other half, release it, and end cleanly; return the
+    checkpoint."""
     port = find_base_port(7900)
     server, path, half = FakeServer(port, welcome()), folder / "run-1" / "games.db", len(cheat) // 2
     process = await start(server, port, folder)
@@ -84,8 +85,8 @@ async def followed(folder: Path, honest: list[GameRecord], cheat: list[GameRecor
 
 
 def test_a_running_trainer_follows_the_quarantine(tmp_path: Path) -> None:
-    """By the key, whatever the games say of themselves. The window changes within seconds, games that come
-    meanwhile are acknowledged and left out, and after the release each game has been paid for once."""
+    """The quarantine goes by the key, whatever name the games give. The window changes within seconds; games
+    that come meanwhile are acknowledged and left out; after the release each game has been paid for once."""
     honest, cheat = games(80, 1), games(60, 2)
     progress = asyncio.run(followed(tmp_path, honest, cheat))
     assert progress.quarantined == {}

@@ -1,4 +1,4 @@
-"""The trainer around the threshold of resignation: it says it to players, and remembers it over restarts."""
+"""The trainer and the threshold of resignation: it sends it to players, and keeps it over restarts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ SETTINGS = self_play(simulations=20, value=-0.75)
 
 
 def played_on(count: int) -> list[GameRecord]:
-    """Games of at least 7 plies that the loser gives up for lost at its third move, and is right."""
+    """Return games of at least 7 plies in which the loser's value is below the threshold at its third move,
+    rightly."""
     rng, found = np.random.default_rng(1), []
     while len(found) < count:
         record = random_game(GAME, rng, simulations=20)
@@ -39,7 +40,8 @@ def played_on(count: int) -> list[GameRecord]:
 
 
 def test_every_acknowledgement_says_the_threshold(tmp_path: Path) -> None:
-    """None is safe at first; the twentieth game that was played on makes one so, and the figures show it."""
+    """No threshold is safe at first; the twentieth game that was played on makes one safe, and the figures
+    show it."""
     records = played_on(20)
     welcomed = msgspec.structs.replace(welcome(), self_play=dataclasses.asdict(SETTINGS))
 
@@ -70,7 +72,7 @@ def test_every_acknowledgement_says_the_threshold(tmp_path: Path) -> None:
 
 
 def test_a_new_trainer_knows_what_the_stored_games_say(tmp_path: Path) -> None:
-    """And asks nothing of them where nobody resigns."""
+    """It does not read them where nobody resigns."""
     store = Store(tmp_path / "games.db", GAME.name)
     store.commit([entry(record) for record in played_on(25)])
     reader = StoreReader(tmp_path / "games.db")

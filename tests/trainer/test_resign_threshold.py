@@ -1,4 +1,4 @@
-"""The threshold of resignation: highest that is safe, by games that were played on."""
+"""The threshold of resignation: the highest that is safe, judged by games that were played on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def record(
     flag: int = PLAYED_ON,
     searched: list[int] | None = None,
 ) -> GameRecord:
-    """A game of which nothing matters but its root values and its outcome."""
+    """Return a game in which only root values and outcome matter."""
     root_values = np.asarray(values, np.float32)
     plies = len(root_values)
     visited = np.asarray(searched, np.uint16) if searched else np.ones(plies, np.uint16)
@@ -34,12 +34,12 @@ def record(
 
 
 def in_turn(start: str, actions: npt.NDArray[np.uint16]) -> Signs:
-    """Players who alternate; the first one begins."""
+    """Return the signs for players who alternate; the first one begins."""
     return np.where(np.arange(len(actions)) % 2, -1, 1).astype(np.int8)
 
 
 def naive_trial(game: GameRecord, movers: list[int], threshold: float) -> tuple[bool, bool]:
-    """The twin: ply by ply, is it resigned and was that a mistake?"""
+    """The twin: check ply by ply whether the game is resigned, and whether that was a mistake."""
     for ply in range(game.plies - 1):
         if game.visited[ply] and float(game.root_values[ply]) <= threshold:
             return True, movers[ply] * game.outcome >= 0
@@ -55,7 +55,7 @@ def naive_trial(game: GameRecord, movers: list[int], threshold: float) -> tuple[
 def test_a_trial_agrees_with_its_twin(
     values: list[float], searched: list[int], outcome: int, movers: list[int]
 ) -> None:
-    """For every threshold and whoever moves: who would have given up first, and what became of that side."""
+    """For every threshold and any order of movers: who would have resigned first, and how that side ended."""
     game = record(values, outcome, searched=searched[: len(values)])
     thresholds = np.array([-0.4, -0.9, -0.93, -0.95, -1.0], np.float32).astype(np.float64)
     trial = trial_of(game, np.array(movers[: len(values)], np.int8), thresholds)
@@ -64,11 +64,12 @@ def test_a_trial_agrees_with_its_twin(
 
 
 LOST, SAVED = record([0.0, 0.2, -0.9, 0.9], -1), record([0.0, 0.2, -0.9, 0.9], 0)
-"""The first player despairs at ply 2, and loses, or draws."""
+"""The first player's value is very low at ply 2; then it loses, or draws."""
 
 
 def test_the_first_threshold_comes_after_twenty_games_without_a_mistake() -> None:
-    """A limit of 5 % can be told no sooner; then it is the highest at which those games would have ended."""
+    """A limit of 5 % cannot be established earlier; then it is the highest value at which those games would
+    have ended."""
     threshold = ResignThreshold(-0.5, 0.05, in_turn)
     found = [threshold.on_game(LOST) for _ in range(20)]
     assert found == [0.0] * 19 + [-0.5]
@@ -76,7 +77,7 @@ def test_the_first_threshold_comes_after_twenty_games_without_a_mistake() -> Non
 
 
 def test_mistakes_lower_the_threshold_below_them() -> None:
-    """Games saved from -0.9 exclude that value, not those of greater despair."""
+    """Games that were saved from -0.9 exclude that value, but not lower ones."""
     threshold = ResignThreshold(-0.5, 0.05, in_turn)
     hopeless = record([0.0, 0.2, -0.99, 0.9], -1)
     for game in [hopeless] * 40 + [SAVED] * 10:
@@ -86,7 +87,7 @@ def test_mistakes_lower_the_threshold_below_them() -> None:
 
 
 def test_old_games_no_longer_count() -> None:
-    """What an untrained network despaired of says nothing about a better one, and the other way round."""
+    """The low values of an untrained network say nothing about a better one, and the other way round."""
     threshold = ResignThreshold(-0.5, 0.05, in_turn, games=30)
     for _ in range(30):
         threshold.on_game(SAVED)
@@ -100,7 +101,7 @@ def test_old_games_no_longer_count() -> None:
 
 
 def test_only_games_that_were_played_on_count() -> None:
-    """One that could have been resigned ended where it seemed lost: it cannot say whether it was."""
+    """A game that could have been resigned ended at once: it cannot show whether that was a mistake."""
     threshold = ResignThreshold(-0.5, 0.05, in_turn)
     for _ in range(100):
         assert threshold.on_game(record([0.0, 0.2, -0.9, 0.9], -1, flag=0)) == 0.0
@@ -108,7 +109,7 @@ def test_only_games_that_were_played_on_count() -> None:
 
 
 def test_a_threshold_that_stays_is_measured_too() -> None:
-    """With a limit of 0 the setting counts; the share of mistakes is shown."""
+    """With a limit of 0 the setting is the threshold; the share of mistakes is still shown."""
     threshold = ResignThreshold(-0.8, 0.0, in_turn)
     assert threshold.threshold == -0.8
     for game in (LOST, SAVED, SAVED, LOST):
@@ -117,7 +118,7 @@ def test_a_threshold_that_stays_is_measured_too() -> None:
 
 
 def test_nobody_resigns_where_the_setting_is_off() -> None:
-    """Whatever comes."""
+    """That is so whatever games come."""
     threshold = ResignThreshold(0.0, 0.05, in_turn)
     for _ in range(50):
         assert threshold.on_game(LOST) == 0.0
@@ -125,10 +126,10 @@ def test_nobody_resigns_where_the_setting_is_off() -> None:
 
 
 def walk(rng: np.random.Generator, sureness: float) -> tuple[npt.NDArray[np.float32], int]:
-    """Root values of a game and its outcome: a fair walk of the first player's true chances.
+    """Return root values of a game and its outcome: a fair random walk of the first player's true chances.
 
-    At +1 or -1 it is decided, and over 30 plies later; else it is drawn after 200. The network sees the
-    chances through noise, and turns them into values with more or less `sureness`.
+    At +1 or -1 the game is decided, and it ends 30 plies later; otherwise it is drawn after 200. The network
+    sees the chances through noise, and turns them into values with more or less `sureness`.
     """
     chances = np.cumsum(rng.normal(0, 0.09, 200))
     ends = np.flatnonzero(np.abs(chances) >= 1)
@@ -142,9 +143,9 @@ def walk(rng: np.random.Generator, sureness: float) -> tuple[npt.NDArray[np.floa
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_mistakes_stay_below_the_limit_while_the_network_changes(seed: int) -> None:
-    """A simulated run: of those who gave up fewer than 5 % would not have lost, and plies are saved.
+    """A simulated run: fewer than 5 % of those who resigned would not have lost, and plies are saved.
 
-    The network grows ever surer of itself, so that the threshold has to follow.
+    The network becomes ever more certain, so that the threshold has to follow.
     """
     rng = np.random.default_rng(seed)
     threshold = ResignThreshold(-0.5, 0.05, in_turn)

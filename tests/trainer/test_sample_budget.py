@@ -1,4 +1,4 @@
-"""Steps that games allow: searched positions make them, and a step once allowed stays so."""
+"""The steps that games allow: searched positions allow them, and an allowed step stays allowed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from trainer import checkpoint
 
 
 def test_turn_makes_the_steps_that_games_allow(tmp_path: Path) -> None:
-    """Positions at 2 samples each make steps of 32, those of games held out none; then the turn says what
-    it waits for."""
+    """Positions at 2 samples each allow steps of 32; those of held-out games allow none. Then the turn says
+    what it waits for."""
     one, records = training(tmp_path / "a", held_out=0.3), games(55)
     turn = to_the_end(one, records, 55)
     positions = sum(record.plies for record in records if one.trains_on(record.uid))
@@ -25,8 +25,8 @@ def test_turn_makes_the_steps_that_games_allow(tmp_path: Path) -> None:
 
 
 def test_what_was_allowed_stays_so_when_settings_change(tmp_path: Path) -> None:
-    """A run that goes on with fewer samples a position, and games half of whose moves were drawn at random,
-    makes for the new games the steps that they allow, and neither waits for old ones nor makes them up."""
+    """A run that goes on with fewer samples a position, and with games half of whose moves are random, makes
+    the steps that the new games allow. It neither waits because of old games nor makes up for them."""
     records, later = games(40), [without_search(record, 3) for record in games(40, seed=1)]
     one = training(tmp_path / "a", per_position=4.0)
     before = to_the_end(one, records, 40)
@@ -42,7 +42,7 @@ def test_what_was_allowed_stays_so_when_settings_change(tmp_path: Path) -> None:
 
 
 def test_cheap_searches_allow_no_step_and_are_not_learned_from(tmp_path: Path) -> None:
-    """Of games with a playout cap only the full searches count, three of four plies not."""
+    """Of games with a playout cap only the full searches count: one ply in four."""
     records = [cheaply_searched(one, np.arange(one.plies) % 4 > 0) for one in games(60)]
     one = training(tmp_path / "a", per_position=4.0)
     turn = to_the_end(one, records, 60)
@@ -52,7 +52,7 @@ def test_cheap_searches_allow_no_step_and_are_not_learned_from(tmp_path: Path) -
 
 
 def test_run_from_before_the_count_goes_on_at_once(tmp_path: Path) -> None:
-    """A checkpoint without a count of positions counts as even: new games allow steps, old ones none."""
+    """A checkpoint without a count of positions counts as balanced: new games allow steps, old ones none."""
     one, records = training(tmp_path / "a"), games(40)
     before = to_the_end(one, records, 40)
     checkpoint.save(
@@ -65,7 +65,7 @@ def test_run_from_before_the_count_goes_on_at_once(tmp_path: Path) -> None:
 
 
 def test_nothing_is_trained_on_while_nothing_was_searched(tmp_path: Path) -> None:
-    """Games of random moves only, that came to fill the window, are not learned from."""
+    """If the games that fill the window have only random moves, nothing is learned from them."""
     one, searched = training(tmp_path / "a"), games(30)
     one.budget.allowed = 1e6
     assert to_the_end(one, [without_search(game, 9) for game in searched], 30).step == 0

@@ -1,4 +1,4 @@
-"""The trainer as a process sees it: games over a socket in, acknowledgements, weights and figures out."""
+"""The trainer as a process: games come in over a socket; acknowledgements, weights and figures go out."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def a_server_and_trainer(
 
 
 def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Honest games are stored, a false one refused, and trained weights come after the server's version."""
+    """Honest games are stored, a false one is refused, and trained weights have a version after the
+    server's."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     rng = np.random.default_rng(1)
     records = [random_game(GAME, rng, simulations=20) for _ in range(60)]
@@ -83,7 +84,7 @@ def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeypatch: 
 
 
 def test_a_game_that_the_trainer_cannot_read_is_answered(tmp_path: Path) -> None:
-    """Else it would keep its place among the unanswered ones."""
+    """Otherwise it would keep its place among the unanswered games."""
     headers = [
         {
             "type": "relay_game",
@@ -115,7 +116,7 @@ def test_a_game_that_the_trainer_cannot_read_is_answered(tmp_path: Path) -> None
 def test_a_clean_stop_publishes_the_network_as_it_then_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing was due by steps or time. The settings as used lie in the run folder."""
+    """Nothing was due by steps or time. The run folder has the settings as used."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     rng = np.random.default_rng(1)
 
@@ -145,7 +146,7 @@ def test_a_clean_stop_publishes_the_network_as_it_then_is(
 
 
 def end_of_trainer(tmp_path: Path, **changes: object) -> Fatal:
-    """What a trainer that cannot work with this server ends with."""
+    """Return the Fatal that ends a trainer which cannot work with this server."""
 
     async def scenario() -> None:
         server, trainer = a_server_and_trainer(tmp_path, welcome(), **changes)
@@ -164,7 +165,7 @@ def end_of_trainer(tmp_path: Path, **changes: object) -> Fatal:
 
 def test_a_round_becomes_the_next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In rounds of 5, versions up to the server's 7 are made again but not offered; the last game of the
-    eighth round brings version 8, once."""
+    eighth round leads to version 8, once."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     rng = np.random.default_rng(2)
     records = [
@@ -198,7 +199,7 @@ def test_a_round_becomes_the_next_version(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_run_folder_of_another_game_is_refused(tmp_path: Path) -> None:
-    """A server that plays another game than the run folder's ends the trainer, nothing is mixed."""
+    """The trainer ends if the server plays another game than that of the run folder; nothing is mixed."""
     (tmp_path / "run-1").mkdir()
     (tmp_path / "run-1" / "run.json").write_text('{"game": "connect_four", "history": 1}', encoding="utf-8")
     assert end_of_trainer(tmp_path).code == Exit.BAD_DATA
@@ -206,7 +207,7 @@ def test_run_folder_of_another_game_is_refused(tmp_path: Path) -> None:
 
 
 def test_window_too_small_for_a_game_is_refused(tmp_path: Path) -> None:
-    """A window that the longest game would not fit into is refused before any game comes."""
+    """A window that cannot hold the longest game is refused before any game comes."""
     fatal = end_of_trainer(tmp_path, positions=10, min_positions=5)
     assert fatal.code == Exit.CONFIG
     assert "--window.positions 10" in str(fatal)

@@ -1,4 +1,4 @@
-"""The table of start positions holds what the window needs and forgets the rest."""
+"""The table of start positions holds what the window needs, and no more."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ NOTATION = get_game("chess").notation
 
 
 def fen(number: int) -> str:
-    """A different position for each number."""
+    """Return a different position for each number."""
     return f"8/8/8/8/5k2/8/8/KQ6 w - - 0 {number + 1}"
 
 
 def test_a_row_is_used_again_once_all_its_games_have_gone() -> None:
-    """A long run with a start of its own for every game needs no more rows than games are remembered."""
+    """A long run with a different start for every game needs no more rows than games are remembered."""
     table, window = StartTable(NOTATION, 9), deque[tuple[int, str]]()
     for number in range(300):
         text = "" if number % 3 == 0 else fen(number)
@@ -33,7 +33,7 @@ def test_a_row_is_used_again_once_all_its_games_have_gone() -> None:
 
 
 def test_games_with_the_same_start_share_a_row() -> None:
-    """And keep it until the last of them has gone."""
+    """The row stays until the last of them has gone."""
     table = StartTable(NOTATION, 9)
     rows = {table.add("") for _ in range(3)}
     assert rows == {0}
@@ -46,7 +46,7 @@ def test_games_with_the_same_start_share_a_row() -> None:
 
 
 def test_a_start_that_cannot_be_read_changes_nothing() -> None:
-    """The verifier lets none through; should one come, it is an error and no row."""
+    """The verifier lets none through; if one came, it would raise an error and add no row."""
     table = StartTable(NOTATION, 9)
     with pytest.raises(ValueError, match="fields"):
         table.add("nonsense")

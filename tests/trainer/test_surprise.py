@@ -23,7 +23,8 @@ EIGHTHS = st.integers(0, 24).map(lambda number: number / 8)
 
 
 def surprising(seed: int, kls: list[float], targets: float = 0.7) -> GameRecord:
-    """A random game with these KLs, again and again; multiples of 1/8, so that sums are exact."""
+    """Return a random game whose plies repeat these KL divergences; multiples of 1/8, so that sums are
+    exact."""
     record = random_game(GAME, np.random.default_rng(seed), simulations=20, targets=targets)
     return dataclasses.replace(record, prior_kl=np.resize(np.array(kls, np.float16), record.plies))
 
@@ -38,7 +39,7 @@ def windows(records: list[GameRecord], capacity: int) -> tuple[Window, NaiveWind
 
 
 def test_surprise_is_that_of_policy_targets() -> None:
-    """What is not known surprises nobody."""
+    """Where it is unknown, the surprise is 0."""
     record = surprising(1, [0.5, np.nan, 2.0], targets=0.6)
     assert surprises(record).tolist() == naive_surprises(record)
     assert {0.0, 0.5, 2.0} == set(naive_surprises(record))
@@ -55,7 +56,8 @@ def test_surprise_is_that_of_policy_targets() -> None:
 def test_agrees_with_the_slow_twin(
     seed: int, kls: list[float], count: int, capacity: int, limit: int, draw: float
 ) -> None:
-    """Each position of the ring, also where it wraps around and where the newest ones cut a game."""
+    """It holds for each position of the ring, also where it wraps around and where the newest positions cut a
+    game."""
     window, naive = windows([surprising(seed + at, kls[at:] or [0.0]) for at in range(count)], capacity)
     oldest, first = window.first_position, window.newest(limit)
     numbers = np.arange(first, window.next_position)
@@ -67,7 +69,7 @@ def test_agrees_with_the_slow_twin(
 
 
 def test_positions_are_drawn_by_their_weights() -> None:
-    """Half evenly, half by surprise: over many draws each position has its share of them."""
+    """Half evenly, half by surprise: over many draws each position comes up in proportion to its weight."""
     records = [surprising(at, [0.0, 1.0, 3.0][: at + 1]) for at in range(3)]
     window, _ = windows(records, 60)
     weights = np.array(naive_weights(records, 0.5))
@@ -86,7 +88,7 @@ def drawn(window: Window, share: float) -> np.ndarray:
 
 
 def test_a_sampler_draws_a_share_by_surprise() -> None:
-    """With one position that surprised in a game, half of the draws and its even part are of that one."""
+    """With one surprising position in a game, it gets half of the draws, plus its even part."""
     record = random_game(GAME, np.random.default_rng(5), simulations=20)
     kl = np.zeros(record.plies, np.float16)
     kl[2] = 1.0
@@ -99,7 +101,7 @@ def test_a_sampler_draws_a_share_by_surprise() -> None:
 
 
 def test_a_window_without_it_costs_nothing_more() -> None:
-    """And draws the same samples as ever with a share of 0."""
+    """With a share of 0 it draws the same samples as before."""
     record = random_game(GAME, np.random.default_rng(5), simulations=20)
     plain, keeping = Window(GAME, 50), Window(GAME, 50, with_surprise=True)
     for window in (plain, keeping):

@@ -1,4 +1,4 @@
-"""What the trainer tells Prometheus."""
+"""The trainer's metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainer.metrics import METRICS, STATUSES, watched
 
 
 def samples(figures: Figures, *, is_connected: bool = True) -> dict[str, float]:
-    """By name and label."""
+    """Return the samples by name and label."""
     run = SimpleNamespace(
         store=SimpleNamespace(totals=Totals()),
         intake=SimpleNamespace(over_share=Counter({"keys/a": 2, "keys/b": 1})),

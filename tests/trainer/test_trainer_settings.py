@@ -1,4 +1,4 @@
-"""Settings of the trainer: what they default to, and which are refused."""
+"""Settings of the trainer: their defaults, and which values are refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.config import OptimizerSettings, TrainerConfig
 
 
 def test_network_of_any_size(tmp_path: Path) -> None:
-    """--net takes sizes where it takes presets; what is neither is refused before anything is begun."""
+    """--net takes sizes as well as presets; anything else is refused before training begins."""
     one = training(tmp_path / "a", net="1x8setanh")
     one._sampler.warm(games(1)[0])
     assert one.architecture == "1x8setanh"
@@ -24,7 +24,7 @@ def test_network_of_any_size(tmp_path: Path) -> None:
 
 
 def test_settings_over_those_of_the_optimizer() -> None:
-    """What is not set comes from the preset; a 0 that means something is kept."""
+    """Settings that are not given come from the preset; a 0 with a meaning is kept."""
     adamw = OptimizerSettings("adamw", lr=0.01, grad_clip=0.0).filled_in()
     assert (adamw.batch, adamw.lr, adamw.grad_clip, adamw.warmup_steps) == (256, 0.01, 0.0, 30)
     alphazero = OptimizerSettings("alphazero").filled_in()
@@ -41,14 +41,14 @@ def test_settings_over_those_of_the_optimizer() -> None:
     ],
 )  # fmt: skip
 def test_setting_out_of_range_is_named(name: str, value: float) -> None:
-    """A setting that makes no sense ends the trainer before anything is begun, with its name."""
+    """A senseless setting ends the trainer before training begins; the message names it."""
     with pytest.raises(Fatal, match=f"--{name.replace('_', '-')} must") as caught:
         changed(TrainerConfig(), {name: value}).check()
     assert caught.value.code == Exit.CONFIG
 
 
 def test_symmetries_are_seen_by_default_where_there_are_any(tmp_path: Path) -> None:
-    """`auto` and `on` see tic-tac-toe through its eight symmetries, `off` as it stands."""
+    """`auto` and `on` use tic-tac-toe's eight symmetries, `off` none."""
     maps = [
         len(training(tmp_path / mode, symmetric=mode)._sampler._maps.cells) for mode in ("auto", "on", "off")
     ]

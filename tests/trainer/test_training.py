@@ -1,4 +1,4 @@
-"""Losses are what the papers say, and a network learns what it is shown."""
+"""Losses are as the papers define them, and a network learns what it is trained on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NET = Residual(1, 16, value_channels=2, value_hidden=16, value_head="wdl")
 
 
 def some_samples(count: int, targets: float = 1.0) -> Samples:
-    """`targets`: share of them that have a policy target."""
+    """Return random samples; `targets`: the share of them with a policy target."""
     rng = np.random.default_rng(0)
     window = Window(GAME, 1000)
     for _ in range(30):
@@ -45,7 +45,7 @@ def some_samples(count: int, targets: float = 1.0) -> Samples:
 def naive_losses(
     policy: list[list[float]], value: list[list[float]], samples: Samples, form: str
 ) -> tuple[float, float, float]:
-    """Policy and value loss and the visits' entropy, sample by sample and in doubles."""
+    """Return policy loss, value loss and the entropy of the visits, sample by sample and in doubles."""
     policy_sum, value_sum, entropy, targets = 0.0, 0.0, 0.0, 0
     for row, logits in enumerate(policy):
         entries = np.flatnonzero(samples.rows == row)
@@ -84,7 +84,7 @@ def targets_of(samples: Samples) -> Targets:
 def test_root_value_in_the_target_keeps_the_draws_of_the_games(
     outcome: int, q: float, search: tuple[float, float, float]
 ) -> None:
-    """Win minus loss is q whatever the outcome was; only a drawn game leaves room for a draw."""
+    """Win minus loss is q, whatever the outcome was; only a drawn game leaves probability for a draw."""
     targets = [
         value_targets(torch.eye(3)[[outcome]], torch.tensor([q]), share)[0] for share in (0.0, 1.0, 0.25)
     ]
@@ -95,8 +95,8 @@ def test_root_value_in_the_target_keeps_the_draws_of_the_games(
 
 
 def test_far_wins_and_losses_fade_to_draws() -> None:
-    """k plies before the end a decided game is decided by discount^k and else drawn; draws stay draws; win
-    minus loss is the outcome times discount^k, as a tanh head is shown it."""
+    """k plies before the end, a decided game counts as decided with probability discount^k and else as drawn.
+    Draws stay draws. Win minus loss is the outcome times discount^k, the target of a tanh head."""
     classes, left = torch.tensor([0, 0, 2, 1]), torch.tensor([1, 3, 2, 5], dtype=torch.int32)
     expected = torch.tensor([[0.5, 0.5, 0], [0.125, 0.875, 0], [0, 0.75, 0.25], [0, 1, 0]])
     torch.testing.assert_close(outcome_targets(classes, left, 0.5), expected)
@@ -104,7 +104,7 @@ def test_far_wins_and_losses_fade_to_draws() -> None:
 
 
 def test_ply_without_a_search_keeps_the_faded_outcome() -> None:
-    """Where no root value was made, a share of it changes nothing; elsewhere win minus loss is mixed."""
+    """Where there is no root value, a share of it changes nothing; elsewhere win minus loss is mixed."""
     outcome = torch.tensor([[0.125, 0.875, 0.0], [0.0, 0.75, 0.25], [0.0, 0.75, 0.25]])
     mixed = value_targets(outcome, torch.tensor([math.nan, math.nan, 0.6]), 0.5)
     torch.testing.assert_close(mixed[:2], outcome[:2])
@@ -115,7 +115,7 @@ def test_ply_without_a_search_keeps_the_faded_outcome() -> None:
 
 @pytest.mark.parametrize("value_head", ["wdl", "tanh"])
 def test_trained_value_is_the_discounted_outcome(value_head: ValueHeadKind) -> None:
-    """Shown one batch again and again, the head says win minus loss of discount^k times the outcome."""
+    """Trained on one batch again and again, the head gives discount^k times the outcome as win minus loss."""
     torch.manual_seed(2)
     recipe = varied(TrainerConfig(), lr=0.01, warmup_steps=10, win_discount=0.8)
     net = dataclasses.replace(NET, value_head=value_head)
@@ -132,7 +132,7 @@ def test_trained_value_is_the_discounted_outcome(value_head: ValueHeadKind) -> N
 
 @pytest.mark.parametrize("value_outputs", [3, 1], ids=["wdl", "tanh"])
 def test_soft_and_weighted_value_targets(value_outputs: int) -> None:
-    """Each sample's loss to its soft target, times its weight, as by a plain loop."""
+    """Each sample's loss to its soft target, times its weight, equals that of a plain loop."""
     rng = np.random.default_rng(3)
     wdl, weights = rng.dirichlet(np.ones(3), 20), rng.choice([0.25, 1.0], 20)
     logits = rng.normal(size=(20, value_outputs))
@@ -148,7 +148,7 @@ def test_soft_and_weighted_value_targets(value_outputs: int) -> None:
 
 
 def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
-    """With weight 0 a batch of capped games leaves the value head alone (but for its decay)."""
+    """With weight 0, a batch of capped games does not change the value head (except for its weight decay)."""
     torch.manual_seed(3)
     recipe = varied(TrainerConfig(), capped_value_weight=0.0, weight_decay=0.0)
     learner = TrainStep(GAME, 1, build(NET, GAME, 1), recipe.optimizer, recipe.loss, torch.device("cpu"))
@@ -166,7 +166,7 @@ def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
 
 @pytest.mark.parametrize("value_outputs", [3, 1], ids=["wdl", "tanh"])
 def test_a_value_is_win_minus_loss(value_outputs: int) -> None:
-    """Of three logits, or the tanh of one."""
+    """It comes from three logits, or from the tanh of one."""
     logits = np.random.default_rng(2).normal(size=(20, value_outputs)).astype(np.float32)
     found = values_of(torch.from_numpy(logits)).tolist()
     for value, row in zip(found, logits.tolist(), strict=True):
@@ -176,7 +176,7 @@ def test_a_value_is_win_minus_loss(value_outputs: int) -> None:
 
 
 def test_held_out_figures_are_of_the_values() -> None:
-    """Their spread, and their correlation with whatever the game counts on the board."""
+    """They are the spread of the values, and their correlation with whatever the game counts on the board."""
     torch.manual_seed(3)
     learner = TrainStep(
         GAME, 1, build(NET, GAME, 1), OptimizerSettings(), LossSettings(), torch.device("cpu")
@@ -191,7 +191,7 @@ def test_held_out_figures_are_of_the_values() -> None:
 
 
 def test_correlation_is_pearsons() -> None:
-    """And none where one side is the same everywhere."""
+    """There is none where one side is constant."""
     one = np.array([0.0, 1.0, 2.0, 3.0])
     assert correlation(one, 5 - 2 * one) == pytest.approx(-1)
     assert correlation(one, np.array([1.0, 0.0, 0.0, 1.0])) == pytest.approx(0)
@@ -201,8 +201,8 @@ def test_correlation_is_pearsons() -> None:
 @pytest.mark.parametrize("form", ["legal", "all"])
 @pytest.mark.parametrize("value_outputs", [3, 1], ids=["wdl", "tanh"])
 def test_losses_agree_with_the_slow_twin(value_outputs: int, form: str) -> None:
-    """Cross-entropies and squares over a batch are those of a plain loop, also with plies that are no
-    policy target."""
+    """Cross-entropies and squares over a batch equal those of a plain loop, also with plies that are not
+    policy targets."""
     samples = some_samples(40, targets=0.6)
     torch.manual_seed(1)
     policy, value = torch.randn(40, 9), torch.randn(40, value_outputs)
@@ -212,8 +212,8 @@ def test_losses_agree_with_the_slow_twin(value_outputs: int, form: str) -> None:
 
 
 def test_illegal_moves_have_no_part_in_the_loss() -> None:
-    """Over the legal moves, logits of illegal ones change nothing and get no gradient; equal logits cost
-    the logarithm of the number of legal moves."""
+    """Logits of illegal moves change nothing and get no gradient; equal logits cost the logarithm of the
+    number of legal moves."""
     samples = some_samples(40, targets=0.6)
     targets = targets_of(samples)
     logits = torch.full((40, 9), 1e4)
@@ -244,7 +244,7 @@ def test_batch_without_policy_targets_trains_the_value_only() -> None:
 @pytest.mark.parametrize("form", ["legal", "all"])
 @pytest.mark.parametrize("net", [NET, named("tf1x32")], ids=["residual", "transformer"])
 def test_one_batch_is_learnt_by_heart(net: Architecture, form: str) -> None:
-    """Shown the same samples again and again, the network comes down to the entropy of the visits."""
+    """Trained on the same samples again and again, the network's loss falls to the entropy of the visits."""
     torch.manual_seed(2)
     recipe = varied(TrainerConfig(), lr=0.01, warmup_steps=10, policy_loss=form)
     learner = TrainStep(GAME, 1, build(net, GAME, 1), recipe.optimizer, recipe.loss, torch.device("cpu"))
@@ -255,7 +255,7 @@ def test_one_batch_is_learnt_by_heart(net: Architecture, form: str) -> None:
 
 
 def by_heart(learner: TrainStep, samples: Samples, steps: int) -> StepFigures:
-    """Figures of the step after `steps` on the same samples."""
+    """Return the figures of the last of so many steps on the same samples."""
     for _ in range(steps):
         learner.train(samples)
     learner.figures()
@@ -266,7 +266,7 @@ def by_heart(learner: TrainStep, samples: Samples, steps: int) -> StepFigures:
 
 
 def distinct(samples: Samples) -> Samples:
-    """One sample of each position, as two with different targets cannot both be learnt."""
+    """Return one sample of each position, because two with different targets cannot both be learned."""
     _, rows = np.unique(samples.packed_features, axis=0, return_index=True)
     parts = [np.flatnonzero(samples.rows == row) for row in rows]
     numbers = np.repeat(np.arange(len(rows)), [len(part) for part in parts])
@@ -295,15 +295,15 @@ def test_rates_of_the_two_optimizers() -> None:
 
 
 def test_cosine_falls_to_a_tenth_and_stays() -> None:
-    """Half way it stands in the middle, after warming up as ever."""
+    """After the usual warm-up, the rate is in the middle at half the steps."""
     settings = OptimizerSettings(lr=1.0, cosine_steps=1000).filled_in()
     rates = [learning_rate(settings, step) for step in (0, 500, 1000, 10**6)]
     assert rates == pytest.approx([1 / 30, 0.55, 0.1, 0.1], rel=1e-4)
 
 
 def test_average_is_the_weighted_mean_of_all_steps() -> None:
-    """Weights and running statistics follow by 1 - decay a step, faster in the first steps; the network
-    being trained does not notice."""
+    """Weights and running statistics follow by 1 - decay per step, faster in the first steps; the network
+    that is trained does not change."""
     torch.manual_seed(4)
     recipes = [varied(TrainerConfig(), ema=decay) for decay in (0.5, 0.0)]
     one, plain = (
@@ -327,7 +327,7 @@ def test_average_is_the_weighted_mean_of_all_steps() -> None:
 
 
 def test_averaged_normalisation_is_as_good_as_measured_anew() -> None:
-    """The averaged network loses nothing against itself with running statistics measured on the samples."""
+    """With its running statistics measured anew on the samples, the averaged network is no better."""
     torch.manual_seed(5)
     recipe = varied(TrainerConfig(), ema=0.95)
     learner = TrainStep(GAME, 1, build(NET, GAME, 1), recipe.optimizer, recipe.loss, torch.device("cpu"))
@@ -350,7 +350,7 @@ def test_averaged_normalisation_is_as_good_as_measured_anew() -> None:
 
 
 def test_adamw_decays_filters_only() -> None:
-    """Biases and normalisation are not pulled to zero by AdamW; AlphaZero's SGD decays everything."""
+    """AdamW does not pull biases and normalisation to zero; AlphaZero's SGD decays everything."""
     network = build(NET, GAME, 1)
     decayed, free = make_optimizer(OptimizerSettings().filled_in(), network).param_groups
     assert all(parameter.dim() >= 2 for parameter in decayed["params"])
@@ -360,7 +360,7 @@ def test_adamw_decays_filters_only() -> None:
 
 
 def test_half_numbers_change_the_losses_by_a_hair() -> None:
-    """bfloat16 in forward and backward passes, float32 in weights, sums and losses."""
+    """bfloat16 is used in forward and backward passes, float32 in weights, sums and losses."""
     samples = some_samples(64)
     found = []
     for precision in ("float32", "bfloat16"):

@@ -1,4 +1,4 @@
-"""Training in rounds comes to the same bits however it was interrupted and in whatever order games came."""
+"""Training in rounds gives the same bits, however it was interrupted and in whatever order games came."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ class Trainer:
         self.begin()
 
     def begin(self) -> None:
-        """As a new process: all it knows is on the disk."""
+        """Start as a new process: everything it knows is on the disk."""
         rounds = Rounds(GAME, ROUND, SEED, StoreReader(self.folder / "games.db"))
         self.training = TrainingLoopInRounds(self.config, GAME, 1, "tiny", self.folder, rounds)
         self.training.fill(rounds.reader, self.store.newest)
 
     def turn(self) -> bool:
-        """Whether there is more to do."""
+        """Make a turn; return whether there is more to do."""
         turn = self.training.turn([], 0, 0)
         if turn.version is not None:
             version, _, data = self.training.publish(99)
@@ -82,7 +82,7 @@ class Trainer:
 @pytest.mark.parametrize("config", [PLAIN, EVERYTHING], ids=["plain", "everything"])
 def test_interrupted_training_comes_to_the_same_weights(tmp_path: Path, config: TrainerConfig) -> None:
     """Five rounds without a stop give the same weights files as five with checkpoints and kills at any step,
-    games in another order, and a stranger's game among them; the window overflows on the way."""
+    games in another order, and a game of another player among them; the window overflows meanwhile."""
     rng = np.random.default_rng(5)
     straight, broken = Trainer(config, tmp_path / "a"), Trainer(config, tmp_path / "b")
     broken.training.turn_seconds = -1.0
@@ -112,7 +112,8 @@ def test_interrupted_training_comes_to_the_same_weights(tmp_path: Path, config: 
 
 
 def test_round_begins_when_it_is_complete(tmp_path: Path) -> None:
-    """Nothing is trained on before the last game of a round is there, and what is waited for is said."""
+    """No training happens before the last game of a round is there, and the trainer says what it waits
+    for."""
     one = Trainer(PLAIN, tmp_path / "a")
     first = games(1)
     put(one.store, first[1:])
@@ -126,7 +127,7 @@ def test_round_begins_when_it_is_complete(tmp_path: Path) -> None:
 
 
 def test_round_without_a_step_still_makes_a_version(tmp_path: Path) -> None:
-    """While the window is too small for steps, the next round is played by the same network."""
+    """While the window is too small for steps, the same network plays the next round."""
     one = Trainer(varied(PLAIN, min_positions=300), tmp_path / "a")
     put(one.store, games(1))
     turn = one.training.turn([], 0, 0)
@@ -134,7 +135,7 @@ def test_round_without_a_step_still_makes_a_version(tmp_path: Path) -> None:
 
 
 def test_rounds_cannot_change_in_a_run(tmp_path: Path) -> None:
-    """A run trained in rounds goes on in rounds of the same size only."""
+    """A run trained in rounds continues only in rounds of the same size."""
     one = Trainer(PLAIN, tmp_path / "a")
     one.training.save()
     with pytest.raises(Fatal, match="round_games 20, now it is 0") as caught:

@@ -29,8 +29,8 @@ SETTINGS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_resumed_training_makes_the_same_steps(tmp_path: Path, settings: dict[str, object]) -> None:
-    """Stopped after 5 steps and resumed, ten steps give the same bits as ten without a stop, though
-    games had gone out of the window: of what is trained and of what plays."""
+    """Ten steps with a stop and a restart after 5 give the same bits as ten without, in the network that is
+    trained and in the one that plays, although games had left the window."""
     path = stored(tmp_path, games(60))
     straight, first = training(tmp_path / "a", **settings), training(tmp_path / "b", **settings)
     for one in (straight, first):
@@ -54,7 +54,7 @@ def test_resumed_training_makes_the_same_steps(tmp_path: Path, settings: dict[st
 
 
 def test_window_is_as_full_after_a_restart_though_games_are_held_out(tmp_path: Path) -> None:
-    """What is held out takes no room in the window, neither when games come in nor when it is filled."""
+    """Held-out games take no space in the window, neither when games come in nor when it is filled."""
     records = games(120)
     path = stored(tmp_path, records)
     one, again = (training(tmp_path / name, held_out=0.3) for name in "ab")
@@ -65,8 +65,7 @@ def test_window_is_as_full_after_a_restart_though_games_are_held_out(tmp_path: P
 
 
 def test_average_may_be_taken_up_and_given_up_in_a_run(tmp_path: Path) -> None:
-    """A run goes on with `ema` set where there was none, from its weights, and without, from the trained
-    ones."""
+    """With `ema` set later, a run goes on from its weights; without it, from the trained weights."""
     path = stored(tmp_path, games(60))
     one = training(tmp_path / "a")
     fill(one, path, 60)
@@ -95,7 +94,7 @@ def test_games_that_came_after_the_checkpoint_are_taken_too(tmp_path: Path) -> N
 
 
 def test_unreadable_game_in_the_store_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A stored game that this version cannot read costs a line in the log, not the run."""
+    """A stored game that this version cannot read leads to a line in the log, and the run goes on."""
     path = stored(tmp_path, games(20))
     store = Store(path, GAME.name)
     later = b"of a later format"
@@ -108,7 +107,7 @@ def test_unreadable_game_in_the_store_is_left_out(tmp_path: Path, caplog: pytest
 
 
 def test_torn_checkpoint_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Whichever byte of the newest checkpoint is missing or changed, the one before is taken."""
+    """Whichever byte of the newest checkpoint is missing or changed, the one before it is used."""
     one = training(tmp_path / "a")
     fill(one, stored(tmp_path, games(40)), 40)
     for _ in range(2):
@@ -126,7 +125,7 @@ def test_torn_checkpoint_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 
 def test_old_checkpoints_are_removed(tmp_path: Path) -> None:
-    """Only the newest few are kept, network and state alike."""
+    """Only the newest few are kept; network and state are removed together."""
     one = training(tmp_path / "a", keep_checkpoints=2)
     fill(one, stored(tmp_path, games(40)), 40)
     for _ in range(4):
@@ -137,7 +136,7 @@ def test_old_checkpoints_are_removed(tmp_path: Path) -> None:
 
 
 def test_loss_that_is_no_number_ends_the_trainer(tmp_path: Path) -> None:
-    """Training that has run away ends with a message that says what to change, before weights go out."""
+    """Diverged training ends with a message that says what to change, before weights are published."""
     one = training(tmp_path / "a")
     torch.nn.init.constant_(one._train_step.network.value.out.bias, float("nan"))
     with pytest.raises(Fatal, match=r"smaller --optimizer\.lr"):
@@ -147,8 +146,8 @@ def test_loss_that_is_no_number_ends_the_trainer(tmp_path: Path) -> None:
 
 
 def test_held_out_games_are_never_trained_on(tmp_path: Path) -> None:
-    """About the wanted share of games goes aside, the same ones after a restart, and their loss is given;
-    asking for it changes nothing."""
+    """About the wanted share of games is held out, the same ones after a restart, and their loss is given;
+    computing it changes nothing."""
     path = stored(tmp_path, games(400))
     one, again, none = (
         training(tmp_path / name, held_out=share, positions=5000)
@@ -169,7 +168,7 @@ def test_held_out_games_are_never_trained_on(tmp_path: Path) -> None:
 
 
 def test_held_out_loss_rises_when_the_window_is_learnt_by_heart(tmp_path: Path) -> None:
-    """Outcomes drawn at random can be learnt by heart only: the training loss falls, that of others not."""
+    """Random outcomes can only be learned by heart: the training loss falls, the held-out loss does not."""
     one = training(tmp_path / "a", held_out=0.5, lr=0.005, positions=5000, symmetric="off")
     fill(one, stored(tmp_path, games(100)), 100)
     before = one.held_out()
@@ -186,7 +185,7 @@ def test_held_out_loss_rises_when_the_window_is_learnt_by_heart(tmp_path: Path) 
 
 
 def test_figures_of_the_network(tmp_path: Path) -> None:
-    """Held-out values and their spread, known positions, weights; asking changes nothing."""
+    """Held-out values and their spread, known positions, weights; computing them changes nothing."""
     one = training(tmp_path / "a", held_out=0.5, positions=5000)
     fill(one, stored(tmp_path, games(100)), 100)
     turn = one.turn([], 100, 0)
@@ -204,7 +203,7 @@ def test_figures_of_the_network(tmp_path: Path) -> None:
 
 
 def test_growing_window_draws_from_the_newest(tmp_path: Path) -> None:
-    """Steps draw from as many positions as the growth says, within what the window holds."""
+    """Steps draw from as many positions as the growth rule says, within what the window holds."""
     grown = {"growth": True, "growth_min": 50, "held_out": 0.0, "positions": 1000}
     one = training(tmp_path / "a", **grown)
     assert one.turn(games(100), 100, 400).window_positions == int(50 * (1 + 0.4 * (8**0.75 - 1) / 0.75))
@@ -212,7 +211,7 @@ def test_growing_window_draws_from_the_newest(tmp_path: Path) -> None:
 
 
 def test_network_of_a_run_cannot_change(tmp_path: Path) -> None:
-    """Another --net than the run's is refused, none goes on with the run's."""
+    """A --net other than the run's is refused; without --net the run's is used."""
     training(tmp_path / "a").save()
     with pytest.raises(Fatal) as caught:
         training(tmp_path / "a", net="small")
@@ -231,13 +230,13 @@ def test_versions_go_on_from_the_highest_known(tmp_path: Path) -> None:
 
 
 def test_checkpoint_of_another_game_is_not_taken(tmp_path: Path) -> None:
-    """A folder with the checkpoints of another game gives none."""
+    """In a folder with checkpoints of another game, none is found."""
     training(tmp_path / "a").save()
     assert checkpoint.load_newest(tmp_path / "a", get_game("connect_four"), 1) is None
 
 
 def test_games_that_were_too_old_do_not_come_back_into_the_window(tmp_path: Path) -> None:
-    """After a restart the window is the same: they are neither in it nor counted when it is filled."""
+    """After a restart the window is the same: such games are neither in it nor counted when it is filled."""
     records = games(60)
     entries = [
         dataclasses.replace(entry(record), is_old=number % 2 == 1) for number, record in enumerate(records)

@@ -1,4 +1,4 @@
-"""Honest games are taken, every kind of dishonest one is refused with its own code."""
+"""Honest games are accepted; every kind of dishonest game is refused with its own code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def test_honest_games_are_taken(name: str) -> None:
-    """Random games with visits by the rule pass, with and without plies that are no policy target."""
+    """Random games with valid visits pass, with and without plies that are not policy targets."""
     rng = np.random.default_rng(1)
     for targets in [1.0] * 100 + [0.5] * 100:
         record = random_game(GAMES[name], rng, targets=targets)
@@ -45,7 +45,7 @@ def test_honest_games_are_taken(name: str) -> None:
 
 @pytest.mark.parametrize(("label", "mutation", "code"), MUTATIONS, ids=[label for label, _, _ in MUTATIONS])
 def test_dishonest_games_are_refused(name: str, label: str, mutation: Mutation, code: Code) -> None:
-    """Each kind of false record is refused with the code that names what is wrong."""
+    """Each kind of false record is refused with the code for its fault."""
     rng = np.random.default_rng(2)
     for _ in range(10):
         record = mutation(random_game(GAMES[name], rng, max_plies=50))
@@ -55,7 +55,8 @@ def test_dishonest_games_are_refused(name: str, label: str, mutation: Mutation, 
 
 
 def test_games_of_another_run_are_refused(name: str) -> None:
-    """Those of the run itself pass, and those that do not tell: of older formats, or foreign clients."""
+    """Games of the run itself pass, and so do those that do not name a run: older formats, or foreign
+    clients."""
     game = random_game(GAMES[name], np.random.default_rng(4))
     here, elsewhere = b"i" * 16, b"j" * 16
     asked = dataclasses.replace(expected(name), run=here)
@@ -78,7 +79,7 @@ def test_taken_cell_is_illegal() -> None:
 
 
 def with_visits(record: GameRecord, ply: int, visits: dict[int, int], flag: int) -> GameRecord:
-    """A copy with other visits at one ply."""
+    """Return a copy with other visits at one ply."""
     first = int(record.visited[:ply].sum())
     last = first + int(record.visited[ply])
     columns = {
@@ -94,7 +95,7 @@ def with_visits(record: GameRecord, ply: int, visits: dict[int, int], flag: int)
 
 @pytest.mark.parametrize("flag", [0, 1])
 def test_a_policy_target_played_an_action_that_it_visited(flag: int) -> None:
-    """A ply that is no target may have been played without a search."""
+    """A ply that is no target may be played without a search."""
     game = GAMES["connect_four"]
     record = random_game(game, np.random.default_rng(8))
     last, action = record.plies - 1, int(record.actions[-1])
@@ -119,7 +120,7 @@ def test_a_wrong_sum_of_visits_is_told_with_the_sums_that_are_right(flag: int, w
 
 
 def test_a_wrong_sum_after_a_search_names_both_sums() -> None:
-    """With the visits that the action played had at the ply before."""
+    """They include the visits that the action played had at the ply before."""
     record = random_game(GAMES["connect_four"], np.random.default_rng(9))
     kept = int(record.visits[list(record.visit_actions[: record.visited[0]]).index(record.actions[0])]) - 1
     assert kept > 0
@@ -131,7 +132,8 @@ def test_a_wrong_sum_after_a_search_names_both_sums() -> None:
 
 
 def improved(shares: dict[int, int], next_visits: int = 100) -> GameRecord:
-    """A game of Connect Four whose first ply has these shares, and 100 visits of the move at each other."""
+    """Return a game of Connect Four whose first ply has these shares, and each other ply 100 visits of its
+    move."""
     record = random_game(GAMES["connect_four"], np.random.default_rng(9))
     for ply in range(1, record.plies):
         record = with_visits(record, ply, {int(record.actions[ply]): 100}, flag=1)
@@ -143,7 +145,7 @@ def improved(shares: dict[int, int], next_visits: int = 100) -> GameRecord:
     "first", [{0: 9_000, 6: 1_000}, {0: 10_000}, {3: 10_000}, {0: 60, 6: 40}, {2: 10_001}]
 )
 def test_shares_of_an_improved_policy_have_a_sum_of_their_own(first: dict[int, int]) -> None:
-    """Whether the action played has a share or not."""
+    """It does not matter whether the action played has a share."""
     record, total = improved(first), sum(first.values())
     rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", selection="gumbel"), NEWEST)
     assert (rejection and rejection.code) == naive_verdict(GAMES["connect_four"], record)
@@ -152,7 +154,7 @@ def test_shares_of_an_improved_policy_have_a_sum_of_their_own(first: dict[int, i
 
 
 def test_nothing_is_kept_of_shares() -> None:
-    """They were no visits: the next ply is bounded as if it were the first."""
+    """Shares are not visits: the next ply has the same limit as the first one."""
     record = improved({int(improved({0: 10_000}).actions[0]): 10_000}, next_visits=101)
     rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", selection="gumbel"), NEWEST)
     assert naive_verdict(GAMES["connect_four"], record) == "bad_visits"
@@ -160,7 +162,8 @@ def test_nothing_is_kept_of_shares() -> None:
 
 
 def test_improved_policies_belong_to_runs_that_ask_for_them() -> None:
-    """A run that learns from visit counts refuses them; one that learns from both takes visit counts."""
+    """A run that learns from visit counts refuses them; a run that learns from both accepts visit counts,
+    too."""
     record = random_game(GAMES["connect_four"], np.random.default_rng(9))
     assert (
         VERIFIERS["connect_four"].check(record, expected("connect_four", selection="gumbel"), NEWEST) is None
@@ -172,7 +175,8 @@ def test_improved_policies_belong_to_runs_that_ask_for_them() -> None:
 
 
 def pruned(sums: dict[int, int]) -> GameRecord:
-    """A game of Connect Four with a pruned target at the first ply; `sums`: visits of the move, by ply."""
+    """Return a game of Connect Four with a pruned target at the first ply; `sums`: visits of the move, by
+    ply."""
     record = random_game(GAMES["connect_four"], np.random.default_rng(9))
     for ply in range(record.plies):
         record = with_visits(record, ply, {int(record.actions[ply]): sums.get(ply, 100)}, 1 if ply else 5)
@@ -193,7 +197,7 @@ def pruned(sums: dict[int, int]) -> GameRecord:
 def test_the_sum_of_a_pruned_target_and_the_one_after_it_are_bounded(
     sums: dict[int, int], wanted: str | None
 ) -> None:
-    """How many visits the action played lost is not known; a ply later counts are exact again."""
+    """The number of visits that the action played lost is unknown; one ply later, counts are exact again."""
     record = pruned(sums)
     rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", forced_playouts=2.0), NEWEST)
     assert (rejection and str(rejection)) == (wanted and f"bad_visits: {wanted}")
@@ -211,7 +215,7 @@ def test_a_run_that_prunes_what_noise_caused_takes_pruned_targets_though_nothing
 
 @pytest.mark.parametrize("settings", [{}, {"forced_playouts": 2.0, "prune_target": False}], ids=str)
 def test_pruned_targets_belong_to_runs_that_ask_for_them(settings: dict[str, object]) -> None:
-    """A run with them takes plain visit counts too."""
+    """A run with pruned targets accepts plain visit counts, too."""
     plain = random_game(GAMES["connect_four"], np.random.default_rng(9))
     asked = expected("connect_four", forced_playouts=2.0)
     assert VERIFIERS["connect_four"].check(plain, asked, NEWEST) is None
@@ -221,7 +225,7 @@ def test_pruned_targets_belong_to_runs_that_ask_for_them(settings: dict[str, obj
 
 
 def test_start_that_cannot_be_read(name: str) -> None:
-    """A start position that is no position is refused, even if the settings ask for it."""
+    """A start that is not a valid position is refused, even if the settings ask for it."""
     record = dataclasses.replace(random_game(GAMES[name], np.random.default_rng(4)), start="?!")
     rejection = VERIFIERS[name].check(record, expected(name, position="?!"), NEWEST)
     assert rejection is not None
@@ -229,7 +233,7 @@ def test_start_that_cannot_be_read(name: str) -> None:
 
 
 def test_game_cut_at_the_cap_is_a_draw(name: str) -> None:
-    """A game that reaches the cap undecided ends by ply_cap with outcome 0, and no sooner."""
+    """A game that reaches the cap undecided ends by ply_cap with outcome 0, and not earlier."""
     record = random_game(GAMES[name], np.random.default_rng(5), max_plies=4)
     assert (record.reason, record.outcome) == ("ply_cap", 0)
     assert VERIFIERS[name].check(record, expected(name, max_plies=4), NEWEST) is None
@@ -251,7 +255,7 @@ def test_longer_than_the_cap(name: str) -> None:
     seed=st.integers(0, 10**6), column=st.sampled_from(["actions", "visit_actions", "visits"]), data=st.data()
 )
 def test_agrees_with_the_slow_twin(seed: int, column: str, data: st.DataObject) -> None:
-    """Whatever entry is changed to whatever, the kernel and the plain twin find the same fault."""
+    """Whatever entry is changed, and to whatever value, the kernel and the plain twin find the same fault."""
     game = GAMES["connect_four"]
     record = random_game(game, np.random.default_rng(seed), simulations=20)
     index = data.draw(st.integers(0, len(getattr(record, column)) - 1))

@@ -1,4 +1,4 @@
-"""The window holds the newest games that fit, and samples are made of what they hold."""
+"""The window holds the newest games that fit, and samples are made of its contents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trainer.window import Window
 
 TIC_TAC_TOE, CONNECT_FOUR = get_game("tic_tac_toe"), get_game("connect_four")
 ALL = (TIC_TAC_TOE, CONNECT_FOUR, TWICE, HANDS, get_game("dots_and_boxes"), get_game("dots_and_boxes_9x8"))
-"""The last one has two words a plane, and `HANDS` codes, scalars of each position and a pass as well."""
+"""The last game has two words a plane; `HANDS` has codes, scalars of each position, and a pass."""
 SAMPLERS = {
     (game.name, symmetric): Sampler(game, game.history, symmetric=symmetric)
     for game in ALL
@@ -77,8 +77,8 @@ def test_oldest_games_go_first_and_whole(
 
 @pytest.mark.parametrize("game", ALL, ids=lambda game: game.name)
 def test_samples_agree_with_the_slow_twin(game: Game) -> None:
-    """Features, policy shares, outcomes and root values of all positions are those of a plain replay, and
-    those of games that their length ended are marked."""
+    """Features, policy shares, outcomes and root values of all positions equal those of a plain replay, and
+    games that the ply cap ended are marked."""
     room = max(200, game.max_plies + 20)
     window = Window(game, room, game.max_legal)
     naive = NaiveWindow(room, 10**9, 10**9)
@@ -102,7 +102,7 @@ def test_samples_agree_with_the_slow_twin(game: Game) -> None:
 
 @pytest.mark.parametrize("game", ALL, ids=lambda game: game.name)
 def test_symmetric_samples_turn_board_and_policy_alike(game: Game) -> None:
-    """Through each symmetry, cells and actions go where its tables say; the outcome stays."""
+    """Under each symmetry, cells and actions go where its tables say; the outcome stays."""
     window = Window(game, 200, game.max_legal)
     record = random_games(game, 2, 1)[0]
     window.add(record)
@@ -118,7 +118,7 @@ def test_symmetric_samples_turn_board_and_policy_alike(game: Game) -> None:
 
 
 def test_same_seed_draws_the_same_samples() -> None:
-    """A batch depends on the window and the random state only."""
+    """A batch depends only on the window and the random state."""
     window = Window(CONNECT_FOUR, 300)
     for record in random_games(CONNECT_FOUR, 3, 20):
         window.add(record)
@@ -130,7 +130,7 @@ def test_same_seed_draws_the_same_samples() -> None:
 
 @pytest.mark.parametrize("newest", [1, 30, 10**6])
 def test_only_the_newest_positions_are_drawn(newest: int) -> None:
-    """A limit draws from that many of the newest positions, all of them, whatever games they are cut from."""
+    """A limit draws from exactly that many of the newest positions, whatever games they cut."""
     window = Window(CONNECT_FOUR, 100)
     for record in random_games(CONNECT_FOUR, 6, 20):
         window.add(fully_searched(record))
@@ -149,7 +149,8 @@ def test_only_the_newest_positions_are_drawn(newest: int) -> None:
 
 
 def test_plies_without_a_search_are_neither_drawn_nor_counted() -> None:
-    """Of games that begin with three random plies the rest is drawn, all of it; root values show which."""
+    """Of games that begin with three random plies, exactly the other plies are drawn; root values show
+    which."""
     window = Window(CONNECT_FOUR, 100)
     records = [without_search(fully_searched(record), 3) for record in random_games(CONNECT_FOUR, 6, 20)]
     for record in records:
@@ -168,7 +169,8 @@ def test_plies_without_a_search_are_neither_drawn_nor_counted() -> None:
 
 @pytest.mark.parametrize("surprise_share", [0.0, 0.5])
 def test_positions_of_cheap_searches_are_neither_drawn_nor_counted(surprise_share: float) -> None:
-    """They have visits and a value, which are not learned from; three of four, as with a playout cap."""
+    """They have visits and a value, which are not learned from; with a playout cap these are three of
+    four."""
     window = Window(CONNECT_FOUR, 100, with_surprise=True)
     rng = np.random.default_rng(5)
     for record in random_games(CONNECT_FOUR, 6, 20):
@@ -188,7 +190,7 @@ def test_positions_of_cheap_searches_are_neither_drawn_nor_counted(surprise_shar
 
 
 def test_a_single_target_among_many_positions_is_found() -> None:
-    """Also when the newest positions have none; and where there is none nothing can be drawn."""
+    """It is found when the newest positions have none, too; without any target nothing can be drawn."""
     window, sampler = Window(CONNECT_FOUR, 5000), SAMPLERS["connect_four", False]
     games = random_games(CONNECT_FOUR, 6, 200)
     window.add(cheaply_searched(games[0], np.arange(games[0].plies) != 3))
@@ -207,7 +209,7 @@ def test_a_single_target_among_many_positions_is_found() -> None:
 
 
 def test_the_window_knows_the_results_of_its_positions() -> None:
-    """Counted up and down as games come and go."""
+    """The counts follow as games come and go."""
     window, naive = Window(CONNECT_FOUR, 100), NaiveWindow(100, 10**9, 10**9)
     assert window.outcome_shares == {1: 0, 0: 0, -1: 0}
     for record in random_games(CONNECT_FOUR, 6, 20):
@@ -225,7 +227,8 @@ def test_game_larger_than_the_window_is_refused() -> None:
 
 
 def test_value_target_is_of_the_side_to_move() -> None:
-    """By hand: a first-player win of odd length, a second-player win of even length, and a draw."""
+    """By hand: a win of the first player of odd length, a win of the second player of even length, and a
+    draw."""
     games = {
         (0, 3, 1, 4, 2): (1, [0, 2, 0, 2, 0]),
         (0, 3, 1, 4, 8, 5): (-1, [2, 0, 2, 0, 2, 0]),

@@ -1,4 +1,5 @@
-"""What would lead the jitted sampler out of its arrays does not get into the window, nor out of it."""
+"""Records that would lead the jitted sampler beyond its arrays do not get into the window, nor samples out of
+it."""
 
 from __future__ import annotations
 

@@ -25,13 +25,13 @@ from trainer.verify import Expected
 from trainer.window_shares import PRESENT_PART, WindowShares
 
 WINDOW, PRESENT, LARGE = 320, 20, 3200
-"""Positions; those of the newest games by which it is told who plays now; of a larger window."""
+"""In positions: the window; the newest games that show who plays now; a larger window."""
 A, B, WORKERS, NO_KEY = "keys/a", "keys/b", "workers/gpu", "clients/lab"
 Play = tuple[str, int]
 
 
 def in_window(played: list[tuple[Play, bool]], positions: int = WINDOW) -> Counter[str]:
-    """Positions by player of the newest games that were taken and fit, counted from nothing."""
+    """Return the positions by player of the newest games that were accepted and fit, counted from scratch."""
     found: Counter[str] = Counter()
     for (player, plies), taken in reversed(played):
         if taken and found.total() + plies > positions:
@@ -56,7 +56,7 @@ PLAYS = st.lists(
 
 @given(PLAYS, st.integers(0, 200))
 def test_no_key_has_more_than_its_part_and_a_restart_changes_no_decision(plays: list[Play], at: int) -> None:
-    """More by one game at most; who has no key is never left out."""
+    """It may exceed its part by one game at most; a player without a key is never left out."""
     shares, played = WindowShares(WINDOW, 0.3), list[tuple[Play, bool]]()
     for play in plays:
         before = in_window(played)[play[0]]
@@ -71,7 +71,7 @@ def test_no_key_has_more_than_its_part_and_a_restart_changes_no_decision(plays: 
 
 
 def _few(played: list[tuple[Play, bool]]) -> bool:
-    """Whether fewer than four play now, so that each may have an equal part."""
+    """Return whether fewer than four play now, so that each may have an equal part."""
     there, positions = set[str](), 0
     for (player, plies), _ in reversed(played[:-1]):
         if (positions := positions + plies) > PRESENT:
@@ -81,7 +81,7 @@ def _few(played: list[tuple[Play, bool]]) -> bool:
 
 
 def test_a_key_that_floods_fills_its_part_and_the_others_lose_no_game() -> None:
-    """Ten times as many games as the two others together."""
+    """It sends ten times as many games as the two others together."""
     shares, who = WindowShares(LARGE, 0.4), {0: WORKERS, 11: NO_KEY}
     played = all_of(shares, [(who.get(at % 22, A), 1) for at in range(200_000)])
     assert parts(played[-50_000:], LARGE)[A] == pytest.approx(0.4, abs=0.01)
@@ -89,7 +89,8 @@ def test_a_key_that_floods_fills_its_part_and_the_others_lose_no_game() -> None:
 
 
 def test_without_others_nobody_is_limited_for_long() -> None:
-    """A key alone has all; two have a half each, though a quarter is theirs; who is left has all again."""
+    """A key alone has the whole window; two have a half each, though each is guaranteed only a quarter; the
+    one that remains has the whole window again."""
     shares = WindowShares(LARGE, 0.25)
     assert all(taken for _, taken in all_of(shares, [(A, 5)] * 1000))
     two = all_of(shares, [(A, 5), (B, 5)] * 2000)
@@ -119,7 +120,7 @@ def test_games_that_could_not_be_stored_count_for_nothing() -> None:
 
 
 class Played:
-    """A trainer's way in: intake, store and training loop, begun again at will."""
+    """A trainer's path of games: intake, store and training loop, which can be restarted."""
 
     def __init__(self, folder: Path, key_share: float = 0.3) -> None:
         self._folder, self._key_share = folder, key_share
@@ -145,7 +146,7 @@ class Played:
         self.loop.fill(self.reader, self.store.newest)
 
     def play(self, first: int, last: int) -> Committed:
-        """Games number `first` to `last - 1`: four of five are of one key."""
+        """Send the games number `first` to `last - 1`: four of five are of one key."""
         jobs = []
         for number, record in enumerate(games(last)[first:], first):
             data = to_bytes(dataclasses.replace(record, source="same/0"))
@@ -157,8 +158,8 @@ class Played:
 
 
 def test_a_trainer_keeps_a_key_to_its_part_over_restarts_and_quarantine(tmp_path: Path) -> None:
-    """The window and the accounts are what they are without a restart; a quarantine takes out what is in
-    them, and a release gives back exactly that."""
+    """Window and accounts equal those without a restart; a quarantine removes what is in them, and a release
+    gives back exactly that."""
     one, restarted = Played(tmp_path / "one"), Played(tmp_path / "restarted")
     result = one.play(0, 300)
     assert len(result.over_share) == one.intake.over_share["keys/flood"] > 150

@@ -1,4 +1,4 @@
-"""A training loop over games of tic-tac-toe, for the tests of it."""
+"""A training loop over games of tic-tac-toe, for its tests."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def fill(one: TrainingLoop, path: Path, newest: int) -> None:
 
 
 def to_the_end(one: TrainingLoop, records: list[GameRecord], last_seq: int) -> Turn:
-    """Take games in and make all steps that they allow."""
+    """Take games in and make all the steps that they allow."""
     turn = one.turn(records, last_seq, 10**6)
     while turn.more:
         turn = one.turn([], last_seq, 10**6)

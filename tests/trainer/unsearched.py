@@ -1,4 +1,4 @@
-"""Games whose moves were drawn at random, or found by cheap searches, and samples without policy targets."""
+"""Games whose moves are random or from cheap searches, and samples without policy targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.samples import Samples
 
 
 def without_search(record: GameRecord, plies: int) -> GameRecord:
-    """The game as if its first plies had been drawn at random: no visits, no value, no target."""
+    """Return the game as if its first plies were random: no visits, no value, no target."""
     dropped = int(record.visited[:plies].sum())
     beginning = np.arange(record.plies) < plies
     return replace(
@@ -27,18 +27,18 @@ def without_search(record: GameRecord, plies: int) -> GameRecord:
 
 
 def cheaply_searched(record: GameRecord, plies: npt.NDArray[np.bool_]) -> GameRecord:
-    """The game as if the searches of `plies [plies]` had been cheap, and all others full: only these are
-    targets."""
+    """Return the game as if the searches of `plies [plies]` had been cheap, and all others full: only these
+    are targets."""
     return replace(record, flags=np.where(plies, 0, POLICY_TARGET).astype(np.uint8))
 
 
 def fully_searched(record: GameRecord) -> GameRecord:
-    """The game with a target at each ply."""
+    """Return the game with a target at each ply."""
     return cheaply_searched(record, np.zeros(record.plies, np.bool_))
 
 
 def without_policy(samples: Samples, rows: Iterable[int]) -> Samples:
-    """The same samples, of which `rows` have no policy target."""
+    """Return the same samples, but `rows` have no policy target."""
     kept = ~np.isin(samples.rows, list(rows))
     return samples._replace(
         rows=samples.rows[kept], actions=samples.actions[kept], shares=samples.shares[kept]

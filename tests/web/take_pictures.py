@@ -1,6 +1,6 @@
-"""Takes the pictures of docs/images anew: `python tests/web/take_pictures.py ADDRESS RUN [FOLDER]`.
+"""Takes new pictures for docs/images: `python tests/web/take_pictures.py ADDRESS RUN [FOLDER]`.
 
-ADDRESS is that of an `azplay web` which shows RUN, a run of Connect Four that trains on this machine now.
+ADDRESS is that of an `azplay web` that shows RUN, a run of Connect Four that is training on this machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOVES = ("column 4", "column 3")
 
 
 def overview(page: Page, address: str, run: str) -> None:
-    """The run's page, with its first curves."""
+    """Show the run's page, with its first curves."""
     page.set_viewport_size(SCREEN)
     page.goto(f"{address}/run/{run}")
     page.get_by_text("Evaluations a second").wait_for()
@@ -25,7 +25,7 @@ def overview(page: Page, address: str, run: str) -> None:
 
 
 def game(page: Page, address: str, run: str) -> None:
-    """Two moves against the newest network, and a hint for the third."""
+    """Play two moves against the newest network, and ask for a hint for the third."""
     page.set_viewport_size(BOARD)
     page.goto(f"{address}/run/{run}/play")
     page.get_by_label("Simulations a move").select_option("400")

@@ -18,7 +18,7 @@ import pytest
 from runtime.ports import find_base_port
 
 PATIENCE = 400.0
-"""Seconds for two processes to come up on a busy machine."""
+"""Seconds for two processes to start on a busy machine."""
 
 
 def free_port() -> int:
@@ -28,7 +28,7 @@ def free_port() -> int:
 
 
 def events(url: str) -> Iterator[Any]:
-    """What a page is told, as soon as there is somebody to tell it."""
+    """Yield the events for a page, as soon as the server answers."""
     until = time.monotonic() + PATIENCE
     while True:
         try:

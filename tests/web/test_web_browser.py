@@ -2,89 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import threading
-from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from report_runs import STEPS, figures
-from web_runs import pages, run_with_games
+from web_runs import run_with_games
 
+from report.collecting import collect
+from report.page import page as report_page
 from runtime.runs import RunFolder
+from store.reader import StoreReader
 from web.curves import CHARTS
 
-CHROMIUM = Path("/usr/bin/chromium")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no browser at {CHROMIUM}")
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 PHONE, SCREEN = {"width": 390, "height": 800}, {"width": 1400, "height": 900}
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs")
-    run_with_games(folder, "tic_tac_toe")
-    run_with_games(folder, "tic_tac_toe", "another")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def site(runs: Path) -> Iterator[str]:
-    """The address of the pages, served by a thread of their own."""
-    address: list[str] = []
-    ready, loop = threading.Event(), asyncio.new_event_loop()
-    over = asyncio.Event()
-
-    async def serve() -> None:
-        async with pages(runs) as client:
-            address.append(str(client.make_url("/")).rstrip("/"))
-            ready.set()
-            await over.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    assert ready.wait(60)
-    yield address[0]
-    loop.call_soon_threadsafe(over.set)
-    thread.join(60)
-    loop.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[sync_api.Browser]:
-    with sync_api.sync_playwright() as playwright:
-        sync_api.expect.set_options(timeout=120_000)  # a game's rules are compiled meanwhile
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield found
-        found.close()
-
-
-@pytest.fixture
-def page(browser: sync_api.Browser) -> Iterator[sync_api.Page]:
-    """A page whose console must stay without errors."""
-    found, wrong = browser.new_page(viewport=SCREEN), list[str]()
-    found.set_default_timeout(120_000)
-    found.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
-    found.on("pageerror", lambda error: wrong.append(str(error)))
-    yield found
-    found.close()
-    assert wrong == []
-
-
-MINE_OR_OVER = re.compile(r"Your move|^You won|^You lost|^A draw")
-OVER = re.compile(r"^You won|^You lost|^A draw")
+OVER = re.compile(r"^You (won|lost): three in a row\.$|^A draw: the board is full\.$")
+MINE_OR_OVER = re.compile(f"Your move|{OVER.pattern}")
 
 
 def at_step(step: int) -> re.Pattern[str]:
@@ -94,7 +33,7 @@ def at_step(step: int) -> re.Pattern[str]:
 PAGES = {
     "/": "another",
     "/run/a-run": "Policy loss",
-    "/run/a-run/games": "Looked at games 1 to 6",
+    "/run/a-run/games": "Searched games 1 to 6",
     "/run/a-run/games/1": "Value for the first player",
     "/run/a-run/play": "New game",
     "/run/a-run/strength": "Ladder",
@@ -119,7 +58,7 @@ NAMELESS = """() => [...document.querySelectorAll("button, a, select, input, img
   .filter((one) => !(one.getAttribute("aria-label") || one.getAttribute("alt")
     || one.textContent.trim() || one.labels?.length))
   .map((one) => one.outerHTML)"""
-"""What a screen reader would have no name for."""
+"""Finds the elements for which a screen reader would have no name."""
 
 
 def test_a_game_is_played_to_its_end_by_clicking(page: sync_api.Page, site: str) -> None:
@@ -214,6 +153,62 @@ def test_places_of_an_axis_have_the_digits_that_tell_them_apart(
     assert page.evaluate(LABELS, [places, percent]) == labels
 
 
+TICKS = """async (args) => (await import("/assets/chart.js")).ticks(...args)"""
+
+
+def test_marks_of_an_axis_are_as_far_apart_as_asked(page: sync_api.Page, site: str) -> None:
+    page.goto(site + "/compare")
+    assert page.evaluate(TICKS, [0, 3, 12]) == pytest.approx([0.5 * n for n in range(7)])
+    assert page.evaluate(TICKS, [0, 3, 12, 1]) == [0, 1, 2, 3]
+
+
+def test_values_of_a_game_have_the_same_form_in_the_legend_as_in_the_text(
+    page: sync_api.Page, site: str
+) -> None:
+    page.goto(site + "/run/a-run/games/1")
+    page.get_by_text("Position 0 of").wait_for()
+    written = page.locator(".legend b").all_inner_texts()
+    assert [bool(re.fullmatch(r"[+−]\d\.\d{3}", text)) for text in written] == [True, True]
+    assert written[0] in page.get_by_role("region", name="The search in this position").inner_text()
+
+
+def test_the_fields_of_a_filter_are_in_one_line(page: sync_api.Page, site: str) -> None:
+    page.goto(site + "/run/a-run/games")
+    fields = page.locator(".fields :is(select, input, button)")
+    fields.first.wait_for()
+    boxes = [one.bounding_box() for one in fields.all()]
+    assert len(boxes) == 7
+    assert len({(box["y"], box["height"]) for box in boxes}) == 1
+
+
+def test_a_run_and_its_alerts_are_first_in_the_list(page: sync_api.Page, site: str) -> None:
+    page.goto(site)
+    page.locator("tbody tr").first.wait_for()
+    assert page.locator("th").all_inner_texts()[:4] == ["Run", "Alerts", "State", "Game"]
+
+
+def test_strength_has_a_dot_for_each_new_count_of_errors(page: sync_api.Page, site: str, runs: Path) -> None:
+    """The trainer repeats its newest count in every row of figures."""
+    folder = run_with_games(runs, "tic_tac_toe", "measured", games=1)
+    rows = [{**figures(1 + at), "known_errors/tree": share} for at, share in enumerate([0.5, 0.5, 0.5, 0.2])]
+    (folder / "figures.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page.goto(site + "/run/measured/strength")
+    chart = page.locator("figure", has=page.get_by_role("heading", name="Errors in known positions"))
+    sync_api.expect(chart.locator(".dot")).to_have_count(2)
+    sync_api.expect(chart).to_contain_text("tree: all positions of the game")
+
+
+def test_a_report_fits_a_phone(page: sync_api.Page, tmp_path: Path) -> None:
+    run_with_games(tmp_path, "tic_tac_toe")
+    report = RunFolder(tmp_path, "a-run")
+    with closing(StoreReader(report.games)) as games:
+        text = report_page(collect(report, games, 2))
+    page.set_viewport_size(PHONE)
+    page.set_content(text)
+    assert page.locator("figure").count() > 3
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
 HEIGHTS = """async ([about, ys, zoom]) => {
   const { Chart } = await import("/assets/chart.js");
   const chart = new Chart({ title: "t", ...about });
@@ -226,7 +221,7 @@ HEIGHTS = """async ([about, ys, zoom]) => {
 @pytest.mark.parametrize(
     ("about", "ys", "zoom", "low", "high"),
     [
-        ({}, [0.188, 0.196], None, 0, 0.208),  # a loss begins at 0
+        ({}, [0.188, 0.196], None, 0, 0.208),  # without a least span it begins at 0
         ({}, [0.188, 0.196], [0, 1], 0.182, 0.202),  # zoomed in: a tenth of the value at least
         ({}, [2, 4], [0, 1], 1.88, 4.12),
         ({"percent": True}, [0.97, 1.0], None, 0, 1),
@@ -257,7 +252,7 @@ DOTS = """async () => {
 
 
 def test_what_is_measured_once_a_publication_has_one_dot_for_each(page: sync_api.Page, site: str) -> None:
-    """The errors did not change, yet the second measurement shows, for the held-out loss is new."""
+    """The errors did not change, but the second measurement shows, because the held-out loss is new."""
     page.goto(site + "/compare")
     assert page.evaluate(DOTS) == [[5, 4, 4, 3, 2], [None, 0, None, 0, None], [None, 0.9, None, 0.8, None]]
 
@@ -282,7 +277,7 @@ TIME_AXIS = """async (lengths) => {
 def test_short_runs_have_minutes_on_their_time_axis(
     page: sync_api.Page, site: str, seconds: list[int], axis: list[object]
 ) -> None:
-    """Two runs over each other have the same unit: that of the longer one."""
+    """Two runs in one chart have the same unit: that of the longer run."""
     page.goto(site + "/compare")
     assert page.evaluate(TIME_AXIS, seconds) == pytest.approx(axis)
 
@@ -309,57 +304,8 @@ def test_a_run_that_ends_is_shown_as_ended_with_its_final_figures(
     with folder.lock("trainer"):
         page.goto(site + "/run/ending")
         page.get_by_text("Running.").wait_for()
+        sync_api.expect(page.locator(".cards")).to_contain_text("Queue wait")  # its place, before it is known
         folder.write_figures({"games": 4321, "step": STEPS, "weights_version": 4, "alerts": []})
-    page.get_by_text("Ended. What is shown are its final figures.").wait_for()
+    page.get_by_text("Ended. These are its final figures.").wait_for()
     sync_api.expect(page.locator(".cards")).to_contain_text("4,321")
     sync_api.expect(page.locator(".cards")).to_contain_text("ended")
-
-
-BOARD = """async ([svg, spots, legal]) => {
-  const { Board } = await import("/assets/board.js");
-  window.played = [];
-  const board = new Board((text) => window.played.push(text));
-  document.getElementById("main").append(board.element);
-  board.show({ svg, spots, width: 100, height: 100, position: "here", text: "x o" }, legal);
-}"""
-"""A board with the moves `legal`, apart from any game."""
-SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100"/>'
-SPOTS = [["e7", 0, 0, 50, 50], ["e8", 50, 0, 50, 50], ["d8", 0, 50, 50, 50]]
-PROMOTIONS = [
-    {"text": "e7e8q", "clicks": ["e7", "e8"]},
-    {"text": "e7e8n", "clicks": ["e7", "e8"]},
-    {"text": "e7d8", "clicks": ["e7", "d8"]},
-    {"text": "pass", "clicks": []},
-]
-
-
-def test_words_below_a_board_of_text_wrap_and_its_rows_do_not(page: sync_api.Page, site: str) -> None:
-    page.goto(site + "/compare")
-    footer = "(cells 1-25, row by row from the bottom left; x joins bottom and top, o left and right) " * 4
-    page.evaluate(BOARD.replace('text: "x o"', f'text: ". x o .\\n{footer}"'), [None, [], []])
-    drawing = page.locator(".drawing")
-    assert drawing.evaluate("one => one.scrollWidth <= one.clientWidth")
-    rows = drawing.locator("span").evaluate_all("all => all.map((one) => getComputedStyle(one).whiteSpace)")
-    assert rows == ["pre", "pre-wrap"]
-
-
-def test_moves_with_the_same_clicks_are_told_apart_by_buttons(page: sync_api.Page, site: str) -> None:
-    page.goto(site + "/compare")
-    page.evaluate(BOARD, [SVG, SPOTS, PROMOTIONS])
-    page.get_by_role("button", name="e7", exact=True).click()
-    page.get_by_role("button", name="to e8").click()
-    which = page.get_by_role("group", name="Which move").get_by_role("button")
-    assert which.all_inner_texts() == ["e7e8q", "e7e8n"]
-    which.nth(1).click()
-    page.get_by_role("button", name="e7, chosen").click()
-    page.get_by_role("button", name="to d8").click()
-    page.locator(".passes").get_by_role("button", name="pass").click()
-    assert page.evaluate("window.played") == ["e7e8n", "e7d8", "pass"]
-
-
-def test_a_game_without_a_picture_is_played_by_buttons(page: sync_api.Page, site: str) -> None:
-    page.goto(site + "/compare")
-    page.evaluate(BOARD, [None, [], [{"text": "b4", "clicks": []}, {"text": "c3", "clicks": []}]])
-    sync_api.expect(page.locator(".drawing")).to_have_text("x o")
-    page.get_by_role("button", name="c3").click()
-    assert page.evaluate("window.played") == ["c3"]

@@ -71,9 +71,9 @@ def test_a_game_is_shown_position_by_position_with_what_the_search_found(runs: P
 def test_a_network_says_what_it_thinks_of_a_position(runs: Path) -> None:
     async def look(client: Client) -> None:
         names = await got(client, "/api/run/a-run/weights")
-        assert names[0] == "000002-01234562"
+        assert names[0].startswith("000002-")
         found = await got(client, f"/api/run/a-run/games/1/at/1/network?weights={names[1]}")
-        assert found["weights"] == "000001-01234561 (step 1)"
+        assert found["weights"] == f"{names[1]} (step 1)"
         assert sum(one["share"] for one in found["policy"]) == pytest.approx(1, abs=1e-3)
         last = (await got(client, "/api/run/a-run/games/1"))["plies"]
         assert "over" in (await got(client, f"/api/run/a-run/games/1/at/{last}/network", 409))["error"]

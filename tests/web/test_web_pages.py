@@ -1,8 +1,11 @@
-"""Pages and their data about runs, and what is said where something is wrong."""
+"""Pages about runs, their data, and their messages when something is wrong."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,9 +15,14 @@ from aiohttp.test_utils import TestClient
 from report_runs import STEPS, figures
 from web_runs import JSON, got, looked_at, next_event, run_with_games
 
+from engine.nets import load_net
+from games import get_game
+from runtime.exits import Fatal
+from web.app import ASSETS
 from web.guarding import may_name
 from web.run_list import summaries
 from web.site import SITE
+from web.trouble import NEW_GAME, trouble_of
 
 Client = TestClient[Any, Any]
 
@@ -53,6 +61,40 @@ def test_every_page_loads_and_allows_nothing_from_elsewhere(runs: Path) -> None:
     looked_at(runs, look)
 
 
+def test_no_text_becomes_a_part_of_a_page(runs: Path) -> None:
+    """Names of clients and runs, and what an address says: they are escaped or put in as text, and a browser
+    would run no script that is not one of our files."""
+
+    async def look(client: Client) -> None:
+        for path in ("/run/%3Cscript%3E", "/run/a-run/games/%3Cscript%3E", "/run/a-run", "/%3Cscript%3E"):
+            async with client.get(path) as answer:
+                assert "<script>" not in await answer.text()
+                policy = answer.headers["Content-Security-Policy"]
+                assert "script-src 'self';" in policy
+                assert "unsafe" not in policy
+
+    looked_at(runs, look)
+    markup = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function"
+    for script in ASSETS.glob("*.js"):
+        assert not re.search(markup, script.read_text()), script.name
+
+
+@pytest.mark.parametrize("request_line", ["GET / HTTP/1.1", f"GET /{'a' * 20_000} HTTP/1.1", "\x16\x03\x01"])
+def test_what_is_no_request_is_answered_and_fills_no_log(
+    runs: Path, request_line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a Host, too long, or no HTTP: others may send as many of these as they like."""
+
+    async def look(client: Client) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.port)
+        writer.write(request_line.encode() + b"\r\n\r\n")
+        assert (await reader.readline()).split()[1] == b"400"
+        writer.close()
+
+    looked_at(runs, look)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
 def test_a_run_that_does_not_exist_is_a_page_that_says_so(runs: Path) -> None:
     async def look(client: Client) -> None:
         for path in ("/run/nobody", "/run/nobody/games/1", "/run/a-run/nothing", "/assets/nothing.js"):
@@ -76,6 +118,25 @@ def test_a_name_that_is_no_folder_inside_the_runs_finds_nothing(runs: Path, name
 
     looked_at(runs / "a-run", look)
     looked_at(runs, look)
+
+
+def test_a_game_that_this_process_does_not_know_is_told_with_what_to_do(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its package may have been installed after `azplay web` was started."""
+    monkeypatch.setattr("web.shelf.get_game", lambda _name: get_game("hexx"))
+
+    async def look(client: Client) -> None:
+        error = (await got(client, "/api/run/a-run/games", 409))["error"]
+        assert error.startswith("unknown game 'hexx'")
+        assert error.endswith("If the game is new, start `azplay web` again.")
+
+    looked_at(runs, look)
+    with pytest.raises(Fatal) as found:
+        load_net(None, "hexx")
+    told = trouble_of(found.value)
+    assert told is not None
+    assert told.text.endswith(NEW_GAME)
 
 
 def test_assets_are_only_those_of_the_package(runs: Path) -> None:
@@ -222,7 +283,6 @@ def test_strength_shows_the_ladder_and_the_errors_that_were_left(runs: Path) -> 
         assert (rated["step"], rated["elo"], rated["search"]) == (100, 300.0, "50 simulations, puct")
         assert found["fixed"] == [{"label": "random", "elo": 0.0}]
         assert found["is_solved"]
-        assert found["own_errors"] == {"steps": [], "groups": {}}
         (errors,) = found["errors"]
         assert (errors["step"], errors["search"], errors["errors"]) == (100, "raw policy", 0.2)
         assert (await got(client, "/api/runs"))[0]["strength"] == {"elo": 300.0, "margin": 40.0, "step": 100}
@@ -230,16 +290,15 @@ def test_strength_shows_the_ladder_and_the_errors_that_were_left(runs: Path) -> 
     looked_at(runs, look)
 
 
-def test_strength_shows_the_errors_that_the_trainer_counts_itself(tmp_path: Path) -> None:
+def test_the_errors_that_the_trainer_counts_itself_are_a_curve(tmp_path: Path) -> None:
     folder = run_with_games(tmp_path, "tic_tac_toe", games=1)
     rows = [{**figures(step), "known_errors/tree": 1 / step} for step in (1, 2)]
     (folder / "figures.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     async def look(client: Client) -> None:
-        found = await got(client, "/api/run/a-run/strength")
-        assert found["own_errors"] == {"steps": [1.0, 2.0], "groups": {"tree": [1.0, 0.5]}}
-        titles = [chart["title"] for chart in (await got(client, "/api/run/a-run/history"))["charts"]]
-        assert "Errors in known positions" in titles
+        history = await got(client, "/api/run/a-run/history")
+        assert history["columns"]["known_errors/tree"] == [1.0, 0.5]
+        assert "Errors in known positions" in [chart["title"] for chart in history["charts"]]
 
     looked_at(tmp_path, look)
 

@@ -1,4 +1,4 @@
-"""The parts behind the pages: readers of files that grow, rates, the next weights, locks, the command."""
+"""The parts behind the pages: readers of growing files, rates, the next weights, locks, the command."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from games_runs import entry, records, store_run
 from report_runs import figures
 
 from diagnostics.advice import ADVICE
+from games import get_game
+from games.game_history import replay
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 from store.sqlite import Store
 from web.asking import address_of
+from web.boards import board, place_of
 from web.command import folder_of, listen
 from web.curves import Curves, charts
 from web.next_weights import Pace, seconds_to_next
@@ -138,7 +141,8 @@ def test_games_that_come_in_all_at_once_at_the_end_count_over_the_whole_run(tmp_
 
 @pytest.mark.parametrize("first", [1, 77, 123_456_789])
 def test_games_are_looked_at_evenly_however_many_there_are(first: int) -> None:
-    """A few hundred of ten million; players who take turns are met alike; what was read stays of use."""
+    """Only a few hundred of ten million are read; players who take turns appear equally often; what was read
+    is reused."""
     numbers = _sample(first, first + 10_000_000)
     assert MOST_READ / 2 - 1 <= len(numbers) <= MOST_READ + 1
     assert numbers == sorted(set(numbers))
@@ -159,7 +163,7 @@ def test_players_of_a_store_that_is_no_store_are_none(tmp_path: Path) -> None:
 
 
 def test_alerts_are_those_that_azserver_tells_now_with_the_same_advice_as_everywhere() -> None:
-    """What the trainer wrote is some seconds older, and has other numbers."""
+    """The trainer's file is some seconds older and has other numbers."""
     written = [{"name": "old weights", "seen": "newest games are 4 weights versions behind (limit 3)"}]
     text = "old weights: newest games are 5 weights versions behind (limit 3)"
     (alert,) = newest_alerts(written, {"trainer": {"alerts": [text]}})
@@ -177,11 +181,32 @@ def rows(*steps_at: tuple[float, float, float]) -> list[dict[str, float]]:
 
 
 def test_the_start_position_is_no_known_position() -> None:
-    """A curve of its own; what is known of a game's positions stands together."""
+    """It has a curve of its own; the known positions of a game are shown together."""
     found = {chart["title"]: chart["curves"] for chart in charts(["probe_values/start", "probe_values/KQK"])}
     assert found["Value of the start position"] == [["value", "probe_values/start"]]
     assert found["Values of known positions"] == [["KQK", "probe_values/KQK"]]
     assert "Values of known positions" not in {chart["title"] for chart in charts(["probe_values/start"])}
+
+
+def test_a_caption_explains_only_curves_that_its_chart_has() -> None:
+    captions = [charts([f"known_errors/{name}"])[-1]["caption"] for name in ("tree", "opening")]
+    assert [caption.endswith("tree: all positions of the game.") for caption in captions] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("game", "action", "place"),
+    [
+        ("tic_tac_toe", 0, (2, 0)),
+        ("tic_tac_toe", 8, (0, 2)),
+        ("connect_four", 3, (0, 3)),
+        ("go_9x9", 81, None),
+        ("dots_and_boxes", 0, None),
+    ],
+)
+def test_the_place_of_a_button_is_its_cell_or_its_column(
+    game: str, action: int, place: tuple[int, int] | None
+) -> None:
+    assert place_of(get_game(game), action) == place
 
 
 def test_the_next_weights_come_after_so_many_steps_or_seconds() -> None:
@@ -202,6 +227,12 @@ def test_the_list_passes_over_what_is_no_run(tmp_path: Path) -> None:
     RunFolder(tmp_path, "run").create("tic_tac_toe", 1)
     assert [run["name"] for run in summaries(tmp_path)] == ["run"]
     assert summaries(tmp_path / "nowhere") == []
+
+
+def test_the_list_says_which_run_is_damaged(tmp_path: Path) -> None:
+    RunFolder(tmp_path, "run").create("tic_tac_toe", 1)
+    (tmp_path / "run" / "run.json").write_text("{")
+    assert [run["game"] for run in summaries(tmp_path)] == ["run.json is damaged"]
 
 
 def test_the_newest_whole_line_is_the_newest_row(tmp_path: Path) -> None:
@@ -241,3 +272,10 @@ def test_the_folder_of_one_run_begins_with_its_page(tmp_path: Path) -> None:
     assert folder_of(tmp_path / "run") == (tmp_path, "/run/run")
     with pytest.raises(Fatal, match="neither a folder nor a run"):
         folder_of(tmp_path / "nowhere")
+
+
+def test_nobody_is_to_move_on_the_text_board_of_a_game_that_is_over() -> None:
+    game = get_game("tic_tac_toe")
+    state = replay(game, "", ["1", "4", "2", "5", "3"]).state
+    assert "to move" in board(game, state, "3")["text"]
+    assert "to move" not in board(game, state, "3", is_over=True)["text"]

@@ -1,4 +1,4 @@
-"""Games of a person against a network, as the pages order them."""
+"""Games of a person against a network, as the pages request them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_moves_games_and_weights_that_are_not_there_are_explained(runs: Path) ->
     async def look(client: Client) -> None:
         game = await ordered(client, PLAY, {"simulations": 1})
         path = f"/api/play/{game['room']}"
-        assert "no legal cell" in (await ordered(client, f"{path}/move", {"move": "10"}, 409))["error"]
+        assert "not a legal cell" in (await ordered(client, f"{path}/move", {"move": "10"}, 409))["error"]
         assert "no such order" in (await ordered(client, f"{path}/dance", {}, 404))["error"]
         assert "no longer open" in (await got(client, "/api/play/nothing", 410))["error"]
         wrong = await ordered(client, PLAY, {"weights": "../a-run/weights/000001-01234561"}, 404)
@@ -110,7 +110,7 @@ def test_weights_that_are_damaged_are_explained(tmp_path: Path) -> None:
     (folder / "weights" / "000009-01234569.safetensors").write_bytes(b"nothing of the kind")
 
     async def look(client: Client) -> None:
-        assert "cannot be used" in (await ordered(client, PLAY, {}, 409))["error"]
+        assert "its name says 01234569" in (await ordered(client, PLAY, {}, 409))["error"]
 
     looked_at(tmp_path, look)
 

@@ -1,4 +1,4 @@
-"""What the pages say a run does: it runs, has ended, or does not answer."""
+"""The state of a run on the pages: it runs, has ended, or does not answer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def state(run: RunFolder) -> State:
 
 
 def write_figures(run: RunFolder, *, age: float) -> None:
-    """A line of figures, `age` seconds ago."""
+    """Write a line of figures that is `age` seconds old."""
     run.figures_log.write_text(json.dumps(figures(1)) + "\n")
     at = datetime.now(UTC).timestamp() - age
     os.utime(run.figures_log, (at, at))

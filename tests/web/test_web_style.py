@@ -1,4 +1,4 @@
-"""Curves can be told apart by people who see few colours, on paper and on a dark screen."""
+"""Curves can be distinguished by people with impaired colour vision, on paper and on a dark screen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SEEN_BY = {
 
 
 def colours(scheme: str, name: str) -> list[str]:
-    """What the variables called `name` are in a scheme, in order."""
+    """Return the variables called `name` of a scheme, in order."""
     found = re.findall(f"--{name}: ({COLOUR})", STYLE)
     half = len(found) // 2
     assert half > 0
@@ -41,7 +41,7 @@ def linear(colour: str) -> npt.NDArray[np.float64]:
 
 
 def lab(rgb: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """CIE 1976 L*a*b*."""
+    """Return CIE 1976 L*a*b*."""
     to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
     xyz = to_xyz @ np.clip(rgb, 0, 1) / np.array([0.95047, 1, 1.08883])
     f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
@@ -55,7 +55,7 @@ def distance(one: str, other: str, seen: npt.NDArray[np.float64]) -> float:
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("eyes", SEEN_BY)
 def test_two_runs_are_far_apart_and_four_curves_never_alike(scheme: str, eyes: str) -> None:
-    """A difference of 2 is just seen (CIE 1976); small marks need ten times that."""
+    """A difference of 2 is just visible (CIE 1976); small marks need ten times that."""
     first = colours(scheme, "c[0-9]")[:4]
     assert distance(first[0], first[1], SEEN_BY[eyes]) > 60
     assert min(distance(*pair, SEEN_BY[eyes]) for pair in itertools.combinations(first, 2)) > 20
@@ -63,7 +63,7 @@ def test_two_runs_are_far_apart_and_four_curves_never_alike(scheme: str, eyes: s
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_curve_stands_out_from_the_paper(scheme: str) -> None:
-    """WCAG 2.1, 1.4.11: a contrast of 3."""
+    """WCAG 2.1, 1.4.11 demands a contrast of 3."""
     weights = np.array([0.2126, 0.7152, 0.0722])
     paper = float(linear(colours(scheme, "raised")[0]) @ weights)
     curves = [float(linear(colour) @ weights) for colour in colours(scheme, "c[0-9]")]

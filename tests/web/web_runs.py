@@ -1,4 +1,4 @@
-"""Runs to look at in a browser, and the pages that show them."""
+"""Runs to be looked at in a browser, and the pages that show them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from report_runs import whole_run
 from games import get_game
 from net import weights
 from net.architectures.registry import build, named
+from runtime.weights_files import short_hash
 from web.app import make_app, open_site
 from web.site import SITE
 
@@ -23,23 +24,25 @@ JSON = {"Content-Type": "application/json"}
 
 
 def run_with_games(runs: Path, game: str, name: str = "a-run", games: int = 6) -> Path:
-    """A run with figures and games, and two networks."""
+    """Make a run with figures and games, and two networks."""
     folder = whole_run(runs / name, game, records(game, games, versions=(1, 2)))
     for version in (1, 2):
-        save_net(folder / "weights" / f"00000{version}-0123456{version}.safetensors", game, version)
+        file = folder / "weights" / "new"
+        digits = save_net(file, game, version)
+        file.rename(file.with_name(f"{version:06d}-{short_hash(digits)}.safetensors"))
     return folder
 
 
-def save_net(file: Path, game: str, step: int) -> None:
-    """An untrained network of the smallest kind."""
+def save_net(file: Path, game: str, step: int) -> str:
+    """Save an untrained network of the smallest kind. Return its sha256, hexadecimal."""
     about, architecture = get_game(game), named("1x8")
     module = build(architecture, about, about.history).eval()
-    weights.save(file, module, weights.WeightsMeta(game, about.history, architecture, step))
+    return weights.save(file, module, weights.WeightsMeta(game, about.history, architecture, step))
 
 
 @asynccontextmanager
 async def pages(runs: Path, listen: str = "127.0.0.1") -> AsyncIterator[TestClient[Any, Any]]:
-    """A client of the pages about `runs`."""
+    """Yield a client of the pages about `runs`."""
     async with open_site(runs) as site, TestClient(TestServer(make_app(site, listen))) as client:
         assert client.app is not None
         assert client.app[SITE] is site
@@ -58,21 +61,21 @@ def looked_at(runs: Path, look: Callable[[TestClient[Any, Any]], Awaitable[None]
 
 
 async def got(client: TestClient[Any, Any], path: str, status: int = 200) -> Any:
-    """The JSON at a path."""
+    """Return the JSON at a path."""
     async with client.get(path) as answer:
         assert answer.status == status, await answer.text()
         return await answer.json()
 
 
 async def ordered(client: TestClient[Any, Any], path: str, body: object, status: int = 200) -> Any:
-    """The answer to an order."""
+    """Return the answer to an order."""
     async with client.post(path, json=body) as answer:
         assert answer.status == status, await answer.text()
         return await answer.json()
 
 
 async def next_event(answer: Any) -> Any:
-    """The next figures of a stream of events."""
+    """Return the next figures of a stream of events."""
     while not (line := await answer.content.readline()).startswith(b"data: "):
         assert line, "the stream has ended"
     return json.loads(line.removeprefix(b"data: "))

@@ -1,9 +1,9 @@
-// A board that is looked at or played on. The game says where its moves are clicked; moves without a place,
-// or of a game without a picture, are buttons. Everything can be done with the keyboard.
+// A board to look at or to play on. The game defines where its moves are clicked; moves without a place, and
+// those of a game without a picture, are buttons. Everything can be done with the keyboard.
 
 import { el, svgEl } from "./core.js";
 
-/** A mark on one spot: a disc in its middle, or the foot of a column, so that the stones stay in sight. */
+/** A mark on one spot: a disc in its middle, or the foot of a column, so that the stones stay visible. */
 function shade(spot, opacity, title) {
   const radius = Math.min(spot.width, spot.height) * 0.34;
   if (spot.height > 2 * spot.width) {
@@ -15,11 +15,17 @@ function shade(spot, opacity, title) {
 
 const PROSE = /[a-z]{3,} [a-z]{2,}/i; // a line below a board that says what its cells are called
 
-/** The lines of a board without a picture; those with words wrap, and rows of cells never do. */
+/** The lines of a board without a picture; lines of words wrap, rows of cells never do. */
 const drawn = (text) => text.split("\n").map((line) => el("span", { class: PROSE.test(line) ? "said" : false }, `${line}\n`));
 
+/** A button at its place [row, column]: together they have the shape of the board. */
+function placed(button, place) {
+  if (place) [button.style.gridRow, button.style.gridColumn] = place.map((at) => at + 1);
+  return button;
+}
+
 export class Board {
-  /** `play(text)`: a move was chosen. Without it the board is only looked at. */
+  /** `play(text)`: a move was chosen. Without it the board is for looking only. */
   constructor(play = null) {
     this.play = play;
     this.chosen = [];
@@ -57,8 +63,11 @@ export class Board {
     const done = begun ? going.filter((move) => move.clicks.length === this.chosen.length) : [];
     const button = (move) => el("button", { type: "button", class: "move", onclick: () => this.play(move.text) }, move.text);
     this.chooser.replaceChildren(...(done.length > 1 ? done.map(button) : []));
-    this.passes.replaceChildren(...(this.board.svg === null ? [] : this.legal.filter((move) => !move.clicks.length).map(button)));
-    this.buttons.replaceChildren(...this.legal.map(button));
+    const shaped = this.legal.some((move) => move.place);
+    const apart = (move) => (this.board.svg === null ? shaped && !move.place : !move.clicks.length);
+    this.passes.replaceChildren(...this.legal.filter(apart).map(button));
+    this.buttons.replaceChildren(...this.legal.filter((move) => !shaped || move.place).map((move) => placed(button(move), move.place)));
+    this.buttons.classList.toggle("like-the-board", shaped);
     this.count.textContent = `All ${this.legal.length} moves as buttons`;
     this.list.hidden = !this.legal.length;
     if (this.board.svg === null) this.list.open = true;

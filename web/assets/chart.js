@@ -1,16 +1,17 @@
 // Curves as SVG that can be zoomed: drag over a stretch, use the buttons, or the keyboard.
 
-import { el, svgEl } from "./core.js";
+import { el, signed, svgEl } from "./core.js";
 
 const HEIGHT = 230;
 const EDGE = { left: 54, right: 12, top: 22, bottom: 34 };
 const DASHES = 6; // that style.css tells apart
 const LEAST_SPAN = 0.1; // of the largest value, that an axis shows at least when it does not begin at 0
+const DOT = 4; // pixels that the outermost dots need beyond the axes
 const STEP = 0.5; // of the width that one zoom by button keeps
 
-/** Round places between `low` and `high`, about `wanted` of them. */
-export function ticks(low, high, wanted) {
-  const rough = (high - low) / Math.max(1, wanted);
+/** About `wanted` round numbers between `low` and `high`, at least `least` apart. */
+export function ticks(low, high, wanted, least = 0) {
+  const rough = Math.max(least, (high - low) / Math.max(1, wanted));
   if (!(rough > 0)) return [low];
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough);
@@ -19,7 +20,7 @@ export function ticks(low, high, wanted) {
   return found;
 }
 
-/** Texts of places one step apart: as many digits as tell neighbours apart, and no more. */
+/** Labels of numbers one step apart: with just enough digits to tell neighbours apart. */
 export function labels(places, percent = false) {
   const most = Math.max(...places.map(Math.abs));
   const [scale, suffix] = percent ? [100, " %"] : most >= 1e6 ? [1e-6, "M"] : most >= 1e4 ? [1e-3, "k"] : [1, ""];
@@ -38,12 +39,14 @@ export function short(number) {
 const looks = ({ colour = 0, dash = 0 }) => `c${colour} d${dash % DASHES}`;
 
 export class Chart {
-  /** `unit` of the y axis, which begins at 0; with a `least_span`, for values of any sign, it shows at least so much. `choose(x)`: called when somebody clicks a place on the x axis; it replaces zooming by dragging. */
-  constructor({ title, caption = "", percent = false, unit = "", least_span = null, range = null, choose = null }) {
+  /** `unit` of the y axis, which begins at 0; with a `least_span` it follows the curves and shows at least that span. `least_step`: between two marks of the x axis. `decimals` of the values in the legend, which have a sign then. `choose(x)`: called when somebody clicks a place on the x axis; it replaces zooming by dragging. */
+  constructor({ title, caption = "", percent = false, unit = "", least_span = null, range = null, least_step = 0, decimals = null, choose = null }) {
     this.percent = percent;
     this.unit = unit;
     this.leastSpan = least_span;
     this.range = range;
+    this.leastStep = least_step;
+    this.decimals = decimals;
     this.choose = choose;
     this.series = [];
     this.zoom = null;
@@ -113,7 +116,7 @@ export class Chart {
     if (!ys.length) return [0, 1];
     const [least, most] = [Math.min(...ys), Math.max(...ys)];
     if (this.leastSpan === null && !this.zoom && least >= 0) return [0, this.percent ? Math.min(1, 1.06 * most || 1) : 1.06 * most || 1];
-    // Values that hardly differ shall not look like a cliff.
+    // Values that hardly differ must not look like a cliff.
     const span = Math.max(1.12 * (most - least), this.leastSpan ?? LEAST_SPAN * Math.abs(most)) || 1;
     const from = (least + most - span) / 2;
     const [floor, ceiling] = [this.leastSpan === null && least >= 0 ? 0 : -Infinity, this.percent ? 1 : Infinity];
@@ -141,7 +144,7 @@ export class Chart {
       svgEl("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: this.height(at), y2: this.height(at) }),
       svgEl("text", { x: EDGE.left - 6, y: this.height(at) + 4, class: "tick end y" }, written[index]),
     ]);
-    const places = ticks(x[0], x[1], width / 80);
+    const places = ticks(x[0], x[1], width / 80, this.leastStep);
     const named = labels(places);
     const marks = places.map((at, index) => {
       const anchor = this.place(at) > width - EDGE.right - 20 ? "end" : "middle";
@@ -154,7 +157,7 @@ export class Chart {
 
   curves(x, width) {
     const clip = `clip${Math.random().toString(36).slice(2)}`;
-    const frame = svgEl("clipPath", { id: clip }, svgEl("rect", { x: EDGE.left, y: 0, width: width - EDGE.left - EDGE.right, height: HEIGHT }));
+    const frame = svgEl("clipPath", { id: clip }, svgEl("rect", { x: EDGE.left - DOT, y: 0, width: width - EDGE.left - EDGE.right + 2 * DOT, height: HEIGHT }));
     const drawn = this.series.flatMap((one) => {
       const points = one.xs.map((at, index) => [at, one.ys[index], one.margins?.[index]])
         .filter(([at, value]) => at !== null && value !== null && value !== undefined);
@@ -172,10 +175,14 @@ export class Chart {
     return [frame, svgEl("g", { "clip-path": `url(#${clip})` }, drawn)];
   }
 
-  /** The legend with the values at the cursor, or the newest. */
+  /** The legend with the values at the cursor, or with the newest values. */
   tell() {
     const at = this.cursor ?? this.mark ?? this.seen()[1];
-    const written = (value) => (value === null ? "–" : this.percent ? `${(100 * value).toFixed(1)} %` : short(value));
+    const written = (value) => {
+      if (value === null) return "–";
+      if (this.decimals !== null) return signed(value, this.decimals);
+      return this.percent ? `${(100 * value).toFixed(1)} %` : short(value);
+    };
     const told = this.series.map((one) => [one, written(nearest(one, at))]);
     this.legend.replaceChildren(...told.map(([one, value]) => el("li", {},
       svgEl("svg", { class: "swatch", viewBox: "0 0 34 4", "aria-hidden": "true" }, svgEl("line", { class: `curve ${looks(one)}`, x1: 0, x2: 34, y1: 2, y2: 2 })),

@@ -1,4 +1,4 @@
-// Two runs' curves over each other.
+// The curves of two runs in one chart.
 
 import { api, ask, choice, el, main, trying } from "./core.js";
 import { Curves } from "./curves.js";

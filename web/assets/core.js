@@ -21,7 +21,7 @@ function filled(element, attributes, children) {
   return element;
 }
 
-/** The JSON at `path`; with a `body` it is an order. Throws an Error with a sentence for people. */
+/** The JSON at `path`; with a `body` the request is a POST. Throws an Error with a message for people. */
 export async function ask(path, body) {
   const order = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
   let answer;
@@ -43,7 +43,7 @@ export const pageOf = (run, rest = "") => `/run/${encodeURIComponent(run)}${rest
 
 const trouble = el("p", { role: "alert", class: "trouble", hidden: true });
 
-/** Shows what went wrong at the top of the page; "" takes it away. */
+/** Shows what went wrong at the top of the page; "" removes it. */
 export function complain(error) {
   if (!trouble.isConnected) main.querySelector("h1").after(trouble);
   trouble.textContent = error instanceof Error ? error.message : error;
@@ -78,20 +78,28 @@ export function duration(seconds) {
   return `${Math.round(seconds / 86400)} days`;
 }
 
-/** How long something takes that may be quick: with a decimal below ten seconds. */
+/** A duration that may be short: with a decimal below ten seconds. */
 export function taken(seconds) {
   if (seconds === null || seconds === undefined || !(seconds < 9.95)) return duration(seconds);
   return seconds < 0.05 ? "under 0.1 s" : `${seconds.toFixed(1)} s`;
 }
 
-/** How long ago something was, seconds since 1970. */
+/** How long ago `when` was; `when` is in seconds since 1970. */
 export const ago = (when) => (when === null || when === undefined ? "–" : `${duration(Math.max(0, Date.now() / 1000 - when))} ago`);
 
-/** What a run does: [text, class of its badge]. */
+/** The state of a run: [text, class of its badge]. */
 export const stateOf = (run) => ({
   running: ["running", "badge good"], ended: ["ended", "badge"], silent: [`no answer for ${duration(run.silent_s)}`, "badge bad"],
 }[run.state]);
 export const words = (name) => (name || "").replaceAll("_", " ");
+
+const ENDINGS = {
+  line: "three in a row", four: "four in a row", board_full: "the board is full", ply_cap: "the limit of plies is reached",
+  more_points: "the winner has more points", fewer_points: "the winner has more points", as_many_points: "both have as many points",
+  more_boxes: "the winner has more boxes", fewer_boxes: "the winner has more boxes", as_many_boxes: "both have as many boxes",
+};
+/** Why a game is over; games of other packages have their own names for it. */
+export const ending = (reason) => ENDINGS[reason] ?? words(reason);
 
 /** A table that scrolls by itself where it is wider than the screen. `columns`: [heading, is a number]. */
 export function table(caption, columns, rows) {

@@ -5,9 +5,9 @@ import { Chart } from "./chart.js";
 
 const AXES = [["trainer/step", "training step"], ["trainer/games", "games"], ["time", "time"]];
 const SHORT_RUN = 2 * 3600; // seconds; the time axis of shorter runs is in minutes
-const MEASURED = /^(trainer\/held_out_|probe_values\/|known_errors\/)/; // once a publication; the rows between repeat it
+const MEASURED = /^(trainer\/held_out_|probe_values\/|known_errors\/)/; // measured at each publication; the rows between repeat the values
 
-/** Whether each row has a new measurement. They are made together, so one that is new means that all are. */
+/** Whether each row has new measurements. They are made together: if one value is new, all are. */
 function measuredIn(columns) {
   const measured = Object.entries(columns).filter(([name]) => MEASURED.test(name)).map(([, values]) => values);
   return columns.time.map((_, at) => measured.some((values) => values[at] !== null && values[at] !== values[at - 1]));
@@ -19,7 +19,7 @@ function timeUnitOf(runs) {
   return longest < SHORT_RUN ? { seconds: 60, label: "minutes" } : { seconds: 3600, label: "hours" };
 }
 
-/** Charts of one run, or of several over each other. */
+/** Charts of one run, or of several runs together. */
 export class Curves {
   constructor(runs) {
     this.runs = runs; // [name, {charts, columns}]
@@ -36,7 +36,7 @@ export class Curves {
     this.draw();
   }
 
-  /** One more moment of the first run. */
+  /** Adds a row of figures of the first run. */
   add(row) {
     const { columns } = this.runs[0][1];
     const times = columns.time;

@@ -1,6 +1,6 @@
-// A stored game, position by position: what the search found there, and what a network says of it.
+// A stored game, position by position: what the search found there, and the answer of a network.
 
-import { api, ask, choice, complain, count, el, fixed, main, pageOf, percent, signed, table, trying, words } from "./core.js";
+import { api, ask, choice, complain, count, el, ending, fixed, main, pageOf, percent, signed, table, trying } from "./core.js";
 import { Board } from "./board.js";
 import { Chart } from "./chart.js";
 import { Variations } from "./variations.js";
@@ -10,12 +10,13 @@ const SIDES = ["first player", "second player"];
 const OTHERS = 3; // other moves of each search in a download with variations
 const about = el("p", { class: "state" });
 const board = new Board();
-const value = new Chart({ title: "Value for the first player", unit: "value", caption: "After the search, and the network's own before it. Click to go there.", range: [-1.05, 1.05], choose: (at) => go(Math.round(at)) });
+const value = new Chart({ title: "Value for the first player", unit: "value", caption: "After the search, and the network's own before it. Click to go there.", range: [-1.05, 1.05], least_step: 1, decimals: 3, choose: (at) => go(Math.round(at)) });
 const slider = el("input", { type: "range", min: 0, value: 0, "aria-label": "Position", oninput: () => go(Number(slider.value)) });
 const where = el("p", { class: "where", role: "status" });
 const search = el("section", { "aria-label": "The search in this position" });
 const network = el("section", { "aria-label": "A network on this position" });
 const variations = new Variations(run, Number(number), (moves) => trying(() => showLine(moves)));
+const meaning = el("p", { class: "note", hidden: true }, "Green: moves that the search tried. The stronger the green, the more visits.");
 const onward = el("a", {}, "Play on from here");
 let game = null;
 let ply = 0;
@@ -39,7 +40,7 @@ function drawLinks() {
 function drawAbout() {
   const score = game.score === null ? "" : ` (${signed(game.score, 1)})`;
   about.replaceChildren(
-    `${game.result}${score} by ${words(game.reason)}, ${game.plies} plies, weights ${game.weights}, ${count(game.simulations)} simulations a move, played by ${game.player || "?"}. `,
+    `${game.result}${score}: ${ending(game.reason)}, ${game.plies} plies, weights ${game.weights}, ${count(game.simulations)} simulations a move, played by ${game.player || "?"}. `,
     "Download: ", links, " ",
     el("label", { class: "check" }, withOthers, ` with the ${OTHERS} most visited other moves as variations`));
   drawLinks();
@@ -56,7 +57,7 @@ function drawValue() {
 function drawSearch() {
   const found = position.search;
   if (!found) {
-    search.replaceChildren(el("h2", {}, "End of the game"), el("p", {}, `${game.result} by ${words(game.reason)}`));
+    search.replaceChildren(el("h2", {}, "End of the game"), el("p", {}, `${game.result}: ${ending(game.reason)}.`));
     return;
   }
   const depth = found.depth ? `, depth ${fixed(found.depth[0], 1)} (deepest ${found.depth[1]})` : "";
@@ -102,8 +103,10 @@ function draw() {
   slider.value = ply;
   const before = ply ? `, after ${game.moves[ply - 1]}` : "";
   where.replaceChildren(`Position ${ply} of ${game.moves.length}${before}`);
-  onward.href = pageOf(run, `/play?game=${number}&ply=${ply}`);
-  board.show(position.board, [], position.search?.candidates.slice(0, 6) ?? []);
+  onward.href = pageOf(run, `/play?game=${number}&ply=${ply}&side=${game.sides[ply] ?? 0}`);
+  onward.hidden = ply === game.moves.length;
+  board.show(position.board, [], position.search?.candidates ?? []);
+  meaning.hidden = !position.search || position.board.svg === null;
   value.mark = ply;
   value.draw();
   drawSearch();
@@ -111,12 +114,13 @@ function draw() {
   variations.at(ply, game.sides[ply], asked);
 }
 
-/** The position after moves that were not played; the next step leads back to the game. */
+/** The position after moves that were not played; the next step returns to the game. */
 async function showLine(moves) {
   const here = position;
   const found = await ask(api(run, `/games/${number}/at/${here.ply}?${new URLSearchParams({ line: moves.join(" ") })}`));
   if (here !== position) return;
   board.show(found.board);
+  meaning.hidden = true;
   where.replaceChildren(`Variation from position ${here.ply}: ${moves.join(" ")}. `, el("button", { type: "button", onclick: () => draw() }, "Back to the game"));
 }
 
@@ -146,7 +150,7 @@ await trying(async () => {
   slider.max = game.moves.length;
   drawAbout();
   drawValue();
-  main.append(about, el("div", { class: "beside" }, el("div", {}, board.element, steps, slider, where, onward), el("div", {}, search, network, variations.element)), value.element);
+  main.append(about, el("div", { class: "beside" }, el("div", {}, board.element, meaning, steps, slider, where, onward), el("div", {}, search, network, variations.element)), value.element);
   await go(Number(location.hash.slice(1)) || 0);
 });
 if (game) {

@@ -54,7 +54,7 @@ async function look(wanted) {
   const [low, high] = found.looked_at;
   place.replaceChildren(
     found.games.length ? table("Games", COLUMNS, found.games.map(row)) : el("p", {}, "No game passes this filter."),
-    el("p", { class: "note" }, `Looked at games ${count(low)} to ${count(high)} of ${count(found.span[1])}. `),
+    el("p", { class: "note" }, `Searched games ${count(low)} to ${count(high)} of ${count(found.span[1])}. `),
     found.older === null ? "" : older,
   );
 }

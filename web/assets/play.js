@@ -1,11 +1,12 @@
 // A game of a person against a network of the run.
 
-import { api, ask, choice, complain, count, el, fixed, main, pageOf, percent, signed, table, trying, words } from "./core.js";
+import { api, ask, choice, complain, count, el, ending, fixed, main, pageOf, percent, signed, table, trying } from "./core.js";
 import { Board } from "./board.js";
 
 const { run } = main.dataset;
 const query = new URLSearchParams(location.search);
 const from = { game: Number(query.get("game")) || 0, ply: Number(query.get("ply")) || 0 };
+const side = query.get("side") === "1" ? 1 : 0; // to move in that position
 const SIDES = ["first player", "second player"];
 const RESULT = { 1: "You won", 0: "A draw", "-1": "You lost" };
 const status = el("p", { class: "state", role: "status", "aria-live": "polite" });
@@ -40,10 +41,10 @@ function told() {
   if (game.over) {
     const mine = game.side === 0 ? game.outcome : -game.outcome;
     const score = game.score === null ? "" : ` (${signed(game.score, 1)} for the first player)`;
-    return `${RESULT[mine]}. The game ended by: ${words(game.over)}${score}.`;
+    return `${RESULT[mine]}: ${ending(game.over)}${score}.`;
   }
   if (!game.is_mine) return "The network thinks ...";
-  const last = game.moves.length ? `The network played ${game.moves[game.moves.length - 1]}. ` : "";
+  const last = game.moves.length > game.first ? `The network played ${game.moves[game.moves.length - 1]}. ` : "";
   return `${last}Your move: you are the ${SIDES[game.side]}.`;
 }
 
@@ -105,6 +106,15 @@ async function start() {
   }
 }
 
+/** Shows the position at once, and the game as soon as the network is ready. */
+async function startFromThere() {
+  const { board: there } = await ask(api(run, `/games/${from.game}/at/${from.ply}`));
+  board.show(there);
+  hint.disabled = back.disabled = true;
+  table_.hidden = false;
+  await start();
+}
+
 await trying(async () => {
   const known = await ask(api(run, "/weights"));
   if (!known.length) {
@@ -118,11 +128,12 @@ await trying(async () => {
   };
   form.append(
     named("weights", "Network", known.map((name, at) => [name, at ? name : `${name} (newest)`])),
-    named("side", "You are the", [[0, SIDES[0]], [1, SIDES[1]]], 0),
+    named("side", "You are the", [[0, SIDES[0]], [1, SIDES[1]]], side),
     named("simulations", "Simulations a move", [1, 10, 50, 100, 200, 400, 800, 1600, 5000].map((n) => [n, count(n)]), 100),
-    el("button", { type: "submit", class: "main" }, "New game"));
+    el("button", { type: "submit", class: "main" }, from.game ? "Play from this position" : "New game"));
   if (from.game) {
     main.append(el("p", {}, "You go on from ", el("a", { href: pageOf(run, `/games/${from.game}#${from.ply}`) }, `game ${from.game}, position ${from.ply}`), ". ", el("a", { href: pageOf(run, "/play") }, "Play from the start")));
   }
   main.append(form, wait, table_);
+  if (from.game) await startFromThere();
 });

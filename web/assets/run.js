@@ -40,6 +40,9 @@ function liveCards(live) {
   ];
 }
 
+/** The same cards without figures, so that nothing moves when these come. */
+const awaitedCards = (why) => liveCards({}).map((one) => card(one.querySelector("dt").textContent, "–", why));
+
 function drawCards(found) {
   const { summary: about, live } = found;
   cards.replaceChildren(
@@ -48,7 +51,7 @@ function drawCards(found) {
     card("Games", count(about.games), about.running ? `${count(about.games_per_h)} an hour` : ""),
     card("Training step", count(about.step), `weights version ${count(about.version)}`),
     ...(about.running ? [card("Next weights", ...next(found))] : []),
-    ...(live ? liveCards(live) : []),
+    ...(live ? liveCards(live) : about.running ? awaitedCards(found.server) : []),
     card("Strength", about.strength ? `${count(about.strength.elo)} Elo` : "–", about.strength ? `± ${count(about.strength.margin)} at step ${count(about.strength.step)}` : "not measured: azplay ladder"),
   );
 }
@@ -78,13 +81,13 @@ function drawFigures(found) {
     figures.replaceChildren();
     return;
   }
-  figures.replaceChildren(el("h2", {}, "As azserver tells it"), table("Figures of azserver", [["Figure"], ["Now"]], found.lines));
+  figures.replaceChildren(el("h2", {}, "Figures from azserver"), table("Figures of azserver", [["Figure"], ["Now"]], found.lines));
 }
 
 function told({ summary: about, server, last }) {
-  if (last && about.running) return "These pages have ended, and the run with them if azserver or azrun had opened them. What is shown are the last figures; azplay web shows them again.";
-  if (about.state === "ended") return "Ended. What is shown are its final figures.";
-  if (about.state === "silent") return `No answer for ${duration(about.silent_s)}: its processes were killed, or their machine cannot be reached. What is shown are its last figures.`;
+  if (last && about.running) return "The server of these pages has ended, and with it the run if azserver or azrun had started it. These are the last figures; azplay web shows them again.";
+  if (about.state === "ended") return "Ended. These are its final figures.";
+  if (about.state === "silent") return `No answer for ${duration(about.silent_s)}: its processes were killed, or their machine cannot be reached. These are its last figures.`;
   return `Running.${server ? ` ${server}` : " Live figures every two seconds."}`;
 }
 

@@ -17,9 +17,8 @@ function row(run) {
   const alerts = run.alerts.length ? el("span", { class: "badge bad", title: run.alerts.join("\n") }, `${run.alerts.length} alert${run.alerts.length > 1 ? "s" : ""}`) : "none";
   return [
     el("a", { href: pageOf(run.name) }, run.name),
-    el("span", { class: badge }, state),
-    words(run.game), run.network, ago(run.created),
-    count(run.games), run.running ? count(run.games_per_h) : "–", count(run.step), strength(run), alerts,
+    alerts, el("span", { class: badge }, state), words(run.game),
+    count(run.games), run.running ? count(run.games_per_h) : "–", count(run.step), strength(run), run.network, ago(run.created),
   ];
 }
 
@@ -29,7 +28,7 @@ async function look() {
     place.replaceChildren(el("p", {}, `There are no runs in ${main.dataset.folder} yet. `, "Start one with ", el("code", {}, "azrun --game tic_tac_toe --minutes 5"), "; it appears here by itself."));
     return;
   }
-  const columns = [["Run"], ["State"], ["Game"], ["Network"], ["Created"], ["Games", true], ["Games/h", true], ["Step", true], ["Elo", true], ["Alerts"]];
+  const columns = [["Run"], ["Alerts"], ["State"], ["Game"], ["Games", true], ["Games/h", true], ["Step", true], ["Elo", true], ["Network"], ["Created"]];
   place.replaceChildren(table("Runs", columns, runs.map(row)));
 }
 

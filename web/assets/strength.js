@@ -2,6 +2,7 @@
 
 import { api, ask, count, duration, el, main, percent, table, trying } from "./core.js";
 import { Chart } from "./chart.js";
+import { Curves } from "./curves.js";
 
 const { run } = main.dataset;
 
@@ -25,13 +26,10 @@ function elo(found) {
     el("h3", {}, "On the same scale"), table("Players that never change", [["Player"], ["Elo", true]], others)];
 }
 
-/** What the trainer has counted itself at each publication of weights. */
-function ownErrors({ own_errors: { steps, groups } }) {
-  const names = Object.keys(groups);
-  if (!names.length) return [];
-  const chart = new Chart({ title: "Errors, raw policy, by the run itself", unit: "share of positions", caption: "Share of the positions in which some move throws the result away, and the network's likeliest move does. Each line is one group of positions; tree: all of the game.", percent: true });
-  chart.set(names.map((label, at) => ({ label, xs: steps, ys: groups[label], colour: at % 8, dash: at })), "training step");
-  return [chart.element];
+/** The chart of the errors that the trainer counted at each publication of weights, as on the run's own page. */
+function ownErrors(past) {
+  const charts = past.charts.filter(({ curves }) => curves.some(([, name]) => name.startsWith("known_errors/")));
+  return [...new Curves([[run, { ...past, charts }]]).charts.values()].map((chart) => chart.element);
 }
 
 function howToMeasure(found) {
@@ -39,9 +37,10 @@ function howToMeasure(found) {
   return el("p", {}, el("code", {}, `azplay truth runs/${run}/weights/FILE --json runs/${run}/truth-N.json`), " counts the errors of a network, with a search too; files called truth*.json in the run's folder are shown here.");
 }
 
-function errors(found) {
+function errors(found, past) {
   const charts = grouped(found.errors, (row) => row.search).map(([search, rows]) => {
-    const chart = new Chart({ title: `Errors, ${search}`, unit: "share of positions", caption: "Share of the known positions in which the chosen move throws the result away. Each line is one group of positions; tree: all of the game.", percent: true });
+    const whole = rows.some((row) => row.group === "tree") ? " tree: all positions of the game." : "";
+    const chart = new Chart({ title: `Errors, ${search}`, unit: "share of positions", caption: `Share of the known positions in which the chosen move throws the result away. Each line is one group of positions.${whole}`, percent: true });
     chart.set(grouped(rows, (row) => row.group).map(([label, some], at) => ({
       label, xs: some.map((row) => row.step), ys: some.map((row) => row.errors), colour: at % 8, dash: at,
     })), "training step");
@@ -49,13 +48,13 @@ function errors(found) {
   });
   const rows = found.errors.map((row) => [count(row.step), row.search, row.group, count(row.rows), percent(row.errors), percent(row.errors_matter)]);
   return [
-    el("div", { class: "grid" }, ownErrors(found), charts),
+    el("div", { class: "grid" }, ownErrors(past), charts),
     rows.length ? table("Errors in known positions", [["Step", true], ["Search"], ["Group"], ["Positions", true], ["Errors", true], ["Where it matters", true]], rows) : howToMeasure(found),
   ];
 }
 
 await trying(async () => {
-  const found = await ask(api(run, "/strength"));
+  const [found, past] = await Promise.all(["/strength", "/history"].map((path) => ask(api(run, path))));
   main.append(el("section", { "aria-label": "Ladder" }, el("h2", {}, "Ladder"), elo(found)),
-    el("section", { "aria-label": "Known positions" }, el("h2", {}, "Known positions"), errors(found)));
+    el("section", { "aria-label": "Known positions" }, el("h2", {}, "Known positions"), errors(found, past)));
 });

@@ -1,11 +1,11 @@
-// What a network's search finds in a position of a stored game: lines whose moves can be looked at.
+// What a network's search finds in a position of a stored game: lines of moves whose positions can be shown.
 
 import { api, ask, choice, count, el, percent, signed, table, trying } from "./core.js";
 
 const SIMULATIONS = [100, 400, 1600, 5000];
 
 export class Variations {
-  /** `show(moves)`: somebody wants to see the position after these moves. */
+  /** `show(moves)`: the person asked for the position after these moves. */
   constructor(run, number, show) {
     this.run = run;
     this.number = number;
@@ -19,7 +19,7 @@ export class Variations {
       el("h2", {}, "Variations"), el("div", { class: "fields" }, field, this.start), this.result);
   }
 
-  /** The position that is looked at; `side` to move, undefined where the game is over. */
+  /** The position that is shown; `side` to move, undefined where the game is over. */
   at(ply, side, weights) {
     this.weights = weights;
     this.element.hidden = side === undefined;

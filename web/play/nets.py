@@ -1,4 +1,4 @@
-"""The networks that are loaded: each once, however many games are played against it."""
+"""The loaded networks: each is loaded once, however many games are played against it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Nets:
             if found is None:
                 net = await asyncio.to_thread(load_net, file, threads=self._threads)
                 found = _Shared(net)
-            self._shared[file] = found  # used last: at the end
+            self._shared[file] = found  # moved to the end: used last
             found.users += 1
             self._close_idle()
             return found.net
@@ -46,7 +46,7 @@ class Nets:
 
     @asynccontextmanager
     async def using(self, file: Path) -> AsyncIterator[LoadedNet]:
-        """The network in `file`, for a block."""
+        """The network in `file`, for the duration of a block."""
         net = await self.take(file)
         try:
             yield net

@@ -17,9 +17,9 @@ from web.boards import board, moves
 from web.trouble import Trouble
 
 LINES = 8
-"""Moves that are shown with their visits."""
+"""Moves shown with their visits."""
 LONGEST = 12
-"""Moves of a line that are shown."""
+"""Moves shown of a line."""
 
 
 @dataclass(frozen=True)
@@ -27,36 +27,36 @@ class Terms:
     """What a person has chosen."""
 
     side: int = 0
-    """The person's; 0: the first player."""
+    """The person's side; 0: the first player."""
     simulations: int = 100
-    """Of the network, a move."""
+    """Simulations of the network per move."""
     start: str = ""
-    """In the game's notation; "" is the usual start."""
+    """Start position in the game's notation; "" is the usual start."""
     moves: tuple[str, ...] = ()
-    """From there to the position in which the game begins."""
+    """Moves from there to the position in which the game begins."""
 
 
 class Room:
-    """The game, and the tree that searches it. One request at a time changes it."""
+    """The game, and the tree that searches it. Requests change it one at a time."""
 
     def __init__(self, token: str, run: str, weights: Path, thinker: Thinker, terms: Terms) -> None:
         self.token = token
         self.run = run
         self.weights = weights
         self.used_at = 0.0
-        """When it was last asked for, seconds of the event loop."""
+        """When it was last used, in seconds of the event loop."""
         self.lock = asyncio.Lock()
         self.thinker = thinker
         self._game = thinker.game
         self._terms = terms
         self._played = replay(self._game, terms.start, terms.moves)
         self._found: dict[str, Any] | None = None
-        """What the newest search found, of the position before the network's move or now."""
+        """The newest search result, for the position before the network's move or the present one."""
 
     # ---- What a person does ---------------------------------------------------------------------
 
     def play(self, text: str) -> None:
-        """The person's move, in the game's notation. Trouble(409) if it is not theirs to make."""
+        """Play the person's move, in the game's notation. Raises Trouble(409) if it is not allowed now."""
         if self._played.end_reason() is not None:
             raise Trouble("The game is over.", HTTPStatus.CONFLICT)
         if self._played.side_to_move != self._terms.side:
@@ -68,19 +68,19 @@ class Room:
         self._found = None
 
     async def reply(self) -> None:
-        """The network's move, where it is its turn."""
+        """Play the network's move, if it is its turn."""
         if self._played.end_reason() is None and self._played.side_to_move != self._terms.side:
             action = await self._search(is_hint=False)
             self._played.play(action)
 
     async def hint(self) -> None:
-        """What the network would play in the person's place."""
+        """Search for the move that the network would play for the person."""
         if self._played.end_reason() is not None:
             raise Trouble("The game is over.", HTTPStatus.CONFLICT)
         await self._search(is_hint=True)
 
     def take_back(self) -> None:
-        """Back to the position before the person's last move."""
+        """Return to the position before the person's last move."""
         texts, first = self._played.moves_text(), len(self._terms.moves)
         going = replay(self._game, self._terms.start, texts[:first])
         turns = []
@@ -156,7 +156,13 @@ class Room:
             "side": self._terms.side,
             "to_move": played.side_to_move,
             "is_mine": mine,
-            "board": board(self._game, played.state, texts[-1] if texts else "", side=self._terms.side),
+            "board": board(
+                self._game,
+                played.state,
+                texts[-1] if texts else "",
+                side=self._terms.side,
+                is_over=over is not None,
+            ),
             "legal": moves(self._game, played.state, legal),
             "moves": texts,
             "first": len(self._terms.moves),

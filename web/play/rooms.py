@@ -1,4 +1,4 @@
-"""The games that are being played, as many as there is memory for."""
+"""The games being played, as many as there is memory for."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from web.play.room import Room, Terms
 from web.trouble import Trouble
 
 MOST_ROOMS = 8
-"""Games at once; each has a tree of HASH_MIB."""
+"""Most concurrent games; each has a tree of HASH_MIB."""
 HASH_MIB = 32
 LEAVES = 8
-"""Positions evaluated together: a person waits for one game, and its searches are small."""
+"""Positions evaluated together: few, because a person waits for one game with small searches."""
 IDLE = 600.0
-"""Seconds after which a game that nobody asks for gives way to a new one."""
+"""Seconds after which an unused game may be replaced by a new one."""
 MOST_SIMULATIONS = 20_000
 
 
@@ -32,7 +32,7 @@ def weights_of(run: RunFolder) -> list[str]:
 
 
 def find_weights(run: RunFolder, name: str) -> Path:
-    """The file of the network called `name`, the newest for "". Trouble if there is none."""
+    """The file of the network called `name`, the newest for "". Raises Trouble if there is none."""
     known = weights_of(run)
     if not known:
         raise Trouble(f"Run {run.name} has no weights yet: a network comes as soon as azserver has started.")
@@ -44,7 +44,7 @@ def find_weights(run: RunFolder, name: str) -> Path:
 
 
 class Rooms:
-    """Opens games, finds them again, and closes those that were left."""
+    """Opens games, finds them again, and closes abandoned ones."""
 
     def __init__(self, threads: int) -> None:
         self.nets = Nets(threads)
@@ -52,8 +52,8 @@ class Rooms:
         self._opening = 0
 
     async def open(self, run: RunFolder, weights: Path, terms: Terms) -> Room:
-        """A new game. Loading the network takes seconds, compiling a game's kernels for the first time up to
-        a minute. Trouble(503) if too many are open, Fatal if the weights cannot be used."""
+        """Open a new game. Loading the network takes seconds, compiling a game's kernels for the first time
+        up to a minute. Raises Trouble(503) if too many are open, Fatal if the weights cannot be used."""
         self._make_room()
         self._opening += 1
         try:
@@ -71,7 +71,7 @@ class Rooms:
         return room
 
     def find(self, token: str) -> Room:
-        """A game that is open. Trouble if it is not."""
+        """An open game. Raises Trouble if there is none."""
         room = self._rooms.get(token)
         if room is None:
             raise Trouble("That game is no longer open. Start a new one.", HTTPStatus.GONE)
@@ -93,7 +93,7 @@ class Rooms:
         self._close(oldest)
 
     def leave(self, room: Room) -> None:
-        """The person has left."""
+        """Close the game of a person who has left."""
         self._close(room)
 
     def _close(self, room: Room) -> None:
