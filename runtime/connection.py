@@ -19,7 +19,7 @@ from protocol.messages import AnyMessage, BadMessage, Goodbye, Hello, Message, W
 from protocol.sessions import ClientSession, ClientState, Instruction, Joined, Lost, Refused, Send
 from runtime.exits import Exit, Fatal
 from runtime.handshakes import HandshakeWatch
-from runtime.sockets import LEAVES_LIMIT, Channel, Context, Frame, dealer
+from runtime.sockets import LEAVES_LIMIT, Channel, Context, Frame, dial, new_dealer
 
 log = logging.getLogger(__name__)
 
@@ -83,10 +83,12 @@ class Connection:
         self._server = f"{self._name} ({settings.carries})" if settings.carries else self._name
         self._first_notice = FIRST_NOTICE if settings.server else WAIT_NOTICE
         keys = settings.keys
-        self._socket = dealer(context, endpoint, limit=settings.limit, hwm=settings.hwm, keys=keys)
+        self._socket = new_dealer(context, endpoint, limit=settings.limit, hwm=settings.hwm, keys=keys)
         self._watch = HandshakeWatch(
             self._socket, keys, hello.role, self._on_refused_handshake, self._on_ended
         )
+        # Only now: libzmq reports a refused handshake once, to monitors that exist by then, and ends there.
+        dial(self._socket, endpoint)
         self._has_ended = False
         """True after a connection ended, until something arrives on the next one."""
         self._channel = Channel(self._socket, self._on_frames, self._on_writable)

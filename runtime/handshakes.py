@@ -19,7 +19,8 @@ wrong server key."""
 
 class HandshakeWatch:
     """Calls `on_refused(reason)` once the server has refused the handshake of `socket`, or the two sides
-    disagree about using keys, and `on_ended()` when a connection has ended."""
+    disagree about using keys, and `on_ended()` when a connection has ended. `socket` must not have dialled
+    yet: what happened before there was a watch is lost."""
 
     def __init__(
         self,

@@ -83,7 +83,21 @@ def dealer(
     hwm: int = 64,
     keys: DialKeys | None = None,
 ) -> Socket:
-    """Return a DEALER that dials `endpoint`, and dials again when the connection is lost.
+    """Return a DEALER that dials `endpoint`; see `new_dealer` and `dial`."""
+    socket = new_dealer(context, endpoint, limit=limit, hwm=hwm, keys=keys)
+    dial(socket, endpoint)
+    return socket
+
+
+def new_dealer(
+    context: Context,
+    endpoint: str,
+    *,
+    limit: int = LEAVES_LIMIT,
+    hwm: int = 64,
+    keys: DialKeys | None = None,
+) -> Socket:
+    """Return a DEALER for `endpoint` that has not dialled yet. It dials again when a connection is lost.
 
     `limit`: largest accepted frame, in bytes. `hwm`: messages queued in each direction. Sending while there
     is no connection fails at once (IMMEDIATE) instead of queueing. `keys`: for a server that requires one.
@@ -96,7 +110,20 @@ def dealer(
         socket.set(zmq.CURVE_SECRETKEY, z85.encode(keys.own.secret))
     _set_reconnect(socket, endpoint)
     socket.set(zmq.IMMEDIATE, 1)
-    return _connect(socket, endpoint)
+    return socket
+
+
+def dial(socket: Socket, endpoint: str) -> None:
+    """Dial `endpoint`. Raises Fatal(CONFIG), and closes the socket, if it is not an address."""
+    try:
+        socket.connect(endpoint)
+    except zmq.ZMQError as error:
+        socket.close()
+        raise Fatal(
+            f"{endpoint} is not an address to connect to ({error.strerror}); "
+            "give HOST or HOST:PORT, for example gpu-box:5600",
+            Exit.CONFIG,
+        ) from error
 
 
 def set_common(socket: Socket, limit: int, hwm: int) -> None:
@@ -125,19 +152,6 @@ def is_local(endpoint: str) -> bool:
     url = urlsplit(endpoint)
     host = url.hostname or ""
     return url.scheme in ("ipc", "inproc") or host in ("localhost", "::1") or host.startswith("127.")
-
-
-def _connect(socket: Socket, endpoint: str) -> Socket:
-    try:
-        socket.connect(endpoint)
-    except zmq.ZMQError as error:
-        socket.close()
-        raise Fatal(
-            f"{endpoint} is not an address to connect to ({error.strerror}); "
-            "give HOST or HOST:PORT, for example gpu-box:5600",
-            Exit.CONFIG,
-        ) from error
-    return socket
 
 
 class Channel:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import socket
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 from router_socket import router
 
+from protocol.curve_incoming import CURVE_GREETING
 from protocol.messages import (
     PROTOCOL_VERSION,
     AnyMessage,
@@ -28,6 +31,7 @@ from runtime import connection as connection_module
 from runtime.aio import Stop, run
 from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Exit, Fatal
+from runtime.handshakes import HandshakeWatch
 from runtime.sockets import Channel, Context, new_context
 
 HELLO = Hello(PROTOCOL_VERSION, "watcher", "test")
@@ -174,6 +178,37 @@ def test_a_final_goodbye_ends_with_the_servers_reason(tmp_path: Path, code: str,
     with pytest.raises(Fatal, match="upgrade the client") as caught:
         in_loop(script)
     assert caught.value.code == exit_code
+
+
+def test_a_server_that_asks_for_a_key_at_once_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """libzmq reports a refused handshake only once, so nothing is dialled before it is watched."""
+    ended = threading.Event()
+
+    def ask_for_a_key() -> None:
+        peer, _ = listener.accept()
+        with peer:
+            peer.sendall(CURVE_GREETING)
+            while peer.recv(64):
+                pass
+        ended.set()
+
+    def watch(*args: Any) -> HandshakeWatch:
+        ended.wait(0.3)  # long enough for a handshake, if one had begun
+        return HandshakeWatch(*args)
+
+    async def script(context: Context) -> None:
+        settings = ConnectionSettings(max_wait=60.0)
+        endpoint = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        await Connection(context, endpoint, HELLO, on_message=lambda *_: None, settings=settings).run()
+
+    monkeypatch.setattr(connection_module, "HandshakeWatch", watch)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=ask_for_a_key)
+        server.start()
+        with pytest.raises(Fatal, match="azclient keygen") as caught:
+            in_loop(script)
+        server.join()
+    assert caught.value.code == Exit.REFUSED
 
 
 def test_an_unreachable_server_is_given_up_after_the_wait(tmp_path: Path) -> None:

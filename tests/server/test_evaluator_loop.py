@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -84,12 +83,15 @@ class Front:
 
 
 @pytest.fixture
-def joined(tmp_path: Path) -> Iterator[tuple[Front, EvaluatorLoop, CountingNetwork, zmq.Socket]]:
-    """Make a front and a loop that has introduced itself."""
+def joined() -> Iterator[tuple[Front, EvaluatorLoop, CountingNetwork, zmq.Socket]]:
+    """Make a front and a loop that has introduced itself.
+
+    The sockets are joined within the process: what the front has sent has arrived.
+    """
     context = new_context()
     router, socket = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
-    router.bind(f"ipc://{tmp_path}/e")
-    socket.connect(f"ipc://{tmp_path}/e")
+    router.bind("inproc://front")
+    socket.connect("inproc://front")
     network = CountingNetwork()
     loop = EvaluatorLoop(socket, network, feature_words=2, index=3, bad_weights=BadFile)
     loop.say_ready()
