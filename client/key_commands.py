@@ -21,11 +21,11 @@ def main(argv: Sequence[str]) -> int:
     pair = new_pair()
     write_pair(path, pair, f"Key of an azselfplay {role}. Keep it secret.")
     print(f"the key is in {path}; on the server's machine, let it join:")
-    print(f"  azserver allow {role} {_name(role)} {shlex.quote(as_text(pair.public))}")
+    print(f"  azserver allow {role} {_suggested_name(role)} {shlex.quote(as_text(pair.public))}")
     return int(Exit.OK)
 
 
-def _name(role: str) -> str:
+def _suggested_name(role: str) -> str:
     """Return a name for the key, made from this machine's. A trainer's differs from that of a client beside
     it."""
     host = re.sub("[^A-Za-z0-9]", "-", socket.gethostname().partition(".")[0]).strip("-")[:50] or "NAME"

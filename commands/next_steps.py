@@ -156,9 +156,11 @@ def _again_longer(settings: RunConfig, seconds: float) -> str:
     """Like `_again`, with more `--minutes` if some were given: `seconds` went into compiling."""
     if not settings.minutes:
         return _again()
-    words, flag = iter(sys.argv[1:]), "--minutes"
+    flag, more = "--minutes", str(longer(settings.minutes, seconds))
+    before = ("", *sys.argv[1:])
     kept = [
-        word for word in words if not word.startswith(f"{flag}=") and not (word == flag and next(words, ""))
+        word
+        for word, last in zip(sys.argv[1:], before, strict=False)
+        if word != flag and last != flag and not word.startswith(f"{flag}=")
     ]
-    more = str(longer(settings.minutes, seconds))
     return f"{_command('azrun')} {shlex.join([*kept, flag, more])}"

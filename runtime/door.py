@@ -220,9 +220,8 @@ class Door:
                 return False
             self._cut_soon(leaving, f"there are {self._limits.connections} connections")
         peer = next(self._numbers).to_bytes(8, "big")
-        limits = self._limits
-        incoming = lock.incoming(limits.incoming) if lock else Incoming(limits.incoming)
-        connection = DoorConnection(sock, peer, address, incoming, limits, now)
+        incoming = (lock.incoming if lock else Incoming)(self._limits.incoming)
+        connection = DoorConnection(sock, peer, address, incoming, self._limits, now)
         self._connections[peer] = connection
         self._add_stranger(connection)
         if pause:
@@ -346,8 +345,7 @@ class Door:
         size = connection.incoming.held + connection.unsent_size
         connection.is_held = size > 0
         for peer in self._held.update(connection.peer, size, self._clock(), progress=progress):
-            reason = f"{self._limits.held} bytes are held for all peers, and it holds them longest"
-            self._cut_soon(peer, reason)
+            self._cut_soon(peer, f"{self._limits.held} bytes are held for all peers, and its are the oldest")
 
     def _add_stranger(self, connection: DoorConnection) -> None:
         leaving = self._strangers.add(connection.peer, connection.address, self._clock())

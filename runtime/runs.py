@@ -41,7 +41,7 @@ def _is_name(name: str) -> bool:
     return bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name)) and not name.endswith(PARTIAL)
 
 
-def _no_name(name: str) -> str:
+def _why_no_name(name: str) -> str:
     """Why a run cannot have this name, and what to give instead."""
     path = Path(name)
     if path.name != name and _is_name(path.name):
@@ -58,7 +58,7 @@ class RunFolder:
 
     def __init__(self, root: Path | str, name: str) -> None:
         if not _is_name(name):
-            raise Fatal(_no_name(name), Exit.CONFIG)
+            raise Fatal(_why_no_name(name), Exit.CONFIG)
         self.name = name
         self.path = Path(root) / name
         self.about = self.path / "run.json"

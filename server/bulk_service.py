@@ -79,7 +79,7 @@ class BulkService:
         self._clock = clock
         self._upload = WeightsUpload(game)
         self._to_store: asyncio.Queue[WeightsInfo] = asyncio.Queue(maxsize=1)
-        self._to_keep: asyncio.Queue[dict[str, Any]] = asyncio.Queue(maxsize=1)
+        self._daily_to_write: asyncio.Queue[dict[str, Any]] = asyncio.Queue(maxsize=1)
         """Bytes stored today, to be written down."""
         self._untold: dict[bytes, None] = {}
         """Peers of players that have not been told which weights are current."""
@@ -148,15 +148,15 @@ class BulkService:
         self.chunks.tick(now)
         self._carry_out(self.relay.expire(now))
         told = None if self._daily_file is None else self._daily_file.due(now)
-        if told is not None and not self._to_keep.full():
-            self._to_keep.put_nowait(told)
+        if told is not None and not self._daily_to_write.full():
+            self._daily_to_write.put_nowait(told)
 
     # ---- games ------------------------------------------------------------------------------
 
     async def _keep_daily_bytes(self) -> None:
         """In a thread: fsync on a busy disk would hold up the leaves."""
         while self._daily_file is not None:
-            told = await self._to_keep.get()
+            told = await self._daily_to_write.get()
             with self._figures.faults.survived("keeping daily bytes", self._clock()):
                 await asyncio.to_thread(self._daily_file.write, told)
 

@@ -10,7 +10,7 @@ import torch
 from games.spec import Game
 from net.architectures.network import Network, with_heads
 from net.architectures.registry import build, name_of, named
-from net.weights import BadWeights, load
+from net.weights import BadWeights, from_bytes
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
 from runtime.finding import weights_named
@@ -29,9 +29,8 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
     torch.manual_seed(config.seed)
     if config.weights not in ("", NEW):
         try:
-            path = weights_named(config.weights, Path(config.runs))
-            read_weights(path)  # compares its hash with its name
-            network = load(path, game=game, history=history)[0]
+            data = read_weights(weights_named(config.weights, Path(config.runs)))
+            network = from_bytes(data, game=game, history=history)[0]
         except BadWeights as error:
             raise Fatal(f"--weights: {error}", Exit.BAD_DATA) from error
         if config.net and named(config.net) != network.architecture.played:

@@ -175,8 +175,8 @@ def _throughput(context: Context, address: Address, watched: Welcome, seconds: f
         welcome = peer.hello("client")
         if not isinstance(welcome, Welcome):
             reason = welcome.reason if welcome else "the server did not answer"
-            role = welcome is not None and welcome.code == Code.ROLE_NOT_ALLOWED
-            return Throughput(why_not=reason, only_watches=role)
+            only_watches = welcome is not None and welcome.code == Code.ROLE_NOT_ALLOWED
+            return Throughput(why_not=reason, only_watches=only_watches)
         rows = max(1, min(ROWS, welcome.credits))
         frames = empty_leaves(watched.game, int(watched.self_play.get("history") or 0), rows)
         return _measure(peer, frames, rows, max(1, welcome.credits // rows), seconds)

@@ -59,7 +59,7 @@ def move_of_network(found: Found, report: Report, *, for_person: bool) -> str:
     side = "your" if for_person else "its own"
     after = f" It expects {' '.join(found.moves[1:LINE_LENGTH])}." if len(found.moves) > 1 else ""
     # Fewer than asked for where nothing could change the move any more; those of the last search count too.
-    simulations = report.progress.simulations or "no more"
+    simulations = report.progress.simulations or "no new"
     return (
         f"{who}: {found.moves[0]}  ({side} chances {chances(found.value)}, {simulations} simulations).{after}"
     )

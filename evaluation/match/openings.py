@@ -138,7 +138,9 @@ def describe(openings: Sequence[Opening]) -> str:
     if names == {"start"}:
         return "the usual start of the game"
     drawn = sum(name.startswith(RANDOM) for name in names)
-    return f"{len(names)}, of which {drawn} are random moves; each is played once by either side"
+    kinds = ((len(names) - drawn, "from a book or file"), (drawn, "random"))
+    counted = " and ".join(f"{number} {kind}" for number, kind in kinds if number)
+    return f"{counted}, each played once by either side"
 
 
 def usual_plies(game: Game) -> int:

@@ -28,7 +28,7 @@ from evaluation.rating.entrants import (
     searches_of,
 )
 from evaluation.rating.matches import Matches
-from evaluation.rating.points import Point, head, points_of, thinned
+from evaluation.rating.points import Point, points_of, thinned
 from evaluation.rating.tournament import Goal, chain_of, play_on
 from games import get_game
 from games.spec import Game
@@ -206,12 +206,12 @@ def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Pa
         run = run_named(network, runs)
         return points_of(run)[-1], str(run.describe()["game"]), run.path
     try:
-        meta = read_meta(head(path))
-        sha256 = hashlib.sha256(read_weights(path)).hexdigest()
-    except (BadWeights, OSError) as error:
+        data = read_weights(path)
+        meta = read_meta(data)
+    except BadWeights as error:
         raise Fatal(f"{path} is neither a run folder nor a weights file: {error}", Exit.BAD_DATA) from error
     full = path.resolve()
     run_folder = full.parent.parent
     is_of_run = full.parent.name == "weights" and (run_folder / "run.json").exists()
-    point = Point(full, meta.version, meta.step, None, 0.0, sha256)
+    point = Point(full, meta.version, meta.step, None, 0.0, hashlib.sha256(data).hexdigest())
     return point, meta.game, run_folder if is_of_run else full.parent

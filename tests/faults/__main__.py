@@ -29,6 +29,7 @@ sys.path[:0] = [
 import seeds  # noqa: E402
 from rows import PAGE, Result, note, page_with, table  # noqa: E402
 from signal_rows import signal_table  # noqa: E402
+from unavailable import Unavailable  # noqa: E402
 from versions import EARLIER  # noqa: E402
 
 LOT = 20
@@ -145,12 +146,26 @@ def fuzz(options: argparse.Namespace) -> str:
     return f"no decoder raised what it may not, or took more time or memory than its bounds: {each}"
 
 
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _measured(measure: Callable[..., str], *arguments: object) -> str:
+    """The figure of `measure(folder, *arguments, _say)`; "" where the fault cannot be caused here."""
+    with tempfile.TemporaryDirectory(prefix="az-faults-") as folder:
+        try:
+            return measure(Path(folder), *arguments, _say)
+        except Unavailable as why:
+            print(f"left out: {why}")
+            return ""
+
+
 def proxy(options: argparse.Namespace) -> str:
     """Run real processes through the TCP proxy."""
     import proxied_rows
 
-    with tempfile.TemporaryDirectory(prefix="az-proxy-") as folder:
-        found = proxied_rows.measure(Path(folder), lambda text: print(text, flush=True))
+    with tempfile.TemporaryDirectory(prefix="az-faults-") as folder:
+        found = proxied_rows.measure(Path(folder), _say)
     for name, figure in found.items():
         _note(options, name, figure)
     return ""
@@ -159,24 +174,16 @@ def proxy(options: argparse.Namespace) -> str:
 def namespaces(options: argparse.Namespace) -> str:
     """Run azserver, azclient and trainer in network namespaces, with keys, and cut their links."""
     import apart
-    from separate_networks import Unavailable
 
-    with tempfile.TemporaryDirectory(prefix="az-apart-") as folder:
-        try:
-            return apart.measure(Path(folder), options.seconds, lambda text: print(text, flush=True))
-        except Unavailable as why:
-            print(f"left out: {why}")
-            return ""
+    return _measured(apart.measure, options.seconds)
 
 
 def shares(options: argparse.Namespace) -> str:
     """Measure what honest clients get next to malicious ones with keys."""
     import key_shares
 
-    with tempfile.TemporaryDirectory(prefix="az-shares-") as folder:
-        found = key_shares.measure(
-            Path(folder), options.rounds, options.turn, lambda text: print(text, flush=True)
-        )
+    with tempfile.TemporaryDirectory(prefix="az-faults-") as folder:
+        found = key_shares.measure(Path(folder), options.rounds, options.turn, _say)
     if why := key_shares.broken(found):
         raise Broken(why)
     return found.text()
@@ -186,17 +193,16 @@ def evaluator(options: argparse.Namespace) -> str:
     """Kill the evaluator with SIGKILL under load."""
     import evaluator_killed
 
-    with tempfile.TemporaryDirectory(prefix="az-evaluator-") as folder:
-        found = evaluator_killed.measure(Path(folder), options.kills, lambda text: print(text, flush=True))
-    return evaluator_killed.text(found)
+    with tempfile.TemporaryDirectory(prefix="az-faults-") as folder:
+        return evaluator_killed.text(evaluator_killed.measure(Path(folder), options.kills, _say))
 
 
 def signals(_options: argparse.Namespace) -> str:
     """Cause every fault of the table, and time how soon metric and log show it."""
     import signals as faults
 
-    with tempfile.TemporaryDirectory(prefix="az-signals-") as folder:
-        found = faults.measure(Path(folder), lambda text: print(text, flush=True))
+    with tempfile.TemporaryDirectory(prefix="az-faults-") as folder:
+        found = faults.measure(Path(folder), _say)
     late = {fault: seconds for fault, seconds in found.items() if seconds > faults.WANTED}
     if late:
         raise Broken(f"P8: later than {faults.WANTED:.0f} s: {late}")
@@ -207,46 +213,29 @@ def signals(_options: argparse.Namespace) -> str:
 def memory(_options: argparse.Namespace) -> str:
     """Let the kernel kill parts that run out of memory."""
     import out_of_memory
-    from memory_limit import Unavailable
 
-    with tempfile.TemporaryDirectory(prefix="az-memory-") as folder:
-        try:
-            return out_of_memory.measure(Path(folder), lambda text: print(text, flush=True))
-        except Unavailable as why:
-            print(f"left out: {why}")
-            return ""
+    return _measured(out_of_memory.measure)
 
 
 def times(_options: argparse.Namespace) -> str:
     """Let wall clocks jump and processes hang."""
     import times as disturbed
-    from wall_clock import Unavailable
 
-    with tempfile.TemporaryDirectory(prefix="az-times-") as folder:
-        try:
-            return disturbed.measure(Path(folder), lambda text: print(text, flush=True))
-        except Unavailable as why:
-            print(f"left out: {why}")
-            return ""
+    return _measured(disturbed.measure)
 
 
 def versions(options: argparse.Namespace) -> str:
     """Replace the parts of an earlier version one after the other."""
     import versions as mixed
 
-    with tempfile.TemporaryDirectory(prefix="az-versions-") as folder:
-        try:
-            return mixed.measure(Path(folder), options.revision, lambda text: print(text, flush=True))
-        except mixed.Unavailable as why:
-            print(f"left out: {why}")
-            return ""
+    return _measured(mixed.measure, options.revision)
 
 
 def crowd(options: argparse.Namespace) -> str:
     """Connect many clients at once, and again."""
     import crowd as crowds
 
-    with tempfile.TemporaryDirectory(prefix="az-crowd-") as folder:
+    with tempfile.TemporaryDirectory(prefix="az-faults-") as folder:
         return crowds.measure(Path(folder), options.clients).text()
 
 
@@ -254,8 +243,8 @@ def soak(options: argparse.Namespace) -> str:
     """Run for hours with changing clients and kills."""
     from soak import soak as run
 
-    with tempfile.TemporaryDirectory(prefix="az-soak-") as folder:
-        slopes = run(Path(folder), options.minutes, lambda text: print(text, flush=True))
+    with tempfile.TemporaryDirectory(prefix="az-faults-") as folder:
+        slopes = run(Path(folder), options.minutes, _say)
     return (
         f"{options.minutes:g} minutes with churn and kills; memory: {'; '.join(one.text() for one in slopes)}"
     )

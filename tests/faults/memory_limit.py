@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from unavailable import Unavailable
+
 ROOTS = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
 LIMITS = ("memory.limit_in_bytes", "memory.max")
 PATIENCE = 60.0
@@ -16,10 +18,6 @@ PATIENCE = 60.0
 TIGHT = 4096
 """Bytes that a process may allocate after the limit is set: one page. A part that works steadily reuses its
 memory, and may never ask for a megabyte more."""
-
-
-class Unavailable(Exception):
-    """This machine does not let us limit the memory of a process; the text says why."""
 
 
 @contextmanager

@@ -19,16 +19,13 @@ from pathlib import Path
 
 from scraped import Metrics, scrape
 from target import _end_with_us
+from unavailable import Unavailable
 
 CLONE_NEWNET = 0x4000_0000
 _libc = ctypes.CDLL(None, use_errno=True)
 NETWORK = "10.77.0"
 NOBODY = "02:00:00:00:00:fe"
 """A hardware address that no interface has: the switch forwards such frames and nobody receives them."""
-
-
-class Unavailable(Exception):
-    """This machine does not let us make namespaces; the text says why."""
 
 
 class Networks:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from apart import Apart
-from separate_networks import Networks, Unavailable
+from separate_networks import Networks
+from unavailable import Unavailable
 
 BEYOND_HEARTBEATS = 21.0
 """Seconds: both ends send PING after 5 s and wait 15 s for the answer."""

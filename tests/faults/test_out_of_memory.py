@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from memory_limit import Unavailable
 from out_of_memory import Bounded
+from unavailable import Unavailable
 
 
 @pytest.mark.timeout(900)

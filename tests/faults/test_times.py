@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from times import FAULTS, measure
-from wall_clock import Unavailable
+from unavailable import Unavailable
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -10,16 +10,13 @@ from pathlib import Path
 from keyed_parts import NAMES
 from ledgered import LedgeredParts
 from target import ROOT
+from unavailable import Unavailable
 
 EARLIER = "1524fee"
 """The first commit with keys, for want of a release before this one."""
 ORDERS = (("server", "trainer", "client.main"), ("client.main", "trainer", "server"))
 """In which the parts are replaced: old players with a new server, and new players with an old one."""
 PARTS = {"server": "azserver", "trainer": "the trainer", "client.main": "azclient"}
-
-
-class Unavailable(Exception):
-    """The earlier version is not here."""
 
 
 def checked_out(revision: str, folder: Path) -> Path:

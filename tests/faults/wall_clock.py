@@ -6,11 +6,9 @@ import struct
 import subprocess
 from pathlib import Path
 
+from unavailable import Unavailable
+
 SOURCE = Path(__file__).with_name("wall_clock.c")
-
-
-class Unavailable(Exception):
-    """No program can be compiled here."""
 
 
 class WallClock:

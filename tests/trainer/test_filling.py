@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +137,25 @@ def test_games_are_acknowledged_while_the_window_is_filled(
     assert played_in(held.training) == order
 
 
+def stopped_while_filling(
+    folder: Path, held: Held, until: Callable[[FakeServer], Awaitable[object]]
+) -> FakeServer:
+    """Stop a trainer that fills its window, at the end of `until`. Returns its server."""
+
+    async def scenario() -> FakeServer:
+        server, trainer = a_server_and_trainer(folder, welcome(), held_out=0.0)
+        stop = Stop()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(trainer.main(stop))
+            await until(server)
+            stop.request()
+            held.released.set()
+        server.close()
+        return server
+
+    return asyncio.run(scenario())
+
+
 def test_the_figures_tell_the_checkpoints_step_while_the_window_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,19 +170,8 @@ def test_the_figures_tell_the_checkpoints_step_while_the_window_is_loaded(
     (tmp_path / "run-1" / "checkpoints").mkdir()
     before.save()
     held = Held(monkeypatch)
-
-    async def scenario() -> FakeServer:
-        server, trainer = a_server_and_trainer(tmp_path, welcome(), held_out=0.0)
-        stop = Stop()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(trainer.main(stop))
-            await server.until(lambda: "step" in server.figures)
-            stop.request()
-            held.released.set()
-        server.close()
-        return server
-
-    figures = asyncio.run(scenario()).figures
+    server = stopped_while_filling(tmp_path, held, lambda it: it.until(lambda: "step" in it.figures))
+    figures = server.figures
     assert figures["step"] == before.step
     line = log_line(figures)
     assert f"step {before.step:,}, no step since the start" in line
@@ -177,18 +186,7 @@ def test_a_trainer_that_is_stopped_amid_filling_goes_on_there(
     monkeypatch.setattr(service, "GAMES_PER_FILL", 10)
     stored(tmp_path / "run-1", games(60, 1))
     held = Held(monkeypatch)
-
-    async def scenario() -> None:
-        server, trainer = a_server_and_trainer(tmp_path, welcome(), held_out=0.0)
-        stop = Stop()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(trainer.main(stop))
-            await asyncio.to_thread(held.begun.wait, 60)
-            stop.request()
-            held.released.set()
-        server.close()
-
-    asyncio.run(scenario())
+    stopped_while_filling(tmp_path, held, lambda _: asyncio.to_thread(held.begun.wait, 60))
     assert held.training is not None
     assert held.training.window.games == 10
     again = TrainingLoop(CONFIG, GAME, 1, "tiny", tmp_path / "run-1" / "checkpoints")
