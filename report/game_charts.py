@@ -83,7 +83,7 @@ def result_charts(bins: Sequence[Bin]) -> list[Chart]:
         over_bins(axis, labels, found, VERSIONS, "plies per game")
 
     return [
-        chart("Results", "In chess, draws that become ever more are the usual way to fail.", outcomes),
+        chart("Results", "Shares of games. Ever more draws may mean that learning stops.", outcomes),
         chart("Ends", "How games end.", ends),
         chart("Length", "Plies of a game.", lengths),
     ]  # fmt: skip

@@ -84,12 +84,19 @@ def _of_steps(history: History) -> list[_Described]:
 def _of_values(history: History) -> list[_Described]:
     """What the network makes of positions whose value is known, and of held-out ones."""
     curve = history.curve
+    known = {name.partition("/")[2]: curve(name) for name in history.names("probe_values")}
+    spread, material = {"spread": curve("trainer/value_spread")}, curve("trainer/value_material_r")
+    on_material = on_endgames = ""
+    if material[0]:
+        spread["correlation with material"] = material
+        on_material = " Correlation with material: below 0 a sign is wrong, near 0 nothing is learned."
+    if "KQK" in known:
+        on_endgames = " KQK is won for the side to move (near +1), KKQ is lost (near -1), the start is level."
     return [
         (
             "Values of known positions",
-            "The network's values without a search. Chess: KQK is won for the side to move (near +1), KKQ is "
-            "lost (near -1), the start is level.",
-            {name.partition("/")[2]: curve(name) for name in history.names("probe_values")},
+            f"The network's values without a search.{on_endgames}",
+            known,
             "value for the side to move",
         ),
         (
@@ -101,12 +108,9 @@ def _of_values(history: History) -> list[_Described]:
         ),
         (
             "Spread of values",
-            "Standard deviation over positions of held-out games: near 0, all values are the same. In chess "
-            "also the correlation with material: below 0 a sign is wrong, near 0 nothing is learned.",
-            {
-                "spread": curve("trainer/value_spread"),
-                "correlation with material": curve("trainer/value_material_r"),
-            },
+            "Standard deviation over positions of held-out games: near 0, all values are the same."
+            f"{on_material}",
+            spread,
             "standard deviation, correlation",
         ),
     ]

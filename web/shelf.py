@@ -161,7 +161,8 @@ class Shelf:
         its_tags = tags(f"azselfplay {run.name}", one.stored, one.record)
         text = forms[form](one.game, its_tags, one.record, others)
         ending = ENDINGS.get(form, form.lower())
-        return f"{run.name}-{number}.{ending}", text + "\n"
+        with_others = "-variations" if others else ""
+        return f"{run.name}-{number}{with_others}.{ending}", text + "\n"
 
     def _of(self, run: RunFolder, number: int) -> Open:
         with _store(run) as games:

@@ -92,7 +92,7 @@ def _analyse(config: AnalyseConfig, net: LoadedNet) -> None:
     from runtime import aio
 
     search = search_for(config.search, net.game, config.weights)
-    _say(f"search {search_name(search)}")
+    _say(f"search {search_name(search)}; the first answers may wait up to a minute for it to be compiled")
     service = Service(
         Analyst.of(net.game, net.evaluator, net.history, search),
         in_flight=positions_in_flight(config.in_flight, net.target_rows),

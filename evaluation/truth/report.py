@@ -15,6 +15,11 @@ from runtime.text_table import aligned
 HEADINGS = (
     *("player", "moves by", "positions", "rows", "errors", "it matters", "errors there", "mate later by"),
 )
+LEGEND = (
+    "An error throws the known result away. it matters: positions in which some legal move is an error; "
+    "errors there: the share of those in which the player errs."
+)
+"""What the columns mean, below the table."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ def to_text(players: Sequence[PlayerErrors]) -> str:
                 f"{player.player}, {player.search}, as {side} player against all replies: {verdict} "
                 f"(won {tree.won}, drawn {tree.drawn})"
             )
-    return "\n".join([aligned(_without_empty_columns(rows), left=3), *lines])
+    return "\n".join([aligned(_without_empty_columns(rows), left=3), *lines, LEGEND])
 
 
 def _without_empty_columns(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:

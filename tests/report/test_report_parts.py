@@ -22,8 +22,9 @@ from games.movers import Movers
 from report.bins import Bin, first_games, merged, read_bins
 from report.collecting import collect
 from report.game_charts import calibration, speed_chart, speeds
-from report.history import STEP, read_history
+from report.history import STEP, History, read_history
 from report.sampling import Sampled, add, take_sample
+from report.training_charts import training_charts
 from runtime.runs import RunFolder
 from store.reader import open_games
 
@@ -137,6 +138,14 @@ def test_history_is_read_from_whole_lines(tmp_path: Path) -> None:
     assert history.curve("trainer/policy_loss")[1][:1] == pytest.approx([2.97])
     assert [lesson.step for lesson in history.lessons()] == [6, 8]
     assert read_history(RunFolder(tmp_path, "empty")).rows == []
+
+
+@pytest.mark.parametrize("position", ["KQK", "start"])
+def test_captions_explain_endgames_only_where_there_are_some(position: str) -> None:
+    rows = [{STEP: step, f"probe_values/{position}": 0.5} for step in (1.0, 2.0)]
+    (chart,) = training_charts(History(rows))
+    assert chart.title == "Values of known positions"
+    assert ("KQK" in chart.caption) == (position == "KQK")
 
 
 def test_the_age_of_weights_is_the_one_that_the_trainer_said_last(tmp_path: Path) -> None:

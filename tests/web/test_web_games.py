@@ -147,6 +147,7 @@ def test_games_are_downloaded_as_other_programs_read_them(
             plain = plain or text
         async with client.get(f"{path}?variations=2") as answer:
             assert len(await answer.text()) > len(plain), "other moves were searched"
+            assert "a-run-1-variations." in answer.headers["Content-Disposition"]
         async with client.get(f"{path}?form=odt") as answer:
             assert answer.status == 400
             assert "can be had as" in await answer.text()
