@@ -67,6 +67,15 @@ class LossSettings:
     """Share, 0..1, of the search's root value in the value target, the rest being the outcome
     (AlphaZero: 0; others report that 0.2 makes no difference, that 0.5 costs 25 Elo in Go, and that a little
     helps when games are few)."""
+    value_q_lambda: float = 0.0
+    """How far the search's value of `value_q_share` looks ahead, 0..1. 0: the search of the position itself.
+    More: a mean over the searches of the rest of the game, each of which counts by this factor less than the
+    one before it, and the outcome at the end (TD(lambda); AlphaZero: the outcome alone). 0.8 has less noise
+    than the outcome, and less of the network's own opinion than one search."""
+    value_blunder: float = 0.0
+    """Above 0, up to 2, with `value_q_lambda`: what follows a blunder does not count for the positions before
+    it. A blunder is a move other than the most visited one that lowers the root value by more than this
+    (lc0's rescorer; AlphaZero: none). 0: everything counts."""
     win_discount: float = 1.0
     """Above 0, up to 1: the value target of a position k plies before the end of a won (lost) game is a win
     (loss) with probability win_discount ^ k, else a draw. The value then tells near wins from far ones, and
@@ -219,6 +228,10 @@ class TrainerConfig:
         for path in ("samples.per_position", "loss.win_discount"):
             if attrgetter(path)(self) == 0:
                 raise Fatal(f"--{path.replace('_', '-')} must be more than 0", Exit.CONFIG)
+        for path, needed in _NEEDS.items():
+            if attrgetter(path)(self) and not attrgetter(needed)(self):
+                names = (f"--{name.replace('_', '-')}" for name in (path, needed))
+                raise Fatal(" changes nothing without ".join(names), Exit.CONFIG)
         if self.optimizer.ema == 1:
             raise Fatal("--optimizer.ema must be less than 1: the average would never move", Exit.CONFIG)
         if self.window.min_positions > self.window.positions:
@@ -246,6 +259,8 @@ _RANGES = {
     **dict.fromkeys(("loss.moves_left_weight", "loss.soft_policy_weight"), (0, math.inf)),
     "samples.per_position": (0, math.inf),
     **dict.fromkeys(("loss.value_q_share", "loss.capped_value_weight", "loss.win_discount"), (0, 1)),
+    "loss.value_q_lambda": (0, 1),
+    "loss.value_blunder": (0, 2),
     **dict.fromkeys(("samples.surprise_share", "optimizer.ema"), (0, 1)),
     "players.check_share": (0, 1),
     "players.check_seconds": (1, math.inf),
@@ -253,6 +268,11 @@ _RANGES = {
     "samples.held_out": (0, 0.5),
 }
 """Lowest and highest value of each setting."""
+_NEEDS = {
+    "loss.value_q_lambda": "loss.value_q_share",
+    "loss.value_blunder": "loss.value_q_lambda",
+}
+"""Settings that have an effect only if another one is above 0."""
 _LEAVES = ("batch", "lr", "weight_decay", "warmup_steps", "grad_clip", "cosine_steps", "ema", "precision")
 MOVED = {
     "begin_anew": "weights",

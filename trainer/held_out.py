@@ -8,6 +8,7 @@ from games.spec import Game
 from protocol.records import GameRecord
 from trainer.sampler import Sampler
 from trainer.samples import Samples
+from trainer.search_values import ValuesOf, root_values
 from trainer.window import Window
 
 POSITIONS = 1024
@@ -24,12 +25,12 @@ class HeldOut:
     similar.
 
     share: share of all games, 0..1. positions: capacity of the training window; what does not fit there does
-    not fit here.
+    not fit here. values_of: as for that window.
     """
 
-    def __init__(self, game: Game, share: float, positions: int) -> None:
+    def __init__(self, game: Game, share: float, positions: int, values_of: ValuesOf = root_values) -> None:
         self._below = int(share * 2**64)
-        self.window = Window(game, min(positions, CAPACITY) if share else 1)
+        self.window = Window(game, min(positions, CAPACITY) if share else 1, values_of=values_of)
 
     def takes(self, record: GameRecord) -> bool:
         """Return whether this game is held out: the same answer at any time and on any machine."""

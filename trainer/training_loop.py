@@ -30,6 +30,7 @@ from trainer.pacing import Growth, SampleBudget
 from trainer.probes import Probes
 from trainer.quarantine import Quarantine
 from trainer.sampler import Sampler
+from trainer.search_values import search_values
 from trainer.train_step import HeldOutFigures, StepFigures, TrainStep, choose_device
 from trainer.window import Window
 
@@ -131,9 +132,11 @@ class TrainingLoop:
 
     def _empty_window(self) -> None:
         """Make a new window, also for the held-out games; `fill` reads their games."""
-        window, samples = self._config.window, self._config.samples
-        self.window = Window(self._game, window.positions, with_surprise=samples.surprise_share > 0)
-        self._held_out = HeldOut(self._game, samples.held_out, window.positions)
+        window, samples, loss = self._config.window, self._config.samples, self._config.loss
+        values_of = search_values(self._game, loss.value_q_lambda, loss.value_blunder)
+        with_surprise = samples.surprise_share > 0
+        self.window = Window(self._game, window.positions, with_surprise=with_surprise, values_of=values_of)
+        self._held_out = HeldOut(self._game, samples.held_out, window.positions, values_of)
         self._filled: int | None = None
         """`seq` up to which stored games were read; None before `fill`."""
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from games.spec import PLY_CAP, Game
 from protocol.records import POLICY_TARGET, GameRecord, check_bounds
+from trainer.search_values import ValuesOf, root_values
 from trainer.starts import StartTable
 from trainer.surprise import running_surprise
 
@@ -34,7 +35,7 @@ class Rings(NamedTuple):
     visit_offset: npt.NDArray[np.uint32]
     """[positions] first visit, counted from the first visit of its game."""
     root_value: npt.NDArray[np.float32]
-    """[positions] value of the root after the search, for the side to move."""
+    """[positions] the search's value, for the side to move (`trainer.search_values`)."""
     visit_action: npt.NDArray[np.uint16]
     """[visits]"""
     visit_count: npt.NDArray[np.uint16]
@@ -67,7 +68,7 @@ class Window:
     positions: capacity (AlphaZero: the positions of its last 1,000,000 games). visited_per_position: room for
     visits, on average; 0 uses the game's mean number of legal actions. plies_per_game: sizes the table of
     games; if games are shorter than this on average, it fills up first. with_surprise: store what
-    `trainer.surprise` needs (4 bytes a position).
+    `trainer.surprise` needs (4 bytes a position). values_of: the search's values that are stored for a game.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Window:
         plies_per_game: float = 5.0,
         *,
         with_surprise: bool = False,
+        values_of: ValuesOf = root_values,
     ) -> None:
         visits = int(positions * (visited_per_position or game.mean_legal)) + 1
         games = int(positions / plies_per_game) + 1
@@ -98,6 +100,7 @@ class Window:
             game_start=np.zeros(games, np.int32),
         )
         self._game = game
+        self._values_of = values_of
         self._starts = StartTable(game.notation, game.state_words)
         self.surprise: npt.NDArray[np.float32] = np.zeros(positions if with_surprise else 0, np.float32)
         """[positions] sum of `trainer.surprise.surprises` of its game up to and including this ply; or
@@ -231,6 +234,6 @@ class Window:
         slot = self._next_game % len(rings.game_first)
         _put(rings.game, at, np.full(record.plies, slot, dtype=np.uint32))
         _put(rings.visit_offset, at, ends - record.visited)
-        _put(rings.root_value, at, record.root_values)
+        _put(rings.root_value, at, self._values_of(record))
         _put(rings.visit_action, self._next_visit, record.visit_actions)
         _put(rings.visit_count, self._next_visit, record.visits)

@@ -38,12 +38,24 @@ def test_settings_over_those_of_the_optimizer() -> None:
         ("optimizer.ema", 1.0), ("samples.held_out", 0.9), ("optimizer.cosine_steps", -1),
         ("samples.surprise_share", -0.1), ("samples.per_position", 0.0), ("loss.win_discount", 0.0),
         ("loss.win_discount", 1.01), ("loss.moves_left_weight", -1.0), ("loss.soft_policy_weight", -1.0),
+        ("loss.value_q_lambda", 1.1), ("loss.value_blunder", 2.1),
     ],
 )  # fmt: skip
 def test_setting_out_of_range_is_named(name: str, value: float) -> None:
     """A senseless setting ends the trainer before training begins; the message names it."""
     with pytest.raises(Fatal, match=f"--{name.replace('_', '-')} must") as caught:
         changed(TrainerConfig(), {name: value}).check()
+    assert caught.value.code == Exit.CONFIG
+
+
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [("loss.value_q_lambda", "loss.value_q_share"), ("loss.value_blunder", "loss.value_q_lambda")],
+)
+def test_a_setting_that_changes_nothing_alone_names_the_other(name: str, needed: str) -> None:
+    text = " changes nothing without ".join(f"--{one.replace('_', '-')}" for one in (name, needed))
+    with pytest.raises(Fatal, match=text) as caught:
+        changed(TrainerConfig(), {name: 0.5}).check()
     assert caught.value.code == Exit.CONFIG
 
 
