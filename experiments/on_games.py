@@ -20,15 +20,20 @@ from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
 
+import numpy as np
+
 from experiments.ablation_table import spread
 from experiments.machine import describe_machine
 from games import get_game
+from games.knowledge import knowledge_of
+from games.spec import Game
 from runtime.exits import Exit, Fatal, guarded
 from runtime.finding import run_named
 from runtime.runs import RunFolder, write_atomically
 from store.reader import StoreReader
 from trainer.__main__ import load
 from trainer.config import TrainerConfig
+from trainer.known_positions import KnownPositions
 from trainer.train_step import HeldOutFigures, prepare_thread
 from trainer.training_loop import TrainingLoop
 
@@ -48,7 +53,7 @@ class Taught:
     seconds: float
     """Processor time of the steps, in seconds."""
     figures: dict[str, float]
-    """Held-out losses, and the share of errors in known positions by group."""
+    """Held-out losses, and those of `Truth`."""
 
 
 def variant_of(text: str) -> tuple[str, list[str]]:
@@ -69,8 +74,10 @@ def settings_of(run: RunFolder, flags: Sequence[str], seed: int) -> TrainerConfi
     return load([*own, "--samples.held-out", HELD_OUT, *flags, "--seed", str(seed)], {})
 
 
-def teach(run: RunFolder, variant: str, flags: Sequence[str], seed: int, steps: int) -> Taught:
-    """Train a new network on all games of the run. Raises Fatal(BAD_DATA) if there are too few."""
+def teach(run: RunFolder, variant: tuple[str, Sequence[str]], seed: int, steps: int, truth: Truth) -> Taught:
+    """Train a new network on all games of the run. `variant`: its name and flags. Raises Fatal(BAD_DATA) if
+    there are too few games."""
+    name, flags = variant
     config, about = settings_of(run, flags, seed), json.loads(run.about.read_bytes())
     game = get_game(about["game"])
     with TemporaryDirectory() as folder:
@@ -86,7 +93,31 @@ def teach(run: RunFolder, variant: str, flags: Sequence[str], seed: int, steps: 
         seconds = process_time() - begun
         found = loop.held_out()
         assert found is not None
-        return Taught(variant, seed, steps, seconds, figures_of(found) | loop.known_errors())
+        return Taught(name, seed, steps, seconds, figures_of(found) | truth.figures(loop))
+
+
+class Truth:
+    """Positions whose result with best play is known; none for a game that is not solved from near its
+    start. They are those of `azplay truth`."""
+
+    def __init__(self, game: Game, history: int) -> None:
+        solution = knowledge_of(game).solution
+        rows = [] if solution is None or not solution.plays_whole_games else list(solution.rows(1, 0))
+        self._rows = KnownPositions.of_rows(rows, game, history)
+        self._values = np.array([row.value for row in rows])
+        self._matter = KnownPositions.of_rows([row for row in rows if row.matters], game, history)
+
+    def figures(self, loop: TrainingLoop) -> dict[str, float]:
+        """Return by group the share of errors of the bare policy, where some move throws the result away, and
+        the mean square of the bare value minus the truth."""
+        if not len(self._values):
+            return {}
+        off = np.square(loop.values(self._rows.packed_features) - self._values)
+        groups = np.array(self._rows.groups)
+        squares = {
+            f"value {one}": float(off[groups == one].mean()) for one in dict.fromkeys(self._rows.groups)
+        }
+        return self._matter.errors(loop.policies(self._matter.packed_features)) | squares
 
 
 def figures_of(found: HeldOutFigures) -> dict[str, float]:
@@ -122,8 +153,10 @@ def page(run: str, found: Sequence[Taught], machine: dict[str, Any]) -> str:
 ABOUT = """# Trained on the games of {run}
 
 New networks, trained on the stored games of one run; losses on a tenth of the games, which none was trained
-on. Intervals are of 95 %; the spread over seeds is taken as common to all variants. Value losses of variants
-with different value targets cannot be compared.
+on. Of games that are solved: the share of errors of the bare policy in known positions where some move throws
+the result away, by group, and the mean square of the bare value minus the truth in all known positions
+(*value*). Intervals are of 95 %; the spread over seeds is taken as common to all variants. Value losses of
+variants with different value targets cannot be compared.
 
 `python -m experiments.on_games {run}`, {date}, commit {commit}, {processor}, load average {load_before}.
 
@@ -149,13 +182,16 @@ def _main() -> int:
     folder: Path = options.out / f"on_games-{run.name}"
     folder.mkdir(parents=True, exist_ok=True)
     prepare_thread(1)
+    about = run.describe()
+    truth = Truth(get_game(str(about["game"])), int(about["history"]))
     found: list[Taught] = []
     for seed in options.seeds:
         for name, flags in variants:
-            found.append(teach(run, name, flags, seed, options.steps))
+            found.append(teach(run, (name, flags), seed, options.steps, truth))
             print(f"{name}, seed {seed}: {found[-1].figures}", flush=True)
-            about = {"machine": machine, "variants": dict(variants), "found": [asdict(one) for one in found]}
-            write_atomically(folder / "found.json", (json.dumps(about, indent=1) + "\n").encode())
+            all_found = [asdict(one) for one in found]
+            kept = {"machine": machine, "variants": dict(variants), "found": all_found}
+            write_atomically(folder / "found.json", (json.dumps(kept, indent=1) + "\n").encode())
             write_atomically(folder / "README.md", page(run.name, found, machine).encode())
     return int(Exit.OK)
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from games.spec import Game
 from net.architectures.network import Network
@@ -288,8 +289,16 @@ class TrainingLoop:
 
     def probe_values(self) -> dict[str, float]:
         """Return the values that the network that plays gives to positions of known value, by name."""
-        values = self._train_step.values(self._probes.packed_features).tolist()
+        values = self.values(self._probes.packed_features).tolist()
         return dict(zip(self._probes.names, values, strict=True))
+
+    def values(self, packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float32]:
+        """Return [n] the values that the network that plays gives to `packed_features [n, feature_words]`."""
+        return self._train_step.values(packed_features)
+
+    def policies(self, packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float32]:
+        """Return [n, actions] its policy logits."""
+        return self._train_step.policies(packed_features)
 
     @cached_property
     def _known_positions(self) -> KnownPositions:
@@ -299,7 +308,7 @@ class TrainingLoop:
         """Return by group how often the policy of the network that plays errs in known positions, 0 to 1; {}
         for a game that is not solved."""
         known = self._known_positions
-        return known.errors(self._train_step.policies(known.packed_features)) if known.groups else {}
+        return known.errors(self.policies(known.packed_features)) if known.groups else {}
 
     def publish(self, server_version: int) -> tuple[int, int, bytes]:
         """Return `(version, step, file)` of the network that plays (with `ema` the average), with a new

@@ -53,6 +53,9 @@ def test_each_variant_is_trained_and_judged_on_games_that_none_was_trained_on(
     losses = [one["figures"]["value_loss"] for one in found]
     assert losses[0] < losses[1]
     assert losses[2] < losses[3]
+    squares = [one["figures"]["value tree"] for one in found]
+    assert squares[0] < squares[1], "it has learned who wins"
+    assert all(0 < one["figures"]["tree"] < 1 for one in found)
     assert "| no learning | 2 | 60 |" in (folder / "README.md").read_text()
 
 
