@@ -292,7 +292,7 @@ class TrainingLoop:
         values = self.values(self._probes.packed_features).tolist()
         return dict(zip(self._probes.names, values, strict=True))
 
-    def values(self, packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float32]:
+    def values(self, packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
         """Return [n] the values that the network that plays gives to `packed_features [n, feature_words]`."""
         return self._train_step.values(packed_features)
 
