@@ -35,6 +35,7 @@ from runtime.runs import write_atomically
 
 FOLDER = Path(__file__).parent / "ablations"
 BASE = "as the recipe"
+PICTURE = "intervals.png"
 ONLY_THE_FIRST = 1e9
 """Minutes between two snapshots, so that only the last network is compared."""
 NOT_OURS = (
@@ -284,7 +285,9 @@ def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]]) -> str:
         f"of {processors}, commit {commits}. Mean over seeds with its 95 % "
         "interval (Student's t, the spread of runs taken as common to all variants); in brackets the "
         "difference from the recipe. Each variant searches as it trained.\n\n"
-        f"{table(runs, BASE)}\n\n{remarks(runs)}Variants, laid over the recipe:\n\n{variants}\n\n"
+        f"{table(runs, BASE)}\n\n{remarks(runs)}"
+        f"![Each run, and the mean of each variant with its interval]({PICTURE})\n\n"
+        f"Variants, laid over the recipe:\n\n{variants}\n\n"
         f"The recipe, `{ablation.recipe.name}`, as compared:\n\n```toml\n{recipe}```\n"
     )
 
@@ -301,6 +304,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
 
 def _main() -> int:
     options = parse()
+    from experiments.interval_picture import draw
     from experiments.results import write_overview  # imports torch, so not for --help
 
     ablation = load(options.name)
@@ -311,6 +315,7 @@ def _main() -> int:
     cores = sorted(os.sched_getaffinity(0))
     folder = options.out / f"ablation-{ablation.name}"
     runs = run_all(ablation, options.runs, cores, folder / "runs.json")
+    draw(runs, BASE, folder / PICTURE, scale=100, unit="%")
     write_atomically(folder / "README.md", page(ablation, runs).encode())
     write_overview(options.out)
     print(f"{folder / 'README.md'}: {len(runs)} runs")

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from experiments.ablation_table import spread
+from experiments.interval_picture import draw
 from experiments.machine import describe_machine
 from games import get_game
 from games.knowledge import knowledge_of
@@ -37,6 +38,7 @@ from trainer.known_positions import KnownPositions
 from trainer.train_step import HeldOutFigures, prepare_thread
 from trainer.training_loop import TrainingLoop
 
+PICTURE = "intervals.png"
 HELD_OUT = "0.1"
 """Share of the games that no variant is trained on."""
 FIGURES = ("policy_loss", "value_loss", "value_spread", "material_r")
@@ -147,7 +149,8 @@ def page(run: str, found: Sequence[Taught], machine: dict[str, Any]) -> str:
             mean = sum(one.figures[name] for one in own) / len(own)
             cells.append(f"{mean:.4f} ± {known.around(len(own)):.4f}")
         lines.append("| " + " | ".join(cells) + " |")
-    return ABOUT.format(run=run, **machine) + "\n".join(lines) + "\n"
+    picture = f"\n![Each network, and the mean of each variant with its interval]({PICTURE})\n"
+    return ABOUT.format(run=run, **machine) + "\n".join(lines) + "\n" + picture
 
 
 ABOUT = """# Trained on the games of {run}
@@ -192,6 +195,7 @@ def _main() -> int:
             all_found = [asdict(one) for one in found]
             kept = {"machine": machine, "variants": dict(variants), "found": all_found}
             write_atomically(folder / "found.json", (json.dumps(kept, indent=1) + "\n").encode())
+            draw(all_found, variants[0][0], folder / PICTURE)
             write_atomically(folder / "README.md", page(run.name, found, machine).encode())
     return int(Exit.OK)
 
