@@ -56,7 +56,7 @@ class Compiled:
             return f"loading the compiled search of {self.game.name}"
         return (
             f"compiling search kernels for {self.game.name} (first time, or after a change of the code; "
-            f"about {self.expected_seconds:.0f} s)"
+            f"about {self.expected_seconds:.0f} s, more on a busy machine)"
         )
 
     @property

@@ -11,6 +11,7 @@ from diagnostics.stretches import Stretch, rounded
 from runtime.monitor.histogram import Histogram
 from store.rows import Damaged
 from store.sqlite import Totals
+from trainer.games_rate import GamesRate
 from trainer.train_step import HeldOutFigures, StepFigures
 from trainer.training_loop import Turn
 
@@ -24,8 +25,8 @@ class Figures:
     """Collects figures from the tasks. Times are seconds on any one clock."""
 
     started: float
-    games_before: int = 0
-    """Games in the store at the start, so that the rate is that of this session."""
+    rate: GamesRate = field(default_factory=lambda: GamesRate(0, 0.0))
+    """Games an hour lately."""
     answered: Counter[str] = field(default_factory=Counter)
     """Games since the start, by the status of their answer."""
     commits: Histogram = field(default_factory=Histogram)
@@ -63,7 +64,7 @@ class Figures:
         """Begin with an open run, at its checkpoint's `step`. The checker of games keeps counting in
         `rejected` and `damaged`."""
         self.step = step
-        self.games_before = totals.games.total()
+        self.rate = GamesRate(totals.games.total(), self.started)
         self.rejected = rejected
         self.damaged = damaged
         self.architecture = architecture
@@ -76,7 +77,6 @@ class Figures:
     def as_dict(self, totals: Totals, now: float) -> dict[str, Any]:
         """Return the figures of TRAINER_STATUS."""
         games = totals.games.total()
-        hours = max(now - self.started, 1.0) / 3600
         steps, held_out = self.steps, self.held_out
         shares = self.turn.outcome_shares if self.turn else {}
         learned_from = self.turn.learned_from if self.turn else 0
@@ -88,7 +88,7 @@ class Figures:
             "outcomes": {name: totals.outcomes[outcome] for outcome, name in OUTCOMES.items()},
             "reasons": dict(totals.reasons),
             "mean_plies": round(totals.positions / max(games, 1), 2),
-            "games_per_h": round((games - self.games_before) / hours, 1),
+            "games_per_h": round(self.rate.per_hour(games, now), 1),
             "window_positions": self.turn.window_positions if self.turn else self.loaded,
             "step": self.turn.step if self.turn else self.step,
             "policy_loss": round(steps.policy_loss, 5) if steps else None,

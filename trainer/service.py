@@ -350,6 +350,7 @@ class Service:
             await asyncio.sleep(STATUS_SECONDS)
             now = time.monotonic()
             self._figures.newest_games = watch.figures()
+            self._figures.rate.note(run.store.totals.games.total(), now)
             figures = self._figures.as_dict(run.store.totals, now)
             figures["alerts"] = self._figures.alerts = watch.alerts(figures)
             self._connection.send(TrainerStatus(figures))

@@ -92,7 +92,7 @@ CHARTS = (
     ),
     Chart(
         "Games an hour",
-        "Since the trainer started.",
+        "Over the last five minutes.",
         (("games an hour", "trainer/games_per_h"),),
         unit="games per hour",
     ),

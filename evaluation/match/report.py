@@ -83,9 +83,7 @@ def progress(now: Report, planned: int) -> str:
 
 
 def elo_text(elo: EloEstimate) -> str:
-    """`+12.3 +- 4.5 [+7.8, +16.8]`; without the `+-` where an end of the interval is infinite."""
-    if math.isfinite(elo.elo_low) and math.isfinite(elo.elo_high):
-        return f"{elo.elo:+.1f} +- {elo.error:.1f} [{elo.elo_low:+.1f}, {elo.elo_high:+.1f}]"
+    """The estimate and its interval: `+12.3 [+7.8, +16.8]`."""
     return f"{elo.elo:+.1f} [{elo.elo_low:+.1f}, {elo.elo_high:+.1f}]"
 
 

@@ -14,8 +14,8 @@ FIRSTS, SECONDS = "#2d5fa8", "#b5532a"
 
 
 def svg(state: State, move: str) -> bytes:
-    """The position with the cells' numbers; `move`, one of them, led to it and is marked, and so are three in
-    a row."""
+    """The position with the numbers of empty cells. The cell of `move`, which led to it, is marked, and so
+    are three in a row."""
     parts = [f'<rect width="{WIDTH}" height="{WIDTH}" fill="{PAPER}"/>']
     rows = board_rows(state, ROWS, COLS)
     winning = cells_in_line(rows, 3)
@@ -24,8 +24,9 @@ def svg(state: State, move: str) -> bytes:
             if move == str(_cell(down, col) + 1) or (down, col) in winning:
                 place = f'x="{STEP * col}" y="{STEP * down}" width="{STEP}" height="{STEP}"'
                 parts.append(f'<rect {place} fill="{LAST}"/>')
-            parts.append(_number(down, col))
-            if seen != EMPTY:
+            if seen == EMPTY:
+                parts.append(_number(down, col))
+            else:
                 parts.append(_mark(seen, STEP * col + STEP // 2, STEP * down + STEP // 2))
     for at in (STEP, 2 * STEP):
         for x1, y1, x2, y2 in ((at, 6, at, WIDTH - 6), (6, at, WIDTH - 6, at)):

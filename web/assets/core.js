@@ -65,7 +65,7 @@ export const count = (number) => (number === null || number === undefined ? "–
 export const fixed = (number, digits) =>
   number === null || number === undefined ? "–" : number.toFixed(digits);
 export const percent = (share) =>
-  share === null || share === undefined ? "–" : `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+  share === null || share === undefined ? "–" : `${(100 * share).toFixed(share < 0.1 || (share > 0.9 && share < 1) ? 1 : 0)} %`;
 export const signed = (number, digits) =>
   number === null || number === undefined ? "–" : `${number >= 0 ? "+" : "−"}${Math.abs(number).toFixed(digits)}`;
 

@@ -65,7 +65,7 @@ function drawThoughts() {
   const visits = found.lines.reduce((sum, line) => sum + line.visits, 0);
   const kept = visits > found.simulations ? " There are more visits than simulations because some were kept from the move before." : "";
   const whose = found.is_hint ? "What it would play for you" : "Before its move";
-  lines.replaceChildren(el("h2", {}, whose), table("Moves that were searched", columns, rows),
+  lines.replaceChildren(el("h2", {}, whose), table("The best moves of the search", columns, rows),
     el("p", { class: "note" }, `${count(found.simulations)} simulations in ${fixed(found.seconds, 2)} s.${kept} Values and the expected line are for the side that was to move.`));
 }
 
