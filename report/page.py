@@ -75,10 +75,11 @@ def _alerts(alerts: Sequence[Alert]) -> str:
 def _facts(report: Report) -> str:
     settings = dict(report.settings)
     play = settings.pop("self_play", {})
-    figures = {key: value for key, value in report.figures.items() if key != "alerts"}
+    known = {key: value for key, value in report.figures.items() if value not in (None, "", {})}
+    figures = {key: value for key, value in known.items() if key != "alerts"}
     tables = (
         ("Made", report.about),
-        ("Trainer", figures),
+        ("The trainer's last figures", figures),
         ("Settings", settings),
         ("Self-play", play),
     )
