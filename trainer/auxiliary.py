@@ -1,6 +1,6 @@
-"""Auxiliary losses, whose heads only train the tower: the plies left in the game, and a softer policy.
+"""Auxiliary losses, whose heads only train the tower: the plies left in the game, a softer policy, the reply.
 
-Both predict more about positions that are in the window anyway, so the tower learns more from each position.
+They predict more about positions that are in the window anyway, so the tower learns more from each position.
 Search does not use these heads. `net.architectures` says whether a network has them.
 
 Moves left (lc0, PR #961): plies to the end of the game, in units of `PLIES`, with the Huber loss, so that one
@@ -8,6 +8,9 @@ very long game does not outweigh ten others. Games that ended at the length limi
 
 Soft policy (KataGo, docs/KataGoMethods.md): the visits raised to 1 / `TEMPERATURE` and normalised again, so
 moves with few visits also count, and the network must tell them apart.
+
+Reply (KataGo): the visits of the next position (`trainer.replies`), over all actions, because the legal ones
+depend on the move that is made.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from net.architectures.network import Outputs
+from trainer.config import LossSettings
 from trainer.loss import Targets, log_policy_over_all, log_policy_over_legal
 
 PLIES = 20.0
@@ -36,6 +41,22 @@ class AuxiliaryLosses(NamedTuple):
 
     moves_left: Tensor
     soft_policy: Tensor
+    reply: Tensor
+
+
+class AuxiliaryTargets(NamedTuple):
+    """Targets of `n` samples, on the network's device, beyond those of `trainer.loss`."""
+
+    plies_left: Tensor
+    """int32[n]"""
+    capped: Tensor
+    """uint8[n]"""
+    reply_rows: Tensor
+    """int64[entries], and the next two as in `trainer.replies.Replies`; empty without that head."""
+    reply_actions: Tensor
+    reply_shares: Tensor
+    replied: int
+    """Number of samples that have a reply to learn."""
 
 
 def moves_left_loss(outputs: Tensor, plies_left: Tensor, capped: Tensor) -> Tensor:
@@ -61,17 +82,23 @@ def soft_policy_loss(logits: Tensor, targets: Targets, form: str) -> Tensor:
     return -(soft * log_policy(logits, targets)).sum() / max(targets.policy_rows, 1)
 
 
+def reply_loss(logits: Tensor, targets: AuxiliaryTargets) -> Tensor:
+    """Return the cross-entropy of `logits` float[n, actions] to the visits of the next positions, averaged
+    over the samples that have one."""
+    log_policy = functional.log_softmax(logits.float(), dim=1)[targets.reply_rows, targets.reply_actions]
+    return -(targets.reply_shares * log_policy).sum() / max(targets.replied, 1)
+
+
 def auxiliary_losses(
-    moves_left: Tensor | None,
-    soft_policy: Tensor | None,
-    targets: Targets,
-    plies_left: Tensor,
-    capped: Tensor,
-    form: str,
+    outputs: Outputs, weights: LossSettings, targets: Targets, others: AuxiliaryTargets
 ) -> AuxiliaryLosses:
-    """Return the losses of the heads that are given: `moves_left [n]`, `soft_policy [n, actions]`."""
+    """Return the losses of the heads that `outputs` has and `weights` trains."""
     nothing = torch.zeros((), device=targets.shares.device)
+    moves_left = outputs.moves_left if weights.moves_left_weight else None
+    soft_policy = outputs.soft_policy if weights.soft_policy_weight else None
+    reply = outputs.reply if weights.reply_weight else None
     return AuxiliaryLosses(
-        nothing if moves_left is None else moves_left_loss(moves_left, plies_left, capped),
-        nothing if soft_policy is None else soft_policy_loss(soft_policy, targets, form),
+        nothing if moves_left is None else moves_left_loss(moves_left, others.plies_left, others.capped),
+        nothing if soft_policy is None else soft_policy_loss(soft_policy, targets, weights.policy_loss),
+        nothing if reply is None else reply_loss(reply, others),
     )

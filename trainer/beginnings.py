@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -10,6 +9,7 @@ import torch
 from games.spec import Game
 from net.architectures.network import Network, with_heads
 from net.architectures.registry import build, name_of, named
+from net.architectures.sizes import TRAINING_HEADS
 from net.weights import BadWeights, from_bytes
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
@@ -25,7 +25,7 @@ NEW = "new"
 def new_network(config: TrainerConfig, game: Game, history: int, preset: str) -> Network:
     """Return a network from `--weights`, `--net` or the game's preset. Raises Fatal(BAD_DATA, CONFIG) if that
     fails."""
-    moves_left, soft_policy = config.loss.moves_left_weight > 0, config.loss.soft_policy_weight > 0
+    heads = [name for name in TRAINING_HEADS if getattr(config.loss, f"{name}_weight")]
     torch.manual_seed(config.seed)
     if config.weights not in ("", NEW):
         try:
@@ -39,13 +39,12 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
                 f"for {config.net}; leave out --net to train the network of the file",
                 Exit.CONFIG,
             )
-        return with_heads(network, game, history, moves_left=moves_left, soft_policy=soft_policy)
+        return with_heads(network, game, history, heads)
     try:
         architecture = named(config.net or preset)
     except ValueError as error:
         raise Fatal(f"{error}; give it as --net", Exit.CONFIG) from None
-    architecture = replace(architecture, moves_left_head=moves_left, soft_policy_head=soft_policy)
-    return build(architecture, game, history)
+    return build(architecture.with_heads(heads), game, history)
 
 
 def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsInfo | None) -> None:
@@ -65,13 +64,10 @@ def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsI
 def check_heads(config: TrainerConfig, network: Network) -> None:
     """Raise Fatal when a loss is requested whose head this run's network lacks. (A head without a loss may
     stay.)"""
-    for weight, head in (
-        ("moves_left_weight", network.moves_left),
-        ("soft_policy_weight", network.soft_policy),
-    ):
-        if getattr(config.loss, weight) and head is None:
+    for name in TRAINING_HEADS:
+        if getattr(config.loss, f"{name}_weight") and getattr(network, name) is None:
             raise Fatal(
-                f"the network of this run has no head for --loss.{weight.replace('_', '-')}; leave out "
+                f"the network of this run has no head for --loss.{name.replace('_', '-')}-weight; leave out "
                 "that setting, or begin another --run with it and --weights FILE, which adds the head",
                 Exit.CONFIG,
             )

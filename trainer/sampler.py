@@ -21,6 +21,7 @@ from games.spec import Game, Symmetry
 from games.stubs import bindings
 from protocol.records import GameRecord
 from trainer import sampler_kernel
+from trainer.replies import replies
 from trainer.sampler_kernel import Scratch, SymmetryMaps
 from trainer.samples import Samples
 from trainer.surprise import redrawn
@@ -87,10 +88,14 @@ class Sampler:
     """Makes samples of one game. Holds scratch space: use one per thread.
 
     `symmetric`: transform each sample by a random symmetry of the board (AlphaGo Zero: yes; AlphaZero: no).
+    `with_replies`: also make the targets of the reply head.
     """
 
-    def __init__(self, game: Game, history: int, *, symmetric: bool = False) -> None:
+    def __init__(
+        self, game: Game, history: int, *, symmetric: bool = False, with_replies: bool = False
+    ) -> None:
         self._game = game
+        self._with_replies = with_replies
         self._history = history
         self._maps = _maps_of(game, game.symmetries if symmetric else ())
         self._write = bind([sampler_kernel], {game.name: bindings(game)}).write_samples
@@ -163,7 +168,10 @@ class Sampler:
             window.rings, window.starts, numbers, symmetries, maps, history, self._scratch, samples
         )
         return samples._replace(
-            rows=samples.rows[:entries], actions=samples.actions[:entries], shares=samples.shares[:entries]
+            rows=samples.rows[:entries],
+            actions=samples.actions[:entries],
+            shares=samples.shares[:entries],
+            replies=replies(window, numbers, maps.actions[symmetries]) if self._with_replies else None,
         )
 
     def _check(

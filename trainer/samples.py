@@ -7,6 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from trainer.replies import Replies
+
+
+def rows_in(rows: npt.NDArray[np.int64]) -> int:
+    """Return how many samples have entries; `rows [entries]` is ascending."""
+    return int(np.count_nonzero(np.diff(rows))) + (len(rows) > 0)
+
 
 class Samples(NamedTuple):
     """`n` positions with their targets.
@@ -30,3 +37,5 @@ class Samples(NamedTuple):
     """[entries]"""
     shares: npt.NDArray[np.float32]
     """[entries] share of the root's visits, 0 for an action without visits; they sum to 1 in each row."""
+    replies: Replies | None = None
+    """Targets of the reply head; None where nobody asked for them."""

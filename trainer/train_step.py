@@ -16,13 +16,14 @@ from net.cpu_engine import faster_dtype
 from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Fatal
-from trainer.auxiliary import AuxiliaryLosses, auxiliary_losses
+from trainer.auxiliary import AuxiliaryLosses, AuxiliaryTargets, auxiliary_losses
 from trainer.average import Average
 from trainer.config import LossSettings, OptimizerSettings
 from trainer.loss import Losses, Targets, losses, outcome_targets, value_targets, values_of
 from trainer.optimizers import learning_rate, make_optimizer
 from trainer.probes import correlation
-from trainer.samples import Samples
+from trainer.replies import NO_REPLIES
+from trainer.samples import Samples, rows_in
 
 
 class StepFigures(NamedTuple):
@@ -37,7 +38,7 @@ class StepFigures(NamedTuple):
     moves_left_loss: float | None = None
     """None when that head is not trained."""
     soft_policy_loss: float | None = None
-    """None when that head is not trained."""
+    reply_loss: float | None = None
 
 
 class HeldOutFigures(NamedTuple):
@@ -51,6 +52,7 @@ class HeldOutFigures(NamedTuple):
     """Correlation of value and material; None if the game has no material count, or a column is constant."""
     moves_left_loss: float | None = None
     soft_policy_loss: float | None = None
+    reply_loss: float | None = None
 
 
 class BatchLosses(NamedTuple):
@@ -133,6 +135,7 @@ class TrainStep:
         total = parts.policy + self._loss.value_weight * parts.value
         total = total + self._loss.moves_left_weight * auxiliary.moves_left
         total = total + self._loss.soft_policy_weight * auxiliary.soft_policy
+        total = total + self._loss.reply_weight * auxiliary.reply
         total.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(
             self.network.parameters(), self._optimizer.grad_clip or float("inf")
@@ -190,29 +193,18 @@ class TrainStep:
             return float(torch.stack(squares).sum().sqrt())
 
     def _losses(self, network: Network, samples: Samples) -> BatchLosses:
-        packed_features, targets = self._upload(samples)
+        packed_features, targets, others = self._upload(samples)
         planes = unpack(packed_features, self._shape).contiguous(memory_format=torch.channels_last)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._in_bfloat16):
             outputs = network.all_heads(planes)
-        form = self._loss.policy_loss
-        parts = losses(outputs.policy, outputs.value, targets, form)
-        auxiliary = auxiliary_losses(
-            outputs.moves_left if self._loss.moves_left_weight else None,
-            outputs.soft_policy if self._loss.soft_policy_weight else None,
-            targets,
-            torch.from_numpy(samples.plies_left).to(self._device, non_blocking=True),
-            torch.from_numpy(samples.capped).to(self._device, non_blocking=True),
-            form,
-        )
+        parts = losses(outputs.policy, outputs.value, targets, self._loss.policy_loss)
+        auxiliary = auxiliary_losses(outputs, self._loss, targets, others)
         return BatchLosses(parts, auxiliary, targets.value_weights.mean().clamp_min(1e-6))
 
-    def _of_trained_heads(self, auxiliary: list[float]) -> tuple[float | None, float | None]:
+    def _of_trained_heads(self, auxiliary: list[float]) -> list[float | None]:
         """Return the losses, with None for a head that is not trained."""
-        moves_left, soft_policy = auxiliary
-        return (
-            moves_left if self._loss.moves_left_weight else None,
-            soft_policy if self._loss.soft_policy_weight else None,
-        )
+        weights = [getattr(self._loss, f"{name}_weight") for name in AuxiliaryLosses._fields]
+        return [loss if weight else None for loss, weight in zip(auxiliary, weights, strict=True)]
 
     def figures(self) -> StepFigures | None:
         """Return the means over the steps since the last call; None if there were none."""
@@ -245,20 +237,22 @@ class TrainStep:
         if optimizer_state is not None:
             self.optimizer.load_state_dict(optimizer_state)
 
-    def _upload(self, samples: Samples) -> tuple[Tensor, Targets]:
+    def _upload(self, samples: Samples) -> tuple[Tensor, Targets, AuxiliaryTargets]:
         def to_device(array: Any) -> Tensor:
             return torch.from_numpy(array).to(self._device, non_blocking=True)
 
-        policy_rows = int(np.count_nonzero(np.diff(samples.rows))) + (len(samples.rows) > 0)
-        loss = self._loss
+        loss, replies = self._loss, samples.replies or NO_REPLIES
         classes, plies_left = to_device(samples.classes), to_device(samples.plies_left)
+        capped = to_device(samples.capped)
         outcome = outcome_targets(classes, plies_left, loss.win_discount)
         targets = Targets(
             value_targets(outcome, to_device(samples.root_values), loss.value_q_share),
-            1.0 - (1.0 - loss.capped_value_weight) * to_device(samples.capped),
+            1.0 - (1.0 - loss.capped_value_weight) * capped,
             to_device(samples.rows),
             to_device(samples.actions),
             to_device(samples.shares),
-            policy_rows,
+            rows_in(samples.rows),
         )
-        return features_tensor(samples.packed_features).to(self._device, non_blocking=True), targets
+        rows, actions, shares = map(to_device, replies)
+        others = AuxiliaryTargets(plies_left, capped, rows, actions, shares, rows_in(replies.rows))
+        return features_tensor(samples.packed_features).to(self._device, non_blocking=True), targets, others

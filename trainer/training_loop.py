@@ -87,7 +87,10 @@ class TrainingLoop:
         self._growth = Growth(window.growth_min) if window.growth else None
         self._newest: int | None = None
         """Number of newest positions to draw from; None: all in the window."""
-        self._sampler = Sampler(game, history, symmetric=samples.symmetric != "off")
+        with_replies = config.loss.reply_weight > 0
+        self._sampler = Sampler(
+            game, history, symmetric=samples.symmetric != "off", with_replies=with_replies
+        )
         self._rng = np.random.default_rng(config.seed)
         self.version = 0
         """Highest weights version offered so far."""

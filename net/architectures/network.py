@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from games.spec import Game
 from net.architectures.heads import PolicyHead, ValueHead, policy_head
 from net.architectures.registry import build
-from net.architectures.sizes import Architecture
+from net.architectures.sizes import TRAINING_HEADS, Architecture
 
 
 class Outputs(NamedTuple):
@@ -26,6 +25,8 @@ class Outputs(NamedTuple):
     """[n] in units of 20 plies (`trainer.auxiliary`); None without that head."""
     soft_policy: Tensor | None
     """[n, actions] logits; None without that head."""
+    reply: Tensor | None
+    """[n, actions] logits; None without that head."""
 
 
 class Network(nn.Module):
@@ -35,6 +36,7 @@ class Network(nn.Module):
     value: ValueHead
     moves_left: ValueHead | None
     soft_policy: PolicyHead | None
+    reply: PolicyHead | None
 
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
@@ -52,11 +54,13 @@ class Network(nn.Module):
         # Last, so that the other weights drawn from a seed are the same with and without these heads.
         self.moves_left = ValueHead(architecture, game.cells, 1) if architecture.moves_left_head else None
         self.soft_policy = policy_head(architecture, game, kernel) if architecture.soft_policy_head else None
+        self.reply = policy_head(architecture, game, kernel) if architecture.reply_head else None
 
     def drop_training_heads(self) -> None:
         """Remove the heads that only training uses; what remains is the network as it plays."""
         self.architecture = self.architecture.played
-        self.moves_left = self.soft_policy = None
+        for name in TRAINING_HEADS:
+            setattr(self, name, None)
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the outputs for play: policy `[n, actions]` and value logits `[n, 3 or 1]` of `planes [n,
@@ -69,7 +73,8 @@ class Network(nn.Module):
         x = self.body(planes)
         moves_left = None if self.moves_left is None else self.moves_left(x)[:, 0]
         soft_policy = None if self.soft_policy is None else self.soft_policy(x)
-        return Outputs(self.policy(x), self.value(x), moves_left, soft_policy)
+        reply = None if self.reply is None else self.reply(x)
+        return Outputs(self.policy(x), self.value(x), moves_left, soft_policy, reply)
 
 
 @dataclass(frozen=True)
@@ -83,12 +88,10 @@ class Family:
     """Makes an architecture from what the registry's pattern found in a name."""
 
 
-def with_heads(network: Network, game: Game, history: int, *, moves_left: bool, soft_policy: bool) -> Network:
+def with_heads(network: Network, game: Game, history: int, heads: Collection[str]) -> Network:
     """Return the network with exactly these training heads: untrained where it had none, removed if not
     wanted."""
-    wanted = dataclasses.replace(
-        network.architecture, moves_left_head=moves_left, soft_policy_head=soft_policy
-    )
+    wanted = network.architecture.with_heads(heads)
     if wanted == network.architecture:
         return network
     other = build(wanted, game, history)

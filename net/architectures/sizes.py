@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -12,7 +12,10 @@ from net.architectures.registry import FIRST_FAMILY, MOST_BLOCKS, MOST_CHANNELS
 
 ValueHeadKind = Literal["wdl", "tanh"]
 
-_TRAINING_HEADS = ("moves_left_head", "soft_policy_head")
+TRAINING_HEADS = ("moves_left", "soft_policy", "reply")
+"""Heads that only training uses: attributes of a network, and with `_head` behind it fields of its
+architecture."""
+_HEAD_FIELDS = tuple(f"{name}_head" for name in TRAINING_HEADS)
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,9 @@ class Architecture:
     """A head for training only that predicts the plies left in the game (`trainer.auxiliary`). Paper: no."""
     soft_policy_head: bool = field(default=False, kw_only=True)
     """A head for training only that predicts a softer policy (`trainer.auxiliary`). Paper: no."""
+    reply_head: bool = field(default=False, kw_only=True)
+    """A head for training only that predicts the search of the next position (`trainer.replies`). Paper:
+    no."""
 
     def __post_init__(self) -> None:
         for name, largest in self.largest.items():
@@ -65,7 +71,12 @@ class Architecture:
     @property
     def played(self) -> Self:
         """The architecture as it plays, without the training heads."""
-        return dataclasses.replace(self, moves_left_head=False, soft_policy_head=False)
+        return self.with_heads(())
+
+    def with_heads(self, heads: Collection[str]) -> Self:
+        """The architecture with exactly these training heads, of `TRAINING_HEADS`."""
+        wanted: dict[str, Any] = {f"{name}_head": name in heads for name in TRAINING_HEADS}
+        return dataclasses.replace(self, **wanted)
 
     @property
     def name(self) -> str:
@@ -76,7 +87,7 @@ class Architecture:
         """The architecture as JSON. The first family and absent training heads are left out, so that older
         programs can read the rest."""
         fields = dataclasses.asdict(self)
-        for name in _TRAINING_HEADS:
+        for name in _HEAD_FIELDS:
             if not fields[name]:
                 del fields[name]
         if self.family != FIRST_FAMILY:
@@ -88,6 +99,6 @@ class Architecture:
         """The architecture with exactly these fields. Raises ValueError if fields are unknown, missing or out
         of range."""
         known = {one.name for one in dataclasses.fields(cls)}
-        if set(fields).union(_TRAINING_HEADS) != known:
+        if set(fields).union(_HEAD_FIELDS) != known:
             raise ValueError(f"architecture: expected exactly the fields {', '.join(sorted(known))}")
         return cls(**fields)

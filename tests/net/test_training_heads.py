@@ -14,13 +14,14 @@ from games.spec import Game
 from net.architectures.network import Network, with_heads
 from net.architectures.registry import architecture_from_json, build, name_of, named
 from net.architectures.residual import Residual
+from net.architectures.sizes import TRAINING_HEADS
 from net.folding import fold
 from net.inference import Inference
 from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, from_bytes, to_bytes
 
 PLAIN = Residual(1, 8, value_channels=2, value_hidden=8, value_head="wdl")
-BOTH = dataclasses.replace(PLAIN, moves_left_head=True, soft_policy_head=True)
+ALL = PLAIN.with_heads(TRAINING_HEADS)
 GAMES = pytest.mark.parametrize("game", [CHESS_SHAPE, FOUR_SHAPE], ids=lambda game: game.name)
 
 
@@ -37,7 +38,7 @@ def planes(game: Game) -> torch.Tensor:
 @GAMES
 def test_heads_change_nothing_in_what_is_played(game: Game) -> None:
     """The same seed gives the same policy and value with and without them, also with folded weights."""
-    plain, both = network(PLAIN, game), network(BOTH, game)
+    plain, both = network(PLAIN, game), network(ALL, game)
     with torch.no_grad():
         for ours, theirs in zip(plain(planes(game)), both(planes(game)), strict=True):
             assert torch.equal(ours, theirs)
@@ -52,20 +53,21 @@ def test_heads_change_nothing_in_what_is_played(game: Game) -> None:
 def test_outputs_of_all_heads(game: Game) -> None:
     """Training gets a number of moves left and a second set of policy logits, or None without that head."""
     with torch.no_grad():
-        both, plain = (network(one, game).all_heads(planes(game)) for one in (BOTH, PLAIN))
-    assert both.moves_left is not None
-    assert both.soft_policy is not None
-    assert (both.moves_left.shape, both.soft_policy.shape) == ((5,), (5, game.actions))
-    assert (plain.moves_left, plain.soft_policy) == (None, None)
-    assert torch.equal(both.policy, plain.policy)
+        every, plain = (network(one, game).all_heads(planes(game)) for one in (ALL, PLAIN))
+    shapes = [
+        None if one is None else one.shape for one in (every.moves_left, every.soft_policy, every.reply)
+    ]
+    assert shapes == [(5,), (5, game.actions), (5, game.actions)]
+    assert (plain.moves_left, plain.soft_policy, plain.reply) == (None, None, None)
+    assert torch.equal(every.policy, plain.policy)
 
 
 def test_weights_files_keep_the_heads_and_old_ones_are_read() -> None:
     """A file with heads has them again when it is read; a file without them does not mention them, like older
     ones."""
-    both = network(BOTH, FOUR_SHAPE)
-    back, meta = from_bytes(to_bytes(both, WeightsMeta("four_shape", 1, BOTH)), game=FOUR_SHAPE, history=1)
-    assert meta.architecture == BOTH
+    both = network(ALL, FOUR_SHAPE)
+    back, meta = from_bytes(to_bytes(both, WeightsMeta("four_shape", 1, ALL)), game=FOUR_SHAPE, history=1)
+    assert meta.architecture == ALL
     assert all(torch.equal(tensor, back.state_dict()[name]) for name, tensor in both.state_dict().items())
     fields = json.loads(PLAIN.to_json())
     assert set(fields) == {
@@ -83,14 +85,14 @@ def test_name_is_that_of_what_is_played() -> None:
 
 def test_heads_are_added_and_dropped() -> None:
     plain = network(PLAIN, FOUR_SHAPE)
-    both = with_heads(plain, FOUR_SHAPE, 1, moves_left=True, soft_policy=True)
-    assert both.architecture == BOTH
-    again = with_heads(both, FOUR_SHAPE, 1, moves_left=False, soft_policy=False)
+    both = with_heads(plain, FOUR_SHAPE, 1, TRAINING_HEADS)
+    assert both.architecture == ALL
+    again = with_heads(both, FOUR_SHAPE, 1, ())
     assert again.architecture == PLAIN
     for name, tensor in plain.state_dict().items():
         assert torch.equal(tensor, both.state_dict()[name])
         assert torch.equal(tensor, again.state_dict()[name])
-    assert with_heads(plain, FOUR_SHAPE, 1, moves_left=False, soft_policy=False) is plain
+    assert with_heads(plain, FOUR_SHAPE, 1, ()) is plain
 
 
 def test_engine_is_kept_when_heads_come() -> None:
@@ -98,6 +100,6 @@ def test_engine_is_kept_when_heads_come() -> None:
     inference = Inference(FOUR_SHAPE, 1, "cpu", threads=1)
     inference.use(network(PLAIN, FOUR_SHAPE), WeightsMeta("four_shape", 1, PLAIN))
     engine = inference._engine
-    inference.use(network(BOTH, FOUR_SHAPE, seed=4), WeightsMeta("four_shape", 1, BOTH, version=1))
+    inference.use(network(ALL, FOUR_SHAPE, seed=4), WeightsMeta("four_shape", 1, ALL, version=1))
     assert inference._engine is engine
     inference.close()

@@ -16,6 +16,7 @@ from bench.random_games import random_game
 from games import get_game
 from net.architectures.registry import build
 from net.architectures.residual import Residual
+from net.architectures.sizes import TRAINING_HEADS
 from net.planes import PlaneShape, features_tensor, unpack
 from protocol.records import GameRecord
 from runtime.exits import Exit, Fatal
@@ -33,10 +34,8 @@ from trainer.window import Window
 torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
-BOTH = {"moves_left_weight": 1.0, "soft_policy_weight": 8.0}
-NET = Residual(
-    1, 16, value_channels=2, value_hidden=16, value_head="wdl", moves_left_head=True, soft_policy_head=True
-)
+ALL = {"moves_left_weight": 1.0, "soft_policy_weight": 8.0, "reply_weight": 0.15}
+NET = Residual(1, 16, value_channels=2, value_hidden=16, value_head="wdl").with_heads(TRAINING_HEADS)
 SAMPLER = Sampler(GAME, 1)
 CPU = torch.device("cpu")
 
@@ -113,7 +112,7 @@ def test_capped_games_say_nothing_about_moves_left() -> None:
 def test_one_game_is_learnt_by_heart() -> None:
     """Trained on it again and again, the heads predict the plies left and the softened visits."""
     torch.manual_seed(1)
-    one, samples = learner(**BOTH), one_game()
+    one, samples = learner(**ALL), one_game()
     for _ in range(250):
         one.train(samples)
     outputs = one.network.all_heads(unpack(features_tensor(samples.packed_features), PlaneShape.of(GAME, 1)))
@@ -157,7 +156,7 @@ def test_figures_of_both_losses_are_drawn(tmp_path: Path) -> None:
         device="cpu",
         held_out=0.5,
         per_position=0.2,
-        **BOTH,
+        **ALL,
     )  # type: ignore[arg-type]
     one = TrainingLoop(config, GAME, 1, "tiny", tmp_path)
     games = some_games(150)
@@ -167,7 +166,7 @@ def test_figures_of_both_losses_are_drawn(tmp_path: Path) -> None:
     figures.on_turn(turn, one.budget.samples)
     figures.held_out = one.held_out()
     drawn = scalars(figures.as_dict(Totals(), 1.0))
-    for name in ("moves_left_loss", "soft_policy_loss"):
+    for name in ("moves_left_loss", "soft_policy_loss", "reply_loss"):
         assert drawn[f"trainer/{name}"] == pytest.approx(getattr(turn.figures, name), abs=1e-4)
         assert drawn[f"trainer/held_out_{name}"] > 0
 
@@ -182,13 +181,13 @@ def test_heads_are_made_for_a_new_network_and_added_to_given_weights(tmp_path: P
     plain = TrainingLoop(config, GAME, 1, "tiny", folders[0])
     plain.save()
     (tmp_path / "w.safetensors").write_bytes(plain.publish(0)[2])
-    with_both = varied(config, **BOTH)  # type: ignore[arg-type]
+    with_both = varied(config, **ALL)  # type: ignore[arg-type]
     new = TrainingLoop(with_both, GAME, 1, "tiny", folders[1])
     given = dataclasses.replace(with_both, weights=str(tmp_path / "w.safetensors"), seed=5)
     added = TrainingLoop(given, GAME, 1, "tiny", folders[2])
     for one in (new, added):
         weights = one._train_step.network.state_dict()
-        assert {name.split(".")[0] for name in weights} >= {"moves_left", "soft_policy"}
+        assert {name.split(".")[0] for name in weights} >= set(TRAINING_HEADS)
         for name, tensor in plain._train_step.network.state_dict().items():
             assert torch.equal(tensor, weights[name])
     with pytest.raises(Fatal, match=r"no head for --loss\.moves-left-weight") as caught:

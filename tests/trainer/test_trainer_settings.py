@@ -38,7 +38,7 @@ def test_settings_over_those_of_the_optimizer() -> None:
         ("optimizer.ema", 1.0), ("samples.held_out", 0.9), ("optimizer.cosine_steps", -1),
         ("samples.surprise_share", -0.1), ("samples.per_position", 0.0), ("loss.win_discount", 0.0),
         ("loss.win_discount", 1.01), ("loss.moves_left_weight", -1.0), ("loss.soft_policy_weight", -1.0),
-        ("loss.value_q_lambda", 1.1), ("loss.value_blunder", 2.1),
+        ("loss.value_q_lambda", 1.1), ("loss.value_blunder", 2.1), ("loss.reply_weight", -0.1),
     ],
 )  # fmt: skip
 def test_setting_out_of_range_is_named(name: str, value: float) -> None:
