@@ -15,7 +15,7 @@ BENCH ?= all
 install: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
-	@echo "Installing azselfplay and its packages into .venv: about 2 GB, a few minutes; later starts skip this."
+	@echo "Installing azselfplay and its packages into .venv: about 2.4 GB, a few minutes; later starts skip this."
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
@@ -116,7 +116,7 @@ clean:
 	rm -rf .venv .venv-peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 help:
-	@echo "make install  everything into .venv: about 2 GB, a few minutes; the other targets do it by themselves"
+	@echo "make install  everything into .venv: about 2.4 GB, a few minutes; the other targets do it by themselves"
 	@echo "make run      install, then self-play and training on this machine (GAME=chess MINUTES=0 RUN= ARGS=; games: .venv/bin/azrun --help)"
 	@echo "make test     all tests (ARGS='-k search')"
 	@echo "make test-bounds   search, rules, sampler, verification with bounds checks in compiled code"

@@ -29,8 +29,8 @@ FEWEST = 20
 SEARCH_CHARTS = (
     (
         "What the search adds",
-        "KL of the visits and the network's priors, mean over policy targets. Below 0.05 it adds nothing, "
-        "and nothing is learned from it.",
+        "KL of the visits and the network's priors, mean over policy targets. Below 0.05 it adds nothing: "
+        "the network knows the game (in a small one), or has too few simulations to learn from.",
         {"kl": "KL of visits and priors"},
         "KL divergence, nats",
     ),

@@ -102,7 +102,8 @@ def _of_values(history: History) -> list[_Described]:
         (
             "Errors in known positions",
             "Share of positions in which the likeliest move of the network, without a search, throws the "
-            "result away. Only positions in which some move does.",
+            "result away. Only positions in which some move does, and a sample of them; `azplay truth` tests "
+            "all.",
             {name.partition("/")[2]: curve(name) for name in history.names("known_errors")},
             "share of positions",
         ),

@@ -119,7 +119,10 @@ class PlayEngine:
         command = commands.get(words[0].lower())
         if command is None:
             return [
-                Say(f"{shown(words[0])} is neither a move ({why_no_move}) nor a command; `help` lists both.")
+                Say(
+                    f"{shown(words[0])} is neither a move ({why_no_move}) nor a command. `moves` lists the "
+                    "legal moves, `help` the commands."
+                )
             ]
         return command(words[1:], now)
 

@@ -195,7 +195,7 @@ def test_strength_has_a_dot_for_each_new_count_of_errors(page: sync_api.Page, si
     page.goto(site + "/run/measured/strength")
     chart = page.locator("figure", has=page.get_by_role("heading", name="Errors in known positions"))
     sync_api.expect(chart.locator(".dot")).to_have_count(2)
-    sync_api.expect(chart).to_contain_text("tree: all positions of the game")
+    sync_api.expect(chart).to_contain_text("tree: positions of the whole game")
 
 
 def test_a_report_fits_a_phone(page: sync_api.Page, tmp_path: Path) -> None:

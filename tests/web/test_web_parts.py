@@ -190,7 +190,7 @@ def test_the_start_position_is_no_known_position() -> None:
 
 def test_a_caption_explains_only_curves_that_its_chart_has() -> None:
     captions = [charts([f"known_errors/{name}"])[-1]["caption"] for name in ("tree", "opening")]
-    assert [caption.endswith("tree: all positions of the game.") for caption in captions] == [True, False]
+    assert [caption.endswith("tree: positions of the whole game.") for caption in captions] == [True, False]
 
 
 @pytest.mark.parametrize(
