@@ -17,7 +17,9 @@ class GamesRate:
         self._seen = deque([(now, games)])
 
     def note(self, games: int, now: float) -> None:
-        """There are `games` in all now."""
+        """There are `games` in all now. Time before the first of them does not count."""
+        if games == self._seen[-1][1] and len(self._seen) == 1:
+            self._seen[0] = (now, games)
         if now - self._seen[-1][0] >= APART:
             self._seen.append((now, games))
         while len(self._seen) > 1 and now - self._seen[1][0] >= SECONDS:

@@ -19,8 +19,11 @@ def test_it_follows_a_change_within_the_stretch() -> None:
     assert rate.per_hour(games, 998.0) == pytest.approx(36_000)
 
 
-def test_before_the_stretch_is_full_it_is_the_mean_since_the_start() -> None:
-    rate = GamesRate(5, 10.0)
+def test_before_the_stretch_is_full_it_is_the_mean_since_the_first_games() -> None:
+    """While the search is compiled there are none."""
+    rate = GamesRate(5, 0.0)
+    for now in (2.0, 4.0, 10.0):
+        rate.note(5, now)
     rate.note(25, 30.0)
     assert rate.per_hour(45, 50.0) == pytest.approx(3600)
     assert GamesRate(5, 10.0).per_hour(6, 10.0) == 3600, "not infinite"

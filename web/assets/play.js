@@ -56,7 +56,7 @@ function drawThoughts() {
   const names = game.side === 0 ? [["you", win], ["draw", drawn], ["network", loss]] : [["network", win], ["draw", drawn], ["you", loss]];
   wdl.setAttribute("aria-label", names.map(([name, share]) => `${name} ${share / 10} %`).join(", "));
   wdl.replaceChildren(...names.map(([name, share]) => {
-    const part = el("span", { class: name, title: `${name} ${share / 10} %` }, share >= 120 ? `${name} ${Math.round(share / 10)} %` : "");
+    const part = el("span", { class: name, title: `${name} ${share / 10} %` }, share >= 180 ? `${name} ${Math.round(share / 10)} %` : "");
     part.style.flexGrow = share;
     return part;
   }));
