@@ -66,7 +66,7 @@ function drawThoughts() {
   const kept = visits > found.simulations ? " There are more visits than simulations because some were kept from the move before." : "";
   const whose = found.is_hint ? "What it would play for you" : "Before its move";
   lines.replaceChildren(el("h2", {}, whose), table("The best moves of the search", columns, rows),
-    el("p", { class: "note" }, `${count(found.simulations)} simulations in ${fixed(found.seconds, 2)} s.${kept} Values and the expected line are for the side that was to move.`));
+    el("p", { class: "note" }, `${count(found.simulations)} simulations in ${fixed(found.seconds, 2)} s.${kept} Values are for the side that was to move; a line begins with the answer to the move.`));
 }
 
 async function order(what, thenReply = false, body = {}) {

@@ -16,7 +16,7 @@ from games.game_history import replay
 from web.boards import board, moves
 from web.trouble import Trouble
 
-LINES = 8
+LINES = 10
 """Moves shown with their visits."""
 LONGEST = 12
 """Moves shown of a line."""
