@@ -345,7 +345,7 @@ class Door:
         size = connection.incoming.held + connection.unsent_size
         connection.is_held = size > 0
         for peer in self._held.update(connection.peer, size, self._clock(), progress=progress):
-            self._cut_soon(peer, f"{self._limits.held} bytes are held for all peers, and its are the oldest")
+            self._cut_soon(peer, f"all peers hold {self._limits.held} bytes, and this one the longest")
 
     def _add_stranger(self, connection: DoorConnection) -> None:
         leaving = self._strangers.add(connection.peer, connection.address, self._clock())

@@ -69,9 +69,9 @@ class LossSettings:
     helps when games are few)."""
     value_q_lambda: float = 0.0
     """How far the search's value of `value_q_share` looks ahead, 0..1. 0: the search of the position itself.
-    More: a mean over the searches of the rest of the game, each of which counts by this factor less than the
-    one before it, and the outcome at the end (TD(lambda); AlphaZero: the outcome alone). 0.8 has less noise
-    than the outcome, and less of the network's own opinion than one search."""
+    More: a mean over the searches of the rest of the game and the outcome. The weight of each search is that
+    of the one before it times this factor (TD(lambda); AlphaZero: the outcome alone). 0.8 has less noise than
+    the outcome, and less of the network's own opinion than one search."""
     value_blunder: float = 0.0
     """Above 0, up to 2, with `value_q_lambda`: what follows a blunder does not count for the positions before
     it. A blunder is a move other than the most visited one that lowers the root value by more than this
