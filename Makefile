@@ -10,7 +10,7 @@ RUN ?=
 ARGS ?=
 BENCH ?= all
 
-.PHONY: help install run test test-bounds test-nightly test-oracles check style types imports docs format bench hostile faults soak gpu-check peers clean
+.PHONY: help install run test test-bounds test-nightly test-oracles check style types imports docs format bench profile hostile faults soak gpu-check peers clean
 
 install: $(INSTALLED)
 
@@ -82,6 +82,10 @@ ablation-%: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python -m bench $(BENCH)
 
+# Where the processor's time goes in a running loop, by process, thread and function: two minutes.
+profile: $(INSTALLED)
+	$(BIN)/python -m bench profile
+
 # What attacks over the network cost honest clients, printed as a table after about 20 minutes.
 # `make hostile ARGS="--minutes 5 rows_of_nan"`
 hostile: $(INSTALLED)
@@ -125,7 +129,8 @@ help:
 	@echo "make check    ruff, mypy, import-linter, documentation"
 	@echo "make docs     the documentation as a site, in build/docs"
 	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|pages|ingest|sampler|memory)"
-	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, go-3x3, go-5x5, kqk, krk, chess, shogi, student, or any game, such as dots-and-boxes (ARGS='--seeds 1 --minutes 5')"
+	@echo "make profile  where the processor's time goes in a running loop, by process, thread and function"
+	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, connect-four-two-cores, go-3x3, go-5x5, kqk, krk, chess, shogi, student, or any game, such as dots-and-boxes (ARGS='--seeds 1 --minutes 5')"
 	@echo "make ablation-NAME  settings compared at equal wall clock: connect-four, krk"
 	@echo "make hostile  attacks on a real azserver: does it survive, what do they cost (ARGS='--minutes 5 chosen_names')"
 	@echo "make faults   the fault plan: simulation, crash points, power loss, fuzzing, bad networks, a crowd (ARGS='--seeds 1000')"

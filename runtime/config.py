@@ -30,7 +30,9 @@ from runtime.version import version
 T = TypeVar("T")
 
 PREFIX = "AZ_"
-NOT_SETTINGS = frozenset({"AZ_JIT_CACHE", "AZ_BENCH_SECONDS", "AZ_CRASH_AT"})
+NOT_SETTINGS = frozenset(
+    {"AZ_JIT_CACHE", "AZ_BENCH_SECONDS", "AZ_CRASH_AT", "AZ_PROFILE", "AZ_PROFILE_AFTER"}
+)
 """Variables with our prefix that are not settings of a command."""
 FOR_ALL_PROGRAMS = frozenset({"AZ_SERVER", "AZ_SERVER_KEY", "AZ_KEY", "AZ_KEYS"})
 """Variables that say how a machine reaches its server. They are exported once for all programs, so a program

@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
 from pathlib import Path
 
@@ -66,7 +67,8 @@ def guarded(main: Callable[[], int]) -> int:
     """
     command = _command()
     try:
-        return main()
+        with _profile(command):
+            return main()
     except Fatal as fatal:
         _say(f"{command}: error: {fatal}")
         return int(fatal.code)
@@ -87,6 +89,15 @@ def guarded(main: Callable[[], int]) -> int:
         return int(Exit.DISK)
     except Exception:
         return _fault(command)
+
+
+def _profile(command: str) -> AbstractContextManager[None]:
+    """`runtime.profiling`, imported only where it is asked for: every start would pay for it."""
+    if not os.environ.get("AZ_PROFILE"):
+        return nullcontext()
+    from runtime.profiling import profiled
+
+    return profiled(command)
 
 
 def _of_the_disk(error: OSError) -> str:

@@ -1,0 +1,127 @@
+"""Where a process spends its processor time, by thread and function: `AZ_PROFILE=FOLDER`.
+
+A thread looks every few milliseconds which function each thread of Python is in, and credits it with the
+processor time that the thread has used since the last look. Compiled code counts for the Python function that
+called it. Threads that libraries start (ZeroMQ, torch) have no such functions and count by their name. At the
+end of the process, `FOLDER/COMMAND-PID.json` has the seconds of each. `python -m bench profile` shows them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from runtime.exits import Exit, Fatal
+
+VARIABLE = "AZ_PROFILE"
+AFTER = "AZ_PROFILE_AFTER"
+"""Seconds after which the profile begins; without it, at once."""
+EVERY = 0.005
+"""Seconds between two looks."""
+OURS = frozenset(
+    {
+        *("__main__", "bench", "client", "commands", "diagnostics", "engine", "evaluation", "experiments"),
+        *("games", "net", "protocol", "report", "runtime", "search", "server", "store", "trainer", "web"),
+    }
+)
+"""Top-level modules whose functions are named."""
+
+
+@contextmanager
+def profiled(command: str) -> Iterator[None]:
+    """Profile what runs inside; `AZ_PROFILE` names the folder. Raises Fatal(CONFIG) if the folder cannot be
+    made, or for a wrong `AZ_PROFILE_AFTER`."""
+    folder, after = Path(os.environ[VARIABLE]), os.environ.get(AFTER, "0")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        text = f"{VARIABLE} is {str(folder)!r}, but no such folder can be made ({error.strerror})"
+        raise Fatal(f"{text}: name a folder that can be written", Exit.CONFIG) from error
+    try:
+        profile = Profile(float(after))
+    except ValueError as error:
+        raise Fatal(f"{AFTER} is {after!r}, but must be a number of seconds", Exit.CONFIG) from error
+    watcher = threading.Thread(target=profile.watch, name="profile", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        profile.ended.set()
+        watcher.join()
+        path = folder / f"{command.replace('/', '_')}-{os.getpid()}.json"
+        path.write_text(json.dumps({"seconds": profile.seconds, "functions": profile.used}, indent=1))
+
+
+class Profile:
+    """Processor seconds by `thread | function`."""
+
+    def __init__(self, after: float) -> None:
+        self._after = after
+        self.used: defaultdict[str, float] = defaultdict(float)
+        self.seconds = 0.0
+        """How long was watched."""
+        self.ended = threading.Event()
+
+    def watch(self) -> None:
+        """Look until `ended` is set. To be run in a thread of its own, which is left out."""
+        if self.ended.wait(self._after):
+            return
+        began, own = time.monotonic(), threading.get_native_id()
+        before = threads_seconds()
+        while not self.ended.wait(EVERY):
+            now = threads_seconds()
+            self.credit({thread: now[thread] - before.get(thread, 0.0) for thread in now if thread != own})
+            before = now
+        self.seconds = time.monotonic() - began
+
+    def credit(self, used: dict[int, float]) -> None:
+        """Credit the threads' current functions with `used` seconds, by native thread."""
+        frames = sys._current_frames()
+        names = {one.native_id: (one.name, frames.get(one.ident or 0)) for one in threading.enumerate()}
+        for thread, seconds in used.items():
+            if seconds > 0:
+                name, frame = names.get(thread, (_name_of(thread), None))
+                self.used[f"{name} | {function_of(frame)}"] += seconds
+
+
+def function_of(frame: FrameType | None) -> str:
+    """Return `module:function` of the innermost frame that is ours, else of the innermost; `-` for none."""
+    if frame is None:
+        return "-"
+    found: FrameType | None = frame
+    while found is not None and _module_of(found).partition(".")[0] not in OURS:
+        found = found.f_back
+    found = found or frame
+    return f"{_module_of(found)}:{found.f_code.co_qualname}"
+
+
+def _module_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "?"))
+
+
+def threads_seconds() -> dict[int, float]:
+    """Return the processor seconds of each thread of this process, by native thread."""
+    found = {}
+    for folder in Path("/proc/self/task").iterdir():
+        try:
+            nanoseconds = int((folder / "schedstat").read_text().split()[0])
+        except (OSError, IndexError):
+            continue  # it has ended meanwhile
+        found[int(folder.name)] = nanoseconds / 1e9
+    return found
+
+
+def _name_of(thread: int) -> str:
+    """Return the system's name of a thread that Python does not know."""
+    try:
+        return Path(f"/proc/self/task/{thread}/comm").read_text().strip()
+    except OSError:
+        return "ended"
