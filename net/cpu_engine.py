@@ -8,7 +8,7 @@ and the activations of a chunk stay in its core's cache.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -161,14 +161,26 @@ def cut(rows: int, sizes: Sequence[int], threads: int) -> list[tuple[int, int]]:
 
 
 def faster_dtype() -> torch.dtype:
-    """bfloat16 on a CPU with instructions for it (twice as fast there), else float32.
+    """bfloat16 on a CPU whose instructions for it are faster than those for float32 (about twice), else
+    float32.
 
     It is read from the CPU's features and not measured: a measurement may go either way on a busy machine,
     and the same network must answer the same in every run.
     """
     found = getattr(torch.cpu, "get_capabilities", dict[str, object])()
-    is_faster = any(found.get(name) for name in BF16_INSTRUCTIONS)
-    return torch.bfloat16 if is_faster and bfloat16_allowed() else torch.float32
+    return torch.bfloat16 if multiplies_bfloat16_faster(found) and bfloat16_allowed() else torch.float32
+
+
+def multiplies_bfloat16_faster(found: Mapping[str, object]) -> bool:
+    """Return whether a CPU with the capabilities `found` (`torch.cpu.get_capabilities`) multiplies bfloat16
+    faster than float32.
+
+    Intel's cores have one unit for AVX-512's bfloat16 and two for float32: without AMX, which a virtual
+    machine may hide, bfloat16 takes 1.2 to 1.6 times as long (bench/RESULTS.md).
+    """
+    if str(found.get("cpu_name", "")).startswith("Intel"):
+        return bool(found.get("amx_bf16"))
+    return any(found.get(name) for name in BF16_INSTRUCTIONS)
 
 
 def bfloat16_allowed() -> bool:

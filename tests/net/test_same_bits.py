@@ -17,6 +17,7 @@ from same_bits import networks_that_differ, one_of_each_way, sizes_that_differ
 from test_inference import a_batch, trained_like
 
 from net.architectures.registry import named
+from net.cpu_engine import multiplies_bfloat16_faster
 from net.folding import fold
 from net.torch_engine import TorchEngine
 
@@ -35,6 +36,22 @@ def test_nor_does_it_with_plain_torch_on_a_cpu(dtype: torch.dtype) -> None:
     folded = fold(trained_like(named("2x16tanh"), FOUR_SHAPE, 1))
     engine = TorchEngine(folded, FOUR_SHAPE, 1, "cpu", dtype, buckets=(1, 4, 8), in_flight=2)
     assert sizes_that_differ(engine, engine, a_batch(FOUR_SHAPE, 1, 8), (1, 2, 3, 8)) == []
+
+
+@pytest.mark.parametrize(
+    ("cpu", "instructions", "is_faster"),
+    [
+        ("AMD EPYC 9R14", {"avx512_bf16": True}, True),
+        ("Intel Xeon", {"avx512_bf16": True, "amx_bf16": True}, True),
+        ("Intel Xeon", {"avx512_bf16": True, "amx_bf16": False}, False),
+        ("Neoverse V2", {"bf16": True}, True),
+        ("AMD EPYC 7763", {"avx512_bf16": False}, False),
+    ],
+)
+def test_bfloat16_is_chosen_where_the_processor_multiplies_it_faster(
+    cpu: str, instructions: dict[str, bool], is_faster: bool
+) -> None:
+    assert multiplies_bfloat16_faster({"cpu_name": cpu, **instructions}) == is_faster
 
 
 def test_bfloat16_is_not_chosen_where_its_instructions_are_forbidden() -> None:
