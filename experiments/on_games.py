@@ -26,7 +26,6 @@ from experiments.ablation_table import spread
 from experiments.interval_picture import draw
 from experiments.machine import describe_machine
 from games import get_game
-from games.knowledge import knowledge_of
 from games.spec import Game
 from runtime.exits import Exit, Fatal, guarded
 from runtime.finding import run_named
@@ -34,7 +33,7 @@ from runtime.runs import RunFolder, write_atomically
 from store.reader import StoreReader
 from trainer.__main__ import load
 from trainer.config import TrainerConfig
-from trainer.known_positions import KnownPositions
+from trainer.known_positions import KnownPositions, watched_rows
 from trainer.train_step import HeldOutFigures, prepare_thread
 from trainer.training_loop import TrainingLoop
 
@@ -99,12 +98,10 @@ def teach(run: RunFolder, variant: tuple[str, Sequence[str]], seed: int, steps: 
 
 
 class Truth:
-    """Positions whose result with best play is known; none for a game that is not solved from near its
-    start. They are those of `azplay truth`."""
+    """Positions whose result with best play is known: those that trainers watch."""
 
     def __init__(self, game: Game, history: int) -> None:
-        solution = knowledge_of(game).solution
-        rows = [] if solution is None or not solution.plays_whole_games else list(solution.rows(1, 0))
+        rows = watched_rows(game)
         self._rows = KnownPositions.of_rows(rows, game, history)
         self._values = np.array([row.value for row in rows])
         self._matter = KnownPositions.of_rows([row for row in rows if row.matters], game, history)

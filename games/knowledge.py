@@ -169,6 +169,9 @@ class Solution:
     probe_with_past: Callable[[Positions], Known | None] | None = None
     """The truth about the newest of these positions, a whole history, where the result depends on that
     (superko); None: `probe` is enough."""
+    watched_rows: Callable[[], list[Row]] | None = None
+    """Positions that trainers watch in a game that is not solved from near its start (there, `rows` serve).
+    Raises BadTruth. None: they watch none."""
     plays_whole_games: bool = True
     """Whether enough is known for a player that never errs."""
     depth: int = 0

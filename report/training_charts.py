@@ -86,6 +86,8 @@ def _of_values(history: History) -> list[_Described]:
     curve = history.curve
     known = {name.partition("/")[2]: curve(name) for name in history.names("probe_values")}
     spread, material = {"spread": curve("trainer/value_spread")}, curve("trainer/value_material_r")
+    errors = {name.partition("/")[2]: curve(name) for name in history.names("known_errors")}
+    on_mates = " In mates in one, every move that does not mate counts." if "mate in one" in errors else ""
     on_material = on_endgames = ""
     if material[0]:
         spread["correlation with material"] = material
@@ -103,8 +105,8 @@ def _of_values(history: History) -> list[_Described]:
             "Errors in known positions",
             "Share of positions in which the likeliest move of the network, without a search, throws the "
             "result away. Only positions in which some move does, and a sample of them; `azplay truth` tests "
-            "all.",
-            {name.partition("/")[2]: curve(name) for name in history.names("known_errors")},
+            f"all.{on_mates}",
+            errors,
             "share of positions",
         ),
         (

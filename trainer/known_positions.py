@@ -17,6 +17,16 @@ SEED = 1
 """Seed for positions that are drawn at random: the same in every run."""
 
 
+def watched_rows(game: Game) -> list[Row]:
+    """Return the positions of a game that a trainer watches, if it has any."""
+    solution = knowledge_of(game).solution
+    if solution is None:
+        return []
+    if solution.plays_whole_games:
+        return solution.rows(SEED, 0)
+    return solution.watched_rows() if solution.watched_rows is not None else []
+
+
 class KnownPositions(NamedTuple):
     """Positions in which some move loses the best result, as input of the network."""
 
@@ -31,12 +41,9 @@ class KnownPositions(NamedTuple):
 
     @classmethod
     def of(cls, game: Game, history: int, per_group: int) -> KnownPositions:
-        """Return at most `per_group` positions of each group; none for a game that is not solved from near
-        its start. The first call may take seconds, until the game is solved."""
-        solution = knowledge_of(game).solution
-        if solution is None or not solution.plays_whole_games or per_group == 0:
-            return cls.of_rows([], game, history)
-        rows = [row for row in solution.rows(SEED, 0) if row.matters]
+        """Return at most `per_group` positions of each group. The first call may take seconds, until the
+        game is solved."""
+        rows = [row for row in watched_rows(game) if row.matters] if per_group else []
         groups = dict.fromkeys(row.group for row in rows)
         chosen = (_spread([row for row in rows if row.group == group], per_group) for group in groups)
         return cls.of_rows([row for some in chosen for row in some], game, history)

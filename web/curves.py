@@ -117,7 +117,10 @@ CHARTS = (
         "positions in which some move does. Each line is a group of positions, of which a fixed sample is "
         "asked about (100, if --publishing.known-positions says no other); `azplay truth` asks about all.",
         (),
-        explained={"tree": "tree: positions of the whole game."},
+        explained={
+            "tree": "tree: positions of the whole game.",
+            "mate in one": "mate in one: every move that does not mate counts.",
+        },
         percent=True,
         unit="share of positions",
         prefix=KNOWN_ERRORS,

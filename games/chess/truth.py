@@ -1,4 +1,4 @@
-"""Chess endgames by their tables, in the form that `games.knowledge` requires."""
+"""Chess endgames by their tables, and mates in one, in the form that `games.knowledge` requires."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from pathlib import Path
 import numpy as np
 
 from games.chess import GAME, endings, endings_kernel
-from games.knowledge import Check, Known, Row, Say, Solution
+from games.knowledge import BadTruth, Check, Known, Row, Say, Solution
 from games.spec import State
 
 PER_ENDING = 300
 """Positions of each ending (and as many drawn ones of king and pawn)."""
 DRAWN_PAWN = "KPK draw"
 """The group in which the bare king has to hold a draw."""
+MATE_IN_ONE = "mate in one"
+"""The group of whole boards on which the side to move mates at once. Any other move counts as an error there,
+even if it keeps the win."""
+MATES_IN_ONE = Path(__file__).parent / "data" / "mates_in_one.epd"
+"""Made by `experiments.mates_in_one`: positions of an engine's games, one of each."""
 
 
 def probe(state: State) -> Known | None:
@@ -47,9 +52,33 @@ def rows(seed: int, limit: int) -> list[Row]:
     """Positions of all endings, drawn with `seed`, at most `limit` of each (0: PER_ENDING)."""
     rng, count = np.random.default_rng([seed, 64]), min(limit or PER_ENDING, PER_ENDING)
     groups = [(name, name, True) for name in endings.ENDINGS] + [(DRAWN_PAWN, "KPK", False)]
-    return [
+    endgames = [
         row for group, name, won in groups for row in _ending_rows(group, name, count, rng, strong_wins=won)
     ]
+    return [*endgames, *mates_in_one()[: limit or None]]
+
+
+def mates_in_one() -> list[Row]:
+    """The positions of MATES_IN_ONE. Raises BadTruth."""
+    try:
+        lines = MATES_IN_ONE.read_text().splitlines()
+    except OSError as error:
+        raise BadTruth(f"{MATES_IN_ONE} cannot be read ({error.strerror}): reinstall azselfplay") from error
+    return [_mate_row(line) for line in lines if not line.startswith("#")]
+
+
+def _mate_row(epd: str) -> Row:
+    positions = np.zeros((2, GAME.state_words), np.uint64)
+    positions[0] = GAME.notation.state_from_text(f"{epd} 0 1")
+    legal, replies = np.zeros((2, GAME.max_legal), np.uint16)
+    count = GAME.rules.legal_actions(positions, 1, legal)
+    mating = set()
+    for action in legal[:count].tolist():
+        GAME.rules.play(positions[0], action, positions[1])
+        reason = GAME.rules.end_reason(positions, 2, GAME.rules.legal_actions(positions, 2, replies), False)
+        if reason and GAME.end_reasons[reason].value < 0:  # for the side to move, which is mated
+            mating.add(action)
+    return Row(MATE_IN_ONE, f"{epd} 0 1", (), 1, frozenset(mating), count, {})
 
 
 def won_rows(name: str, count: int, seed: int, apart_from: Collection[Row]) -> list[Row]:
@@ -110,7 +139,8 @@ SOLUTION = Solution(
     probe=probe,
     rows=rows,
     checks=_checks,
-    groups=(*endings.ENDINGS, DRAWN_PAWN),
+    groups=(*endings.ENDINGS, DRAWN_PAWN, MATE_IN_ONE),
+    watched_rows=mates_in_one,
     plays_whole_games=False,
     counts_plies=True,
     endings={name: partial(won_rows, name) for name in endings.ENDINGS},

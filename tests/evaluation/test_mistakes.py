@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from games_runs import entry, records, store_run
+from games_runs import records, store_run
 from naive_truth import Result, child_of, legal_of, minimax
 from twice import NAME as TWICE
 
+from bench.stored_games import entry
 from evaluation.truth.mistakes import Mistakes, count
 from evaluation.truth.mistakes_command import main
 from games import get_game

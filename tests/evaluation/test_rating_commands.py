@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from games_runs import entry
 from in_process import azplay_here
 
+from bench.stored_games import entry
 from evaluation.match.openings import Opening
 from evaluation.match.player import Player
 from evaluation.match.players import make_player

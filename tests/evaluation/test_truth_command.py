@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import chess
 import msgspec
 import numpy as np
 import pytest
@@ -20,9 +21,10 @@ from evaluation.truth.errors import Errors, count_errors, expected_errors, group
 from evaluation.truth.measuring import chosen_actions, measure
 from evaluation.truth.report import PlayerErrors, to_text
 from evaluation.truth.rows import rows_for
+from experiments.mates_in_one import mates
 from games import get_game
-from games.chess.truth import DRAWN_PAWN
-from games.knowledge import Row
+from games.chess.truth import DRAWN_PAWN, mates_in_one
+from games.knowledge import BadTruth, Row
 from games.names import GAME_MODULES
 from games.tic_tac_toe import tree
 from net.create import create
@@ -112,10 +114,29 @@ def test_chess_rows_are_the_same_for_a_seed_and_different_positions() -> None:
     chess = get_game("chess")
     rows = rows_for(chess, seed=3, limit=20)
     assert rows == rows_for(chess, seed=3, limit=20)
-    assert len({one.start for one in rows}) == 100
+    assert len({one.start for one in rows}) == 120
     assert {one.value for one in rows if one.group == DRAWN_PAWN} == {0}
     assert {one.value for one in rows if one.group != DRAWN_PAWN} == {1}
     assert {" w " in one.start for one in rows} == {True, False}
+
+
+def test_mates_in_one_are_those_of_python_chess() -> None:
+    """One position of each of 500 games; moves that mate are all that count."""
+    rows = mates_in_one()
+    assert len({row.start for row in rows}) == 500
+    for row in rows:
+        board, notation = chess.Board(row.start), get_game("chess").notation
+        found = {move.uci() for move in mates(board)}
+        state = notation.state_from_text(row.start)
+        assert found
+        assert {notation.action_to_text(state, action) for action in row.keeps} == found
+        assert row.legal == board.legal_moves.count()
+
+
+def test_a_program_without_its_mates_in_one_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("games.chess.truth.MATES_IN_ONE", tmp_path / "mates_in_one.epd")
+    with pytest.raises(BadTruth, match=r"mates_in_one\.epd cannot be read .*: reinstall azselfplay"):
+        mates_in_one()
 
 
 def test_the_command_measures_the_newest_network_of_a_run(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from games_runs import entry
 
 from bench.random_games import random_game
+from bench.stored_games import entry
 from experiments import on_games
 from experiments.on_games import Taught
 from games import get_game

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from games_runs import entry
 
 from bench.random_games import random_game
+from bench.stored_games import entry
 from experiments import on_truth
 from experiments.labelled_games import LabelledGames, label, load, moved_rows, save
 from games import get_game

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from bench.random_games import random_game
 from games import get_game
-from protocol.records import GameRecord, to_bytes
+from protocol.records import GameRecord
 from store.sqlite import Entry, Store
 
 
@@ -23,13 +22,6 @@ def records(name: str, count: int, *, start: str = "", versions: tuple[int, ...]
         version = np.full(record.plies, versions[seed % len(versions)], np.uint32)
         found.append(dataclasses.replace(record, versions=version))
     return found
-
-
-def entry(record: GameRecord, source: str = "workers") -> Entry:
-    data = to_bytes(record)
-    low, high = int(record.versions.min()), int(record.versions.max())
-    digest = hashlib.sha256(data).digest()
-    return Entry(record.uid, digest, source, record.plies, record.outcome, record.reason, low, high, data)
 
 
 def store_run(folder: Path, name: str, entries: Sequence[Entry]) -> Path:

@@ -7,8 +7,9 @@ import json
 from pathlib import Path
 
 import numpy as np
-from games_runs import entry, records, store_run
+from games_runs import records, store_run
 
+from bench.stored_games import entry
 from protocol.records import GameRecord
 
 STEPS = 40

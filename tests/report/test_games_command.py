@@ -14,9 +14,10 @@ import chess
 import chess.pgn
 import numpy as np
 import pytest
-from games_runs import entry, records, store_run
+from games_runs import records, store_run
 from twice import GAME as TWICE
 
+from bench.stored_games import entry
 from games import GAME_NAMES, get_game
 from games.game_history import GameHistory, replay
 from games.movers import Movers

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from games_runs import entry
 
+from bench.stored_games import entry
 from client.self_play import Player, play_game
 from commands.azplay import main as azplay
 from diagnostics.players import PlayerBook

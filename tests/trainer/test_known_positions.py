@@ -20,7 +20,12 @@ def known_of(name: str, per_group: int = 40) -> KnownPositions:
 
 
 @pytest.mark.parametrize(
-    ("name", "groups"), [("tic_tac_toe", ("tree",)), ("connect_four", ("opening", "middle", "end"))]
+    ("name", "groups"),
+    [
+        ("tic_tac_toe", ("tree",)),
+        ("connect_four", ("opening", "middle", "end")),
+        ("chess", ("mate in one",)),
+    ],
 )
 def test_a_perfect_policy_makes_no_error_and_the_worst_nothing_else(
     name: str, groups: tuple[str, ...]
@@ -44,7 +49,7 @@ def test_positions_are_those_that_the_network_would_see_in_a_game() -> None:
     assert all(count >= 25 for count in stones[80:])
 
 
-@pytest.mark.parametrize(("name", "per_group"), [("chess", 40), ("shogi", 40), ("tic_tac_toe", 0)])
+@pytest.mark.parametrize(("name", "per_group"), [("chess", 0), ("shogi", 40), ("tic_tac_toe", 0)])
 def test_a_game_that_is_not_solved_or_not_to_be_asked_has_none(name: str, per_group: int) -> None:
     assert known_of(name, per_group).groups == ()
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 from changed_settings import varied
-from games_runs import entry
 
 from bench.random_games import random_game
+from bench.stored_games import entry
 from games import get_game
 from protocol.records import GameRecord
 from protocol.rounds import uid_of

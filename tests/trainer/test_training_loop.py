@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from games_runs import entry
 from training_runs import GAME, fill, games, stored, tensors, training
 
+from bench.stored_games import entry
 from games import get_game
 from protocol.records import sha256
 from runtime.exits import Exit, Fatal

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from changed_settings import varied
-from games_runs import entry
 
 from bench.random_games import random_game
+from bench.stored_games import entry
 from games import get_game
 from net.weights import from_bytes
 from protocol.records import GameRecord

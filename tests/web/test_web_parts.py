@@ -12,9 +12,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from games_runs import entry, records, store_run
+from games_runs import records, store_run
 from report_runs import figures
 
+from bench.stored_games import entry
 from diagnostics.advice import ADVICE
 from games import get_game
 from games.game_history import replay
