@@ -184,7 +184,7 @@ class Forest:
     def _reserve(self, slots: int, nodes: int, edges: int) -> ForestArrays:
         game, settings, leaves = self.game, self.settings, self.leaves
         shared = (
-            *(settings.history, settings.max_plies, game.max_legal, leaves),
+            *(settings.history, settings.max_plies, game.max_legal, leaves, settings.search.look_ahead),
             *(game.cells, game.planes_per_position, game.code_bits),
         )
         entries, ring, cache = self._cache
@@ -201,6 +201,7 @@ class Forest:
             root_noise=np.zeros((slots, game.max_legal)),
             plan=np.zeros((slots, self.selection.plan_room(settings)), np.int32),
             packed_features=np.zeros(game.feature_words(settings.history), np.uint64),
+            replies=np.zeros((2, game.max_legal), np.uint16),
             symmetries=self._symmetries,
             entries=entries,
             ring=ring,

@@ -45,6 +45,7 @@ SETTINGS = np.dtype(
         ("max_plies", np.int32),
         ("max_legal", np.int32),
         ("most_leaves", np.int32),  # leaves in flight of one tree
+        ("looks_ahead", np.int32),  # whether a leaf's moves are tried for one that wins at once
         ("cells", np.int32),
         ("planes", np.int32),  # bit planes of a position
         ("code_bits", np.int32),  # bits of the code of a cell
@@ -67,6 +68,7 @@ STATE = np.dtype(
         ("deepest", np.int32),  # depth of this search's deepest simulation, in plies
         ("ticket", np.int64),  # of the newest leaf; each leaf has its own
         ("has_noise", np.int32),  # whether noise is in the root's priors in this search
+        ("solves", np.int32),  # whether proven results replace evaluations
     ],
     align=True,
 )
@@ -147,6 +149,8 @@ class ForestArrays(NamedTuple):
     """int32[T, plan_room] what a selection plans for this search."""
     packed_features: Array
     """uint64[W] scratch."""
+    replies: Array
+    """uint16[2, max_legal] scratch."""
     symmetries: Array
     """int32[S, cells + planes of a position + actions]: the permutations of cells, planes and actions under
     each symmetry that may be applied to leaves; S is 0 if that is off."""

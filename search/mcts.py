@@ -32,8 +32,14 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     winning = tree.winning_actions()
     if len(winning):
         return _with_stats(_proven(winning, tree, is_cheap), view, PROVEN_DEPTHS)
+    solves = tree.settings.search.solver
+    if solves and tree.proof > 0:  # by the search of an earlier move
+        return _proven(tree.proven_actions(), tree, is_cheap)
     tree.begin(is_cheap=is_cheap)
     await pool.run(tree)
+    if solves and tree.proof > 0:
+        proven = _proven(tree.proven_actions(), tree, is_cheap)
+        return _with_stats(proven, view, tree.mean_and_max_depth())
     result: SearchResult = tree.forest.selection.result(tree, view, is_cheap=is_cheap)
     result = _with_stats(result, view, tree.mean_and_max_depth())
     settings = tree.settings
@@ -63,11 +69,15 @@ async def _extended(result: SearchResult, tree: SearchTree, pool: SearchPool) ->
 
 
 def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -> SearchResult:
-    """Return a result without a search: all `actions [k]` that win at once share the visits evenly.
+    """Return the result for `actions [k]` that are proven to win, all equally fast: they share the visits
+    evenly.
 
     The remainder goes to the lowest of them, because the sum is fixed.
     """
     is_improved = tree.forest.selection.LEARNS_SHARES and not is_cheap
     total = tree.settings.playout_cap.cheap_simulations if is_cheap else tree.settings.search.simulations
     arrays = listed(actions, evenly(SHARES if is_improved else total, len(actions)))
-    return SearchResult(*arrays, 1.0, 0, is_target=not is_cheap, is_improved=is_improved)
+    is_pruned = tree.settings.search.solver and not is_cheap and not is_improved
+    if is_cheap:
+        tree.drop_at_advance()  # its visits are not those of the record, which no flag of a cheap search says
+    return SearchResult(*arrays, 1.0, 0, is_target=not is_cheap, is_improved=is_improved, is_pruned=is_pruned)

@@ -74,15 +74,29 @@ def candidates_of(edges: npt.NDArray[np.void], actions: npt.NDArray[np.uint16]) 
     return Candidates(actions, visits, edges["value_sum"] / visits.astype(np.float64))
 
 
+def without_lost(visits: npt.NDArray[np.int32], proofs: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    """Return [n] `visits [n]` without those of actions that are proven losses by `proofs [n]`
+    (`SearchTree.edge_proofs`), or all of them if no other action has any."""
+    left = np.where(proofs < 0, 0, visits).astype(np.int32)
+    return left if left.any() else visits
+
+
 def result_of_visits(
-    tree: SearchTree,
-    actions: npt.NDArray[np.uint16],
-    visits: npt.NDArray[np.int32],
-    *,
-    is_cheap: bool,
-    is_pruned: bool = False,
+    tree: SearchTree, left: npt.NDArray[np.int32] | None = None, *, is_cheap: bool
 ) -> SearchResult:
-    """Return the result of a search whose policy target is `visits [k]` of `actions [k]`."""
+    """Return the result of a search whose policy target is its visits: those that are `left [n]` of the n
+    edges of the root (None: all), without those of proven losses if the search solves."""
+    if left is None and not tree.settings.search.solver:
+        actions, visits = tree.visited()
+        is_pruned = False
+    else:
+        edges = tree.edges_of(0)
+        left = edges["visits"].copy() if left is None else left
+        if tree.settings.search.solver:
+            left = without_lost(left, np.array(tree.edge_proofs(0)))
+        # The record of a cheap search has no such flag, and needs none: its visits are no target.
+        is_pruned = not is_cheap and bool((left < edges["visits"]).any())
+        actions, visits = listed(edges["action"], left)
     by_value = tree.settings.moves.final_move != "visits"
     return SearchResult(
         actions,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from games.jit import kernel
+from games.jit import kernel, signed
 from games.stubs import encode, legal_actions, side_to_move
 from search.layout import BLOCKED, TERMINAL, UNEXPANDED, Tree
 from search.tree_kernel import backup, edge_proof, expand, prove, wins_at_once
@@ -62,9 +62,9 @@ def view_of_net(tree: Tree, actions: Any, priors: Any) -> float:
 def winning_edges(tree: Tree, history: Any, legal: Any, found: Any) -> int:
     """Write the root's edges that win at once to `found` (int32[max_legal]). Returns their number. `history`
     uint64[max_plies + 2, state_words]; `legal` uint16[max_legal] is scratch."""
-    count, first = 0, tree.nodes[0].first_edge
+    count, first, positions = 0, tree.nodes[0].first_edge, tree.state[0].positions
     for edge in range(first, first + tree.nodes[0].edge_count):
-        if wins_at_once(tree, history, edge, legal):
+        if wins_at_once(history, positions, signed(tree.edges[edge].action), legal):
             found[count] = edge
             count += 1
     return count

@@ -159,6 +159,8 @@ def _check_choices(settings: SelfPlaySettings) -> None:
                 f"self_play.{name} is {found!r}, but must be one of {', '.join(known)}; the nearest is "
                 f"{nearest(found, known)}"
             )
+    if settings.search.look_ahead and not settings.search.solver:
+        raise ValueError("self_play.search.look_ahead is set, but needs self_play.search.solver: set both")
     if settings.search.exploration == "alphazero" and settings.search.c_puct != SearchSettings.c_puct:
         raise ValueError(
             "self_play.search.c_puct is set, but exploration = alphazero does not use it: set c_init "

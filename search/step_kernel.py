@@ -38,7 +38,7 @@ from search.layout import (
 from search.prefetch_kernel import fetch_ahead
 from search.random_kernel import random_below
 from search.selection.stubs import choose_below, choose_root
-from search.tree_kernel import backup, expand, prove
+from search.tree_kernel import backup, expand, expand_win, prove, winning_edge, wins_among
 
 LEAF, ENDED, COLLIDED = 0, 1, 2
 """How a walk ends: at a leaf to evaluate, at the end of a game, or at a leaf that is already in flight."""
@@ -59,8 +59,10 @@ def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
     Positions are not stored in nodes: moves are replayed, each after the previous one in `history`
     (uint64[max_plies + 2, state_words]), from which the features of a leaf are made.
     """
-    node, depth, positions = 0, 0, tree.state[0].positions
-    edge = choose_root(tree)
+    node, depth, positions, solves = 0, 0, tree.state[0].positions, tree.state[0].solves
+    edge = winning_edge(tree) if solves and tree.nodes[0].proof > 0 else -1
+    if edge < 0:
+        edge = choose_root(tree)
     while True:
         path[depth].node = node
         path[depth].edge = edge
@@ -70,6 +72,9 @@ def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
         child = tree.edges[edge].child
         if child < 0:
             break
+        if solves and tree.nodes[child].proof != 0:
+            backup(tree, path, depth, 1.0 if tree.nodes[child].proof > 0 else -1.0, tree.nodes[child].mover)
+            return ENDED, depth
         edge = choose_below(tree, node, edge, child)
         node = child
     if child == TERMINAL:
@@ -80,19 +85,21 @@ def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
 
 
 @kernel
-def open_leaf(tree: Tree, path: Any, history: Any, actions: Any, pending: Any, max_plies: int) -> int:
+def open_leaf(forest: ForestArrays, tree: Tree, path: Any, history: Any, actions: Any, pending: Any) -> int:
     """Examine the position at the end of `path` (STEP[max_plies + 1]), which has `pending.depth` edges.
     Returns LEAF, or ENDED after backing it up. The ply cap is a draw, as the rules of a run say.
 
     `history` uint64[max_plies + 2, state_words]; `actions` (uint16[max_legal]) and `pending` (PENDING) are
     written.
     """
-    depth = pending.depth
+    settings, depth = forest.settings[0], pending.depth
     positions = tree.state[0].positions + depth
     pending.count = legal_actions(history, positions, actions)
     pending.mover = side_to_move(history[positions - 1])
     reason = end_reason(history, positions, pending.count, True)
-    if reason == 0 and positions - 1 < max_plies:
+    if reason == 0 and positions - 1 < settings.max_plies:
+        if settings.looks_ahead and wins_ahead(forest, tree, path, history, actions, pending):
+            return ENDED
         return LEAF
     value = float(END_VALUES[reason])  # 0 where only the ply cap ends the game
     tree.edges[path[depth - 1].edge].child = TERMINAL
@@ -100,6 +107,21 @@ def open_leaf(tree: Tree, path: Any, history: Any, actions: Any, pending: Any, m
     if value != 0.0:
         prove(tree, path, depth)
     return ENDED
+
+
+@kernel
+def wins_ahead(forest: ForestArrays, tree: Tree, path: Any, history: Any, actions: Any, pending: Any) -> bool:
+    """Return whether a legal action (`actions`: uint16[max_legal]) of the leaf `pending` wins at once, after
+    making it a proven node and backing it up. `path` and `history` as in `open_leaf`."""
+    wins, depth = forest.replies[0], pending.depth
+    positions = tree.state[0].positions + depth
+    count = wins_among(history, positions, actions[: pending.count], wins, forest.replies[1])
+    if count == 0:
+        return False
+    tree.edges[path[depth - 1].edge].child = expand_win(tree, wins[:count], pending.mover)
+    backup(tree, path, depth, 1.0, pending.mover)
+    prove(tree, path, depth)
+    return True
 
 
 @kernel
@@ -119,6 +141,20 @@ def settle(tree: Tree, path: Any, actions: Any, pending: Any, priors: Any, value
         tree.state[0].root_value_sum = value
         return
     tree.edges[path[pending.depth - 1].edge].child = node
+    back_up_known(tree, path, pending, value)
+
+
+@kernel
+def back_up_known(tree: Tree, path: Any, pending: Any, value: float) -> None:
+    """Back up the `value` of the leaf `pending` (PENDING) at the end of `path` (STEP[max_plies + 1]), or what
+    was proven above it while it was in flight."""
+    if tree.state[0].solves:
+        for i in range(1, pending.depth):
+            node = path[i].node
+            if tree.nodes[node].proof != 0:
+                known = 1.0 if tree.nodes[node].proof > 0 else -1.0
+                backup(tree, path, pending.depth, known, tree.nodes[node].mover)
+                return
     backup(tree, path, pending.depth, value, pending.mover)
 
 
@@ -204,7 +240,7 @@ def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
         pending.depth = depth
         if end == ENDED:
             continue
-        if open_leaf(tree, path, history, forest.actions[slot, leaf], pending, settings.max_plies) == LEAF:
+        if open_leaf(forest, tree, path, history, forest.actions[slot, leaf], pending) == LEAF:
             encode(history, state.positions + depth, settings.history, forest.packed_features)
             send(forest, tree, slot, leaf, out)
     if state.waiting > 0:

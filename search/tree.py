@@ -42,7 +42,7 @@ class SearchTree:
         self._priors = np.zeros(self.game.max_legal, np.float32)
         self._reason = 0
         """Index of the end reason of the position at the root."""
-        self._is_extended = False
+        self._drops_subtree = False
         self._visits_before = 0
         self._generation = -1
         self.state_of_search["random"] = 0
@@ -108,6 +108,7 @@ class SearchTree:
         self.forest.give_up(self.slot)
         state["positions"] = 1
         state["nodes"] = state["edges"] = state["remaining"] = 0
+        state["solves"] = self.settings.search.solver
         self._history[0] = start
         self.kept = 0
         count = self.game.rules.legal_actions(self._history, 1, self._root_actions)
@@ -152,7 +153,9 @@ class SearchTree:
         self._check_action(action)
         fixed = self.forest.is_fixed
         keep = fixed or (
-            self.settings.search.reuse_tree and self.forest.selection.KEEPS_SUBTREE and not self._is_extended
+            self.settings.search.reuse_tree
+            and self.forest.selection.KEEPS_SUBTREE
+            and not self._drops_subtree
         )
         self._reason = self._kernels.advance(
             self.arrays, self._history, self.forest.new_index, self._root_actions, action, keep
@@ -165,7 +168,7 @@ class SearchTree:
         ):
             state["nodes"] = state["edges"] = 0
         self.kept = int(state["root_visits"]) - 1 if state["nodes"] else 0
-        self._is_extended = False
+        self._drops_subtree = False
 
     def _check_action(self, action: int) -> None:
         """Raise ValueError for an action that would lead the kernels out of their arrays."""
@@ -223,6 +226,11 @@ class SearchTree:
         count = self.root_edge_count
         return NetView(self._root_actions[:count].copy(), self._priors[:count].copy(), value)
 
+    def proven_actions(self) -> npt.NDArray[np.uint16]:
+        """Return [k] the actions with the quickest proven win, ascending."""
+        proofs = np.array(self.edge_proofs(0))
+        return np.sort(self.edges_of(0)["action"][proofs == proofs[proofs > 0].min()])
+
     def visited(self) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int32]]:
         """Return [k] actions of the root that have visits, ascending, and their visits."""
         count = self._kernels.visited_edges(self.arrays, self._root_actions, self._numbers)
@@ -247,7 +255,7 @@ class SearchTree:
         simulations, cheap = settings.search.simulations, settings.playout_cap.cheap_simulations
         state["remaining"] = cheap if is_cheap else simulations
         state["has_noise"] = 0
-        self._is_extended = False
+        self._drops_subtree = False
         self.forest.selection.begin(self, is_cheap=is_cheap)
         self._start_depths()
 
@@ -260,7 +268,11 @@ class SearchTree:
         if self.forest.arrays.plan.shape[1]:
             raise ValueError(f"a search with {self.settings.search.selection} cannot be extended")
         self.state_of_search["remaining"] = simulations
-        self._is_extended = True
+        self._drops_subtree = True
+
+    def drop_at_advance(self) -> None:
+        """Keep no subtree of the next move."""
+        self._drops_subtree = True
 
     def _start_depths(self) -> None:
         state = self.state_of_search
@@ -301,8 +313,11 @@ class SearchTree:
         return actions
 
     def root_value(self) -> float:
-        """Return the mean of the root's own evaluation and all simulations, for the side to move."""
+        """Return the mean of the root's own evaluation and all simulations, for the side to move; of a search
+        that solves, the proven result, if there is one."""
         state = self.state_of_search
+        if state["solves"] and self.proof:
+            return 1.0 if self.proof > 0 else -1.0
         return float(state["root_value_sum"]) / int(state["root_visits"])
 
     @property

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from games.jit import kernel, signed
 from games.stubs import END_VALUES, end_reason, legal_actions, play, side_to_move
-from search.layout import TERMINAL, UNEXPANDED, Tree
+from search.layout import BLOCKED, TERMINAL, UNEXPANDED, Tree
 
 
 @kernel
@@ -60,17 +62,29 @@ def expand(tree: Tree, actions: Any, priors: Any, mover: int) -> int:
 
 
 @kernel
-def wins_at_once(tree: Tree, history: Any, edge: int, legal: Any) -> bool:
-    """Return whether the root's `edge` ends the game in a win for the side that chooses it. `history`
-    uint64[max_plies + 2, state_words]; `legal` uint16[max_legal] is scratch."""
-    positions = tree.state[0].positions
-    play(history[positions - 1], signed(tree.edges[edge].action), history[positions])
+def wins_at_once(history: Any, positions: int, action: int, legal: Any) -> bool:
+    """Return whether `action` in the last of `positions` positions ends the game in a win for the side that
+    plays it. `history` uint64[max_plies + 2, state_words]: its next row is scratch, and `legal`
+    uint16[max_legal] too."""
+    play(history[positions - 1], action, history[positions])
     count = legal_actions(history, positions + 1, legal)
     reason = end_reason(history, positions + 1, count, False)
     if reason == 0:
         return False
-    mover = side_to_move(history[positions])
-    return END_VALUES[reason] == (1 if mover == tree.nodes[0].mover else -1)
+    same = side_to_move(history[positions]) == side_to_move(history[positions - 1])
+    return bool(END_VALUES[reason] == (1 if same else -1))
+
+
+@kernel
+def wins_among(history: Any, positions: int, actions: Any, found: Any, legal: Any) -> int:
+    """Write those of the legal `actions` (uint16[n]) that win at once to `found` (uint16[max_legal]). Returns
+    their number. `history` and `legal` as in `wins_at_once`."""
+    count = 0
+    for action in actions:
+        if wins_at_once(history, positions, signed(action), legal):
+            found[count] = action
+            count += 1
+    return count
 
 
 # ---- Proofs -------------------------------------------------------------------------------------
@@ -121,7 +135,61 @@ def prove(tree: Tree, path: Any, depth: int) -> None:
         known = node_proof(tree, node)
         if known == tree.nodes[node].proof:
             return  # nothing above can change if this did not
+        is_new = tree.nodes[node].proof == 0
         tree.nodes[node].proof = known
+        if is_new and i > 0 and tree.state[0].solves:
+            correct(tree, path, i, known)
+
+
+@kernel
+def correct(tree: Tree, path: Any, depth: int, known: int) -> None:
+    """Count all earlier visits of the node at path[depth] (STEP), whose proof is now `known`, as if they had
+    found it: in the edge that leads there, and in all above it."""
+    node, above, edge = path[depth].node, path[depth - 1].node, path[depth - 1].edge
+    mover = tree.nodes[above].mover
+    wins = (known > 0) == (tree.nodes[node].mover == mover)
+    exact = np.float32(tree.edges[edge].visits if wins else -tree.edges[edge].visits)
+    change = exact - tree.edges[edge].value_sum
+    tree.edges[edge].value_sum = exact
+    for i in range(depth - 1):
+        tree.edges[path[i].edge].value_sum += change if tree.nodes[path[i].node].mover == mover else -change
+    tree.state[0].root_value_sum += change if tree.nodes[0].mover == mover else -change
+
+
+@kernel
+def is_lost(tree: Tree, node: int, edge: int) -> bool:
+    """Return whether `edge` is a proven loss for the side that chooses it at `node`, in a tree that solves.
+
+    Its value is exactly -1 then, so most edges are told by that alone.
+    """
+    return bool(tree.edges[edge].value_sum == -tree.edges[edge].visits and edge_proof(tree, node, edge) < 0)
+
+
+@kernel
+def winning_edge(tree: Tree) -> int:
+    """Return the root's edge with the quickest proven win that may be chosen, or -1."""
+    best, quickest = -1, 0
+    first = tree.nodes[0].first_edge
+    for edge in range(first, first + tree.nodes[0].edge_count):
+        known = edge_proof(tree, 0, edge)
+        if known > 0 and tree.edges[edge].in_flight != BLOCKED and (best < 0 or known < quickest):
+            best, quickest = edge, known
+    return best
+
+
+@kernel
+def expand_win(tree: Tree, actions: Any, mover: int) -> int:
+    """Append a node whose side to move, `mover`, wins at once by any of `actions` (uint16[n]): only these are
+    its edges. Returns the node."""
+    node = expand(tree, actions, actions, mover)  # the priors follow
+    first = tree.nodes[node].first_edge
+    for edge in range(first, first + len(actions)):
+        tree.edges[edge].prior = 1.0 / len(actions)
+        tree.edges[edge].child = TERMINAL
+        tree.edges[edge].visits = 1
+        tree.edges[edge].value_sum = 1.0
+    tree.nodes[node].proof = 1
+    return node
 
 
 # ---- Playing a move -----------------------------------------------------------------------------
@@ -192,4 +260,7 @@ def advance(tree: Tree, history: Any, new_index: Any, legal: Any, action: int, k
     else:
         compact(tree, new_index, kept)
     count = legal_actions(history, state.positions, legal)
+    if state.nodes > 0 and tree.nodes[0].edge_count != count:  # only its wins were expanded
+        state.nodes = 0
+        state.edges = 0
     return end_reason(history, state.positions, count, False)

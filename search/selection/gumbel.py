@@ -28,7 +28,7 @@ from search.tree_kernel import value_sum_of
 if TYPE_CHECKING:
     from search.tree import SearchTree
 
-FIELDS = ("gumbel.considered", "gumbel.c_visit", "gumbel.c_scale")
+FIELDS = ("gumbel.considered", "gumbel.c_visit", "gumbel.c_scale", "search.solver", "search.look_ahead")
 LEARNS_SHARES = True
 IS_RANDOM = False
 KEEPS_SUBTREE = False
@@ -65,7 +65,7 @@ def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult: 
     policy = root.policy
     column = root.visits if is_cheap else integer_shares(policy, SHARES)
     arrays = listed(root.actions, column)
-    value = float(policy @ root.values)
+    value = tree.root_value() if tree.settings.search.solver and tree.proof else float(policy @ root.values)
     return SearchResult(*arrays, value, 0, is_target=not is_cheap, is_improved=not is_cheap, scores=root)
 
 

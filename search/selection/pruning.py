@@ -17,9 +17,9 @@ from protocol.settings import SelfPlaySettings
 
 
 def prunes(settings: SelfPlaySettings) -> bool:
-    """Return whether visits may be missing from targets of searches with noise."""
+    """Return whether visits may be missing from targets."""
     noise = settings.noise
-    return noise.prune_noise or (noise.forced_playouts > 0 and noise.prune_target)
+    return settings.search.solver or noise.prune_noise or (noise.forced_playouts > 0 and noise.prune_target)
 
 
 def pruned(

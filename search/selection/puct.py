@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from games.jit import kernel
 from protocol.settings import SelfPlaySettings
 from search.layout import BLOCKED, Tree
-from search.result import SearchResult, listed, result_of_visits
+from search.result import SearchResult, result_of_visits
 from search.search_stats import NetView
 from search.selection.pruning import pruned, prunes
 from search.settings import EXPLORATIONS
-from search.tree_kernel import value_sum_of
+from search.tree_kernel import is_lost, value_sum_of
 
 if TYPE_CHECKING:
     from search.tree import SearchTree
@@ -27,6 +27,7 @@ FIELDS = (
     *("search.exploration", "search.c_base", "search.c_init", "search.c_puct"),
     *("search.fpu", "search.fpu_reduction", "search.fpu_value"),
     *("moves.final_move", "moves.final_secure", "moves.final_extra"),
+    *("search.solver", "search.look_ahead"),
 )
 LEARNS_SHARES = False
 IS_RANDOM = False
@@ -68,12 +69,10 @@ def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
     """Return the result. The visits of the root, without those that the settings prune, are the policy
     target."""
     settings = tree.settings
-    arrays, is_pruned = tree.visited(), False
+    left = None
     if settings.noise.root_noise > 0 and not is_cheap and prunes(settings):
-        edges = tree.edges_of(0)
-        left = pruned(edges, view.priors, settings)
-        arrays, is_pruned = listed(edges["action"], left), bool((left < edges["visits"]).any())
-    return result_of_visits(tree, *arrays, is_cheap=is_cheap, is_pruned=is_pruned)
+        left = pruned(tree.edges_of(0), view.priors, settings)
+    return result_of_visits(tree, left, is_cheap=is_cheap)
 
 
 @kernel
@@ -106,18 +105,21 @@ def best_edge(tree: Tree, node: int, visits: int, value: float, fpu_reduction: f
         unvisited_value = value - fpu_reduction * math.sqrt(visited_prior)
     exploration = exploration_factor(parameters, visits)
     is_ucb = parameters[EXPLORATION] == UCB
-    best, best_score = -1, -math.inf
+    best, best_score, any_lost, solves = -1, -math.inf, -1, tree.state[0].solves
     for edge in range(first, first + count):
         in_flight = int(edges[edge].in_flight)
         if in_flight == BLOCKED:
             continue
         n = edges[edge].visits
+        if solves and n > 0 and is_lost(tree, node, edge):
+            any_lost = edge
+            continue
         q = float(edges[edge].value_sum) / n if n > 0 else unvisited_value
         seen = 1.0 + n + in_flight
         score = q + exploration * edges[edge].prior / (math.sqrt(seen) if is_ucb else seen)
         if best < 0 or score > best_score:  # take the first one even if its score is NaN: -1 is no edge
             best, best_score = edge, score
-    return best
+    return best if best >= 0 else any_lost
 
 
 @kernel
@@ -129,6 +131,8 @@ def forced_edge(tree: Tree) -> int:
     first = tree.nodes[0].first_edge
     for edge in range(first, first + tree.nodes[0].edge_count):
         n = float(edges[edge].visits)
+        if tree.state[0].solves and n > 0.0 and is_lost(tree, 0, edge):
+            continue
         if n > 0.0 and n * n < tree.parameters[FORCED_PLAYOUTS] * edges[edge].prior * total:
             return int(edge)
     return -1

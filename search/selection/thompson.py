@@ -31,7 +31,10 @@ from search.tree_kernel import value_sum_of
 if TYPE_CHECKING:
     from search.tree import SearchTree
 
-FIELDS = ("moves.final_move", "moves.final_secure", "moves.final_extra")
+FIELDS = (
+    *("moves.final_move", "moves.final_secure", "moves.final_extra"),
+    *("search.solver", "search.look_ahead"),
+)
 LEARNS_SHARES = False
 IS_RANDOM = True
 KEEPS_SUBTREE = True
@@ -59,7 +62,7 @@ def begin(tree: SearchTree, *, is_cheap: bool) -> None:
 
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001
     """Return the result. The visits of the root are the policy target."""
-    return result_of_visits(tree, *tree.visited(), is_cheap=is_cheap)
+    return result_of_visits(tree, is_cheap=is_cheap)
 
 
 @kernel

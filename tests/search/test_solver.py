@@ -1,0 +1,129 @@
+"""Proven results in the search: `search.solver` and `search.look_ahead`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from changed_settings import self_play, varied
+from every_game import EVERY_GAME
+from leaf_by_leaf import HashEvaluator, LeafByLeaf, played
+from naive_mcts import listed
+from naive_solver import NaiveSolver
+from test_leaf_parallel import search_it
+from test_search import QUIET, make_tree, run, subtree_of_node
+from twice import NAME as TWICE
+
+from games import get_game
+from protocol.records import PRUNED_TARGET
+from search.leaf_parallel import ParallelTree
+from search.settings import resolve
+from trainer.verify import Expected, Verifier
+
+SOLVER = varied(QUIET, solver=True)
+AHEAD = varied(SOLVER, look_ahead=True)
+MATE_IN_TWO = "7k/8/8/8/8/8/R7/1R5K w - - 0 1"
+THREE_OPEN = "4 4 3 3"
+"""Connect Four: the first player has two stones in the lowest row with both sides open, and wins by a third
+beside them."""
+
+
+class NeverAsked:
+    """An evaluator for searches that need none."""
+
+    version = 0
+
+    def submit(self, *_):
+        raise AssertionError("it was asked")
+
+
+@pytest.mark.parametrize("settings", [SOLVER, AHEAD], ids=["solver", "look ahead"])
+@pytest.mark.parametrize("name", [*EVERY_GAME, TWICE])
+def test_trees_equal_those_of_the_slow_twin_node_by_node(name, settings):
+    tree = make_tree(name, varied(settings, simulations=150))
+    twin = NaiveSolver(tree.game, tree.settings, [tree.state.copy()])
+    run(tree, HashEvaluator())
+    twin.run(150)
+    assert subtree_of_node(tree, 0) == listed(twin.root)
+    assert float(tree.state_of_search["root_value_sum"]) == float(twin.root_value_sum)
+    assert tree.proof == twin.result(twin.root)
+
+
+@pytest.mark.parametrize("settings", [SOLVER, AHEAD], ids=["solver", "look ahead"])
+@pytest.mark.parametrize("moves", ["1 2 3 5", "1 5 9 2", "1 2 5", "1 9 3", "5 2 4 6 9", "1 5 2 3 7 4"])
+def test_positions_near_the_end_give_the_trees_of_the_slow_twin(moves, settings):
+    tree = make_tree("tic_tac_toe", settings, moves)
+    twin = NaiveSolver(tree.game, tree.settings, [tree.state.copy()])
+    assert not len(tree.winning_actions())  # there would be no search
+    run(tree, HashEvaluator())
+    twin.run(80)
+    assert subtree_of_node(tree, 0) == listed(twin.root)
+    assert tree.proof == twin.result(twin.root)
+
+
+def test_a_proven_win_is_the_whole_target():
+    tree = make_tree("connect_four", AHEAD, THREE_OPEN)
+    result = run(tree, HashEvaluator())
+    wins = {tree.game.notation.action_from_text(tree.state, move) for move in ("2", "5")}
+    assert tree.proof == 3
+    assert wins >= set(result.actions.tolist())
+    assert (result.visits.sum(), result.value, result.is_pruned) == (80, 1.0, True)
+
+
+def test_it_stays_proven_for_the_next_moves_which_need_no_evaluation():
+    tree = make_tree("connect_four", AHEAD, THREE_OPEN)
+    first = run(tree, HashEvaluator())
+    tree.advance(int(first.actions[0]))
+    assert (tree.proof, tree.root_value()) == (-2, -1.0)
+    assert run(tree, NeverAsked()).value == -1.0
+
+
+def test_moves_that_are_proven_to_lose_are_left_out_of_the_target():
+    tree = make_tree("tic_tac_toe", SOLVER, "1 5 2")  # 1 and 2 threaten 3: every other reply loses
+    result = run(tree, HashEvaluator())
+    lost = {int(e["action"]) for e, p in zip(tree.edges_of(0), tree.edge_proofs(0), strict=True) if p < 0}
+    assert lost
+    assert not lost & set(result.actions.tolist())
+    assert result.visits.sum() < 80
+
+
+def test_a_lost_position_keeps_all_its_moves():
+    tree = make_tree("tic_tac_toe", SOLVER, "1 2 5")
+    tree.advance(tree.game.notation.action_from_text(tree.state, "3"))  # 9 is missed
+    tree.advance(tree.game.notation.action_from_text(tree.state, "7"))  # 4 and 9 win now
+    result = run(tree, HashEvaluator())
+    assert (tree.proof, result.value, result.visits.sum()) == (-2, -1.0, 80 + result.kept)
+
+
+@pytest.mark.parametrize("selection", ["puct", "gumbel", "thompson"])
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
+def test_the_trainer_takes_its_games(name, selection):
+    game = get_game(name)
+    asked = self_play(
+        selection=selection, simulations=24, solver=True, look_ahead=True, cheap_probability=0.3
+    )
+    settings = resolve(asked, game)
+    flags = 0
+    for seed in range(12):
+        record = played(game, settings, LeafByLeaf(), np.random.default_rng(seed))
+        assert Verifier(game).check(record, Expected.of(settings, game), 5) is None
+        flags |= int(np.bitwise_or.reduce(record.flags))
+    assert bool(flags & PRUNED_TARGET) == (selection != "gumbel")
+
+
+@pytest.mark.parametrize("selection", ["puct", "gumbel", "thompson"])
+def test_with_many_leaves_in_flight_a_proven_edge_is_worth_exactly_its_result(selection):
+    game = get_game("chess")
+    settings = resolve(varied(AHEAD, simulations=600, selection=selection), game)
+    tree = ParallelTree(game, settings, np.random.default_rng(0), max_nodes=4000, max_leaves=16)
+    tree.reset(game.notation.state_from_text(MATE_IN_TWO))
+    search_it(tree, simulations=600)
+    proofs, edges = tree.edge_proofs(0), tree.edges_of(0)
+    assert tree.proof == 3
+    for edge, proof in zip(edges, proofs, strict=True):
+        if proof:
+            assert float(edge["value_sum"]) == np.sign(proof) * edge["visits"]
+
+
+def test_looking_ahead_needs_the_solver():
+    with pytest.raises(ValueError, match=r"search\.look_ahead is set, but needs self_play\.search\.solver"):
+        resolve(self_play(look_ahead=True), get_game("chess"))
