@@ -8,10 +8,10 @@ import threading
 from pathlib import Path
 
 import numpy as np
-from games_runs import entry
 from training_runs import GAME, training
 
 from bench.random_games import random_game
+from bench.stored_games import entry
 from client.spool import Spool
 from client.spool_folders import run_folder
 from protocol.records import GameRecord, to_bytes

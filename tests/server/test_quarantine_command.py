@@ -8,8 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from games_runs import entry, records, store_run
+from games_runs import records, store_run
 
+from bench.stored_games import entry
 from runtime.exits import Exit, Fatal
 from runtime.finding import SERVER_LOCK
 from runtime.keys import as_text, new_pair

@@ -19,10 +19,10 @@ import torch
 import zstandard
 from changed_settings import varied
 from fake_server import FakeServer, welcome
-from games_runs import entry
 from test_service import a_server_and_trainer, end_of_trainer
 
 from bench.random_games import random_game
+from bench.stored_games import entry
 from games import get_game
 from protocol.records import GameRecord, sha256, to_bytes
 from runtime.aio import Stop
