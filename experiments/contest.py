@@ -58,12 +58,18 @@ def score(what: str, name: str, played: Sequence[PlayedGame]) -> Measure:
 
 
 def errors_of(
-    trained: Trained, snapshot: Snapshot, recipe: Recipe, game: Game, rows: Sequence[Row]
+    trained: Trained,
+    snapshot: Snapshot,
+    recipe: Recipe,
+    game: Game,
+    rows: Sequence[Row],
+    *,
+    with_search: bool = True,
 ) -> list[PlayerErrors]:
-    """Errors on `rows` of the raw policy, of the search that judges (`recipe.judge_simulations`), and of
-    random moves."""
+    """Errors on `rows` of the raw policy, `with_search` of the search that judges
+    (`recipe.judge_simulations`), and of random moves."""
     net = load_net(trained.path(snapshot))
-    kinds = (0, recipe.judge_simulations)
+    kinds = (0, recipe.judge_simulations) if with_search else (0,)
     found = asyncio.run(measure([net], rows, kinds, search=trained.search(recipe, game)))
     net.close()
     return found

@@ -8,8 +8,9 @@ import numpy as np
 
 from games.jit import kernel, signed
 from games.stubs import encode, legal_actions, side_to_move
+from games.wins import wins_at_once
 from search.layout import BLOCKED, TERMINAL, UNEXPANDED, Tree
-from search.tree_kernel import backup, edge_proof, expand, prove, wins_at_once
+from search.tree_kernel import backup, edge_proof, expand, prove
 
 
 @kernel

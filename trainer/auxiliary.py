@@ -50,7 +50,7 @@ class AuxiliaryTargets(NamedTuple):
     plies_left: Tensor
     """int32[n]"""
     capped: Tensor
-    """uint8[n]"""
+    """uint8[n] 1 where `plies_left` is not learned: in capped games, and where only the policy is."""
     reply_rows: Tensor
     """int64[entries], and the next two as in `trainer.replies.Replies`; empty without that head."""
     reply_actions: Tensor

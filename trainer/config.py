@@ -132,6 +132,10 @@ class SampleSettings:
     surprise_share: float = 0.0
     """Share of the samples, 0..1, that are drawn within their game in proportion to KL(pi || P), that is,
     to how far the search disagreed with the network (KataGo: 0.5; AlphaZero: 0, all positions alike)."""
+    wins_share: float = 0.0
+    """Share of the samples, 0..1, that are positions one move beside the stored games in which the side to
+    move wins at once. Only the policy is learned there: the winning moves, evenly. Games contain few such
+    positions, because each ends a game (AlphaZero: 0, only positions of games). docs/decisions/0058."""
     symmetric: Literal["auto", "on", "off"] = "auto"
     """Train on samples through random symmetries of the board. auto: where the game has any, such as
     tic-tac-toe and Go (8) and Connect Four (2), but not chess (AlphaZero: no; AlphaGo Zero: 8 of Go)."""
@@ -264,7 +268,7 @@ _RANGES = {
     **dict.fromkeys(("loss.value_q_share", "loss.capped_value_weight", "loss.win_discount"), (0, 1)),
     "loss.value_q_lambda": (0, 1),
     "loss.value_blunder": (0, 2),
-    **dict.fromkeys(("samples.surprise_share", "optimizer.ema"), (0, 1)),
+    **dict.fromkeys(("samples.surprise_share", "samples.wins_share", "optimizer.ema"), (0, 1)),
     "players.check_share": (0, 1),
     "players.check_seconds": (1, math.inf),
     **dict.fromkeys(("window.key_share", "window.workers_share"), (0, 1)),

@@ -20,16 +20,20 @@ from games.jit import bind
 from games.spec import Game, Symmetry
 from games.stubs import bindings
 from protocol.records import GameRecord
-from trainer import sampler_kernel
+from trainer import sampler_kernel, wins_kernel
 from trainer.replies import replies
 from trainer.sampler_kernel import Scratch, SymmetryMaps
-from trainer.samples import Samples
+from trainer.samples import Samples, first_of, joined, room_for
 from trainer.surprise import redrawn
 from trainer.window import Window
+from trainer.wins_kernel import Draws
 
 MOST_DRAWS = 100
 """After so many draws the missing samples are chosen from a list of all targets. With 10 targets among 100
 positions, one sample in 40,000 needs that."""
+
+MOST_TRIED = 32
+"""Positions beside which a sample with a win at once is looked for."""
 
 
 def by_surprise(
@@ -98,19 +102,25 @@ class Sampler:
         self._with_replies = with_replies
         self._history = history
         self._maps = _maps_of(game, game.symmetries if symmetric else ())
-        self._write = bind([sampler_kernel], {game.name: bindings(game)}).write_samples
+        kernels = bind([sampler_kernel, wins_kernel], {game.name: bindings(game)})
+        self._write, self._write_wins = kernels.write_samples, kernels.write_wins
         self._scratch = Scratch(
-            positions=np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64),
+            positions=np.zeros((game.max_plies + 3, game.state_words), dtype=np.uint64),
             packed=np.zeros(game.feature_words(history), dtype=np.uint64),
             legal=np.zeros(game.max_legal, dtype=np.uint16),
             share_of=np.zeros(game.actions, dtype=np.float32),
+            replies=np.zeros((3, game.max_legal), dtype=np.uint16),
         )
 
-    def warm(self, record: GameRecord) -> None:
-        """Compile now (some seconds the first time) rather than at the first step."""
+    def warm(self, record: GameRecord, *, with_wins: bool = False) -> None:
+        """Compile now (some seconds the first time) rather than at the first step; `with_wins` also what
+        `wins_share` needs."""
         window = Window(self._game, record.plies, len(record.visits) / record.plies)
         window.add(record)
-        self.make(window, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+        one = np.zeros(1, dtype=np.int64)
+        self.make(window, one, one)
+        if with_wins:
+            self.make_wins(window, Draws(one, one, one))
 
     def sample(
         self,
@@ -119,16 +129,33 @@ class Sampler:
         count: int,
         newest: int | None = None,
         surprise_share: float = 0.0,
+        wins_share: float = 0.0,
     ) -> Samples:
         """Return `count` policy targets, drawn uniformly and with replacement from a window that has any, or
-        from the `newest` positions in it; `surprise_share` of them by surprise (the window must store it)."""
+        from the `newest` positions in it; `surprise_share` of them by surprise (the window must store it).
+
+        Up to `wins_share` of the samples are positions beside these games in which a move wins at once."""
         first = window.first_position if newest is None else window.newest(newest)
+        if wins_share:
+            wins = self._wins(window, rng, first, round(wins_share * count))
+            rest = self.sample(window, rng, count - len(wins.classes), newest, surprise_share)
+            return joined(rest, wins)
         numbers = target_positions(window, rng, first, count)
         if surprise_share:
             chosen = rng.random(count) < surprise_share
             numbers[chosen] = by_surprise(window, first, numbers[chosen], rng.random(int(chosen.sum())))
         symmetries = rng.integers(0, len(self._maps.cells), count)
         return self.make(window, numbers, symmetries)
+
+    def _wins(self, window: Window, rng: np.random.Generator, first: int, count: int) -> Samples:
+        """Return up to `count` wins at once beside the positions from `first` on."""
+        tried = MOST_TRIED * count
+        draws = Draws(
+            rng.integers(first, window.next_position, tried),
+            rng.integers(0, self._game.max_legal, tried),
+            rng.integers(0, len(self._maps.cells), count),
+        )
+        return self.make_wins(window, draws)
 
     def newest(self, window: Window, limit: int, count: int) -> Samples:
         """Return up to `count` positions spread evenly over the policy targets of the newest `limit`
@@ -146,39 +173,38 @@ class Sampler:
 
         Raises IndexError for a position that is not in the window, and for a symmetry that does not exist.
         """
+        if len(symmetries) != len(numbers):
+            raise IndexError(f"{len(symmetries)} symmetries for {len(numbers)} positions")
         self._check(window, numbers, symmetries)
-        if window.longest >= len(self._scratch.positions):
-            positions = np.zeros((window.longest + 1, self._game.state_words), dtype=np.uint64)
-            self._scratch = self._scratch._replace(positions=positions)
-        count = len(numbers)
-        # More than is needed, but memory that is not written to costs nothing.
-        room = count * self._game.max_legal
-        samples = Samples(
-            packed_features=np.empty((count, len(self._scratch.packed)), dtype=np.uint64),
-            classes=np.empty(count, dtype=np.int64),
-            root_values=np.empty(count, dtype=np.float32),
-            capped=np.empty(count, dtype=np.uint8),
-            plies_left=np.empty(count, dtype=np.int32),
-            rows=np.empty(room, dtype=np.int64),
-            actions=np.empty(room, dtype=np.int64),
-            shares=np.empty(room, dtype=np.float32),
-        )
-        maps, history = self._maps, self._history
+        samples, maps = self._room(window, len(numbers)), self._maps
         entries = self._write(
-            window.rings, window.starts, numbers, symmetries, maps, history, self._scratch, samples
+            window.rings, window.starts, numbers, symmetries, maps, self._history, self._scratch, samples
         )
-        return samples._replace(
-            rows=samples.rows[:entries],
-            actions=samples.actions[:entries],
-            shares=samples.shares[:entries],
-            replies=replies(window, numbers, maps.actions[symmetries]) if self._with_replies else None,
+        samples = first_of(samples, len(numbers), entries)
+        if not self._with_replies:
+            return samples
+        return samples._replace(replies=replies(window, numbers, maps.actions[symmetries]))
+
+    def make_wins(self, window: Window, draws: Draws) -> Samples:
+        """Return samples of positions one move beside those drawn in which the side to move wins at once
+        (`trainer.wins_kernel`): at most one for each of `draws.symmetries [n]`. Raises as `make`."""
+        self._check(window, draws.numbers, draws.symmetries)
+        samples = self._room(window, len(draws.symmetries))
+        rows, entries = self._write_wins(
+            window.rings, window.starts, draws, self._maps, self._history, self._scratch, samples
         )
+        return first_of(samples, rows, entries)
+
+    def _room(self, window: Window, count: int) -> Samples:
+        """Return room for `count` samples, after making room for the longest game."""
+        if window.longest + 3 > len(self._scratch.positions):
+            positions = np.zeros((window.longest + 3, self._game.state_words), dtype=np.uint64)
+            self._scratch = self._scratch._replace(positions=positions)
+        return room_for(count, len(self._scratch.packed), self._game.max_legal)
 
     def _check(
         self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]
     ) -> None:
-        if len(symmetries) != len(numbers):
-            raise IndexError(f"{len(symmetries)} symmetries for {len(numbers)} positions")
         bounds = (
             ("position", numbers, window.first_position, window.next_position),
             ("symmetry", symmetries, 0, len(self._maps.cells)),

@@ -35,13 +35,15 @@ class Scratch(NamedTuple):
     """Scratch space of `write_samples`."""
 
     positions: Positions
-    """[longest game + 1, state_words]"""
+    """[longest game + 3, state_words]: one move and the reply to it may be added"""
     packed: npt.NDArray[np.uint64]
     """[feature_words]"""
     legal: npt.NDArray[np.uint16]
     """[max_legal]"""
     share_of: npt.NDArray[np.float32]
     """[actions of the game] all 0"""
+    replies: npt.NDArray[np.uint16]
+    """[3, max_legal]"""
 
 
 @kernel
@@ -54,6 +56,38 @@ def replay_to(rings: Rings, first: int, ply: int, positions: Positions) -> None:
         index += 1
         if index == capacity:
             index = 0
+
+
+@kernel
+def replay_game(rings: Rings, starts: Positions, number: int, positions: Positions) -> int:
+    """Fill `positions` with those of a game up to the position `number` of the window. Returns its ply."""
+    slot = signed(rings.game[number % len(rings.action)])
+    ply = number - rings.game_first[slot]
+    start = rings.game_start[slot]
+    # Word by word: an assignment of arrays may fail, and compiling its error message takes 2 seconds.
+    for word in range(starts.shape[1]):
+        positions[0, word] = starts[start, word]
+    replay_to(rings, rings.game_first[slot], ply, positions)
+    return signed(ply)
+
+
+@kernel
+def write_features(
+    scratch: Scratch,
+    maps: SymmetryMaps,
+    history: int,
+    n: int,
+    symmetry: int,
+    features: npt.NDArray[np.uint64],
+) -> None:
+    """Write the features of the last of the `n` positions in `scratch`, through a symmetry, to `features
+    [feature_words]`."""
+    if symmetry == 0:
+        encode(scratch.positions, n, history, features)
+        return
+    encode(scratch.positions, n, history, scratch.packed)
+    cells, planes = maps.cells[symmetry], maps.planes[symmetry]
+    move_features(scratch.packed, cells, planes, maps.code_bits, history, features)
 
 
 @kernel
@@ -103,30 +137,14 @@ def write_samples(
     samples: n rows to fill, and room for n * max_legal entries of policy targets. Returns the number of
     entries.
     """
-    positions, packed, legal = scratch.positions, scratch.packed, scratch.legal
+    positions, legal = scratch.positions, scratch.legal
     at = 0
     for row in range(len(numbers)):
         index = numbers[row] % len(rings.action)
         slot = signed(rings.game[index])
-        ply = numbers[row] - rings.game_first[slot]
-        start = rings.game_start[slot]
-        # Word by word: an assignment of arrays may fail, and compiling its error message takes 2 seconds.
-        for word in range(starts.shape[1]):
-            positions[0, word] = starts[start, word]
-        replay_to(rings, rings.game_first[slot], ply, positions)
+        ply = replay_game(rings, starts, numbers[row], positions)
         symmetry = symmetries[row]
-        if symmetry == 0:
-            encode(positions, ply + 1, history, samples.packed_features[row])
-        else:
-            encode(positions, ply + 1, history, packed)
-            move_features(
-                packed,
-                maps.cells[symmetry],
-                maps.planes[symmetry],
-                maps.code_bits,
-                history,
-                samples.packed_features[row],
-            )
+        write_features(scratch, maps, history, ply + 1, symmetry, samples.packed_features[row])
         outcome = signed(rings.game_outcome[slot])
         value = outcome if side_to_move(positions[ply]) == 0 else -outcome
         samples.classes[row] = 1 - value

@@ -39,3 +39,52 @@ class Samples(NamedTuple):
     """[entries] share of the root's visits, 0 for an action without visits; they sum to 1 in each row."""
     replies: Replies | None = None
     """Targets of the reply head; None where nobody asked for them."""
+    policy_only: npt.NDArray[np.uint8] | None = None
+    """[n] 1 where only the policy is learned; None if that is nowhere."""
+
+
+def room_for(count: int, words: int, most_legal: int) -> Samples:
+    """Return `count` samples of features with `words` words, to be filled in, with room for `most_legal`
+    entries each: more than is needed, but memory that is not written to costs nothing."""
+    return Samples(
+        packed_features=np.empty((count, words), dtype=np.uint64),
+        classes=np.empty(count, dtype=np.int64),
+        root_values=np.empty(count, dtype=np.float32),
+        capped=np.empty(count, dtype=np.uint8),
+        plies_left=np.empty(count, dtype=np.int32),
+        rows=np.empty(count * most_legal, dtype=np.int64),
+        actions=np.empty(count * most_legal, dtype=np.int64),
+        shares=np.empty(count * most_legal, dtype=np.float32),
+    )
+
+
+def first_of(samples: Samples, count: int, entries: int) -> Samples:
+    """Return the first `count` samples with their `entries`."""
+    return Samples(
+        samples.packed_features[:count],
+        samples.classes[:count],
+        samples.root_values[:count],
+        samples.capped[:count],
+        samples.plies_left[:count],
+        samples.rows[:entries],
+        samples.actions[:entries],
+        samples.shares[:entries],
+    )
+
+
+def joined(samples: Samples, more: Samples) -> Samples:
+    """Return both, `more` last; of those only the policy is learned."""
+    policy_only = np.zeros(len(samples.classes) + len(more.classes), np.uint8)
+    policy_only[len(samples.classes) :] = 1
+    return Samples(
+        np.concatenate([samples.packed_features, more.packed_features]),
+        np.concatenate([samples.classes, more.classes]),
+        np.concatenate([samples.root_values, more.root_values]),
+        np.concatenate([samples.capped, more.capped]),
+        np.concatenate([samples.plies_left, more.plies_left]),
+        np.concatenate([samples.rows, more.rows + len(samples.classes)]),
+        np.concatenate([samples.actions, more.actions]),
+        np.concatenate([samples.shares, more.shares]),
+        samples.replies,
+        policy_only,
+    )

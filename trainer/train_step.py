@@ -244,10 +244,14 @@ class TrainStep:
         loss, replies = self._loss, samples.replies or NO_REPLIES
         classes, plies_left = to_device(samples.classes), to_device(samples.plies_left)
         capped = to_device(samples.capped)
+        weights = 1.0 - (1.0 - loss.capped_value_weight) * capped
+        if samples.policy_only is not None:
+            policy_only = to_device(samples.policy_only)
+            weights, capped = weights * (1 - policy_only), torch.maximum(capped, policy_only)
         outcome = outcome_targets(classes, plies_left, loss.win_discount)
         targets = Targets(
             value_targets(outcome, to_device(samples.root_values), loss.value_q_share),
-            1.0 - (1.0 - loss.capped_value_weight) * capped,
+            weights,
             to_device(samples.rows),
             to_device(samples.actions),
             to_device(samples.shares),

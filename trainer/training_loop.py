@@ -150,7 +150,7 @@ class TrainingLoop:
 
     def warm(self, record: GameRecord) -> None:
         """Compile now (some seconds the first time) rather than at the first step."""
-        self._sampler.warm(record)
+        self._sampler.warm(record, with_wins=self._config.samples.wins_share > 0)
 
     def fill(self, reader: StoreReader, newest: int, most: int = 0) -> bool:
         """Read stored games into the window, as it was before the restart.
@@ -280,9 +280,9 @@ class TrainingLoop:
 
     def make_step(self) -> None:
         """Make one step, whether or not it is due."""
-        batch, share = self._optimizer.batch, self._config.samples.surprise_share
-        samples = self._sampler.sample(self.window, self._rng, batch, self._newest, share)
-        self._train_step.train(samples)
+        batch, settings = self._optimizer.batch, self._config.samples
+        shares = settings.surprise_share, settings.wins_share
+        self._train_step.train(self._sampler.sample(self.window, self._rng, batch, self._newest, *shares))
         self.budget.take_step()
 
     def held_out(self) -> HeldOutFigures | None:

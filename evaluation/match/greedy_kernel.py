@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluation.match.stubs import SEES_REPLY, material
-from games.jit import kernel
+from games.jit import kernel, signed
 from games.spec import Positions
 from games.stubs import END_VALUES, Actions, end_reason, legal_actions, play, side_to_move
+from games.wins import wins_at_once
 
 WON = 1_000_000
 
@@ -21,16 +22,13 @@ def seen_before(positions: Positions, n: int, value: int) -> int:
 
 
 @kernel
-def wins_at_once(positions: Positions, n: int, replies: Actions, spare: Actions) -> bool:
+def has_win_at_once(positions: Positions, n: int, replies: Actions, spare: Actions) -> bool:
     """Whether the side to move at `positions[n - 1]` has an action that wins the game.
 
     positions  [> n, state_words]; replies, spare  [max_legal] scratch
     """
-    count = legal_actions(positions, n, replies)
-    for i in range(count):
-        play(positions[n - 1], replies[i], positions[n])
-        reason = end_reason(positions, n + 1, legal_actions(positions, n + 1, spare), False)
-        if reason != 0 and seen_before(positions, n + 1, int(END_VALUES[reason])) > 0:
+    for i in range(legal_actions(positions, n, replies)):
+        if wins_at_once(positions, n, signed(replies[i]), spare):
             return True
     return False
 
@@ -55,7 +53,7 @@ def greedy_scores(
         reason = end_reason(positions, n + 1, legal_actions(positions, n + 1, replies), False)
         if reason != 0:
             scores[i] = seen_before(positions, n + 1, int(END_VALUES[reason]) * WON)
-        elif SEES_REPLY and wins_at_once(positions, n + 1, replies, spare):
+        elif SEES_REPLY and has_win_at_once(positions, n + 1, replies, spare):
             scores[i] = seen_before(positions, n + 1, WON)
         else:
             scores[i] = seen_before(positions, n + 1, int(material(positions[n])))

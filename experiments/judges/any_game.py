@@ -1,8 +1,8 @@
 """The judge of any game: what it measures follows from what is known about the game.
 
 Where the truth about positions of whole games is known, the curve shows errors on them. Otherwise it shows
-matches against fixed players, how the value follows material, and how self-play ended. All games have matches
-at the end.
+matches against fixed players, how the policy alone errs in positions that trainers watch, how the value
+follows material, and how self-play ended. All games have matches at the end.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
         matches.add_scores(found, game, trained, recipe)
     matches.add_matches(found, game, trained, recipe, tell)
     if not knows_positions(game):
+        known_positions.add_watched(found, game, trained, recipe, tell)
         if knowledge_of(game).heuristic.material is not nothing:
             material.add_correlations(found, game, trained, recipe, tell)
         material.add_odds(found, game, trained, recipe, tell)

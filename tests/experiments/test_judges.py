@@ -46,11 +46,11 @@ class Asked:
         self.rows: list[Sequence[Row]] = []
         self.openings: dict[str, list[Opening]] = {}
 
-    def errors_of(self, *arguments: Any) -> list[PlayerErrors]:
+    def errors_of(self, *arguments: Any, with_search: bool = True) -> list[PlayerErrors]:
         rows = arguments[-1]
         self.rows.append(rows)
         groups = [expected_errors(rows, group) for group in groups_of(rows)]
-        return [PlayerErrors("x", count, groups, {}) for count in (0, 64, None)]
+        return [PlayerErrors("x", count, groups, {}) for count in (0, 64, None) if with_search or count != 64]
 
     def play(self, _game: object, player: str, opponent: str, openings: Sequence[Opening], **_: Any) -> list:
         self.openings.setdefault(f"{player} against {opponent}", []).extend(openings)
@@ -116,7 +116,10 @@ def test_chess_is_judged_on_openings_that_are_not_on_the_curve(tmp_path: Path, a
             ] * 3
     converted = [one.count for one in found.measures if one.what == "won with an extra queen against random"]
     assert converted == [50] * 3
-    assert asked.rows == []
+    assert [len(rows) for rows in asked.rows] == [500, 500]
+    mates = [one for one in found.measures if one.what == "errors where it matters, mate in one"]
+    assert [one.player for one in mates] == ["untrained, raw policy", "trained, raw policy", "random moves"]
+    assert found.curves["errors where it matters, raw policy"].keys() == {"mate in one"}
 
 
 @pytest.mark.parametrize(("name", "rows"), [(TWICE, []), ("dots_and_boxes_2x2", [899, 600, 899, 600])])

@@ -164,6 +164,22 @@ def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
     assert not torch.equal(learner.network.value.out.weight, before)
 
 
+def test_where_only_the_policy_is_learned_value_and_moves_left_stay_as_they_are() -> None:
+    torch.manual_seed(3)
+    recipe = varied(TrainerConfig(), weight_decay=0.0, moves_left_weight=1.0)
+    network = build(named("1x16").with_heads(["moves_left"]), GAME, 1)
+    learner = TrainStep(GAME, 1, network, recipe.optimizer, recipe.loss, torch.device("cpu"))
+    heads = {
+        name: part.clone() for name, part in learner.network.state_dict().items() if ".out.weight" in name
+    }
+    learner.train(some_samples(16)._replace(policy_only=np.ones(16, np.uint8)))
+    changed = {
+        name for name, part in heads.items() if not torch.equal(learner.network.state_dict()[name], part)
+    }
+    assert len(heads) == 3
+    assert changed == {"policy.out.weight"}
+
+
 @pytest.mark.parametrize("value_outputs", [3, 1], ids=["wdl", "tanh"])
 def test_a_value_is_win_minus_loss(value_outputs: int) -> None:
     """It comes from three logits, or from the tanh of one."""

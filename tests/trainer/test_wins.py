@@ -1,0 +1,140 @@
+"""Samples of positions one move beside stored games in which the side to move wins at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from naive_sampler import naive_symmetry
+from naive_verify import positions_of
+from naive_wins import naive_win
+from test_chess_targets import hand_made
+from twice import GAME as TWICE
+
+from bench.random_games import random_game
+from games import get_game
+from games.spec import Game, Symmetry
+from protocol.records import GameRecord
+from trainer.sampler import Sampler
+from trainer.samples import Samples
+from trainer.window import Window
+from trainer.wins_kernel import Draws
+
+TIC_TAC_TOE, CONNECT_FOUR, CHESS = (get_game(name) for name in ("tic_tac_toe", "connect_four", "chess"))
+SAMPLERS = {
+    game.name: Sampler(game, game.history, symmetric=True) for game in (TIC_TAC_TOE, CONNECT_FOUR, TWICE)
+}
+
+
+def window_of(game: Game, records: list[GameRecord]) -> Window:
+    window = Window(game, 1000)
+    for record in records:
+        window.add(record)
+    return window
+
+
+def random_window(game: Game, seed: int, games: int = 3) -> tuple[Window, list[GameRecord]]:
+    rng = np.random.default_rng(seed)
+    records = [random_game(game, rng, simulations=30, targets=0.7) for _ in range(games)]
+    return window_of(game, records), records
+
+
+def policy_of(samples: Samples, row: int) -> dict[int, float]:
+    here = samples.rows == row
+    return dict(zip(samples.actions[here].tolist(), samples.shares[here].tolist(), strict=True))
+
+
+def turned(game: Game, words: np.ndarray, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the features through symmetry `number`, and where it moves each action."""
+    if number == 0:
+        return words, np.arange(game.actions)
+    symmetry: Symmetry = game.symmetries[number - 1]
+    return naive_symmetry(game, words, symmetry, game.history), symmetry.actions
+
+
+@pytest.mark.parametrize("game", [TIC_TAC_TOE, CONNECT_FOUR, TWICE], ids=lambda game: game.name)
+@given(
+    seed=st.integers(0, 1000),
+    draws=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 40)), min_size=1, max_size=20),
+    wanted=st.lists(st.integers(0, 7), min_size=1, max_size=8),
+)
+def test_agrees_with_the_slow_twin(
+    game: Game, seed: int, draws: list[tuple[int, int]], wanted: list[int]
+) -> None:
+    """`TWICE` has players who move twice in a row."""
+    window, records = random_window(game, seed)
+    beside = [(record, ply) for record in records for ply in range(record.plies)]
+    chosen = [at % len(beside) for at, _ in draws]
+    symmetries = [number % (len(game.symmetries) + 1) for number in wanted]
+    columns = (chosen, [move for _, move in draws], symmetries)
+    samples = SAMPLERS[game.name].make_wins(window, Draws(*(np.array(one, np.int64) for one in columns)))
+    every = (
+        (positions_of(game, beside[at][0])[: beside[at][1] + 1], move)
+        for at, (_, move) in zip(chosen, draws, strict=True)
+    )
+    found = [one for states, move in every if (one := naive_win(game, states, move))][: len(wanted)]
+    assert len(samples.classes) == len(found)
+    for row, (states, policy) in enumerate(found):
+        words = np.zeros(game.feature_words(game.history), np.uint64)
+        game.rules.encode(np.array(states), len(states), game.history, words)
+        features, actions = turned(game, words, symmetries[row])
+        assert samples.packed_features[row].tolist() == features.tolist()
+        assert policy_of(samples, row) == pytest.approx(
+            {int(actions[key]): share for key, share in policy.items()}
+        )
+    assert (samples.classes == 0).all()
+    assert (samples.root_values == 1).all()
+    assert (samples.plies_left == 1).all()
+    assert not samples.capped.any()
+
+
+def test_a_blunder_that_was_not_played_is_found_in_chess() -> None:
+    """After 1. f3 e5 only 2. g4 allows a mate, by one move."""
+    window = window_of(CHESS, [hand_made("", ["f2f3", "e7e5", "e2e4"], "ply_cap", 0, 3)])
+    draws = Draws(np.array([2]), np.array([0]), np.array([0]))
+    samples = Sampler(CHESS, CHESS.history).make_wins(window, draws)
+    (best,) = samples.actions[samples.shares == 1]
+    fools_mate = "rnbqkbnr/pppp1ppp/8/4p3/6P1/5P2/PPPPP2P/RNBQKBNR b KQkq - 0 2"
+    state = CHESS.notation.state_from_text(fools_mate)
+    assert best == CHESS.notation.action_from_text(state, "d8h4")
+    assert len(samples.shares) == 30
+
+
+def test_a_share_of_the_batch_is_made_of_them_and_the_rest_drawn() -> None:
+    window, _ = random_window(CONNECT_FOUR, 1, games=20)
+    samples = SAMPLERS["connect_four"].sample(window, np.random.default_rng(1), 200, wins_share=0.25)
+    assert len(samples.classes) == len(samples.packed_features) == 200
+    assert samples.policy_only is not None
+    assert samples.policy_only.tolist() == [0] * 150 + [1] * 50
+    assert (samples.plies_left[150:] == 1).all()
+    assert (samples.plies_left[:150] > 1).any()
+    assert np.unique(samples.rows).tolist() == list(range(200))
+    assert np.add.reduceat(
+        samples.shares, np.flatnonzero(np.diff(samples.rows, prepend=-1))
+    ) == pytest.approx(1)
+
+
+def test_where_there_are_none_the_whole_batch_is_drawn() -> None:
+    window = window_of(CHESS, [hand_made("", ["e2e4"], "ply_cap", 0, 1)])
+    samples = Sampler(CHESS, CHESS.history).sample(window, np.random.default_rng(1), 8, wins_share=0.5)
+    assert samples.classes.tolist() == [1] * 8
+
+
+@pytest.mark.parametrize(("number", "symmetry"), [(-1, 0), (10**6, 0), (0, 9), (0, -1)])
+def test_what_is_not_there_is_refused(number: int, symmetry: int) -> None:
+    window, _ = random_window(CONNECT_FOUR, 1)
+    with pytest.raises(IndexError):
+        SAMPLERS["connect_four"].make_wins(
+            window, Draws(np.array([number]), np.array([0]), np.array([symmetry]))
+        )
+
+
+def test_without_a_share_nothing_changes() -> None:
+    """The same random numbers draw the same samples as before."""
+    window, _ = random_window(CONNECT_FOUR, 3)
+    drawn = [
+        SAMPLERS["connect_four"].sample(window, np.random.default_rng(1), 32, wins_share=share)
+        for share in (0.0, 0.001)
+    ]
+    assert drawn[0].packed_features.tolist() == drawn[1].packed_features.tolist()
