@@ -67,6 +67,7 @@ def run() -> dict[str, float]:
         samples = made_up_samples(game_name)
         with TemporaryDirectory() as folder:
             loop = filled_loop(game, config, network, games, Path(folder))
+            loop.make_step()  # compiles the sampler
             sides = {
                 "trainer": partial(steps_a_second, loop.make_step),
                 "bare": partial(steps_a_second, partial(bare.train, samples)),

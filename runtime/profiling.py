@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -49,6 +50,8 @@ def profiled(command: str) -> Iterator[None]:
         profile = Profile(float(after))
     except ValueError as error:
         raise Fatal(f"{AFTER} is {after!r}, but must be a number of seconds", Exit.CONFIG) from error
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end)  # it would end the process before its profile is written
     watcher = threading.Thread(target=profile.watch, name="profile", daemon=True)
     watcher.start()
     try:
@@ -58,6 +61,10 @@ def profiled(command: str) -> Iterator[None]:
         watcher.join()
         path = folder / f"{command.replace('/', '_')}-{os.getpid()}.json"
         path.write_text(json.dumps({"seconds": profile.seconds, "functions": profile.used}, indent=1))
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)
 
 
 class Profile:

@@ -30,6 +30,19 @@ sys.exit(guarded(main))
 """
 
 
+WAITING = """
+import sys, time
+from runtime.exits import guarded
+
+def main():
+    print("ready", flush=True)
+    while True:
+        time.sleep(0.1)
+
+sys.exit(guarded(main))
+"""
+
+
 def profile_of(folder: Path, **env: str) -> subprocess.CompletedProcess[bytes]:
     every = os.environ | {"AZ_PROFILE": str(folder)} | env
     return subprocess.run([sys.executable, "-c", PROGRAM], env=every, capture_output=True, check=False)
@@ -42,6 +55,17 @@ def test_the_thread_and_function_that_used_the_time_are_named(tmp_path: Path) ->
     used = json.loads(path.read_text())["functions"]
     assert max(used, key=used.get) == "other | __main__:busy"
     assert used["other | __main__:busy"] > 0.25
+
+
+def test_a_process_that_is_told_to_stop_writes_its_profile(tmp_path: Path) -> None:
+    """As evaluators are: they have no handler of their own."""
+    env = os.environ | {"AZ_PROFILE": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", WAITING], env=env, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        assert process.wait(timeout=60) == 143
+    assert len(list(tmp_path.glob("*.json"))) == 1
 
 
 def test_a_process_that_ends_before_its_profile_begins_counts_for_nothing(tmp_path: Path) -> None:
