@@ -34,6 +34,10 @@ class Range:
     newest: int = 0
 
 
+SPAN = "SELECT coalesce((SELECT min(seq) FROM games), 0), coalesce((SELECT max(seq) FROM games), 0)"
+"""Two queries, because SQLite scans the whole table for a minimum and a maximum in one."""
+
+
 class StoreReader:
     """A games.db. Only one thread at a time may use it. Raises Fatal when the file cannot be read.
 
@@ -63,7 +67,7 @@ class StoreReader:
 
     def span(self) -> tuple[int, int]:
         """Numbers of the oldest and the newest game; (0, 0) without games."""
-        ((low, high),) = self.query("SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM games")
+        ((low, high),) = self.query(SPAN)
         return int(low), int(high)
 
     def rows(self, wanted: Range, *, with_data: bool = True) -> Iterator[Stored]:

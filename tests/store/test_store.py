@@ -54,6 +54,16 @@ def test_games_come_back_in_order(store: Store, tmp_path: Path) -> None:
     assert store.newest == 5
 
 
+def test_the_oldest_and_the_newest_game_are_found_without_a_scan(store: Store, tmp_path: Path) -> None:
+    """Each reader asks for them, also in a store of millions of games."""
+    reader = StoreReader(tmp_path / "games.db")
+    assert reader.span() == (0, 0)
+    store.commit([entry(n) for n in range(3)])
+    assert reader.span() == (1, 3)
+    plan = [str(row[-1]) for row in reader.query(f"EXPLAIN QUERY PLAN {reading.SPAN}")]
+    assert [line for line in plan if "games" in line] == ["SEARCH games"] * 2
+
+
 def test_same_game_counts_once(store: Store) -> None:
     """A game that is sent again is a duplicate, in the same commit or a later one."""
     assert store.commit([entry(1), entry(1)]) == [STORED, DUPLICATE]
