@@ -19,9 +19,9 @@ from protocol.errors import Code
 from protocol.messages import MAX_RECORD, MAX_START, Name, Uid
 from protocol.search_columns import UNKNOWN, fault_of, not_known
 
-FORMAT = 3
-"""Format 3 is written for a run that has an identity, format 2 for a run without one. Format 1, which lacks
-the network's own evaluations, can still be read."""
+FORMAT = 4
+"""Format 4 is written for a game with child values, format 3 for one without, format 2 for a run without an
+identity. Format 1, which lacks the network's own evaluations, can still be read."""
 
 POLICY_TARGET = 1
 """Flag of a ply whose visits are a policy target (a full search)."""
@@ -39,6 +39,10 @@ PLAYED_ON = 32
 how often resigning would be a mistake."""
 SHARES = 10_000
 """Sum of the shares of an improved policy."""
+CHILD_SCALE = 127
+"""What a child value of 1 is stored as."""
+NO_CHILD_VALUE = -128
+"""Stands for a child value that is not known."""
 
 _FLAGS = (
     POLICY_TARGET | IMPROVED_POLICY | PRUNED_TARGET | SEARCH_DIFFERS | PLAYED_ON,
@@ -101,6 +105,9 @@ class GameRecord:
     """[plies] depth of the deepest simulation, in plies; 255 for more, 0 where unknown."""
     run: bytes = b""
     """Identity of the run that the game was played for, 16 bytes; empty where unknown."""
+    child_values: npt.NDArray[np.int8] = not_known(np.int8)
+    """[sum of visited] the search's value of each of `visit_actions`, for the side that plays it, times
+    CHILD_SCALE and rounded; NO_CHILD_VALUE where unknown. Empty if the game was recorded without them."""
 
     def __post_init__(self) -> None:
         for name in UNKNOWN:
@@ -114,7 +121,9 @@ class GameRecord:
     @property
     def format(self) -> int:
         """Number of the format that the record is written in."""
-        return FORMAT if self.run else FORMAT - 1
+        if len(self.child_values):
+            return FORMAT
+        return 3 if self.run else 2
 
     @property
     def targets(self) -> int:
@@ -173,6 +182,12 @@ class _Wire3(_Wire2, frozen=True, forbid_unknown_fields=True):
     run: Uid
 
 
+class _Wire4(_Wire3, frozen=True, forbid_unknown_fields=True):
+    """The map of format 4: format 3 and the values of the moves that the search visited."""
+
+    child_values: _Column
+
+
 _COLUMNS: dict[str, np.dtype[Any]] = {
     "actions": np.dtype("<u2"),
     "visited": np.dtype("<u2"),
@@ -185,14 +200,20 @@ _COLUMNS: dict[str, np.dtype[Any]] = {
     "prior_values": np.dtype("<f2"),
     "mean_depths": np.dtype("<f2"),
     "max_depths": np.dtype("u1"),
+    "child_values": np.dtype("i1"),
 }
-_OF_VISITS = ("visit_actions", "visits")
-PER_PLY = tuple(name for name in _COLUMNS if name not in _OF_VISITS)
+OF_VISITS = ("visit_actions", "visits", "child_values")
+"""Columns with one entry per visited action; `child_values` may be empty."""
+PER_PLY = tuple(name for name in _COLUMNS if name not in OF_VISITS)
 """Columns with one entry per ply."""
 _PLAIN = ("uid", "game", "start", "max_plies", "simulations", "outcome", "reason", "seed", "source")
 
 _encoder = msgspec.msgpack.Encoder()
-_WIRES: dict[int, type[_Wire1]] = {1: _Wire1, 2: _Wire2, FORMAT: _Wire3}
+_WIRES: dict[int, type[_Wire1]] = {1: _Wire1, 2: _Wire2, 3: _Wire3, FORMAT: _Wire4}
+_COLUMNS_OF = {
+    number: [name for name in _COLUMNS if name in wire.__struct_fields__] for number, wire in _WIRES.items()
+}
+"""Names of the columns that each format has."""
 _decoders = {number: msgspec.msgpack.Decoder(wire) for number, wire in _WIRES.items()}
 _BEGINNINGS = {b"\xde" + len(wire.__struct_fields__).to_bytes(2): number for number, wire in _WIRES.items()}
 """First bytes of a record (a map with this many entries), and the format that has that many."""
@@ -204,8 +225,8 @@ def to_bytes(record: GameRecord) -> bytes:
     number = record.format
     _check(record, number)
     fields: dict[str, Any] = {name: getattr(record, name) for name in _PLAIN}
-    fields |= {name: _column_bytes(record, name) for name in _COLUMNS}
-    if record.run:
+    fields |= {name: _column_bytes(record, name) for name in _COLUMNS_OF[number]}
+    if number >= 3:
         fields["run"] = record.run
     try:
         data = _encoder.encode(_WIRES[number](format=number, seconds=float(record.seconds), **fields))
@@ -229,9 +250,9 @@ def from_bytes(data: bytes | memoryview) -> GameRecord:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadRecord(str(error)) from error
     fields: dict[str, Any] = {name: getattr(wire, name) for name in _PLAIN}
-    names = [name for name in _COLUMNS if not (number == 1 and name in UNKNOWN)]
-    fields |= {name: _column(name, getattr(wire, name)) for name in names}
-    if wire.format != number or not all(len(fields[name]) for name in names if name in UNKNOWN):
+    fields |= {name: _column(name, getattr(wire, name)) for name in _COLUMNS_OF[number]}
+    optional = {"child_values", *UNKNOWN}.intersection(fields)
+    if wire.format != number or not all(len(fields[name]) for name in optional):
         raise BadRecord("not in canonical form: another format or an empty column")
     record = GameRecord(seconds=wire.seconds, run=getattr(wire, "run", b""), **fields)
     _check(record, number)
@@ -252,11 +273,7 @@ def check_bounds(record: GameRecord, actions: int, max_legal: int) -> None:
     Raises BadRecord if a column's length differs from what `visited` says, if an action is not below
     `actions`, if a ply has more than `max_legal` actions, or if the outcome is invalid.
     """
-    total = int(record.visited.sum(dtype=np.int64))
-    for name in _COLUMNS:
-        length, expected = len(getattr(record, name)), total if name in _OF_VISITS else record.plies
-        if length != expected:
-            raise BadRecord(f"column {name} has {length} entries, expected {expected}")
+    _check_lengths(record)
     for name in ("actions", "visit_actions"):
         largest = int(getattr(record, name).max(initial=0))
         if largest >= actions:
@@ -295,15 +312,12 @@ def _column(name: str, data: bytes) -> npt.NDArray[Any]:
 
 def _check(record: GameRecord, record_format: int) -> None:
     """Check what holds for a record of any game. Raises BadRecord."""
-    plies, total = record.plies, int(record.visited.sum(dtype=np.int64))
+    plies = record.plies
     if plies < 1:
         raise BadRecord("no plies")
     if plies > record.max_plies:
         raise BadRecord(f"{plies} plies, the cap is {record.max_plies}", Code.TOO_LONG)
-    for name in _COLUMNS:
-        length, expected = len(getattr(record, name)), plies if name in PER_PLY else total
-        if length != expected:
-            raise BadRecord(f"column {name} has {length} entries, expected {expected}")
+    _check_lengths(record)
     _check_flags(record, record_format)
     if not ((record.root_values >= -1) & (record.root_values <= 1)).all():
         raise BadRecord("a root value is not in [-1, 1]", Code.BAD_VALUES)
@@ -311,6 +325,14 @@ def _check(record: GameRecord, record_format: int) -> None:
     if fault:
         raise BadRecord(fault, Code.BAD_VALUES)
     _check_visits(record)
+
+
+def _check_lengths(record: GameRecord) -> None:
+    total = int(record.visited.sum(dtype=np.int64))
+    for name in _COLUMNS_OF[record.format]:
+        length, expected = len(getattr(record, name)), total if name in OF_VISITS else record.plies
+        if length != expected:
+            raise BadRecord(f"column {name} has {length} entries, expected {expected}")
 
 
 def _check_flags(record: GameRecord, record_format: int) -> None:

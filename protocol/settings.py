@@ -197,6 +197,9 @@ class SelfPlaySettings:
     the training steps that these games allow, then the next network, which makes a run with a `seed`
     repeatable bit by bit, also through stops and kills (docs/decisions/0014). This is slower, because each
     half waits for the other."""
+    child_values: bool = False
+    """Write the search's value of each visited move into the records, one byte each, for
+    `loss.action_value_weight` of the trainer (AlphaZero: no). docs/decisions/0059."""
     search: SearchSettings = field(default_factory=SearchSettings)
     gumbel: GumbelSettings = field(default_factory=GumbelSettings)
     noise: NoiseSettings = field(default_factory=NoiseSettings)

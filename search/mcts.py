@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from protocol.records import SHARES
+from protocol.records import CHILD_SCALE, SHARES
 from search.final_move import agrees, is_sampled
 from search.pool import SearchPool
-from search.result import SearchResult, candidates_of, evenly, listed
+from search.result import SearchResult, candidates_of, child_values_of, evenly, listed
 from search.search_stats import NetView, search_stats
 from search.tree import SearchTree
 
@@ -31,7 +31,7 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     view = tree.view_of_net()
     winning = tree.winning_actions()
     if len(winning):
-        return _with_stats(_proven(winning, tree, is_cheap), view, PROVEN_DEPTHS)
+        return _with_stats(_proven(winning, tree, is_cheap), tree, view, PROVEN_DEPTHS)
     solves = tree.settings.search.solver
     if solves and tree.proof > 0:  # by the search of an earlier move
         return _proven(tree.proven_actions(), tree, is_cheap)
@@ -39,17 +39,22 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     await pool.run(tree)
     if solves and tree.proof > 0:
         proven = _proven(tree.proven_actions(), tree, is_cheap)
-        return _with_stats(proven, view, tree.mean_and_max_depth())
+        return _with_stats(proven, tree, view, tree.mean_and_max_depth())
     result: SearchResult = tree.forest.selection.result(tree, view, is_cheap=is_cheap)
-    result = _with_stats(result, view, tree.mean_and_max_depth())
+    result = _with_stats(result, tree, view, tree.mean_and_max_depth())
     settings = tree.settings
     if is_cheap or settings.moves.final_move != "max_robust" or is_sampled(settings, tree.ply):
         return result
     return await _extended(result, tree, pool)
 
 
-def _with_stats(result: SearchResult, view: NetView, depths: tuple[float, int]) -> SearchResult:
+def _with_stats(
+    result: SearchResult, tree: SearchTree, view: NetView, depths: tuple[float, int]
+) -> SearchResult:
+    """Add what only the tree and the network know, for the record."""
     result.stats = search_stats(view, result.actions, result.visits, depths)
+    if tree.settings.child_values and result.child_values is None:
+        result.child_values = child_values_of(tree, result.actions)
     return result
 
 
@@ -80,4 +85,13 @@ def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -
     is_pruned = tree.settings.search.solver and not is_cheap and not is_improved
     if is_cheap:
         tree.drop_at_advance()  # its visits are not those of the record, which no flag of a cheap search says
-    return SearchResult(*arrays, 1.0, 0, is_target=not is_cheap, is_improved=is_improved, is_pruned=is_pruned)
+    values = np.full(len(actions), CHILD_SCALE, np.int8) if tree.settings.child_values else None
+    return SearchResult(
+        *arrays,
+        1.0,
+        0,
+        is_target=not is_cheap,
+        is_improved=is_improved,
+        is_pruned=is_pruned,
+        child_values=values,
+    )

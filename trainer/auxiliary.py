@@ -1,4 +1,5 @@
-"""Auxiliary losses, whose heads only train the tower: the plies left in the game, a softer policy, the reply.
+"""Auxiliary losses, whose heads only train the tower: the plies left in the game, a softer policy, the reply,
+the value of each move.
 
 They predict more about positions that are in the window anyway, so the tower learns more from each position.
 Search does not use these heads. `net.architectures` says whether a network has them.
@@ -11,6 +12,9 @@ moves with few visits also count, and the network must tell them apart.
 
 Reply (KataGo): the visits of the next position (`trainer.replies`), over all actions, because the legal ones
 depend on the move that is made.
+
+Action values (AlphaZeroArcade): the search's values of the moves that it visited (`trainer.action_values`),
+with the square of the difference. Each position counts the same, however many of its moves are known.
 """
 
 from __future__ import annotations
@@ -42,6 +46,20 @@ class AuxiliaryLosses(NamedTuple):
     moves_left: Tensor
     soft_policy: Tensor
     reply: Tensor
+    action_value: Tensor
+
+
+class Entries(NamedTuple):
+    """Targets of some actions of some samples, on the network's device."""
+
+    rows: Tensor
+    """int64[entries] the sample of each entry, ascending."""
+    actions: Tensor
+    """int64[entries]"""
+    numbers: Tensor
+    """float32[entries] shares (`trainer.replies`) or values (`trainer.action_values`)."""
+    samples: int
+    """Number of samples that have entries."""
 
 
 class AuxiliaryTargets(NamedTuple):
@@ -51,12 +69,9 @@ class AuxiliaryTargets(NamedTuple):
     """int32[n]"""
     capped: Tensor
     """uint8[n] 1 where `plies_left` is not learned: in capped games, and where only the policy is."""
-    reply_rows: Tensor
-    """int64[entries], and the next two as in `trainer.replies.Replies`; empty without that head."""
-    reply_actions: Tensor
-    reply_shares: Tensor
-    replied: int
-    """Number of samples that have a reply to learn."""
+    reply: Entries
+    """Empty without that head, as the next one."""
+    action_value: Entries
 
 
 def moves_left_loss(outputs: Tensor, plies_left: Tensor, capped: Tensor) -> Tensor:
@@ -82,11 +97,19 @@ def soft_policy_loss(logits: Tensor, targets: Targets, form: str) -> Tensor:
     return -(soft * log_policy(logits, targets)).sum() / max(targets.policy_rows, 1)
 
 
-def reply_loss(logits: Tensor, targets: AuxiliaryTargets) -> Tensor:
+def reply_loss(logits: Tensor, replies: Entries) -> Tensor:
     """Return the cross-entropy of `logits` float[n, actions] to the visits of the next positions, averaged
     over the samples that have one."""
-    log_policy = functional.log_softmax(logits.float(), dim=1)[targets.reply_rows, targets.reply_actions]
-    return -(targets.reply_shares * log_policy).sum() / max(targets.replied, 1)
+    log_policy = functional.log_softmax(logits.float(), dim=1)[replies.rows, replies.actions]
+    return -(replies.numbers * log_policy).sum() / max(replies.samples, 1)
+
+
+def action_value_loss(outputs: Tensor, known: Entries) -> Tensor:
+    """Return the squared error of tanh(`outputs` float[n, actions]) to the known values of moves: the mean
+    over the moves of each sample, then over the samples that have any."""
+    off = (torch.tanh(outputs.float()[known.rows, known.actions]) - known.numbers).square()
+    counts = off.new_zeros(len(outputs)).scatter_add(0, known.rows, torch.ones_like(off))
+    return (off / counts.gather(0, known.rows)).sum() / max(known.samples, 1)
 
 
 def auxiliary_losses(
@@ -97,8 +120,10 @@ def auxiliary_losses(
     moves_left = outputs.moves_left if weights.moves_left_weight else None
     soft_policy = outputs.soft_policy if weights.soft_policy_weight else None
     reply = outputs.reply if weights.reply_weight else None
+    action_value = outputs.action_value if weights.action_value_weight else None
     return AuxiliaryLosses(
         nothing if moves_left is None else moves_left_loss(moves_left, others.plies_left, others.capped),
         nothing if soft_policy is None else soft_policy_loss(soft_policy, targets, weights.policy_loss),
-        nothing if reply is None else reply_loss(reply, others),
+        nothing if reply is None else reply_loss(reply, others.reply),
+        nothing if action_value is None else action_value_loss(action_value, others.action_value),
     )

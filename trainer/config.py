@@ -92,6 +92,10 @@ class LossSettings:
     reply_weight: float = 0.0
     """Weight of an auxiliary loss: a head that predicts the visits of the next position, which is usually
     the opponent's. The head serves training only. 0: no such head (AlphaZero: none; KataGo: 0.15)."""
+    action_value_weight: float = 0.0
+    """Weight of an auxiliary loss: a head that predicts the value of each move (mean square), from the
+    search's values of the moves that it visited. The head serves training only. 0: no such head (AlphaZero:
+    none). Needs games recorded with `self_play.child_values`. docs/decisions/0059."""
     policy_loss: Literal["legal", "all"] = "legal"
     """Whether the softmax of the policy loss is over the legal moves, as in the search (lc0), or over all
     actions (AlphaZero's published pseudocode)."""
@@ -263,7 +267,7 @@ _RANGES = {
         ("publishing.seconds", "publishing.known_positions", "samples.stale_versions"), (0, math.inf)
     ),
     **dict.fromkeys(("loss.moves_left_weight", "loss.soft_policy_weight"), (0, math.inf)),
-    "loss.reply_weight": (0, math.inf),
+    **dict.fromkeys(("loss.reply_weight", "loss.action_value_weight"), (0, math.inf)),
     "samples.per_position": (0, math.inf),
     **dict.fromkeys(("loss.value_q_share", "loss.capped_value_weight", "loss.win_discount"), (0, 1)),
     "loss.value_q_lambda": (0, 1),

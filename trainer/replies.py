@@ -36,12 +36,8 @@ def replies(window: Window, numbers: npt.NDArray[np.int64], action_maps: npt.NDA
     slots = rings.game[numbers % window.capacity]
     goes_on = following < rings.game_first[slots] + rings.game_plies[slots]
     rows = np.flatnonzero(goes_on & window.is_target(following))
-    at, slots = following[rows] % window.capacity, slots[rows]
-    counts = rings.visited[at].astype(np.int64)
-    firsts = rings.game_visit[slots] + rings.visit_offset[at]
+    counts, visits = window.visits_of(following[rows])
     begins = np.cumsum(counts) - counts
-    visits = np.repeat(firsts - begins, counts) + np.arange(counts.sum())
-    visits %= len(rings.visit_count)
     numbers_of_visits = rings.visit_count[visits].astype(np.float32)
     totals = np.add.reduceat(numbers_of_visits, begins) if len(rows) else numbers_of_visits
     of_row = np.repeat(rows, counts)

@@ -84,7 +84,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     except ValueError as error:
         raise Fatal(f"{error}; run the same version of server and trainer", Exit.PROTOCOL) from error
     history = settings.history or game.history
-    _check_window(config, game, settings)
+    _check_settings(config, game, settings)
     folder = RunFolder(config.runs, config.run or welcome.run)
     # In rounds the weights are recomputed from the stored games, bit by bit.
     in_rounds = bool(settings.round_games)
@@ -152,14 +152,21 @@ def resign_threshold(
     return threshold
 
 
-def _check_window(config: TrainerConfig, game: Game, settings: SelfPlaySettings) -> None:
-    """Raise Fatal unless the longest possible game fits into the window."""
+def _check_settings(config: TrainerConfig, game: Game, settings: SelfPlaySettings) -> None:
+    """Raise Fatal unless the longest possible game fits into the window, and games have all that is to be
+    learned from them."""
     longest = settings.max_plies or game.max_plies
     needed = int(longest * max(1.0, game.max_legal / game.mean_legal)) + 1
     if config.window.positions < needed:
         raise Fatal(
             f"--window.positions {config.window.positions} is too small: the longest game of {game.name} "
             f"needs {needed}",
+            Exit.CONFIG,
+        )
+    if config.loss.action_value_weight and not settings.child_values:
+        raise Fatal(
+            "--loss.action-value-weight has nothing to learn from: games of this run are recorded without "
+            "child values; start azserver with --self-play.child-values, or leave the weight out",
             Exit.CONFIG,
         )
 

@@ -21,6 +21,7 @@ from games.spec import Game, Symmetry
 from games.stubs import bindings
 from protocol.records import GameRecord
 from trainer import sampler_kernel, wins_kernel
+from trainer.action_values import action_values
 from trainer.replies import replies
 from trainer.sampler_kernel import Scratch, SymmetryMaps
 from trainer.samples import Samples, first_of, joined, room_for
@@ -92,14 +93,21 @@ class Sampler:
     """Makes samples of one game. Holds scratch space: use one per thread.
 
     `symmetric`: transform each sample by a random symmetry of the board (AlphaGo Zero: yes; AlphaZero: no).
-    `with_replies`: also make the targets of the reply head.
+    `with_replies`, `with_action_values`: also make the targets of these heads (the window must store the
+    child values).
     """
 
     def __init__(
-        self, game: Game, history: int, *, symmetric: bool = False, with_replies: bool = False
+        self,
+        game: Game,
+        history: int,
+        *,
+        symmetric: bool = False,
+        with_replies: bool = False,
+        with_action_values: bool = False,
     ) -> None:
         self._game = game
-        self._with_replies = with_replies
+        self._with_replies, self._with_action_values = with_replies, with_action_values
         self._history = history
         self._maps = _maps_of(game, game.symmetries if symmetric else ())
         kernels = bind([sampler_kernel, wins_kernel], {game.name: bindings(game)})
@@ -115,7 +123,12 @@ class Sampler:
     def warm(self, record: GameRecord, *, with_wins: bool = False) -> None:
         """Compile now (some seconds the first time) rather than at the first step; `with_wins` also what
         `wins_share` needs."""
-        window = Window(self._game, record.plies, len(record.visits) / record.plies)
+        window = Window(
+            self._game,
+            record.plies,
+            len(record.visits) / record.plies,
+            with_child_values=self._with_action_values,
+        )
         window.add(record)
         one = np.zeros(1, dtype=np.int64)
         self.make(window, one, one)
@@ -181,9 +194,12 @@ class Sampler:
             window.rings, window.starts, numbers, symmetries, maps, self._history, self._scratch, samples
         )
         samples = first_of(samples, len(numbers), entries)
-        if not self._with_replies:
-            return samples
-        return samples._replace(replies=replies(window, numbers, maps.actions[symmetries]))
+        if self._with_replies:
+            samples = samples._replace(replies=replies(window, numbers, maps.actions[symmetries]))
+        if self._with_action_values:
+            values = action_values(window, numbers, maps.actions[symmetries])
+            samples = samples._replace(action_values=values)
+        return samples
 
     def make_wins(self, window: Window, draws: Draws) -> Samples:
         """Return samples of positions one move beside those drawn in which the side to move wins at once

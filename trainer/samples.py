@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from trainer.action_values import ActionValues
 from trainer.replies import Replies
 
 
@@ -39,6 +40,8 @@ class Samples(NamedTuple):
     """[entries] share of the root's visits, 0 for an action without visits; they sum to 1 in each row."""
     replies: Replies | None = None
     """Targets of the reply head; None where nobody asked for them."""
+    action_values: ActionValues | None = None
+    """Targets of the action-value head; None where nobody asked for them."""
     policy_only: npt.NDArray[np.uint8] | None = None
     """[n] 1 where only the policy is learned; None if that is nowhere."""
 
@@ -86,5 +89,6 @@ def joined(samples: Samples, more: Samples) -> Samples:
         np.concatenate([samples.actions, more.actions]),
         np.concatenate([samples.shares, more.shares]),
         samples.replies,
+        samples.action_values,
         policy_only,
     )

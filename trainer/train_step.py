@@ -16,7 +16,8 @@ from net.cpu_engine import faster_dtype
 from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Fatal
-from trainer.auxiliary import AuxiliaryLosses, AuxiliaryTargets, auxiliary_losses
+from trainer.action_values import NO_ACTION_VALUES
+from trainer.auxiliary import AuxiliaryLosses, AuxiliaryTargets, Entries, auxiliary_losses
 from trainer.average import Average
 from trainer.config import LossSettings, OptimizerSettings
 from trainer.loss import Losses, Targets, losses, outcome_targets, value_targets, values_of
@@ -39,6 +40,7 @@ class StepFigures(NamedTuple):
     """None when that head is not trained."""
     soft_policy_loss: float | None = None
     reply_loss: float | None = None
+    action_value_loss: float | None = None
 
 
 class HeldOutFigures(NamedTuple):
@@ -53,6 +55,7 @@ class HeldOutFigures(NamedTuple):
     moves_left_loss: float | None = None
     soft_policy_loss: float | None = None
     reply_loss: float | None = None
+    action_value_loss: float | None = None
 
 
 class BatchLosses(NamedTuple):
@@ -136,6 +139,7 @@ class TrainStep:
         total = total + self._loss.moves_left_weight * auxiliary.moves_left
         total = total + self._loss.soft_policy_weight * auxiliary.soft_policy
         total = total + self._loss.reply_weight * auxiliary.reply
+        total = total + self._loss.action_value_weight * auxiliary.action_value
         total.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(
             self.network.parameters(), self._optimizer.grad_clip or float("inf")
@@ -241,7 +245,10 @@ class TrainStep:
         def to_device(array: Any) -> Tensor:
             return torch.from_numpy(array).to(self._device, non_blocking=True)
 
-        loss, replies = self._loss, samples.replies or NO_REPLIES
+        def entries(rows: Any, actions: Any, numbers: Any) -> Entries:
+            return Entries(to_device(rows), to_device(actions), to_device(numbers), rows_in(rows))
+
+        loss = self._loss
         classes, plies_left = to_device(samples.classes), to_device(samples.plies_left)
         capped = to_device(samples.capped)
         weights = 1.0 - (1.0 - loss.capped_value_weight) * capped
@@ -257,6 +264,6 @@ class TrainStep:
             to_device(samples.shares),
             rows_in(samples.rows),
         )
-        rows, actions, shares = map(to_device, replies)
-        others = AuxiliaryTargets(plies_left, capped, rows, actions, shares, rows_in(replies.rows))
+        replies, values = samples.replies or NO_REPLIES, samples.action_values or NO_ACTION_VALUES
+        others = AuxiliaryTargets(plies_left, capped, entries(*replies), entries(*values))
         return features_tensor(samples.packed_features).to(self._device, non_blocking=True), targets, others

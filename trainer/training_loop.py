@@ -87,9 +87,12 @@ class TrainingLoop:
         self._growth = Growth(window.growth_min) if window.growth else None
         self._newest: int | None = None
         """Number of newest positions to draw from; None: all in the window."""
-        with_replies = config.loss.reply_weight > 0
         self._sampler = Sampler(
-            game, history, symmetric=samples.symmetric != "off", with_replies=with_replies
+            game,
+            history,
+            symmetric=samples.symmetric != "off",
+            with_replies=config.loss.reply_weight > 0,
+            with_action_values=config.loss.action_value_weight > 0,
         )
         self._rng = np.random.default_rng(config.seed)
         self.version = 0
@@ -138,9 +141,17 @@ class TrainingLoop:
         """Make a new window, also for the held-out games; `fill` reads their games."""
         window, samples, loss = self._config.window, self._config.samples, self._config.loss
         values_of = search_values(self._game, loss.value_q_lambda, loss.value_blunder)
-        with_surprise = samples.surprise_share > 0
-        self.window = Window(self._game, window.positions, with_surprise=with_surprise, values_of=values_of)
-        self._held_out = HeldOut(self._game, samples.held_out, window.positions, values_of)
+        with_child_values = loss.action_value_weight > 0
+        self.window = Window(
+            self._game,
+            window.positions,
+            with_surprise=samples.surprise_share > 0,
+            with_child_values=with_child_values,
+            values_of=values_of,
+        )
+        self._held_out = HeldOut(
+            self._game, samples.held_out, window.positions, values_of, with_child_values=with_child_values
+        )
         self._filled: int | None = None
         """`seq` up to which stored games were read; None before `fill`."""
 

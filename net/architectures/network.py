@@ -27,6 +27,8 @@ class Outputs(NamedTuple):
     """[n, actions] logits; None without that head."""
     reply: Tensor | None
     """[n, actions] logits; None without that head."""
+    action_value: Tensor | None
+    """[n, actions] values for the side to move, before tanh; None without that head."""
 
 
 class Network(nn.Module):
@@ -37,6 +39,7 @@ class Network(nn.Module):
     moves_left: ValueHead | None
     soft_policy: PolicyHead | None
     reply: PolicyHead | None
+    action_value: PolicyHead | None
 
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
@@ -55,6 +58,9 @@ class Network(nn.Module):
         self.moves_left = ValueHead(architecture, game.cells, 1) if architecture.moves_left_head else None
         self.soft_policy = policy_head(architecture, game, kernel) if architecture.soft_policy_head else None
         self.reply = policy_head(architecture, game, kernel) if architecture.reply_head else None
+        self.action_value = (
+            policy_head(architecture, game, kernel) if architecture.action_value_head else None
+        )
 
     def drop_training_heads(self) -> None:
         """Remove the heads that only training uses; what remains is the network as it plays."""
@@ -74,7 +80,8 @@ class Network(nn.Module):
         moves_left = None if self.moves_left is None else self.moves_left(x)[:, 0]
         soft_policy = None if self.soft_policy is None else self.soft_policy(x)
         reply = None if self.reply is None else self.reply(x)
-        return Outputs(self.policy(x), self.value(x), moves_left, soft_policy, reply)
+        action_value = None if self.action_value is None else self.action_value(x)
+        return Outputs(self.policy(x), self.value(x), moves_left, soft_policy, reply, action_value)
 
 
 @dataclass(frozen=True)

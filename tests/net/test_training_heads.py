@@ -55,10 +55,11 @@ def test_outputs_of_all_heads(game: Game) -> None:
     with torch.no_grad():
         every, plain = (network(one, game).all_heads(planes(game)) for one in (ALL, PLAIN))
     shapes = [
-        None if one is None else one.shape for one in (every.moves_left, every.soft_policy, every.reply)
+        None if one is None else one.shape
+        for one in (every.moves_left, every.soft_policy, every.reply, every.action_value)
     ]
-    assert shapes == [(5,), (5, game.actions), (5, game.actions)]
-    assert (plain.moves_left, plain.soft_policy, plain.reply) == (None, None, None)
+    assert shapes == [(5,), *[(5, game.actions)] * 3]
+    assert (plain.moves_left, plain.soft_policy, plain.reply, plain.action_value) == (None,) * 4
     assert torch.equal(every.policy, plain.policy)
 
 

@@ -46,8 +46,21 @@ def records(draw: st.DrawFn) -> GameRecord:
         prior_values=column(st.floats(-1, 1, width=16) | unknown, plies, "<f2"),
         mean_depths=column(st.floats(0, 65504, width=16) | unknown, plies, "<f2"),
         max_depths=column(st.integers(0, 255), plies, "u1"),
-        run=draw(st.just(b"") | st.binary(min_size=16, max_size=16)),
+        **draw(st.just({}) | runs(column(st.integers(-128, 127), total, "i1"))),
     )
+
+
+@st.composite
+def runs(draw: st.DrawFn, child_values: np.ndarray) -> dict[str, object]:
+    """Draw the identity of a run, with or without child values."""
+    run = {"run": draw(st.binary(min_size=16, max_size=16))}
+    return {**run, "child_values": child_values} if draw(st.booleans()) else run
+
+
+def example_record_4() -> GameRecord:
+    """Return `example_record_3` with the values of the moves that its searches visited."""
+    values = np.array([-32, 64, -128, 0, -127, 127], dtype="i1")
+    return replace(example_record_3(), child_values=values)
 
 
 def example_record_3() -> GameRecord:

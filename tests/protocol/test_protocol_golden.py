@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 from message_examples import EXAMPLES, GOLDEN, golden_path
-from record_strategies import example_record, example_record_1, example_record_3
+from record_strategies import example_record, example_record_1, example_record_3, example_record_4
 
 from protocol.messages import Message, decode
 from protocol.records import BadRecord, GameRecord, from_bytes, to_bytes
@@ -29,7 +29,9 @@ def test_golden_messages_are_plain_messagepack(example: Message) -> None:
     assert seen == {name: expected[name] for name in seen}
 
 
-@pytest.mark.parametrize(("number", "example"), [(2, example_record()), (3, example_record_3())])
+@pytest.mark.parametrize(
+    ("number", "example"), [(2, example_record()), (3, example_record_3()), (4, example_record_4())]
+)
 def test_the_golden_record_is_understood(number: int, example: GameRecord) -> None:
     """If this fails, stored games are no longer readable: raise FORMAT and keep reading the old one."""
     data = (GOLDEN / f"record_{number}.msgpack").read_bytes()
@@ -62,6 +64,10 @@ def test_format_1_is_read_as_strictly_as_it_was() -> None:
     runless = [msgpack.packb({**newest, "run": run}) for run in (b"", b"short", "text" * 4, None)]
     early = [msgpack.packb({**newest, "format": 2}), msgpack.packb({**msgpack.unpackb(new), "format": 3})]
     first = msgpack.packb({"format": 3, "run": newest["run"], **newest})
+    valued = msgpack.unpackb((GOLDEN / "record_4.msgpack").read_bytes())
+    columns = (b"", valued["child_values"][:-1], valued["child_values"] + b"\0", None)
+    early += [msgpack.packb({**valued, "child_values": column}) for column in columns]
+    early += [msgpack.packb({**valued, "format": 3}), msgpack.packb({**valued, "run": b""})]
     for data in (*flagged, mixed, longer, empty, old + b"\0", old[:-1], *runless, *early, first):
         with pytest.raises(BadRecord):
             from_bytes(data)
@@ -90,5 +96,5 @@ def test_the_golden_record_is_plain_messagepack(version: int) -> None:
 def test_no_golden_file_is_without_its_example() -> None:
     """A message that was removed from the protocol would leave its file behind."""
     names = {golden_path(example).name for example in EXAMPLES} | {"record.msgpack", "record_2.msgpack"}
-    names.add("record_3.msgpack")
+    names |= {"record_3.msgpack", "record_4.msgpack"}
     assert {path.name for path in GOLDEN.glob("*.msgpack")} == names

@@ -10,7 +10,7 @@ import numpy as np
 
 from games import get_game
 from protocol.errors import Code
-from protocol.records import PER_PLY, GameRecord
+from protocol.records import OF_VISITS, PER_PLY, GameRecord
 
 Mutation = Callable[[GameRecord], GameRecord]
 
@@ -29,16 +29,15 @@ def change(**fields: Any) -> Mutation:
 def without_last_ply(record: GameRecord) -> GameRecord:
     entries = len(record.visits) - int(record.visited[-1])
     per_ply = {name: getattr(record, name)[:-1] for name in PER_PLY}
-    return dataclasses.replace(
-        record, visit_actions=record.visit_actions[:entries], visits=record.visits[:entries], **per_ply
-    )
+    of_visits = {name: getattr(record, name)[:entries] for name in OF_VISITS}
+    return dataclasses.replace(record, **of_visits, **per_ply)
 
 
 def with_another_ply(record: GameRecord) -> GameRecord:
     """Return the game with its last ply once more, after the end."""
     entries = len(record.visits) - int(record.visited[-1])
     columns = {name: np.append(getattr(record, name), getattr(record, name)[-1:]) for name in PER_PLY}
-    for name in ("visit_actions", "visits"):
+    for name in OF_VISITS:
         column = getattr(record, name)
         columns[name] = np.append(column, column[entries:])
     return dataclasses.replace(record, **columns)

@@ -34,7 +34,7 @@ from trainer.window import Window
 torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
-ALL = {"moves_left_weight": 1.0, "soft_policy_weight": 8.0, "reply_weight": 0.15}
+ALL = {"moves_left_weight": 1.0, "soft_policy_weight": 8.0, "reply_weight": 0.15, "action_value_weight": 1.0}
 NET = Residual(1, 16, value_channels=2, value_hidden=16, value_head="wdl").with_heads(TRAINING_HEADS)
 SAMPLER = Sampler(GAME, 1)
 CPU = torch.device("cpu")
@@ -42,7 +42,7 @@ CPU = torch.device("cpu")
 
 def some_games(count: int) -> list[GameRecord]:
     rng = np.random.default_rng(0)
-    return [random_game(GAME, rng, simulations=50, targets=0.7) for _ in range(count)]
+    return [random_game(GAME, rng, simulations=50, targets=0.7, child_values=True) for _ in range(count)]
 
 
 def one_game(targets: float = 1.0) -> Samples:
@@ -166,7 +166,7 @@ def test_figures_of_both_losses_are_drawn(tmp_path: Path) -> None:
     figures.on_turn(turn, one.budget.samples)
     figures.held_out = one.held_out()
     drawn = scalars(figures.as_dict(Totals(), 1.0))
-    for name in ("moves_left_loss", "soft_policy_loss", "reply_loss"):
+    for name in ("moves_left_loss", "soft_policy_loss", "reply_loss", "action_value_loss"):
         assert drawn[f"trainer/{name}"] == pytest.approx(getattr(turn.figures, name), abs=1e-4)
         assert drawn[f"trainer/held_out_{name}"] > 0
 

@@ -14,7 +14,7 @@ from bench.random_games import random_game
 from games import get_game
 from net.architectures.registry import build, named
 from net.planes import PlaneShape, features_tensor, unpack
-from trainer.auxiliary import AuxiliaryTargets, reply_loss
+from trainer.auxiliary import Entries, reply_loss
 from trainer.config import TrainerConfig
 from trainer.replies import replies
 from trainer.sampler import Sampler
@@ -50,8 +50,7 @@ def test_agrees_with_the_slow_twin(seed: int, capacity: int, draws: list[tuple[i
 def test_the_loss_is_the_cross_entropy_over_all_actions() -> None:
     logits = torch.randn(3, 9, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     rows, actions, shares = torch.tensor([0, 0, 2]), torch.tensor([1, 5, 8]), torch.tensor([0.25, 0.75, 1.0])
-    nothing = torch.zeros(3)
-    loss = reply_loss(logits, AuxiliaryTargets(nothing, nothing, rows, actions, shares, 2))
+    loss = reply_loss(logits, Entries(rows, actions, shares, 2))
     log_policy = logits.log_softmax(1)
     wanted = -(0.25 * log_policy[0, 1] + 0.75 * log_policy[0, 5] + log_policy[2, 8]) / 2
     assert loss.item() == pytest.approx(wanted.item(), rel=1e-5)
