@@ -57,6 +57,10 @@ class SearchSettings:
     evaluation_symmetry: bool = False
     """Evaluate each leaf through a random symmetry of the board, in games that have any (AlphaGo Zero: yes;
     AlphaZero: no)."""
+    average_symmetries: bool = False
+    """Evaluate each leaf through all symmetries of the board and take the mean, in games that have any. That
+    is two evaluations a leaf in Connect Four, and eight in Go (AlphaGo: for networks without a search;
+    AlphaZero: no). docs/decisions/0060."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,12 @@ class NoiseSettings:
     `search.selection = gumbel` there is Gumbel noise instead, in full for any share above 0."""
     dirichlet_alpha: float = 0.0
     """Shape of that noise; 0 takes the game's (AlphaZero: chess 0.3, shogi 0.15, Go 0.03)."""
+    policy_temperature: float = 1.0
+    """The priors of the root become prior ** (1 / this) before noise is added, so that moves with a small
+    prior are tried: with `search.selection = puct`, in searches with noise (KataGo: 1.1; AlphaZero: 1)."""
+    policy_temperature_early: float = 0.0
+    """The same at the start of the game; it approaches `policy_temperature` with a half-life of as many plies
+    as the board is long (KataGo: 1.25); 0: no other temperature at the start."""
     forced_playouts: float = 0.0
     """In a search with noise, every visited root action gets at least sqrt(this * prior * all visits) visits,
     so that moves raised by noise are examined (KataGo: 2); 0: off. Not with `search.selection = gumbel`."""

@@ -10,8 +10,12 @@ from operator import attrgetter
 from protocol.settings import MoveSettings, NoiseSettings, SelfPlaySettings, changed
 from search.selection import NAMES, selection
 
+OF_ANY = ("search.average_symmetries",)
+"""Paths of the settings that all selections share."""
 FIELDS = tuple(
-    dict.fromkeys(["search.selection", *(field for name in NAMES for field in selection(name).FIELDS)])
+    dict.fromkeys(
+        ["search.selection", *(field for name in NAMES for field in selection(name).FIELDS), *OF_ANY]
+    )
 )
 """Paths of the self-play settings that define the search; the others say how games begin or how long they
 are."""

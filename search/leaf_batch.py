@@ -121,7 +121,7 @@ class LeafQueue:
             batches.append(batch)
             parts.append(part)
             most -= batch.rows
-        return _joined(batches), parts
+        return joined(batches), parts
 
 
 def _cut(batch: LeafBatch, rows: int) -> tuple[LeafBatch, LeafBatch]:
@@ -132,7 +132,8 @@ def _cut(batch: LeafBatch, rows: int) -> tuple[LeafBatch, LeafBatch]:
     )
 
 
-def _joined(batches: Sequence[LeafBatch]) -> LeafBatch:
+def joined(batches: Sequence[LeafBatch]) -> LeafBatch:
+    """Return all rows as one batch, in order."""
     if len(batches) == 1:
         return batches[0]
     return LeafBatch(

@@ -12,6 +12,7 @@ import asyncio
 import numpy as np
 import numpy.typing as npt
 
+from search.averaging import AveragingEvaluator
 from search.evaluator import Evaluator
 from search.forest import NO_PRIORS, NO_WDL, Forest
 from search.layout import (
@@ -36,9 +37,12 @@ class SearchPool:
 
     def __init__(self, forest: Forest, evaluator: Evaluator) -> None:
         self.forest = forest
-        self.evaluator = evaluator
+        self.evaluator, self._views = evaluator, 1
+        if forest.settings.search.average_symmetries and forest.game.symmetries:
+            averaging = AveragingEvaluator(evaluator, forest.game, forest.settings.history)
+            self.evaluator, self._views = averaging, averaging.views
         self.leaves = 0
-        """Leaves sent to the evaluator since the start."""
+        """Evaluations asked for since the start."""
         self._waiting: dict[int, asyncio.Future[None]] = {}
         """The future that waits for each tree's search, by slot."""
         self._roots: list[int] = []
@@ -136,7 +140,7 @@ class SearchPool:
         if not self.forest.outbox.used[0]:
             return
         batch, rows = self.forest.take_leaves()
-        self.leaves += batch.rows
+        self.leaves += batch.rows * self._views
         self.evaluator.submit(batch, _Sent(self, rows, len(batch.actions)))
 
     def answered(self, rows: npt.NDArray[np.void], total: int, evaluations: Evaluations) -> None:

@@ -17,6 +17,7 @@ from search.layout import BLOCKED, Tree
 from search.result import SearchResult, result_of_visits
 from search.search_stats import NetView
 from search.selection.pruning import pruned, prunes
+from search.selection.root_temperature import flattened, root_temperature
 from search.settings import EXPLORATIONS
 from search.tree_kernel import is_lost, value_sum_of
 
@@ -58,11 +59,16 @@ def plan_room(settings: SelfPlaySettings) -> int:  # noqa: ARG001
 
 
 def begin(tree: SearchTree, *, is_cheap: bool) -> None:
-    """Mix fresh Dirichlet noise into the root's priors, unless the search is cheap or noise is off."""
-    settings = tree.settings
-    if settings.noise.root_noise > 0 and not is_cheap:
-        noise = tree.rng.dirichlet(tree.forest.alphas[: tree.root_edge_count])
-        tree.mix_noise(noise, settings.noise.root_noise)
+    """Flatten the root's priors if the settings say so, and mix fresh Dirichlet noise into them, unless the
+    search is cheap or noise is off."""
+    noise = tree.settings.noise
+    if noise.root_noise == 0 or is_cheap:
+        return
+    temperature = root_temperature(noise, tree.ply, max(tree.game.rows, tree.game.cols))
+    if temperature != 1:
+        edges = tree.edges_of(0)
+        edges["prior"] = flattened(edges["prior"], temperature)
+    tree.mix_noise(tree.rng.dirichlet(tree.forest.alphas[: tree.root_edge_count]), noise.root_noise)
 
 
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
