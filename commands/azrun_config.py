@@ -54,8 +54,8 @@ class RunConfig:
     """Port of the web pages about this run, for browsers on this machine (docs/web.md); 0: none."""
     simulations: int = 32
     """New simulations per move (AlphaZero: 800; small because this is for one machine)."""
-    games: int = 64
-    """Games in flight per worker process; 0 lets azserver choose for its devices."""
+    games: int = 0
+    """Games in flight per worker process; 0: as many as the devices need for full batches."""
     workers: int = 1
     """Worker processes of azserver."""
     client_workers: int = 1
