@@ -3,7 +3,8 @@
 A file of `experiments/ablations` names a recipe, minutes, seeds and variants. A variant is a table of
 settings that replace the recipe's. The settings under `base` replace the recipe's in all variants, so that a
 comparison stays the same when the recipe changes. Every run gets a core of its own; as many run at once as
-there are cores.
+there are cores. With `after_minutes`, all runs of a seed continue copies of one run of the recipe that has
+been trained for so long: that compares settings for the later part of a run.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ from typing import Any
 import msgspec
 
 from experiments import recipe as recipes
-from experiments.ablation_table import remarks, table
+from experiments.ablation_page import PICTURE, minutes_text, page, what_came
 from experiments.recipe import Recipe
-from runtime.config import to_toml
+from experiments.shared_beginning import begin_all
 from runtime.exits import Exit, Fatal, guarded
-from runtime.runs import write_atomically
+from runtime.runs import RunFolder, write_atomically
 
 FOLDER = Path(__file__).parent / "ablations"
 BASE = "as the recipe"
-PICTURE = "intervals.png"
+BEGINNING = "beginning"
+"""Stands for the variant in the name of a run that others continue."""
 ONLY_THE_FIRST = 1e9
 """Minutes between two snapshots, so that only the last network is compared."""
 NOT_OURS = (
@@ -59,6 +61,8 @@ class Ablation:
     variants: Mapping[str, Mapping[str, Any]]
     """Variants by name: `net`, `simulations`, `server`, `trainer` as in a recipe. They replace the recipe's
     settings, table by table."""
+    after_minutes: float = 0.0
+    """Minutes that the recipe is trained for before its variants begin; 0: they begin from nothing."""
 
     def all(self) -> dict[str, Recipe]:
         """The recipe itself and its variants."""
@@ -126,11 +130,23 @@ class Job:
     runs: Path
     core: int | None
     """The core that all its processes are bound to; None: any."""
+    after_minutes: float = 0.0
+    """Minutes of the beginning that it continues; 0: none."""
 
     def what(self) -> dict[str, Any]:
         """What was run, whatever the machine, for the file of results."""
-        compared = settings_of(self.recipe)
-        return {"variant": self.variant, "seed": self.seed, "minutes": self.minutes, "settings": compared}
+        what = {"variant": self.variant, "seed": self.seed, "minutes": self.minutes}
+        if self.after_minutes:
+            what["after_minutes"] = self.after_minutes
+        return {**what, "settings": settings_of(self.recipe)}
+
+    @property
+    def beginning(self) -> RunFolder | None:
+        """The run that it continues a copy of."""
+        if not self.after_minutes:
+            return None
+        name = run_name(self.recipe, f"{BEGINNING}-{self.after_minutes:g}-minutes", self.seed)
+        return RunFolder(self.runs, name)
 
 
 def settings_of(recipe: Recipe) -> dict[str, Any]:
@@ -153,7 +169,15 @@ def run_one(job: Job) -> dict[str, Any]:
     if job.core is not None:
         os.sched_setaffinity(0, {job.core})
     run = run_name(job.recipe, job.variant, job.seed)
-    trained = train(job.recipe, job.seed, job.runs, job.minutes, run=run, tell=lambda _: None)
+    trained = train(
+        job.recipe,
+        job.seed,
+        job.runs,
+        job.minutes,
+        run=run,
+        beginning=job.beginning,
+        tell=lambda _: None,
+    )
     machine = describe_machine()
     return {
         **job.what(),
@@ -190,7 +214,8 @@ def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
     for one in done:
         variant = one["variant"]
         settings = settings_of(now[variant]) if variant in now else None
-        if (recipes.under_new_names(one["settings"]), one["minutes"]) != (settings, ablation.minutes):
+        found = recipes.under_new_names(one["settings"]), one["minutes"], one.get("after_minutes", 0.0)
+        if found != (settings, ablation.minutes, ablation.after_minutes):
             raise Fatal(
                 f"{results} holds a run of {variant!r} with other minutes or settings than "
                 f"{ablation.name} has now, and the two cannot be compared; move that file away, or choose "
@@ -209,17 +234,14 @@ def whole_time(jobs: Sequence[Job], cores: int) -> str:
     """How long all runs will take, not counting the judging."""
     together = min(cores, len(jobs))
     warming = WARM_UP_MINUTES * len(kinds([job.recipe for job in jobs]))
-    minutes = warming + jobs[0].minutes * math.ceil(len(jobs) / together)
+    seeds = len({job.seed for job in jobs})
+    beginnings = jobs[0].after_minutes * math.ceil(seeds / min(cores, seeds))
+    minutes = warming + beginnings + jobs[0].minutes * math.ceil(len(jobs) / together)
     runs = f"{len(jobs)} run{'' if len(jobs) == 1 else 's'}"
     return (
         f"{runs} of {minutes_text(jobs[0].minutes)}, {together} at a time: about "
         f"{minutes_text(math.ceil(minutes))} in all, the first {minutes_text(warming)} of them to compile"
     )
-
-
-def minutes_text(minutes: float) -> str:
-    """With its unit."""
-    return f"{minutes:g} minute{'' if minutes == 1 else 's'}"
 
 
 def side_by_side(jobs: Sequence[Job], now: slice) -> list[dict[str, Any]]:
@@ -239,15 +261,6 @@ def side_by_side(jobs: Sequence[Job], now: slice) -> list[dict[str, Any]]:
         return [one.result() for one in running]
 
 
-def what_came(run: Mapping[str, Any]) -> str:
-    """A message about a run that has ended."""
-    if not run["games"]:
-        return (
-            "ended. WARNING: no games, so its figures are those of an untrained network: give more --minutes"
-        )
-    return f"ended, with {run['games']:,} games and {run['steps']:,} steps"
-
-
 def run_all(
     ablation: Ablation, runs: Path, cores: Sequence[int | None], results: Path
 ) -> list[dict[str, Any]]:
@@ -257,7 +270,7 @@ def run_all(
     known = {(one["variant"], one["seed"]) for one in done}
     cycle = itertools.cycle(cores)
     jobs = [
-        Job(name, recipe, seed, ablation.minutes, runs, next(cycle))
+        Job(name, recipe, seed, ablation.minutes, runs, next(cycle), ablation.after_minutes)
         for seed in ablation.seeds
         for name, recipe in ablation.all().items()
         if (name, seed) not in known
@@ -265,6 +278,7 @@ def run_all(
     if jobs:
         tell(whole_time(jobs, len(cores)))
         warm_up([job.recipe for job in jobs])
+        begin_all(ablation.recipe, jobs, cores, tell)
     for first in range(0, len(jobs), len(cores)):
         done += side_by_side(jobs, slice(first, first + len(cores)))
         results.parent.mkdir(parents=True, exist_ok=True)
@@ -272,24 +286,6 @@ def run_all(
             results, (json.dumps({"title": ablation.title, "runs": done}, indent=1) + "\n").encode()
         )
     return done
-
-
-def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]]) -> str:
-    """The results for people."""
-    recipe = to_toml(settings_of(ablation.recipe))
-    processors, commits = (", ".join(sorted({one[key] for one in runs})) for key in ("processor", "commit"))
-    variants = "\n".join(f"- `{name}`: `{json.dumps(one)}`" for name, one in ablation.variants.items())
-    return (
-        f"# {ablation.title}\n\n"
-        f"`python -m experiments.ablation {ablation.name}`: {minutes_text(ablation.minutes)} a run, one core "
-        f"of {processors}, commit {commits}. Mean over seeds with its 95 % "
-        "interval (Student's t, the spread of runs taken as common to all variants); in brackets the "
-        "difference from the recipe. Each variant searches as it trained.\n\n"
-        f"{table(runs, BASE)}\n\n{remarks(runs)}"
-        f"![Each run, and the mean of each variant with its interval]({PICTURE})\n\n"
-        f"Variants, laid over the recipe:\n\n{variants}\n\n"
-        f"The recipe, `{ablation.recipe.name}`, as compared:\n\n```toml\n{recipe}```\n"
-    )
 
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
@@ -316,7 +312,7 @@ def _main() -> int:
     folder = options.out / f"ablation-{ablation.name}"
     runs = run_all(ablation, options.runs, cores, folder / "runs.json")
     draw(runs, BASE, folder / PICTURE, scale=100, unit="%")
-    write_atomically(folder / "README.md", page(ablation, runs).encode())
+    write_atomically(folder / "README.md", page(ablation, runs, settings_of(ablation.recipe), BASE).encode())
     write_overview(options.out)
     print(f"{folder / 'README.md'}: {len(runs)} runs")
     return int(Exit.OK)

@@ -100,12 +100,30 @@ def test_runs_of_other_settings_are_not_compared(tmp_path: Path) -> None:
     assert ablation.finished(loaded, results) == ours
     for changed in (
         dataclasses.replace(loaded, minutes=loaded.minutes + 1),
+        dataclasses.replace(loaded, after_minutes=5.0),
         dataclasses.replace(loaded, recipe=dataclasses.replace(loaded.recipe, simulations=99)),
         dataclasses.replace(loaded, variants={"a new name": {"simulations": 99}}),
     ):
         with pytest.raises(Fatal, match="cannot be compared"):
             ablation.finished(changed, results)
     assert ablation.finished(loaded, tmp_path / "none yet.json") == []
+
+
+def test_all_variants_of_a_seed_continue_the_same_run(tmp_path: Path) -> None:
+    """Another seed, or another length of the beginning, is another run; there may be no beginning."""
+    loaded = ablation.load("connect_four_late")
+    jobs = [
+        ablation.Job(name, recipe, seed, 8.0, tmp_path, 0, after)
+        for name, recipe in loaded.all().items()
+        for seed, after in ((1, 15.0), (2, 15.0), (1, 7.5), (1, 0.0))
+    ]
+    names = {(job.seed, job.after_minutes, job.beginning and job.beginning.name) for job in jobs}
+    assert names == {
+        (1, 15.0, "connect_four_two_cores-beginning-15-minutes-seed1"),
+        (2, 15.0, "connect_four_two_cores-beginning-15-minutes-seed2"),
+        (1, 7.5, "connect_four_two_cores-beginning-7.5-minutes-seed1"),
+        (1, 0.0, None),
+    }
 
 
 def run_of(variant: str, seed: int, errors: float) -> dict[str, object]:
