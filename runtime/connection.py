@@ -19,7 +19,8 @@ from protocol.messages import AnyMessage, BadMessage, Goodbye, Hello, Message, W
 from protocol.sessions import ClientSession, ClientState, Instruction, Joined, Lost, Refused, Send
 from runtime.exits import Exit, Fatal
 from runtime.handshakes import HandshakeWatch
-from runtime.sockets import LEAVES_LIMIT, Channel, Context, Frame, dial, new_dealer
+from runtime.redial import Redial
+from runtime.sockets import LEAVES_LIMIT, Channel, Context, Frame, dial, dial_again, new_dealer
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +90,7 @@ class Connection:
         )
         # Only now: libzmq reports a refused handshake once, to monitors that exist by then, and ends there.
         dial(self._socket, endpoint)
+        self._redial = Redial()
         self._has_ended = False
         """True after a connection ended, until something arrives on the next one."""
         self._channel = Channel(self._socket, self._on_frames, self._on_writable)
@@ -147,6 +149,7 @@ class Connection:
                 now = time.monotonic()
                 self._carry_out(self._session.tick(now))
                 self._watch_absence(now)
+                self._watch_silence(now)
         finally:
             self._carry_out(self._session.leave(time.monotonic()))
             self._watch.close()
@@ -154,7 +157,8 @@ class Connection:
 
     async def _wait_for_change(self) -> None:
         """Wait until the session, or the watch over its absence, has something to do."""
-        dues = [due for due in (self._session.due(), self._absence_due()) if due is not None]
+        all_dues = self._session.due(), self._absence_due(), self._redial.due()
+        dues = [due for due in all_dues if due is not None]
         delay = max(0.0, min(dues) - time.monotonic()) + REACT_AFTER if dues else None
         try:
             async with asyncio.timeout(delay):
@@ -188,6 +192,7 @@ class Connection:
 
     def _on_frames(self, frames: list[memoryview]) -> None:
         self._has_ended = False
+        self._redial.heard()
         try:
             message = decode(frames[0])
         except BadMessage as error:
@@ -225,6 +230,7 @@ class Connection:
         if self.is_up:
             log.warning("the connection to %s has ended; dialling again", self._server)
         self._has_ended = True
+        self._changed.set()
 
     def _on_refused_handshake(self, reason: str) -> None:
         self._refused_handshake = reason
@@ -265,6 +271,15 @@ class Connection:
         if now >= self._next_notice:
             self._tell_absence(reason, alone)
             self._next_notice = now + WAIT_NOTICE
+
+    def _watch_silence(self, now: float) -> None:
+        """Dial again where libzmq has given up (`runtime.redial`). What the old connection still had to send
+        is lost, as at the end of any connection."""
+        if not self.is_up and not self._waits_for(now):
+            self._redial.waits(now)
+        if self._redial.take(now):
+            log.debug("nothing comes from %s; dialling again", self._server)
+            dial_again(self._socket, self.endpoint)
 
     def _tell_absence(self, reason: str, alone: float) -> None:
         """`reason`: why the server makes this process wait, "" if it does not answer. `alone`: seconds so

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -124,6 +125,13 @@ def dial(socket: Socket, endpoint: str) -> None:
             "give HOST or HOST:PORT, for example gpu-box:5600",
             Exit.CONFIG,
         ) from error
+
+
+def dial_again(socket: Socket, endpoint: str) -> None:
+    """Replace the connection to `endpoint`, whether libzmq still has one or not."""
+    with suppress(zmq.ZMQError):  # libzmq has given this endpoint up
+        socket.disconnect(endpoint)
+    socket.connect(endpoint)
 
 
 def set_common(socket: Socket, limit: int, hwm: int) -> None:

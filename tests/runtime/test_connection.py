@@ -8,6 +8,7 @@ import random
 import socket
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from protocol.messages import (
 )
 from protocol.sessions import SessionTable, hello_first
 from runtime import connection as connection_module
+from runtime import redial
 from runtime.aio import Stop, run
 from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Exit, Fatal
@@ -209,6 +211,45 @@ def test_a_server_that_asks_for_a_key_at_once_is_heard(monkeypatch: pytest.Monke
             in_loop(script)
         server.join()
     assert caught.value.code == Exit.REFUSED
+
+
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(48)
+READY = b"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06ROUTER"
+NO_FRAME = b"\xff" * 9
+"""Flags that no frame has."""
+
+
+def test_bytes_that_libzmq_does_not_forgive_do_not_end_it_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a frame without meaning, libzmq closes the connection and never dials again; we do."""
+    monkeypatch.setattr(redial, "FIRST_SECONDS", 0.1)
+    closed = threading.Event()
+
+    def speak_nonsense() -> None:
+        with listener, listener.accept()[0] as peer:
+            peer.sendall(GREETING + READY + NO_FRAME)
+            with suppress(ConnectionError):
+                while peer.recv(64):
+                    pass
+        closed.set()
+
+    async def script(context: Context) -> None:
+        joined = asyncio.Event()
+        connection = Connection(
+            context, endpoint, HELLO, on_message=lambda *_: None, on_joined=lambda _: joined.set()
+        )
+        task = asyncio.create_task(connection.run())
+        await asyncio.to_thread(closed.wait)
+        server = FakeServer(context, endpoint)
+        await joined.wait()
+        await ended(task)
+        server.channel.close()
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    endpoint = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+    thread = threading.Thread(target=speak_nonsense)
+    thread.start()
+    in_loop(script)
+    thread.join()
 
 
 def test_an_unreachable_server_is_given_up_after_the_wait(tmp_path: Path) -> None:
