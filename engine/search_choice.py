@@ -20,8 +20,7 @@ from protocol.settings import MOVED, SelfPlaySettings, changed
 from runtime.config import flattened, nested, renamed
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
-from search.evaluation_settings import FIELDS, FOR_EVALUATION, OF_ANY
-from search.selection import selection
+from search.evaluation_settings import FIELDS, FOR_EVALUATION, fields_of
 from search.settings import resolve
 
 _WORD_OF = {path: word for word, path in MOVED.items()}
@@ -53,7 +52,7 @@ def run_search(run: RunFolder, text: str, game: Game) -> str:
 def search_name(settings: SelfPlaySettings) -> str:
     """The text from which `search_for` makes these settings: the selection, and settings other than
     defaults."""
-    used = (*selection(settings.search.selection).FIELDS, *OF_ANY)
+    used = fields_of(settings.search.selection)
     others = [
         f"{word}={attrgetter(path)(settings)}"
         for word, path in WORDS.items()
@@ -66,7 +65,7 @@ def _parsed(text: str) -> SelfPlaySettings:
     name, _, rest = text.partition("?")
     changes: dict[str, Any] = {"search.selection": name}
     try:
-        used = (*selection(name).FIELDS, *OF_ANY)
+        used = fields_of(name)
     except ValueError as error:
         raise Fatal(f"the search {text!r}: {error}", Exit.CONFIG) from error
     words = [word for word, path in WORDS.items() if path in used]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -10,19 +11,23 @@ from typing import TYPE_CHECKING
 
 from experiments.ablation_page import minutes_text
 from experiments.recipe import Recipe
-from runtime.exits import Fatal
-from runtime.runs import RunFolder
+from runtime.exits import Exit, Fatal
+from runtime.runs import RunFolder, write_atomically
 
 if TYPE_CHECKING:
     from experiments.ablation import Job
+
+SETTINGS = "recipe/settings.json"
+"""File in a finished beginning: the settings that it was trained with."""
 
 
 def begin_all(
     recipe: Recipe, jobs: Sequence[Job], cores: Sequence[int | None], tell: Callable[[str], None]
 ) -> None:
-    """Train the recipe once for each seed of `jobs`, unless they begin from nothing or that is done."""
+    """Train the recipe once for each seed of `jobs`, unless they begin from nothing or that is done. Raises
+    Fatal(CONFIG) for a beginning that was trained with other settings."""
     first = {job.seed: replace(job, recipe=recipe, minutes=job.after_minutes) for job in jobs}
-    missing = [job for job in first.values() if job.beginning and not is_finished(job.beginning)]
+    missing = [job for job in first.values() if job.beginning and not is_finished(job, job.beginning)]
     for begun in range(0, len(missing), len(cores)):
         together = missing[begun : begun + len(cores)]
         seeds = ", ".join(str(job.seed) for job in together)
@@ -39,14 +44,19 @@ def begin_one(job: Job, core: int | None) -> None:
         os.sched_setaffinity(0, {core})
     assert job.beginning is not None
     train(job.recipe, job.seed, job.runs, job.minutes, run=job.beginning.name, tell=lambda _: None)
+    write_atomically(job.beginning.path / SETTINGS, json.dumps(job.what()["settings"]).encode())
 
 
-def is_finished(folder: RunFolder) -> bool:
-    """Whether `folder` holds a finished run."""
-    from experiments.training import read_trained
-
+def is_finished(job: Job, folder: RunFolder) -> bool:
+    """Whether `folder` holds the finished beginning of `job`. Raises Fatal(CONFIG) if it has other
+    settings."""
     try:
-        read_trained(folder)
-    except Fatal:
+        found = json.loads((folder.path / SETTINGS).read_bytes())
+    except OSError:
         return False
+    if found != json.loads(json.dumps(job.what()["settings"])):
+        raise Fatal(
+            f"{folder.path} was trained with other settings than the recipe has now: remove or move it",
+            Exit.CONFIG,
+        )
     return True

@@ -114,7 +114,7 @@ def train(
     folder = RunFolder(runs, run or f"{recipe.name}-seed{seed}")
     if folder.path.exists():
         raise Fatal(
-            f"{folder.path} exists, but this run must begin from nothing: remove or move that folder",
+            f"{folder.path} exists, but this run makes its own folder: remove or move that one",
             Exit.CONFIG,
         )
     if beginning is not None:

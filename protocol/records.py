@@ -251,8 +251,8 @@ def from_bytes(data: bytes | memoryview) -> GameRecord:
         raise BadRecord(str(error)) from error
     fields: dict[str, Any] = {name: getattr(wire, name) for name in _PLAIN}
     fields |= {name: _column(name, getattr(wire, name)) for name in _COLUMNS_OF[number]}
-    optional = {"child_values", *UNKNOWN}.intersection(fields)
-    if wire.format != number or not all(len(fields[name]) for name in optional):
+    may_be_unknown = {"child_values", *UNKNOWN}.intersection(fields)
+    if wire.format != number or not all(len(fields[name]) for name in may_be_unknown):
         raise BadRecord("not in canonical form: another format or an empty column")
     record = GameRecord(seconds=wire.seconds, run=getattr(wire, "run", b""), **fields)
     _check(record, number)

@@ -26,7 +26,7 @@ _NAN = 0x7E00
 
 
 def not_known(dtype: type[np.generic]) -> Any:
-    """Return a column's default: empty, which `GameRecord` replaces by the value for "not known"."""
+    """Return a column's default: empty. `GameRecord` replaces it in the columns of UNKNOWN."""
     return field(default_factory=lambda: np.zeros(0, dtype))
 
 

@@ -24,7 +24,8 @@ class AveragingEvaluator:
     """
 
     def __init__(self, evaluator: Evaluator, game: Game, history: int) -> None:
-        self._evaluator, self._game, self._history = evaluator, game, history
+        self._evaluator, self._code_bits, self._history = evaluator, game.code_bits, history
+        self._symmetries = [(one, game.plane_map(one, 1)) for one in game.symmetries]
         self.views = 1 + len(game.symmetries)
         """Evaluations of a leaf."""
 
@@ -33,14 +34,14 @@ class AveragingEvaluator:
         return self._evaluator.version
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
-        views = [batch, *(self._seen_through(symmetry, batch) for symmetry in self._game.symmetries)]
+        views = [batch, *(self._seen_through(*symmetry, batch) for symmetry in self._symmetries)]
         self._evaluator.submit(joined(views), _Mean(batch, self.views, reply))
 
-    def _seen_through(self, symmetry: Symmetry, batch: LeafBatch) -> LeafBatch:
-        """Return the batch with every position and its actions transformed."""
-        game, moved = self._game, np.empty_like(batch.features)
-        planes = game.plane_map(symmetry, 1)
-        _move_all(batch.features, symmetry.cells, planes, game.code_bits, self._history, moved)
+    def _seen_through(self, symmetry: Symmetry, planes: npt.NDArray[np.int64], batch: LeafBatch) -> LeafBatch:
+        """Return the batch with every position and its actions transformed. `planes`: where `symmetry` takes
+        each plane of a position."""
+        moved = np.empty_like(batch.features)
+        _move_all(batch.features, symmetry.cells, planes, self._code_bits, self._history, moved)
         return LeafBatch(moved, batch.counts, symmetry.actions[batch.actions].astype(np.uint16))
 
 

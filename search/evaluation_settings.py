@@ -10,13 +10,14 @@ from operator import attrgetter
 from protocol.settings import MoveSettings, NoiseSettings, SelfPlaySettings, changed
 from search.selection import NAMES, selection
 
-OF_ANY = ("search.average_symmetries",)
-"""Paths of the settings that all selections share."""
-FIELDS = tuple(
-    dict.fromkeys(
-        ["search.selection", *(field for name in NAMES for field in selection(name).FIELDS), *OF_ANY]
-    )
-)
+
+def fields_of(name: str) -> tuple[str, ...]:
+    """Return the paths of the settings that the search with the selection `name` reads. Raises ValueError if
+    there is no such selection."""
+    return (*selection(name).FIELDS, "search.average_symmetries")
+
+
+FIELDS = tuple(dict.fromkeys(["search.selection", *(field for name in NAMES for field in fields_of(name))]))
 """Paths of the self-play settings that define the search; the others say how games begin or how long they
 are."""
 

@@ -31,7 +31,7 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     view = tree.view_of_net()
     winning = tree.winning_actions()
     if len(winning):
-        return _with_stats(_proven(winning, tree, is_cheap), tree, view, PROVEN_DEPTHS)
+        return _with_stats(_proven(winning, tree, is_cheap), view, PROVEN_DEPTHS)
     solves = tree.settings.search.solver
     if solves and tree.proof > 0:  # by the search of an earlier move
         return _proven(tree.proven_actions(), tree, is_cheap)
@@ -39,22 +39,19 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     await pool.run(tree)
     if solves and tree.proof > 0:
         proven = _proven(tree.proven_actions(), tree, is_cheap)
-        return _with_stats(proven, tree, view, tree.mean_and_max_depth())
+        return _with_stats(proven, view, tree.mean_and_max_depth())
     result: SearchResult = tree.forest.selection.result(tree, view, is_cheap=is_cheap)
-    result = _with_stats(result, tree, view, tree.mean_and_max_depth())
+    result = _with_stats(result, view, tree.mean_and_max_depth())
     settings = tree.settings
+    if settings.child_values:
+        result.child_values = child_values_of(tree, result.actions)
     if is_cheap or settings.moves.final_move != "max_robust" or is_sampled(settings, tree.ply):
         return result
     return await _extended(result, tree, pool)
 
 
-def _with_stats(
-    result: SearchResult, tree: SearchTree, view: NetView, depths: tuple[float, int]
-) -> SearchResult:
-    """Add what only the tree and the network know, for the record."""
+def _with_stats(result: SearchResult, view: NetView, depths: tuple[float, int]) -> SearchResult:
     result.stats = search_stats(view, result.actions, result.visits, depths)
-    if tree.settings.child_values and result.child_values is None:
-        result.child_values = child_values_of(tree, result.actions)
     return result
 
 

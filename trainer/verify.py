@@ -153,8 +153,8 @@ class Verifier:
                     Code.BAD_RECORD, f"{name} has {len(getattr(record, name))} entries for {plies} plies"
                 )
         total = int(record.visited.sum(dtype=np.int64))
-        columns = record.visit_actions, record.visits, record.child_values
-        if any(len(column) != total for column in columns[: 3 if len(record.child_values) else 2]):
+        lengths = {len(record.visit_actions), len(record.visits), len(record.child_values) or total}
+        if lengths != {total}:
             return Rejection(Code.BAD_RECORD, "visited does not add up to the length of the visit columns")
         return None
 

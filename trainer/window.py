@@ -54,7 +54,7 @@ class Rings(NamedTuple):
     """[games] row of its start position in the table of starts."""
 
 
-def child_values(record: GameRecord) -> npt.NDArray[np.int8]:
+def child_values_or_unknown(record: GameRecord) -> npt.NDArray[np.int8]:
     """Return [visits] the child values of a game, NO_CHILD_VALUE throughout if it was recorded without
     them."""
     if len(record.child_values):
@@ -228,7 +228,7 @@ class Window:
         if len(self.surprise):
             _put(self.surprise, self._next_position, running_surprise(record))
         if len(self.child_values):
-            _put(self.child_values, self._next_visit, child_values(record))
+            _put(self.child_values, self._next_visit, child_values_or_unknown(record))
         self._outcome_positions[record.outcome + 1] += plies
         self._targets += record.targets
         self._next_game += 1

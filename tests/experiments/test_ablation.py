@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import ablation
+from experiments import ablation, shared_beginning
 from experiments import recipe as recipes
 from experiments.ablation_table import remarks, spread, table, values
 from experiments.judges import check_judge
@@ -124,6 +124,21 @@ def test_all_variants_of_a_seed_continue_the_same_run(tmp_path: Path) -> None:
         (1, 7.5, "connect_four_two_cores-beginning-7.5-minutes-seed1"),
         (1, 0.0, None),
     }
+
+
+def test_a_beginning_with_other_settings_is_not_continued(tmp_path: Path) -> None:
+    """It may be left over from before the recipe changed."""
+    recipe = ablation.load("connect_four_late").recipe
+    job = ablation.Job("x", recipe, 1, 8.0, tmp_path, 0, 15.0)
+    assert job.beginning is not None
+    assert not shared_beginning.is_finished(job, job.beginning)
+    settings = job.beginning.path / shared_beginning.SETTINGS
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps(job.what()["settings"]))
+    assert shared_beginning.is_finished(job, job.beginning)
+    other = dataclasses.replace(job, recipe=dataclasses.replace(recipe, simulations=99))
+    with pytest.raises(Fatal, match="other settings"):
+        shared_beginning.is_finished(other, job.beginning)
 
 
 def run_of(variant: str, seed: int, errors: float) -> dict[str, object]:

@@ -9,12 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from changed_settings import self_play
-from hands import NAME as HANDS
 from hypothesis import given
 from hypothesis import strategies as st
 from leaf_by_leaf import Answer, LeafByLeaf, leaves_of, wdl_of
 from naive_averaging import naive_mean
-from twice import NAME as TWICE
+from symmetric_games import PLAYED
 
 from games import get_game
 from games.spec import Game
@@ -27,13 +26,6 @@ from search.settings import resolve
 from search.tree import SearchTree
 
 HISTORY = 2
-PLAYED = [
-    ("tic_tac_toe", [0, 5, 6]),
-    ("connect_four", [0, 0, 2, 5, 1]),
-    (TWICE, [0, 2, 1, 7, 4]),
-    ("dots_and_boxes_9x8", [0, 8, 81, 80, 150, 12, 3]),  # two words a plane; sides of boxes swap
-    (HANDS, [203, 468, 594, 65, 130]),  # codes, hands, and a pass that stays one
-]
 
 
 def by_action(leaf: Leaf) -> Answer:

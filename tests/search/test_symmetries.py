@@ -8,9 +8,8 @@ import asyncio
 import numpy as np
 import pytest
 from changed_settings import self_play
-from hands import NAME as HANDS
 from leaf_by_leaf import Answer, LeafByLeaf
-from twice import NAME as TWICE
+from symmetric_games import PLAYED
 
 from games import get_game
 from games.spec import Game
@@ -67,15 +66,6 @@ def maps_of(game: Game) -> list[tuple[int, ...]]:
     """Return the image of each action, for all symmetries and for the identity."""
     assert game.symmetries
     return [tuple(symmetry.actions.tolist()) for symmetry in game.symmetries] + [tuple(range(game.actions))]
-
-
-PLAYED = [
-    ("tic_tac_toe", [0, 5, 6]),
-    ("connect_four", [0, 0, 2, 5, 1]),
-    (TWICE, [0, 2, 1, 7, 4]),
-    ("dots_and_boxes_9x8", [0, 8, 81, 80, 150, 12, 3]),  # two words a plane; sides of boxes swap
-    (HANDS, [203, 468, 594, 65, 130]),  # codes, hands, and a pass that stays one
-]
 
 
 @pytest.mark.parametrize(("name", "actions"), PLAYED)

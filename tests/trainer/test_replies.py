@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import torch
 from changed_settings import varied
-from hypothesis import given
-from hypothesis import strategies as st
+from entries_of_positions import GAME, check_entries, given_draws
 from naive_replies import naive_reply
 
 from bench.random_games import random_game
-from games import get_game
 from net.architectures.registry import build, named
 from net.planes import PlaneShape, features_tensor, unpack
 from trainer.auxiliary import Entries, reply_loss
@@ -21,30 +19,13 @@ from trainer.sampler import Sampler
 from trainer.train_step import TrainStep
 from trainer.window import Window
 
-GAME = get_game("tic_tac_toe")
-MAPS = np.array([np.arange(GAME.actions), *(one.actions for one in GAME.symmetries)])
 
-
-@given(
-    seed=st.integers(0, 1000),
-    capacity=st.integers(9, 60),
-    draws=st.lists(st.tuples(st.integers(0, 59), st.integers(0, 7)), min_size=1, max_size=20),
-)
+@given_draws
 def test_agrees_with_the_slow_twin(seed: int, capacity: int, draws: list[tuple[int, int]]) -> None:
     """Also where the rings wrap around, and for games with plies that are no targets."""
     rng, window = np.random.default_rng(seed), Window(GAME, capacity, 9.0)
     records = [random_game(GAME, rng, simulations=20, targets=0.7) for _ in range(9)]
-    for record in records:
-        window.add(record)
-    positions = [(record, ply) for record in records for ply in range(record.plies)][-window.positions :]
-    chosen = [(at % len(positions), symmetry) for at, symmetry in draws]
-    numbers = window.first_position + np.array([at for at, _ in chosen])
-    found = replies(window, numbers, MAPS[[symmetry for _, symmetry in chosen]])
-    for row, (at, symmetry) in enumerate(chosen):
-        own = found.rows == row
-        entries = dict(zip(found.actions[own].tolist(), found.shares[own].tolist(), strict=True))
-        assert entries == pytest.approx(naive_reply(*positions[at], MAPS[symmetry].tolist()))
-    assert (np.diff(found.rows) >= 0).all()
+    check_entries(replies, naive_reply, window, records, draws)
 
 
 def test_the_loss_is_the_cross_entropy_over_all_actions() -> None:
