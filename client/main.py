@@ -119,7 +119,8 @@ def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
         "`azclient doctor HOST` checks machine, connection and server. `azclient keygen` makes a key.",
         environment=environment,
     )
-    config.check_ranges(settings, metrics_port=ports.NUMBERS, drain=(0, math.inf))
+    counts = dict.fromkeys(("workers", "games", "threads", "drain", "max_wait"), (0, math.inf))
+    config.check_ranges(settings, metrics_port=ports.NUMBERS, **counts)
     return settings
 
 

@@ -64,9 +64,7 @@ def make_plan(
     has_torch: bool | None = None,
 ) -> Plan:
     """Return the plan. `gpus`, `cores` and `has_torch` describe this machine or container; they are detected
-    when not given. Raises Fatal(CONFIG) for invalid settings."""
-    if config.workers < 0 or config.games < 0:
-        raise Fatal("--workers and --games must not be negative; 0 chooses for you", Exit.CONFIG)
+    when not given. Raises Fatal(CONFIG) for a device that is not there."""
     cores = cores or usable_cores()
     gpus = count_gpus() if gpus is None else gpus
     has_torch = is_installed("torch") if has_torch is None else has_torch

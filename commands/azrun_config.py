@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,9 +145,8 @@ def check(settings: RunConfig) -> None:
             get_game(settings.game)
     except ValueError as error:
         raise Fatal(f"--game: {error}", Exit.CONFIG) from None
-    check_ranges(settings, web=ports.NUMBERS)
-    if settings.minutes < 0:
-        raise Fatal(f"--minutes must be 0 or more, not {settings.minutes}", Exit.CONFIG)
+    counts = dict.fromkeys(("minutes", "games", "workers", "client_workers"), (0, math.inf))
+    check_ranges(settings, web=ports.NUMBERS, **counts)
     folder = RunFolder(settings.runs, run_name(settings))
     if folder.about.exists() and folder.describe()["game"] != settings.game:
         raise Fatal(

@@ -84,7 +84,7 @@ def load(name: str) -> Ablation:
         check_judge(recipe)
         whole = {**found, "name": path.stem, "recipe": replace(recipe, snapshot_minutes=ONLY_THE_FIRST)}
         ablation = msgspec.convert(whole, Ablation)
-        _check_names(ablation)
+        _check(ablation, path)
         return ablation
     except FileNotFoundError as error:
         known = ", ".join(sorted(one.stem for one in FOLDER.glob("*.toml")))
@@ -95,8 +95,14 @@ def load(name: str) -> Ablation:
         raise Fatal(f"{path} is wrong: {error}", Exit.CONFIG) from error
 
 
-def _check_names(ablation: Ablation) -> None:
-    """Raise Fatal(CONFIG) if two variants would share the folders of their runs."""
+def _check(ablation: Ablation, path: Path) -> None:
+    """Raise Fatal(CONFIG) for minutes that no run can have, or if two variants would share the folders of
+    their runs."""
+    if ablation.minutes <= 0 or ablation.after_minutes < 0:
+        raise Fatal(
+            f"{path}: minutes must be more than 0, and after_minutes 0 (begin from nothing) or more",
+            Exit.CONFIG,
+        )
     first: dict[str, str] = {}
     for variant in ablation.all():
         other = first.setdefault(run_name(ablation.recipe, variant, 1), variant)

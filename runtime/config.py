@@ -347,13 +347,13 @@ def _type_name(kind: Any) -> str:
 
 def check_ranges(config: Any, group: str = "", /, **ranges: tuple[float, float]) -> None:
     """Raise Fatal(CONFIG) for the first setting outside its range. Both ends are included; `math.inf` is no
-    limit.
+    limit. A setting that is None was not given and has no range.
 
     group: prefix of their names, such as `quota.`
     """
     for name, (low, high) in ranges.items():
         value = getattr(config, name)
-        if not low <= value <= high:
+        if value is not None and not low <= value <= high:
             limits = f"lie between {low} and {high}" if high < math.inf else f"be at least {low}"
             flag = f"--{group}{name}".replace("_", "-")
             raise Fatal(f"{flag} is {value}, but must {limits}", Exit.CONFIG)

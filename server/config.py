@@ -125,6 +125,7 @@ class ServerConfig:
                 raise Fatal(f"{flag}: {error}", Exit.CONFIG) from None
         if self.insecure and self.keys is not None:
             raise Fatal("--insecure asks for no keys: leave out --keys, or --insecure", Exit.CONFIG)
-        check_ranges(self, metrics_port=ports.NUMBERS, web=ports.NUMBERS)
+        counts = dict.fromkeys(("workers", "games", "cpu_threads", "trainer_grace"), (0, math.inf))
+        check_ranges(self, metrics_port=ports.NUMBERS, web=ports.NUMBERS, **counts)
         check_ranges(self.quota, "quota.", stored_a_day=(0, math.inf), weights_rate=(1, math.inf))
         return self

@@ -138,7 +138,10 @@ def test_each_server_has_its_own_spool(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert default_spool(Address("../x", 5)).parent == tmp_path / "azselfplay" / "spool"
 
 
-@pytest.mark.parametrize("flags", [["--server", "a b"], ["--server", "x", "--workers", "-1"]])
+@pytest.mark.parametrize(
+    "flags",
+    [["--server", "a b"], ["--server", "x", "--workers", "-1"], ["--server", "x", "--max-wait", "-1"]],
+)
 def test_senseless_settings_end_with_78(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """azclient prints one line and no traceback."""
     assert main(flags) == Exit.CONFIG

@@ -150,7 +150,11 @@ def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "flags", [["--minutes", "-1"], ["--game", "ludo"], ["--game", "dots_and_boxes_20x20"], ["--run", "a/b"]]
+    "flags",
+    [
+        *(["--minutes", "-1"], ["--games", "-3"], ["--workers", "-1"]),
+        *(["--game", "ludo"], ["--game", "dots_and_boxes_20x20"], ["--run", "a/b"]),
+    ],
 )
 def test_wrong_settings_end_it_before_anything_starts(
     flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -24,6 +24,8 @@ from trainer.config import TrainerConfig
         (lambda: doctor.main(["--game", "ches"]), "--game: unknown game 'ches'"),
         (lambda: ServerConfig(metrics_port=65_536).check(), "--metrics-port is 65536"),
         (lambda: ServerConfig(web=-1).check(), "--web is -1"),
+        (lambda: ServerConfig(workers=-1).check(), "--workers is -1, but must be at least 0"),
+        (lambda: ServerConfig(games=-3).check(), "--games is -3, but must be at least 0"),
         (lambda: azrun_config.check(RunConfig(web=65_536)), "--web is 65536"),
         (lambda: TrainerConfig(metrics_port=65_536).check(), "--metrics-port must be in 0..65535"),
     ],

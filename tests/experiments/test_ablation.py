@@ -227,6 +227,11 @@ def test_intervals_of_differences_hold_what_they_say() -> None:
             '[variants."fpu -1"]\nsimulations = 8\n[variants."fpu 1"]\nsimulations = 9\n',
             "'fpu -1' and 'fpu 1' of mine differ in punctuation only",
         ),
+        (
+            'recipe = "krk"\ntitle = "t"\nminutes = 1\nafter_minutes = -5\nseeds = [1]\n'
+            "[variants.x]\nsimulations = 8\n",
+            "minutes must be more than 0, and after_minutes 0",
+        ),
     ],
 )
 def test_a_senseless_ablation_is_refused_before_hours_of_training(
