@@ -1,5 +1,5 @@
 """Auxiliary losses, whose heads only train the tower: the plies left in the game, a softer policy, the reply,
-the value of each move.
+the value of each move, a later board.
 
 They predict more about positions that are in the window anyway, so the tower learns more from each position.
 Search does not use these heads. `net.architectures` says whether a network has them.
@@ -15,6 +15,10 @@ depend on the move that is made.
 
 Action values (AlphaZeroArcade): the search's values of the moves that it visited (`trainer.action_values`),
 with the square of the difference. Each position counts the same, however many of its moves are known.
+
+Future board (KataGo): the binary planes of a later position of the game (`trainer.future_boards_kernel`),
+with the cross-entropy of each bit, summed over the planes and averaged over the cells. (KataGo takes the
+square.)
 """
 
 from __future__ import annotations
@@ -47,6 +51,7 @@ class AuxiliaryLosses(NamedTuple):
     soft_policy: Tensor
     reply: Tensor
     action_value: Tensor
+    future_board: Tensor
 
 
 class Entries(NamedTuple):
@@ -62,6 +67,15 @@ class Entries(NamedTuple):
     """Number of samples that have entries."""
 
 
+class BoardTargets(NamedTuple):
+    """Later boards of the first `m` samples, on the network's device."""
+
+    planes: Tensor
+    """float32[m, binary planes, rows, cols]"""
+    known: Tensor
+    """uint8[m] 0 where nothing is learned."""
+
+
 class AuxiliaryTargets(NamedTuple):
     """Targets of `n` samples, on the network's device, beyond those of `trainer.loss`."""
 
@@ -70,8 +84,9 @@ class AuxiliaryTargets(NamedTuple):
     capped: Tensor
     """uint8[n] 1 where `plies_left` is not learned: in capped games, and where only the policy is."""
     reply: Entries
-    """Empty without that head, as the next one."""
+    """Empty without that head, as the next two."""
     action_value: Entries
+    future_board: BoardTargets
 
 
 def moves_left_loss(outputs: Tensor, plies_left: Tensor, capped: Tensor) -> Tensor:
@@ -112,6 +127,16 @@ def action_value_loss(outputs: Tensor, known: Entries) -> Tensor:
     return (off / counts.gather(0, known.rows)).sum() / max(known.samples, 1)
 
 
+def future_board_loss(logits: Tensor, boards: BoardTargets) -> Tensor:
+    """Return the cross-entropy of `logits` float[n, binary planes, rows, cols] to the bits of the known
+    boards: the sum over the planes, averaged over cells and boards."""
+    known = boards.known.float()
+    bits = functional.binary_cross_entropy_with_logits(
+        logits[: len(known)].float(), boards.planes, reduction="none"
+    )
+    return (known * bits.sum(1).mean((1, 2))).sum() / known.sum().clamp_min(1.0)
+
+
 def auxiliary_losses(
     outputs: Outputs, weights: LossSettings, targets: Targets, others: AuxiliaryTargets
 ) -> AuxiliaryLosses:
@@ -121,9 +146,11 @@ def auxiliary_losses(
     soft_policy = outputs.soft_policy if weights.soft_policy_weight else None
     reply = outputs.reply if weights.reply_weight else None
     action_value = outputs.action_value if weights.action_value_weight else None
+    board = outputs.future_board if weights.future_board_weight else None
     return AuxiliaryLosses(
         nothing if moves_left is None else moves_left_loss(moves_left, others.plies_left, others.capped),
         nothing if soft_policy is None else soft_policy_loss(soft_policy, targets, weights.policy_loss),
         nothing if reply is None else reply_loss(reply, others.reply),
         nothing if action_value is None else action_value_loss(action_value, others.action_value),
+        nothing if board is None else future_board_loss(board, others.future_board),
     )

@@ -96,6 +96,13 @@ class LossSettings:
     """Weight of an auxiliary loss: a head that predicts the value of each move (mean square), from the
     search's values of the moves that it visited. The head serves training only. 0: no such head (AlphaZero:
     none). Needs games recorded with `self_play.child_values`. docs/decisions/0059."""
+    future_board_weight: float = 0.0
+    """Weight of an auxiliary loss: a head that predicts the board `future_board_plies` later in the game
+    (cross-entropy of the bits of a cell). The head serves training only. 0: no such head (AlphaZero: none;
+    KataGo: 0.25, with another loss). docs/decisions/0061."""
+    future_board_plies: int = 8
+    """Plies that `future_board_weight` looks ahead; 0: to the last position of the game (KataGo: a few moves,
+    and in another head the owner of each point at the end)."""
     policy_loss: Literal["legal", "all"] = "legal"
     """Whether the softmax of the policy loss is over the legal moves, as in the search (lc0), or over all
     actions (AlphaZero's published pseudocode)."""
@@ -268,6 +275,7 @@ _RANGES = {
     ),
     **dict.fromkeys(("loss.moves_left_weight", "loss.soft_policy_weight"), (0, math.inf)),
     **dict.fromkeys(("loss.reply_weight", "loss.action_value_weight"), (0, math.inf)),
+    **dict.fromkeys(("loss.future_board_weight", "loss.future_board_plies"), (0, math.inf)),
     "samples.per_position": (0, math.inf),
     **dict.fromkeys(("loss.value_q_share", "loss.capped_value_weight", "loss.win_discount"), (0, 1)),
     "loss.value_q_lambda": (0, 1),

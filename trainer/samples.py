@@ -16,6 +16,15 @@ def rows_in(rows: npt.NDArray[np.int64]) -> int:
     return int(np.count_nonzero(np.diff(rows))) + (len(rows) > 0)
 
 
+class FutureBoards(NamedTuple):
+    """Targets of the future-board head (`trainer.future_boards_kernel`) for `n` samples."""
+
+    packed_features: npt.NDArray[np.uint64]
+    """[n, feature_words] the later position as its side to move sees it, without history."""
+    known: npt.NDArray[np.uint8]
+    """[n] 0 where the side to move is not to move again in this game: nothing is learned there."""
+
+
 class Samples(NamedTuple):
     """`n` positions with their targets.
 
@@ -42,6 +51,8 @@ class Samples(NamedTuple):
     """Targets of the reply head; None where nobody asked for them."""
     action_values: ActionValues | None = None
     """Targets of the action-value head; None where nobody asked for them."""
+    future_boards: FutureBoards | None = None
+    """Targets of the future-board head, for the first samples; None where nobody asked for them."""
     policy_only: npt.NDArray[np.uint8] | None = None
     """[n] 1 where only the policy is learned; None if that is nowhere."""
 
@@ -90,5 +101,6 @@ def joined(samples: Samples, more: Samples) -> Samples:
         np.concatenate([samples.shares, more.shares]),
         samples.replies,
         samples.action_values,
+        samples.future_boards,
         policy_only,
     )

@@ -17,14 +17,20 @@ from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Fatal
 from trainer.action_values import NO_ACTION_VALUES
-from trainer.auxiliary import AuxiliaryLosses, AuxiliaryTargets, Entries, auxiliary_losses
+from trainer.auxiliary import (
+    AuxiliaryLosses,
+    AuxiliaryTargets,
+    BoardTargets,
+    Entries,
+    auxiliary_losses,
+)
 from trainer.average import Average
 from trainer.config import LossSettings, OptimizerSettings
 from trainer.loss import Losses, Targets, losses, outcome_targets, value_targets, values_of
 from trainer.optimizers import learning_rate, make_optimizer
 from trainer.probes import correlation
 from trainer.replies import NO_REPLIES
-from trainer.samples import Samples, rows_in
+from trainer.samples import FutureBoards, Samples, rows_in
 
 
 class StepFigures(NamedTuple):
@@ -41,6 +47,7 @@ class StepFigures(NamedTuple):
     soft_policy_loss: float | None = None
     reply_loss: float | None = None
     action_value_loss: float | None = None
+    future_board_loss: float | None = None
 
 
 class HeldOutFigures(NamedTuple):
@@ -56,6 +63,7 @@ class HeldOutFigures(NamedTuple):
     soft_policy_loss: float | None = None
     reply_loss: float | None = None
     action_value_loss: float | None = None
+    future_board_loss: float | None = None
 
 
 class BatchLosses(NamedTuple):
@@ -113,7 +121,7 @@ class TrainStep:
         settings = optimizer.filled_in()
         self._optimizer, self._loss = settings, loss
         self._device = device
-        self._shape = PlaneShape.of(game, history)
+        self._shape, self._board_shape = PlaneShape.of(game, history), PlaneShape.of(game, 1)
         self._in_bfloat16 = computes_in_bfloat16(settings.precision, device)
         self.network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._average: Average | None = None
@@ -136,10 +144,8 @@ class TrainStep:
         parts, auxiliary, mean_weight = self._losses(self.network, samples)
         self.optimizer.zero_grad(set_to_none=True)
         total = parts.policy + self._loss.value_weight * parts.value
-        total = total + self._loss.moves_left_weight * auxiliary.moves_left
-        total = total + self._loss.soft_policy_weight * auxiliary.soft_policy
-        total = total + self._loss.reply_weight * auxiliary.reply
-        total = total + self._loss.action_value_weight * auxiliary.action_value
+        for name, loss in auxiliary._asdict().items():
+            total = total + getattr(self._loss, f"{name}_weight") * loss
         total.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(
             self.network.parameters(), self._optimizer.grad_clip or float("inf")
@@ -265,5 +271,15 @@ class TrainStep:
             rows_in(samples.rows),
         )
         replies, values = samples.replies or NO_REPLIES, samples.action_values or NO_ACTION_VALUES
-        others = AuxiliaryTargets(plies_left, capped, entries(*replies), entries(*values))
+        boards = self._board_targets(samples.future_boards)
+        others = AuxiliaryTargets(plies_left, capped, entries(*replies), entries(*values), boards)
         return features_tensor(samples.packed_features).to(self._device, non_blocking=True), targets, others
+
+    def _board_targets(self, boards: FutureBoards | None) -> BoardTargets:
+        shape, device = self._board_shape, self._device
+        if boards is None:
+            none = torch.zeros(0, shape.binary_planes, shape.rows, shape.cols, device=device)
+            return BoardTargets(none, torch.zeros(0, device=device))
+        packed_features = features_tensor(boards.packed_features).to(device, non_blocking=True)
+        known = torch.from_numpy(boards.known).to(device, non_blocking=True)
+        return BoardTargets(unpack(packed_features, shape)[:, : shape.binary_planes], known)

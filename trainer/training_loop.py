@@ -93,6 +93,7 @@ class TrainingLoop:
             symmetric=samples.symmetric != "off",
             with_replies=config.loss.reply_weight > 0,
             with_action_values=config.loss.action_value_weight > 0,
+            future_plies=config.loss.future_board_plies if config.loss.future_board_weight else None,
         )
         self._rng = np.random.default_rng(config.seed)
         self.version = 0

@@ -105,6 +105,21 @@ class ValueHead(nn.Module):
         return F.linear(wide, self.out.weight.float(), self.out.bias.float())
 
 
+class BoardHead(nn.Module):
+    """A 1x1 convolution, then 1x1 to one logit for each cell of each binary plane of a position."""
+
+    def __init__(self, channels: int, game: Game) -> None:
+        super().__init__()
+        self.hidden = ConvNorm(channels, channels, 1)
+        self.out = nn.Conv2d(channels, game.bit_planes(1) + game.coded_planes(1), 1)
+        near_zero(self.out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[n, channels, rows, cols]` to logits `[n, binary planes, rows, cols]`."""
+        logits: Tensor = self.out(torch.relu(self.hidden(x)))
+        return logits
+
+
 def wdl_of(value_logits: Tensor) -> Tensor:
     """Win, draw, loss `float32[n, 3]` of value logits `[n, 3]`, or of `[n, 1]` before tanh."""
     if value_logits.shape[1] == 3:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from games.spec import Game
-from net.architectures.heads import PolicyHead, ValueHead, policy_head
+from net.architectures.heads import BoardHead, PolicyHead, ValueHead, policy_head
 from net.architectures.registry import build
 from net.architectures.sizes import TRAINING_HEADS, Architecture
 
@@ -29,6 +29,8 @@ class Outputs(NamedTuple):
     """[n, actions] logits; None without that head."""
     action_value: Tensor | None
     """[n, actions] values for the side to move, before tanh; None without that head."""
+    future_board: Tensor | None
+    """[n, binary planes, rows, cols] logits of a later position's planes; None without that head."""
 
 
 class Network(nn.Module):
@@ -40,6 +42,7 @@ class Network(nn.Module):
     soft_policy: PolicyHead | None
     reply: PolicyHead | None
     action_value: PolicyHead | None
+    future_board: BoardHead | None
 
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
@@ -61,6 +64,8 @@ class Network(nn.Module):
         self.action_value = (
             policy_head(architecture, game, kernel) if architecture.action_value_head else None
         )
+        has_board = architecture.future_board_head
+        self.future_board = BoardHead(architecture.channels, game) if has_board else None
 
     def drop_training_heads(self) -> None:
         """Remove the heads that only training uses; what remains is the network as it plays."""
@@ -81,7 +86,8 @@ class Network(nn.Module):
         soft_policy = None if self.soft_policy is None else self.soft_policy(x)
         reply = None if self.reply is None else self.reply(x)
         action_value = None if self.action_value is None else self.action_value(x)
-        return Outputs(self.policy(x), self.value(x), moves_left, soft_policy, reply, action_value)
+        board = None if self.future_board is None else self.future_board(x)
+        return Outputs(self.policy(x), self.value(x), moves_left, soft_policy, reply, action_value, board)
 
 
 @dataclass(frozen=True)

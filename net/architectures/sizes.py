@@ -12,7 +12,7 @@ from net.architectures.registry import FIRST_FAMILY, MOST_BLOCKS, MOST_CHANNELS
 
 ValueHeadKind = Literal["wdl", "tanh"]
 
-TRAINING_HEADS = ("moves_left", "soft_policy", "reply", "action_value")
+TRAINING_HEADS = ("moves_left", "soft_policy", "reply", "action_value", "future_board")
 """Heads that only training uses: attributes of a network, and with `_head` behind it fields of its
 architecture."""
 _HEAD_FIELDS = tuple(f"{name}_head" for name in TRAINING_HEADS)
@@ -58,6 +58,8 @@ class Architecture:
     no."""
     action_value_head: bool = field(default=False, kw_only=True)
     """A head for training only that predicts the value of each move (`trainer.action_values`). Paper: no."""
+    future_board_head: bool = field(default=False, kw_only=True)
+    """A head for training only that predicts a later board (`trainer.future_boards_kernel`). Paper: no."""
 
     def __post_init__(self) -> None:
         for name, largest in self.largest.items():

@@ -51,15 +51,13 @@ def test_heads_change_nothing_in_what_is_played(game: Game) -> None:
 
 @GAMES
 def test_outputs_of_all_heads(game: Game) -> None:
-    """Training gets a number of moves left and a second set of policy logits, or None without that head."""
+    """Training gets the outputs of each head, or None without it."""
     with torch.no_grad():
         every, plain = (network(one, game).all_heads(planes(game)) for one in (ALL, PLAIN))
-    shapes = [
-        None if one is None else one.shape
-        for one in (every.moves_left, every.soft_policy, every.reply, every.action_value)
-    ]
-    assert shapes == [(5,), *[(5, game.actions)] * 3]
-    assert (plain.moves_left, plain.soft_policy, plain.reply, plain.action_value) == (None,) * 4
+    shapes = [getattr(every, name).shape for name in TRAINING_HEADS]
+    binary = PlaneShape.of(game, 1).binary_planes
+    assert shapes == [(5,), *[(5, game.actions)] * 3, (5, binary, game.rows, game.cols)]
+    assert all(getattr(plain, name) is None for name in TRAINING_HEADS)
     assert torch.equal(every.policy, plain.policy)
 
 

@@ -34,7 +34,10 @@ from trainer.window import Window
 torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
-ALL = {"moves_left_weight": 1.0, "soft_policy_weight": 8.0, "reply_weight": 0.15, "action_value_weight": 1.0}
+ALL = {
+    **{"moves_left_weight": 1.0, "soft_policy_weight": 8.0, "reply_weight": 0.15},
+    **{"action_value_weight": 1.0, "future_board_weight": 0.25},
+}
 NET = Residual(1, 16, value_channels=2, value_hidden=16, value_head="wdl").with_heads(TRAINING_HEADS)
 SAMPLER = Sampler(GAME, 1)
 CPU = torch.device("cpu")
@@ -166,7 +169,8 @@ def test_figures_of_both_losses_are_drawn(tmp_path: Path) -> None:
     figures.on_turn(turn, one.budget.samples)
     figures.held_out = one.held_out()
     drawn = scalars(figures.as_dict(Totals(), 1.0))
-    for name in ("moves_left_loss", "soft_policy_loss", "reply_loss", "action_value_loss"):
+    for head in TRAINING_HEADS:
+        name = f"{head}_loss"
         assert drawn[f"trainer/{name}"] == pytest.approx(getattr(turn.figures, name), abs=1e-4)
         assert drawn[f"trainer/held_out_{name}"] > 0
 
