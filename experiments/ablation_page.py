@@ -10,7 +10,7 @@ from experiments.ablation_table import remarks, table
 from runtime.config import to_toml
 
 if TYPE_CHECKING:
-    from experiments.ablation import Ablation
+    from experiments.ablation_file import Ablation
 
 PICTURE = "intervals.png"
 

@@ -15,7 +15,7 @@ from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder, write_atomically
 
 if TYPE_CHECKING:
-    from experiments.ablation import Job
+    from experiments.ablation_job import Job
 
 SETTINGS = "recipe/settings.json"
 """File in a finished beginning: the settings that it was trained with."""

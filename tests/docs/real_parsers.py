@@ -24,6 +24,7 @@ import commands.azplay
 import commands.azrun
 import experiments.__main__
 import experiments.ablation
+import experiments.ablation_file
 import experiments.on_games
 import experiments.on_truth
 import server.key_commands
@@ -101,7 +102,7 @@ def check_module(arguments: Sequence[str]) -> None:
     elif module == "experiments.on_truth":
         experiments.on_truth.parse(list(rest))
     elif module == "experiments.ablation":
-        experiments.ablation.load(experiments.ablation.parse(list(rest)).name)
+        experiments.ablation_file.load(experiments.ablation.parse(list(rest)).name)
     elif module == "bench":
         assert set(rest) <= {*bench.__main__.BENCHMARKS, "all"}, f"bench {rest}"
     elif module == "bench.peers":

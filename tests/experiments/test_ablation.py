@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments import ablation, shared_beginning
+from experiments import ablation_file, ablation_runs, shared_beginning
 from experiments import recipe as recipes
+from experiments.ablation_job import Job
 from experiments.ablation_table import remarks, spread, table, values
 from experiments.judges import check_judge
 from runtime.config import flattened
@@ -21,17 +22,17 @@ from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 
 RESULTS = Path(__file__).parents[2] / "results"
-NAMES = sorted(path.stem for path in ablation.FOLDER.glob("*.toml"))
+NAMES = sorted(path.stem for path in ablation_file.FOLDER.glob("*.toml"))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_variant_changes_the_recipe_and_is_one(name: str, tmp_path: Path) -> None:
-    loaded = ablation.load(name)
+    loaded = ablation_file.load(name)
     base, *variants = loaded.all().values()
     for one in variants:
         assert one != base
         check_judge(one)
-    names = [ablation.run_name(loaded.recipe, variant, 1) for variant in loaded.all()]
+    names = [ablation_file.run_name(loaded.recipe, variant, 1) for variant in loaded.all()]
     assert len({RunFolder(tmp_path, name).path for name in names}) == len(names)
 
 
@@ -39,7 +40,7 @@ def test_every_variant_changes_the_recipe_and_is_one(name: str, tmp_path: Path) 
 def test_alphazeros_exploration_is_compared_where_it_counts(name: str) -> None:
     """c_init 2.5 is compared with 1.25 at a PUCT root: a Gumbel root does not use it."""
     settings = []
-    for one in ablation.load(name).all().values():
+    for one in ablation_file.load(name).all().values():
         rest = flattened(one.server.get("self_play", {}))
         c_init, root = rest.pop("search.c_init", 1.25), rest.pop("search.selection", "puct")
         settings.append((c_init, root, one.simulations, one.net, one.trainer, rest))
@@ -56,7 +57,7 @@ def test_a_variant_replaces_what_it_names_and_keeps_the_rest() -> None:
             "server": {"gate": {"mode": "alphazero"}, "self_play": {"root": "gumbel", "history": 1}},
         },
     )
-    varied = ablation.varied(base, {"net": "small", "server": {"self_play": {"root": "puct"}}})
+    varied = ablation_file.varied(base, {"net": "small", "server": {"self_play": {"root": "puct"}}})
     assert varied.server == {"gate": {"mode": "alphazero"}, "self_play": {"root": "puct", "history": 1}}
     assert (varied.net, varied.game) == ("small", "chess")
 
@@ -68,7 +69,7 @@ def test_the_base_is_laid_over_the_recipe_and_all_its_variants(tmp_path: Path) -
         'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n'
         "[base]\nsimulations = 7\n[variants.x.trainer]\noptimizer.batch = 8\n"
     )
-    base, one = ablation.load(str(path)).all().values()
+    base, one = ablation_file.load(str(path)).all().values()
     assert (base.simulations, one.simulations) == (7, 7)
     assert base.trainer["optimizer"]["batch"] != one.trainer["optimizer"]["batch"] == 8
 
@@ -76,28 +77,26 @@ def test_the_base_is_laid_over_the_recipe_and_all_its_variants(tmp_path: Path) -
 @pytest.mark.parametrize("name", [name for name in NAMES if (RESULTS / f"ablation-{name}").exists()])
 def test_the_published_table_is_of_what_its_command_runs(name: str) -> None:
     """All runs in it are finished runs of the ablation as it is now, and none is missing."""
-    loaded, results = ablation.load(name), RESULTS / f"ablation-{name}" / "runs.json"
-    runs = {(one["variant"], one["seed"]) for one in ablation.finished(loaded, results)}
+    loaded, results = ablation_file.load(name), RESULTS / f"ablation-{name}" / "runs.json"
+    runs = {(one["variant"], one["seed"]) for one in ablation_runs.finished(loaded, results)}
     assert runs == set(itertools.product(loaded.all(), loaded.seeds))
 
 
 def test_every_selection_is_compiled_before_any_run_is_timed() -> None:
-    loaded = ablation.load("connect_four")
+    loaded = ablation_file.load("connect_four")
     roots = [
-        one.server["self_play"]["search"]["selection"] for one in ablation.kinds(list(loaded.all().values()))
+        one.server["self_play"]["search"]["selection"]
+        for one in ablation_runs.kinds(list(loaded.all().values()))
     ]
     assert sorted(roots) == ["gumbel", "puct"]
 
 
 def test_runs_of_other_settings_are_not_compared(tmp_path: Path) -> None:
     """The settings of a run are kept beside it; a run counts as finished only under the same settings."""
-    loaded, results = ablation.load("krk"), tmp_path / "runs.json"
-    ours = [
-        ablation.Job(name, recipe, 1, loaded.minutes, tmp_path, 0).what()
-        for name, recipe in loaded.all().items()
-    ]
+    loaded, results = ablation_file.load("krk"), tmp_path / "runs.json"
+    ours = [Job(name, recipe, 1, loaded.minutes, tmp_path, 0).what() for name, recipe in loaded.all().items()]
     results.write_text(json.dumps({"runs": ours}))
-    assert ablation.finished(loaded, results) == ours
+    assert ablation_runs.finished(loaded, results) == ours
     for changed in (
         dataclasses.replace(loaded, minutes=loaded.minutes + 1),
         dataclasses.replace(loaded, after_minutes=5.0),
@@ -105,15 +104,15 @@ def test_runs_of_other_settings_are_not_compared(tmp_path: Path) -> None:
         dataclasses.replace(loaded, variants={"a new name": {"simulations": 99}}),
     ):
         with pytest.raises(Fatal, match="cannot be compared"):
-            ablation.finished(changed, results)
-    assert ablation.finished(loaded, tmp_path / "none yet.json") == []
+            ablation_runs.finished(changed, results)
+    assert ablation_runs.finished(loaded, tmp_path / "none yet.json") == []
 
 
 def test_all_variants_of_a_seed_continue_the_same_run(tmp_path: Path) -> None:
     """Another seed, or another length of the beginning, is another run; there may be no beginning."""
-    loaded = ablation.load("connect_four_late")
+    loaded = ablation_file.load("connect_four_late")
     jobs = [
-        ablation.Job(name, recipe, seed, 8.0, tmp_path, 0, after)
+        Job(name, recipe, seed, 8.0, tmp_path, 0, after)
         for name, recipe in loaded.all().items()
         for seed, after in ((1, 15.0), (2, 15.0), (1, 7.5), (1, 0.0))
     ]
@@ -128,8 +127,8 @@ def test_all_variants_of_a_seed_continue_the_same_run(tmp_path: Path) -> None:
 
 def test_a_beginning_with_other_settings_is_not_continued(tmp_path: Path) -> None:
     """It may be left over from before the recipe changed."""
-    recipe = ablation.load("connect_four_late").recipe
-    job = ablation.Job("x", recipe, 1, 8.0, tmp_path, 0, 15.0)
+    recipe = ablation_file.load("connect_four_late").recipe
+    job = Job("x", recipe, 1, 8.0, tmp_path, 0, 15.0)
     assert job.beginning is not None
     assert not shared_beginning.is_finished(job, job.beginning)
     settings = job.beginning.path / shared_beginning.SETTINGS
@@ -178,19 +177,22 @@ def test_one_seed_has_no_interval_and_a_run_without_games_is_marked() -> None:
 def test_each_run_is_told_as_it_begins_and_ends_after_the_time_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run_one(job: ablation.Job) -> dict[str, object]:
-        return {**run_of(job.variant, job.seed, 0.5), "games": 1200 if job.variant == ablation.BASE else 0}
+    def run_one(job: Job) -> dict[str, object]:
+        return {
+            **run_of(job.variant, job.seed, 0.5),
+            "games": 1200 if job.variant == ablation_file.BASE else 0,
+        }
 
-    monkeypatch.setattr(ablation, "run_one", run_one)
-    monkeypatch.setattr(ablation, "ProcessPoolExecutor", ThreadPoolExecutor)
-    monkeypatch.setattr(ablation, "warm_up", lambda _: None)
-    loaded = dataclasses.replace(ablation.load("connect_four"), minutes=1, seeds=(1,))
-    done = ablation.run_all(loaded, tmp_path, [0, 1], tmp_path / "runs.json")
+    monkeypatch.setattr(ablation_runs, "run_one", run_one)
+    monkeypatch.setattr(ablation_runs, "ProcessPoolExecutor", ThreadPoolExecutor)
+    monkeypatch.setattr(ablation_runs, "warm_up", lambda _: None)
+    loaded = dataclasses.replace(ablation_file.load("connect_four"), minutes=1, seeds=(1,))
+    done = ablation_runs.run_all(loaded, tmp_path, [0, 1], tmp_path / "runs.json")
     assert [one["variant"] for one in done] == list(loaded.all())
     first, *lines = [line.partition(" ")[2] for line in capsys.readouterr().err.splitlines()]
     assert first.startswith(f"{len(done)} runs of 1 minute, 2 at a time: about ")
-    assert f"run 1 of {len(done)}, {ablation.BASE}, seed 1: begins, for 1 minute" in lines
-    assert f"run 1 of {len(done)}, {ablation.BASE}, seed 1: ended, with 1,200 games and 2 steps" in lines
+    assert f"run 1 of {len(done)}, {ablation_file.BASE}, seed 1: begins, for 1 minute" in lines
+    assert f"run 1 of {len(done)}, {ablation_file.BASE}, seed 1: ended, with 1,200 games and 2 steps" in lines
     assert sum("WARNING: no games" in line for line in lines) == len(done) - 1
 
 
@@ -240,5 +242,5 @@ def test_a_senseless_ablation_is_refused_before_hours_of_training(
     path = tmp_path / "mine.toml"
     path.write_text(text)
     with pytest.raises(Fatal, match=complaint) as found:
-        ablation.load(str(path))
+        ablation_file.load(str(path))
     assert found.value.code is Exit.CONFIG

@@ -1,0 +1,155 @@
+"""The runs of an ablation: which are missing, and doing them side by side, each on a core of its own."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from experiments import recipe as recipes
+from experiments.ablation_file import Ablation, run_name
+from experiments.ablation_job import Job, settings_of
+from experiments.ablation_page import minutes_text, what_came
+from experiments.recipe import Recipe
+from experiments.shared_beginning import begin_all
+from runtime.exits import Exit, Fatal
+from runtime.runs import write_atomically
+
+WARM_UP_MINUTES = 1.5
+"""Enough for games, training and a second network."""
+
+
+def run_one(job: Job) -> dict[str, Any]:
+    """Train and measure. Runs in a process of its own."""
+    from experiments.judges import brief
+    from experiments.machine import describe_machine
+    from experiments.training import train
+
+    if job.core is not None:
+        os.sched_setaffinity(0, {job.core})
+    run = run_name(job.recipe, job.variant, job.seed)
+    trained = train(
+        job.recipe,
+        job.seed,
+        job.runs,
+        job.minutes,
+        run=run,
+        beginning=job.beginning,
+        tell=lambda _: None,
+    )
+    machine = describe_machine()
+    return {
+        **job.what(),
+        **{key: machine[key] for key in ("processor", "commit")},
+        "games": trained.summary["games"],
+        "steps": trained.summary["steps"],
+        "figures": brief(trained, job.recipe),
+    }
+
+
+def kinds(variants: Sequence[Recipe]) -> list[Recipe]:
+    """The first recipe of each selection: kernels are compiled for each selection."""
+    first: dict[str, Recipe] = {}
+    for one in variants:
+        search = one.server.get("self_play", {}).get("search", {})
+        first.setdefault(search.get("selection", ""), one)
+    return list(first.values())
+
+
+def warm_up(variants: Sequence[Recipe]) -> None:
+    """Runs that compile all kernels, so that the compared runs lose no time."""
+    from experiments.training import train
+
+    for number, one in enumerate(kinds(variants)):
+        with TemporaryDirectory() as folder:
+            train(one, 1, Path(folder), WARM_UP_MINUTES, run=f"warm-up-{number}", tell=lambda _: None)
+
+
+def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
+    """The runs in the file `results`. Raises Fatal(CONFIG) if one was made with other settings than the
+    present ones."""
+    done: list[dict[str, Any]] = json.loads(results.read_bytes())["runs"] if results.exists() else []
+    now = ablation.all()
+    for one in done:
+        variant = one["variant"]
+        settings = settings_of(now[variant]) if variant in now else None
+        found = recipes.under_new_names(one["settings"]), one["minutes"], one.get("after_minutes", 0.0)
+        if found != (settings, ablation.minutes, ablation.after_minutes):
+            raise Fatal(
+                f"{results} holds a run of {variant!r} with other minutes or settings than "
+                f"{ablation.name} has now, and the two cannot be compared; move that file away, or choose "
+                "another --out",
+                Exit.CONFIG,
+            )
+    return done
+
+
+def tell(text: str) -> None:
+    """Print progress, for people."""
+    print(f"{datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
+
+
+def whole_time(jobs: Sequence[Job], cores: int) -> str:
+    """How long all runs will take, not counting the judging."""
+    together = min(cores, len(jobs))
+    warming = WARM_UP_MINUTES * len(kinds([job.recipe for job in jobs]))
+    seeds = len({job.seed for job in jobs})
+    beginnings = jobs[0].after_minutes * math.ceil(seeds / min(cores, seeds))
+    minutes = warming + beginnings + jobs[0].minutes * math.ceil(len(jobs) / together)
+    runs = f"{len(jobs)} run{'' if len(jobs) == 1 else 's'}"
+    return (
+        f"{runs} of {minutes_text(jobs[0].minutes)}, {together} at a time: about "
+        f"{minutes_text(math.ceil(minutes))} in all, the first {minutes_text(warming)} of them to compile"
+    )
+
+
+def side_by_side(jobs: Sequence[Job], now: slice) -> list[dict[str, Any]]:
+    """The results of the jobs `now`, in their order; prints when each begins and ends."""
+    numbered = list(enumerate(jobs, 1))[now]
+    names = {
+        number: f"run {number} of {len(jobs)}, {job.variant}, seed {job.seed}" for number, job in numbered
+    }
+    # New processes for each batch, because a process stays bound to its core.
+    with ProcessPoolExecutor(len(numbered)) as pool:
+        running: dict[Future[dict[str, Any]], int] = {}
+        for number, job in numbered:
+            running[pool.submit(run_one, job)] = number
+            tell(f"{names[number]}: begins, for {minutes_text(job.minutes)}")
+        for ended in as_completed(running):
+            tell(f"{names[running[ended]]}: {what_came(ended.result())}")
+        return [one.result() for one in running]
+
+
+def run_all(
+    ablation: Ablation, runs: Path, cores: Sequence[int | None], results: Path
+) -> list[dict[str, Any]]:
+    """Do all runs that are not yet in `results`, seed by seed, so that an early end leaves complete
+    comparisons."""
+    done = finished(ablation, results)
+    known = {(one["variant"], one["seed"]) for one in done}
+    cycle = itertools.cycle(cores)
+    jobs = [
+        Job(name, recipe, seed, ablation.minutes, runs, next(cycle), ablation.after_minutes)
+        for seed in ablation.seeds
+        for name, recipe in ablation.all().items()
+        if (name, seed) not in known
+    ]
+    if jobs:
+        tell(whole_time(jobs, len(cores)))
+        warm_up([job.recipe for job in jobs])
+        begin_all(ablation.recipe, jobs, cores, tell)
+    for first in range(0, len(jobs), len(cores)):
+        done += side_by_side(jobs, slice(first, first + len(cores)))
+        results.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(
+            results, (json.dumps({"title": ablation.title, "runs": done}, indent=1) + "\n").encode()
+        )
+    return done
