@@ -142,7 +142,9 @@ def run_all(
         for name, recipe in ablation.all().items()
         if (name, seed) not in known
     ]
-    if jobs:
+    if not jobs:
+        tell(f"all {len(done)} runs are in {results} already; to run them again, give another --out")
+    else:
         tell(whole_time(jobs, len(cores)))
         warm_up([job.recipe for job in jobs])
         begin_all(ablation.recipe, jobs, cores, tell)

@@ -1,10 +1,10 @@
 """`python -m experiments.on_truth GAME --games RUN`: do the targets limit a run, or does its network?
 
 Labels positions of a run's own games with the game's solver, and trains new networks on them: on the truth,
-on what the run itself was told (visits and outcome), and on one half of each. All see the same positions for
-as many steps. If a network that was told the truth errs much less than one that was not, the targets limit
-the run; if not, the network does. Errors are those of the bare policy, where some move throws the result
-away.
+on what the run itself was told (visits and outcome), on the true moves with its outcomes, and on its visits
+with the true values. All see the same positions for as many steps. If a network that was told the truth errs
+much less than one that was not, the targets limit the run; if not, the network does. Errors are those of the
+bare policy, where some move throws the result away.
 """
 
 from __future__ import annotations

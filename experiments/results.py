@@ -9,7 +9,7 @@ results/README.md          the targets of all recipes, and whether they were rea
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ STYLES = ("-", "--", ":", "-.")
 COLOURS = ("#1f6fb2", "#d9822b", "#3a9a5b", "#9b4f96", "#666666")
 COLUMNS = 2
 """Curves: a style for each seed, a colour for each label; panels in a row."""
+TRIED = "what_was_tried.md"
+"""Page of notes, written by hand."""
 EARLY = 0.97
 """A run that took less than this share of its recipe's minutes was stopped early."""
 
@@ -90,7 +92,7 @@ def draw(judgements: Mapping[int, Judgement], recipe: Recipe, path: Path) -> Non
 
 
 def write_overview(folder: Path) -> None:
-    """Write the page with the targets of all recipes in `folder`, and all ablations."""
+    """Write the page with the targets of all recipes in `folder`, and links to everything compared."""
     write_atomically(folder / "README.md", _overview(folder).encode())
 
 
@@ -107,13 +109,16 @@ def _overview(folder: Path) -> str:
     for page in sorted(folder.glob("*/seed-*.json")):
         if page == min(page.parent.glob("seed-*.json")):
             lines += _asked(page.parent)
-    lines += [f"\n[{title}]({name}/README.md)" for name, title in _ablations(folder)]
+    lines += ["", "Settings compared, at equal wall clock or on the stored games of one run:", ""]
+    lines += [f"- [{title}]({name}/README.md)" for name, title in _comparisons(folder)]
+    if (folder / TRIED).exists():
+        lines += ["", f"[What was tried]({TRIED}) has the rest."]
     return "\n".join(lines) + "\n"
 
 
-def _ablations(folder: Path) -> list[tuple[str, str]]:
-    """(folder, title) of each table of settings compared (`experiments.ablation`)."""
-    pages = sorted(folder.glob("ablation-*/README.md"))
+def _comparisons(folder: Path) -> list[tuple[str, str]]:
+    """(folder, title) of each table of settings compared (`experiments.ablation`, `experiments.on_games`)."""
+    pages = [*sorted(folder.glob("ablation-*/README.md")), *sorted(folder.glob("on_games-*/README.md"))]
     return [(page.parent.name, page.read_text().partition("\n")[0].removeprefix("# ")) for page in pages]
 
 
@@ -136,11 +141,11 @@ def _asked(folder: Path) -> list[str]:
 
 
 def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[int, Judgement]) -> str:
+    command = f"make learn-{recipe.name.replace('_', '-')}{_arguments(recipe, seeds)}"
     parts = [
         f"# {recipe.title}",
-        f"Repeat it with `make learn-{recipe.name.replace('_', '-')}`: {recipe.minutes:g} "
-        f"{_minutes(recipe.clock)} of self-play and training for each seed, then the judging. Written by "
-        "`python -m experiments`.",
+        f"Repeat it with `{command}`: {recipe.minutes:g} {_minutes(recipe.clock)} of self-play and "
+        "training for each seed, then the judging. Written by `python -m experiments`.",
         _runs(seeds),
         _table(judged),
         *(f"- seed {seed}: {note}" for seed, one in judged.items() for note in one.notes),
@@ -149,6 +154,13 @@ def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[i
         f"```toml\n{_settings(next(iter(seeds.values()))['recipe'])}```",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _arguments(recipe: Recipe, seeds: Iterable[int]) -> str:
+    """Of the command that trains these seeds; empty if they are all the recipe's."""
+    if set(seeds) <= set(recipe.seeds):
+        return ""
+    return f' ARGS="--seeds {" ".join(map(str, seeds))}"'
 
 
 def _runs(seeds: Mapping[int, dict[str, Any]]) -> str:
