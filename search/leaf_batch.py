@@ -115,7 +115,7 @@ class LeafQueue:
         while self._asked and most > 0:
             batch, part = self._asked.popleft()
             if batch.rows > most:
-                batch, rest = _cut(batch, most)
+                batch, rest = cut(batch, most)
                 self._asked.appendleft((rest, Part(part.reply, part.first + most, rest.rows)))
                 part = part._replace(rows=most)
             batches.append(batch)
@@ -124,7 +124,8 @@ class LeafQueue:
         return joined(batches), parts
 
 
-def _cut(batch: LeafBatch, rows: int) -> tuple[LeafBatch, LeafBatch]:
+def cut(batch: LeafBatch, rows: int) -> tuple[LeafBatch, LeafBatch]:
+    """Return the first `rows` rows, and the rest."""
     actions = int(batch.counts[:rows].sum(dtype=np.int64))
     return (
         LeafBatch(batch.features[:rows], batch.counts[:rows], batch.actions[:actions]),

@@ -82,7 +82,7 @@ def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -
     is_pruned = tree.settings.search.solver and not is_cheap and not is_improved
     if is_cheap:
         tree.drop_at_advance()  # its visits are not those of the record, which no flag of a cheap search says
-    values = np.full(len(actions), CHILD_SCALE, np.int8) if tree.settings.child_values else None
+    values = np.full(len(arrays[0]), CHILD_SCALE, np.int8) if tree.settings.child_values else None
     return SearchResult(
         *arrays,
         1.0,

@@ -12,7 +12,7 @@ import asyncio
 import numpy as np
 import numpy.typing as npt
 
-from search.averaging import AveragingEvaluator
+from search.averaging import averaged, views_of
 from search.evaluator import Evaluator
 from search.forest import NO_PRIORS, NO_WDL, Forest
 from search.layout import (
@@ -37,10 +37,8 @@ class SearchPool:
 
     def __init__(self, forest: Forest, evaluator: Evaluator) -> None:
         self.forest = forest
-        self.evaluator, self._views = evaluator, 1
-        if forest.settings.search.average_symmetries and forest.game.symmetries:
-            averaging = AveragingEvaluator(evaluator, forest.game, forest.settings.history)
-            self.evaluator, self._views = averaging, averaging.views
+        self.evaluator = averaged(evaluator, forest.game, forest.settings)
+        self._views = views_of(self.evaluator)
         self.leaves = 0
         """Evaluations asked for since the start."""
         self._waiting: dict[int, asyncio.Future[None]] = {}

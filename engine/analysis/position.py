@@ -13,6 +13,7 @@ import numpy.typing as npt
 from engine.analysis.requests import BadRequest, Request
 from games.spec import Game, outcome_for_first_player
 from protocol.settings import SelfPlaySettings, changed
+from search.averaging import averaged
 from search.evaluation_settings import FOR_EVALUATION
 from search.evaluator import Evaluator, evaluate
 from search.leaf_batch import LeafBatch
@@ -47,7 +48,8 @@ class Analyst:
         search: SelfPlaySettings = FOR_EVALUATION,
     ) -> Analyst:
         """`search`: see `engine.search_choice`."""
-        return cls(game, evaluator, changed(search, {"history": history, "search.reuse_tree": False}))
+        settings = changed(search, {"history": history, "search.reuse_tree": False})
+        return cls(game, averaged(evaluator, game, settings), settings)
 
     async def answer(self, request: Request) -> Answer:
         """Analyse a position. Raises BadRequest."""

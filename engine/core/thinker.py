@@ -12,6 +12,7 @@ from engine.core.report import Found, Progress, Report, best_index, hashfull, li
 from engine.nets import LoadedNet
 from games.spec import Game, outcome_for_first_player
 from protocol.settings import SelfPlaySettings, changed
+from search.averaging import averaged
 from search.evaluation_settings import FOR_EVALUATION
 from search.evaluator import evaluate
 from search.leaf_batch import Evaluations, LeafBatch
@@ -78,6 +79,7 @@ class Thinker:
         self.game = game or net.game
         changes = {"search.simulations": MAX_SIMULATIONS, "history": net.history, "max_plies": MAX_PLIES}
         settings = changed(search, changes)
+        self._evaluator = averaged(net.evaluator, self.game, settings)
         self._rng = np.random.default_rng(seed)
         self.tree = ParallelTree(
             self.game,
@@ -125,7 +127,7 @@ class Thinker:
         thinking.limits.is_enough = lambda: self._is_enough(thinking)
         reporter = _Reporter(lambda: tell(self._report(request, draw)), request.report_seconds)
         try:
-            await search_parallel(tree, self.net.evaluator, thinking.limits, thinking.interrupt)
+            await search_parallel(tree, self._evaluator, thinking.limits, thinking.interrupt)
         finally:
             reporter.close()
         tell(self._report(request, draw))
@@ -151,7 +153,7 @@ class Thinker:
         shows_draw = thinking.request.show_draw
         if self.tree.is_expanded and not shows_draw:
             return None
-        asked = evaluate(self.net.evaluator, LeafBatch.of(self.tree.root_leaf()))
+        asked = evaluate(self._evaluator, LeafBatch.of(self.tree.root_leaf()))
         evaluation = await unless_over(asked, thinking.limits, thinking.interrupt, ROOT_GRACE)
         if evaluation is None:
             return None

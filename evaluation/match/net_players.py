@@ -11,6 +11,7 @@ from engine.nets import LoadedNet
 from evaluation.match.player import Choice, Clock, Seat
 from games.game_history import GameHistory
 from protocol.settings import SelfPlaySettings, changed
+from search.averaging import averaged
 from search.evaluation_settings import FOR_EVALUATION
 from search.evaluator import evaluate
 from search.leaf_batch import LeafBatch
@@ -88,7 +89,8 @@ class NetSeat:
         return tree
 
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
-        tree, evaluator = self._follow(game_history), self._player.net.evaluator
+        tree, net = self._follow(game_history), self._player.net
+        evaluator = averaged(net.evaluator, net.game, tree.settings)
         if not self._player.simulations:
             leaf = tree.root_leaf()
             answer = await evaluate(evaluator, LeafBatch.of(leaf))

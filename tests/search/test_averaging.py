@@ -11,7 +11,7 @@ import pytest
 from changed_settings import self_play
 from hypothesis import given
 from hypothesis import strategies as st
-from leaf_by_leaf import Answer, LeafByLeaf, leaves_of, wdl_of
+from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, Scattered, leaves_of, wdl_of
 from naive_averaging import naive_mean
 from symmetric_games import PLAYED
 
@@ -69,6 +69,42 @@ def test_agrees_with_the_slow_twin(name: str, actions: list[int]) -> None:
         at += count
 
 
+def test_a_large_batch_is_asked_for_in_parts_and_answered_in_parts() -> None:
+    """16 of 40 leaves with eight views each at a time; rows are answered in any order, some twice."""
+    batch = joined([LeafBatch.of(LEAF(list(range(count % 5)))) for count in range(40)])
+
+    async def mean(seed: int) -> Evaluations:
+        return await evaluate(AveragingEvaluator(Scattered(seed), GAME, HISTORY), batch)
+
+    async def one_by_one() -> list[Evaluations]:
+        averaging, at, found = AveragingEvaluator(HashEvaluator(), GAME, HISTORY), 0, []
+        for row, count in enumerate(batch.counts.tolist()):
+            leaf = Leaf(batch.features[row], batch.actions[at : at + count])
+            found.append(await evaluate(averaging, LeafBatch.of(leaf)))
+            at += count
+        return found
+
+    for seed in range(5):
+        found, wanted = asyncio.run(mean(seed)), asyncio.run(one_by_one())
+        np.testing.assert_allclose(found.wdl, np.concatenate([one.wdl for one in wanted]), atol=1e-6)
+        np.testing.assert_allclose(found.priors, np.concatenate([one.priors for one in wanted]), atol=1e-6)
+
+
+def test_a_fault_of_several_rows_fails_each_of_their_leaves_once() -> None:
+    """Rows 3 to 5 of four leaves: the last leaf's first view, and the second views of the first two."""
+    below, heard = Later(), Heard()
+    AveragingEvaluator(below, GAME, HISTORY).submit(LEAVES, heard)
+    batch, reply = below.asked
+    reply.failed(3, 3, BadEvaluation("lost"))
+    views = [by_action(leaf) for leaf in leaves_of(batch)]
+    for first, end in ((0, 3), (6, 20), (20, 32)):
+        priors = np.concatenate([priors for priors, _ in views[first:end]])
+        wdl = np.array([wdl_of(value) for _, value in views[first:end]], np.float32)
+        reply.answered(first, Evaluations(priors, wdl, 3))
+    assert sorted(heard.faults) == [0, 1, 3]
+    assert set(heard.rows) == {2}
+
+
 class Heard:
     """Keeps what it is told."""
 
@@ -119,7 +155,7 @@ def test_answers_may_come_in_any_order_and_some_may_be_missing(
 
 
 def test_each_symmetry_counts_as_an_evaluation() -> None:
-    """A search of 20 simulations asks for eight times as many answers; chess has no symmetry."""
+    """A root takes eight of them in tic-tac-toe; chess has no symmetry."""
     for name, views in (("tic_tac_toe", 8), ("chess", 1)):
         game, evaluator = get_game(name), LeafByLeaf(by_action)
         forest = Forest(game, resolve(self_play(simulations=20, average_symmetries=True), game))

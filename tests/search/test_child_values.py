@@ -57,6 +57,13 @@ def test_a_proven_win_has_the_value_of_a_win() -> None:
     assert dict(zip(result.actions.tolist(), result.child_values.tolist(), strict=True)) == {3: 127}  # type: ignore[union-attr]
 
 
+def test_values_are_only_those_of_moves_with_visits() -> None:
+    """Two moves win at once, and one simulation gives a visit to the first of them only."""
+    result = searched(fresh_tree("223344", simulations=1), HashEvaluator())
+    assert result.child_values is not None
+    assert len(result.child_values) == len(result.actions) == len(result.visits) == 1
+
+
 def test_nothing_is_reported_unless_the_settings_ask_for_it() -> None:
     assert searched(fresh_tree(child_values=False), HashEvaluator()).child_values is None
 
