@@ -68,13 +68,15 @@ def load(name: str) -> Ablation:
 
 
 def _check(ablation: Ablation, path: Path) -> None:
-    """Raise Fatal(CONFIG) for minutes that no run can have, or if two variants would share the folders of
-    their runs."""
+    """Raise Fatal(CONFIG) for minutes that no run can have, for a variant that cannot continue the recipe's
+    network, or if two variants would share the folders of their runs."""
     if ablation.minutes <= 0 or ablation.after_minutes < 0:
         raise Fatal(
             f"{path}: minutes must be more than 0, and after_minutes 0 (begin from nothing) or more",
             Exit.CONFIG,
         )
+    for name, one in ablation.variants.items() if ablation.after_minutes else ():
+        _check_continues(ablation.recipe, varied(ablation.recipe, one), f"{path}: {name!r}")
     first: dict[str, str] = {}
     for variant in ablation.all():
         other = first.setdefault(run_name(ablation.recipe, variant, 1), variant)
@@ -84,6 +86,25 @@ def _check(ablation: Ablation, path: Path) -> None:
                 "their run folders are named by letters and digits; rename one",
                 Exit.CONFIG,
             )
+
+
+def _check_continues(recipe: Recipe, variant: Recipe, what: str) -> None:
+    """Raise Fatal(CONFIG) if `variant` trains another network than `recipe`, or a head that it lacks."""
+    from net.architectures.sizes import TRAINING_HEADS
+
+    heads = {
+        name
+        for name in TRAINING_HEADS
+        if variant.trainer.get("loss", {}).get(f"{name}_weight")
+        and not recipe.trainer.get("loss", {}).get(f"{name}_weight")
+    }
+    if variant.net != recipe.net or heads:
+        new = ", ".join(sorted(heads)) or variant.net
+        raise Fatal(
+            f"{what} cannot continue the recipe's network, which is {recipe.net} and has no {new}: leave out "
+            "after_minutes, or give the recipe the same under [base]",
+            Exit.CONFIG,
+        )
 
 
 def varied(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:

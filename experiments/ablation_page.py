@@ -16,7 +16,7 @@ PICTURE = "intervals.png"
 
 
 def minutes_text(minutes: float) -> str:
-    """With its unit."""
+    """Return `minutes` with its unit, such as "1 minute"."""
     return f"{minutes:g} minute{'' if minutes == 1 else 's'}"
 
 
@@ -30,7 +30,7 @@ def what_came(run: Mapping[str, Any]) -> str:
 
 
 def after_text(ablation: Ablation) -> str:
-    """What was before the compared minutes."""
+    """Return the words about the beginning that runs share; "" without one."""
     if not ablation.after_minutes:
         return ""
     return f"after {minutes_text(ablation.after_minutes)} of the recipe that all runs of a seed share, "

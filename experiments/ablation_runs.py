@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from experiments.ablation_file import Ablation, run_name
 from experiments.ablation_job import Job, settings_of
 from experiments.ablation_page import minutes_text, what_came
 from experiments.recipe import Recipe
-from experiments.shared_beginning import begin_all
+from experiments.shared_beginning import begin_all, missing_beginnings
 from runtime.exits import Exit, Fatal
 from runtime.runs import write_atomically
 
@@ -31,7 +31,7 @@ def run_one(job: Job) -> dict[str, Any]:
     """Train and measure. Runs in a process of its own."""
     from experiments.judges import brief
     from experiments.machine import describe_machine
-    from experiments.training import train
+    from experiments.training import read_trained, train
 
     if job.core is not None:
         os.sched_setaffinity(0, {job.core})
@@ -46,21 +46,24 @@ def run_one(job: Job) -> dict[str, Any]:
         tell=lambda _: None,
     )
     machine = describe_machine()
+    before = read_trained(job.beginning).summary if job.beginning else {"games": 0, "steps": 0}
     return {
         **job.what(),
         **{key: machine[key] for key in ("processor", "commit")},
-        "games": trained.summary["games"],
-        "steps": trained.summary["steps"],
+        **{name: trained.summary[name] - before[name] for name in ("games", "steps")},
         "figures": brief(trained, job.recipe),
     }
 
 
 def kinds(variants: Sequence[Recipe]) -> list[Recipe]:
-    """The first recipe of each selection: kernels are compiled for each selection."""
-    first: dict[str, Recipe] = {}
+    """The first recipe of each group that needs the same kernels: they are compiled for each selection, and
+    for some methods only where these are used."""
+    first: dict[tuple[Any, ...], Recipe] = {}
     for one in variants:
         search = one.server.get("self_play", {}).get("search", {})
-        first.setdefault(search.get("selection", ""), one)
+        loss, samples = one.trainer.get("loss", {}), one.trainer.get("samples", {})
+        uses = search.get("average_symmetries"), loss.get("future_board_weight"), samples.get("wins_share")
+        first.setdefault((search.get("selection", ""), *map(bool, uses)), one)
     return list(first.values())
 
 
@@ -97,12 +100,11 @@ def tell(text: str) -> None:
     print(f"{datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
 
 
-def whole_time(jobs: Sequence[Job], cores: int) -> str:
-    """How long all runs will take, not counting the judging."""
+def whole_time(jobs: Sequence[Job], missing: int, cores: int) -> str:
+    """How long all runs will take, not counting the judging. `missing`: beginnings to be trained first."""
     together = min(cores, len(jobs))
     warming = WARM_UP_MINUTES * len(kinds([job.recipe for job in jobs]))
-    seeds = len({job.seed for job in jobs})
-    beginnings = jobs[0].after_minutes * math.ceil(seeds / min(cores, seeds))
+    beginnings = jobs[0].after_minutes * math.ceil(missing / cores)
     minutes = warming + beginnings + jobs[0].minutes * math.ceil(len(jobs) / together)
     runs = f"{len(jobs)} run{'' if len(jobs) == 1 else 's'}"
     return (
@@ -111,8 +113,9 @@ def whole_time(jobs: Sequence[Job], cores: int) -> str:
     )
 
 
-def side_by_side(jobs: Sequence[Job], now: slice) -> list[dict[str, Any]]:
-    """The results of the jobs `now`, in their order; prints when each begins and ends."""
+def side_by_side(jobs: Sequence[Job], now: slice) -> Iterator[dict[str, Any]]:
+    """Yield the results of the jobs `now` as they end; prints when each begins and ends. An error of one is
+    raised when all have ended."""
     numbered = list(enumerate(jobs, 1))[now]
     names = {
         number: f"run {number} of {len(jobs)}, {job.variant}, seed {job.seed}" for number, job in numbered
@@ -124,8 +127,11 @@ def side_by_side(jobs: Sequence[Job], now: slice) -> list[dict[str, Any]]:
             running[pool.submit(run_one, job)] = number
             tell(f"{names[number]}: begins, for {minutes_text(job.minutes)}")
         for ended in as_completed(running):
-            tell(f"{names[running[ended]]}: {what_came(ended.result())}")
-        return [one.result() for one in running]
+            if ended.exception() is None:
+                tell(f"{names[running[ended]]}: {what_came(ended.result())}")
+                yield ended.result()
+        for one in running:
+            one.result()
 
 
 def run_all(
@@ -133,7 +139,7 @@ def run_all(
 ) -> list[dict[str, Any]]:
     """Do all runs that are not yet in `results`, seed by seed, so that an early end leaves complete
     comparisons."""
-    done = finished(ablation, results)
+    done, variants = finished(ablation, results), list(ablation.all())
     known = {(one["variant"], one["seed"]) for one in done}
     cycle = itertools.cycle(cores)
     jobs = [
@@ -145,13 +151,15 @@ def run_all(
     if not jobs:
         tell(f"all {len(done)} runs are in {results} already; to run them again, give another --out")
     else:
-        tell(whole_time(jobs, len(cores)))
+        missing = missing_beginnings(ablation.recipe, jobs)
+        tell(whole_time(jobs, len(missing), len(cores)))
         warm_up([job.recipe for job in jobs])
-        begin_all(ablation.recipe, jobs, cores, tell)
+        begin_all(missing, cores, tell)
     for first in range(0, len(jobs), len(cores)):
-        done += side_by_side(jobs, slice(first, first + len(cores)))
-        results.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(
-            results, (json.dumps({"title": ablation.title, "runs": done}, indent=1) + "\n").encode()
-        )
+        for run in side_by_side(jobs, slice(first, first + len(cores))):
+            done.append(run)
+            done.sort(key=lambda one: (one["seed"], variants.index(one["variant"])))
+            results.parent.mkdir(parents=True, exist_ok=True)
+            text = json.dumps({"title": ablation.title, "runs": done}, indent=1)
+            write_atomically(results, f"{text}\n".encode())
     return done

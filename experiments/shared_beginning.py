@@ -21,13 +21,15 @@ SETTINGS = "recipe/settings.json"
 """File in a finished beginning: the settings that it was trained with."""
 
 
-def begin_all(
-    recipe: Recipe, jobs: Sequence[Job], cores: Sequence[int | None], tell: Callable[[str], None]
-) -> None:
-    """Train the recipe once for each seed of `jobs`, unless they begin from nothing or that is done. Raises
-    Fatal(CONFIG) for a beginning that was trained with other settings."""
+def missing_beginnings(recipe: Recipe, jobs: Sequence[Job]) -> list[Job]:
+    """Return a job for each seed of `jobs` whose beginning must be trained; none if they begin from nothing.
+    Raises Fatal(CONFIG) for a beginning that was trained with other settings."""
     first = {job.seed: replace(job, recipe=recipe, minutes=job.after_minutes) for job in jobs}
-    missing = [job for job in first.values() if job.beginning and not is_finished(job, job.beginning)]
+    return [job for job in first.values() if job.beginning and not is_finished(job, job.beginning)]
+
+
+def begin_all(missing: Sequence[Job], cores: Sequence[int | None], tell: Callable[[str], None]) -> None:
+    """Train these beginnings, as many at a time as there are cores."""
     for begun in range(0, len(missing), len(cores)):
         together = missing[begun : begun + len(cores)]
         seeds = ", ".join(str(job.seed) for job in together)

@@ -56,7 +56,8 @@ class Trained:
 
     folder: RunFolder
     snapshots: list[Snapshot]
-    """In order: the first is the untrained network, the last the final one."""
+    """In order: the first is the untrained network, or that of the run that was continued; the last is the
+    final one."""
     summary: dict[str, Any]
     """azrun's last line."""
     minutes: float

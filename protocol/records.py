@@ -107,7 +107,8 @@ class GameRecord:
     """Identity of the run that the game was played for, 16 bytes; empty where unknown."""
     child_values: npt.NDArray[np.int8] = not_known(np.int8)
     """[sum of visited] the search's value of each of `visit_actions`, for the side that plays it, times
-    CHILD_SCALE and rounded; NO_CHILD_VALUE where unknown. Empty if the game was recorded without them."""
+    CHILD_SCALE and rounded; NO_CHILD_VALUE where unknown. Empty if the game was recorded without them; with
+    them, `run` must be known."""
 
     def __post_init__(self) -> None:
         for name in UNKNOWN:
@@ -328,6 +329,7 @@ def _check(record: GameRecord, record_format: int) -> None:
 
 
 def _check_lengths(record: GameRecord) -> None:
+    """Raise BadRecord if a column has not one entry for each ply, or for each visited action."""
     total = int(record.visited.sum(dtype=np.int64))
     for name in _COLUMNS_OF[record.format]:
         length, expected = len(getattr(record, name)), total if name in OF_VISITS else record.plies

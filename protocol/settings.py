@@ -87,7 +87,8 @@ class NoiseSettings:
     """Shape of that noise; 0 takes the game's (AlphaZero: chess 0.3, shogi 0.15, Go 0.03)."""
     policy_temperature: float = 1.0
     """The priors of the root become prior ** (1 / this) before noise is added, so that moves with a small
-    prior are tried: with `search.selection = puct`, in searches with noise (KataGo: 1.1; AlphaZero: 1)."""
+    prior are tried: with `search.selection = puct`, in searches with noise (KataGo: 1.1;
+    AlphaZero: 1). No effect without `root_noise`."""
     policy_temperature_early: float = 0.0
     """The same at the start of the game; it approaches `policy_temperature` with a half-life of as many plies
     as the board is long (KataGo: 1.25); 0: no other temperature at the start."""
@@ -98,8 +99,8 @@ class NoiseSettings:
     """Remove forced playouts that the search did not want, from the policy target and from the visits that
     moves are drawn by (KataGo: yes). No effect without `forced_playouts`."""
     prune_noise: bool = False
-    """Also remove visits that only the noise caused, whether or not playouts are forced (KataGo: yes;
-    AlphaZero: no). Not with `search.selection = gumbel`. docs/decisions/0009."""
+    """Also remove visits that only the noise or `policy_temperature` caused, with and without forced playouts
+    (KataGo: yes; AlphaZero: no). Not with `search.selection = gumbel`. docs/decisions/0009."""
 
 
 @dataclass(frozen=True)

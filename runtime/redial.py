@@ -12,6 +12,7 @@ FIRST_SECONDS = 30.0
 attempts. The time doubles until something is heard, so that many peers do not dial an absent server at
 once."""
 LONGEST_SECONDS = 600.0
+"""Longest wait between two dials."""
 
 
 class Redial:

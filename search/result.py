@@ -49,7 +49,7 @@ class SearchResult:
     stats: SearchStats | None = None
     """How far it differs from the raw network; None where there was no search."""
     child_values: npt.NDArray[np.int8] | None = None
-    """[k] the column of a record, if the settings ask for it; None also where there was no search."""
+    """[k] the column of a record, if the settings ask for it; None also for a ply without visits."""
 
 
 def evenly(total: int, parts: int) -> npt.NDArray[np.int32]:

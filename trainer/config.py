@@ -101,8 +101,9 @@ class LossSettings:
     (cross-entropy of the bits of a cell). The head serves training only. 0: no such head (AlphaZero: none;
     KataGo: 0.25, with another loss). docs/decisions/0061."""
     future_board_plies: int = 8
-    """Plies that `future_board_weight` looks ahead; 0: to the last position of the game (KataGo: a few moves,
-    and in another head the owner of each point at the end)."""
+    """How far `future_board_weight` looks ahead: to the last position within so many plies, 2 or more, that
+    has the same side to move; 0: within the game (KataGo: a few moves, and in another head the owner of each
+    point at the end)."""
     policy_loss: Literal["legal", "all"] = "legal"
     """Whether the softmax of the policy loss is over the legal moves, as in the search (lc0), or over all
     actions (AlphaZero's published pseudocode)."""
@@ -249,6 +250,12 @@ class TrainerConfig:
             if attrgetter(path)(self) and not attrgetter(needed)(self):
                 names = (f"--{name.replace('_', '-')}" for name in (path, needed))
                 raise Fatal(" changes nothing without ".join(names), Exit.CONFIG)
+        if self.loss.future_board_plies == 1:
+            raise Fatal(
+                "--loss.future-board-plies must be 0, the last position of the game, or 2 or more: after "
+                "one ply the other side is to move",
+                Exit.CONFIG,
+            )
         if self.optimizer.ema == 1:
             raise Fatal("--optimizer.ema must be less than 1: the average would never move", Exit.CONFIG)
         if self.window.min_positions > self.window.positions:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from diagnostics.stretches import Stretch, rounded
+from net.architectures.sizes import TRAINING_HEADS
 from runtime.monitor.histogram import Histogram
 from store.rows import Damaged
 from store.sqlite import Totals
@@ -95,16 +96,8 @@ class Figures:
             "value_loss": round(steps.value_loss, 5) if steps else None,
             "held_out_policy_loss": round(held_out.policy_loss, 5) if held_out else None,
             "held_out_value_loss": round(held_out.value_loss, 5) if held_out else None,
-            "moves_left_loss": rounded(steps.moves_left_loss if steps else None),
-            "soft_policy_loss": rounded(steps.soft_policy_loss if steps else None),
-            "reply_loss": rounded(steps.reply_loss if steps else None),
-            "action_value_loss": rounded(steps.action_value_loss if steps else None),
-            "future_board_loss": rounded(steps.future_board_loss if steps else None),
-            "held_out_moves_left_loss": rounded(held_out.moves_left_loss if held_out else None),
-            "held_out_soft_policy_loss": rounded(held_out.soft_policy_loss if held_out else None),
-            "held_out_reply_loss": rounded(held_out.reply_loss if held_out else None),
-            "held_out_action_value_loss": rounded(held_out.action_value_loss if held_out else None),
-            "held_out_future_board_loss": rounded(held_out.future_board_loss if held_out else None),
+            **_of_heads("", steps),
+            **_of_heads("held_out_", held_out),
             "value_spread": round(held_out.value_spread, 5) if held_out else None,
             "value_material_r": rounded(held_out.material_r) if held_out else None,
             "probe_values": {name: round(value, 4) for name, value in self.probe_values.items()},
@@ -123,6 +116,12 @@ class Figures:
             "alerts": list(self.alerts),
             "resignation": dict(self.resignation),
         }
+
+
+def _of_heads(prefix: str, losses: StepFigures | HeldOutFigures | None) -> dict[str, float | None]:
+    """Losses of the training heads by name, None where there are none."""
+    names = [f"{head}_loss" for head in TRAINING_HEADS]
+    return {f"{prefix}{name}": rounded(getattr(losses, name) if losses else None) for name in names}
 
 
 def log_line(figures: Mapping[str, Any]) -> str:

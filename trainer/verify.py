@@ -155,7 +155,10 @@ class Verifier:
         total = int(record.visited.sum(dtype=np.int64))
         lengths = {len(record.visit_actions), len(record.visits), len(record.child_values) or total}
         if lengths != {total}:
-            return Rejection(Code.BAD_RECORD, "visited does not add up to the length of the visit columns")
+            return Rejection(
+                Code.BAD_RECORD,
+                "the length of visit_actions, visits or child_values is not the sum of visited",
+            )
         return None
 
     def _check_numbers(self, record: GameRecord, newest_version: int) -> Rejection | None:

@@ -115,7 +115,9 @@ class Window:
         self.surprise: npt.NDArray[np.float32] = np.zeros(positions if with_surprise else 0, np.float32)
         """[positions] sum of `trainer.surprise.surprises` of its game up to and including this ply; or
         empty."""
-        self.child_values: npt.NDArray[np.int8] = np.zeros(visits if with_child_values else 0, np.int8)
+        self.child_values: npt.NDArray[np.int8] = np.full(
+            visits if with_child_values else 0, NO_CHILD_VALUE, np.int8
+        )
         """[visits] `GameRecord.child_values`; or empty."""
         self._outcome_positions = [0, 0, 0]
         self._targets = 0

@@ -82,13 +82,13 @@ def test_the_published_table_is_of_what_its_command_runs(name: str) -> None:
     assert runs == set(itertools.product(loaded.all(), loaded.seeds))
 
 
-def test_every_selection_is_compiled_before_any_run_is_timed() -> None:
-    loaded = ablation_file.load("connect_four")
-    roots = [
-        one.server["self_play"]["search"]["selection"]
-        for one in ablation_runs.kinds(list(loaded.all().values()))
-    ]
+def test_everything_is_compiled_before_any_run_is_timed() -> None:
+    """Every selection, and what only some variants use."""
+    kinds = ablation_runs.kinds(list(ablation_file.load("connect_four").all().values()))
+    roots = [one.server["self_play"]["search"]["selection"] for one in kinds]
     assert sorted(roots) == ["gumbel", "puct"]
+    kinds = ablation_runs.kinds(list(ablation_file.load("connect_four_boards").all().values()))
+    assert [one.trainer["loss"]["future_board_weight"] for one in kinds] == [0, 0.5]
 
 
 def test_runs_of_other_settings_are_not_compared(tmp_path: Path) -> None:
@@ -196,6 +196,25 @@ def test_each_run_is_told_as_it_begins_and_ends_after_the_time_of_all(
     assert sum("WARNING: no games" in line for line in lines) == len(done) - 1
 
 
+def test_a_run_that_fails_loses_no_other_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one beside it is in the file when the error is raised."""
+    loaded = dataclasses.replace(ablation_file.load("connect_four"), minutes=1, seeds=(1,))
+    failing, beside, *_ = loaded.all()
+
+    def run_one(job: Job) -> dict[str, object]:
+        if job.variant == failing:
+            raise Fatal("no network", Exit.INTERNAL)
+        return run_of(job.variant, job.seed, 0.5)
+
+    monkeypatch.setattr(ablation_runs, "run_one", run_one)
+    monkeypatch.setattr(ablation_runs, "ProcessPoolExecutor", ThreadPoolExecutor)
+    monkeypatch.setattr(ablation_runs, "warm_up", lambda _: None)
+    with pytest.raises(Fatal, match="no network"):
+        ablation_runs.run_all(loaded, tmp_path, [0, 1], tmp_path / "runs.json")
+    kept = json.loads((tmp_path / "runs.json").read_bytes())["runs"]
+    assert [one["variant"] for one in kept] == [beside]
+
+
 def test_intervals_of_differences_hold_what_they_say() -> None:
     """Of 2,000 random ablations of three variants and three seeds without any effect, 95 % show none, with
     the pooled spread; and the interval is narrower than that of three runs alone."""
@@ -233,6 +252,14 @@ def test_intervals_of_differences_hold_what_they_say() -> None:
             'recipe = "krk"\ntitle = "t"\nminutes = 1\nafter_minutes = -5\nseeds = [1]\n'
             "[variants.x]\nsimulations = 8\n",
             "minutes must be more than 0, and after_minutes 0",
+        ),
+        *(
+            (
+                'recipe = "krk"\ntitle = "t"\nminutes = 1\nafter_minutes = 5\nseeds = [1]\n'
+                f"[variants.x]\n{change}\n",
+                "'x' cannot continue the recipe's network",
+            )
+            for change in ('net = "4x64"', "trainer.loss.reply_weight = 0.1")
         ),
     ],
 )

@@ -36,7 +36,7 @@ def test_agrees_with_the_slow_twin(name: str, seed: int, plies: int) -> None:
         window.add(one)
     numbers = window.next_position - record.plies + rng.integers(0, record.plies, 12)
     symmetries = rng.integers(0, len(game.symmetries) + 1, 12)
-    sampler = Sampler(game, 1, symmetric=True, future_plies=plies)
+    sampler = Sampler(game, game.history, symmetric=True, future_plies=plies)
     boards = sampler.make(window, numbers, symmetries).future_boards
     assert boards is not None
     for row, (number, symmetry) in enumerate(zip(numbers, symmetries, strict=True)):
