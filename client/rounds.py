@@ -76,6 +76,8 @@ class RoundPool(Pool):
     async def play_round(self, version: int, games: int) -> None:
         """Return when all games of the round are kept, or when there is a newer version, because then the
         round is over."""
+        # What the last round's weights said about a position is not what these say.
+        self._searches.forest.forget_evaluations()
         count = self._settings.round_games
         log.info("round %d: games %d to %d", version, version * count, (version + 1) * count - 1)
         numbers = iter(range(version * count, (version + 1) * count))

@@ -130,8 +130,7 @@ class Spool:
             return None
         reason = self._fault(path)
         if reason:
-            self._count(-1, -path.stat().st_size)
-            self._set_aside(path, reason)
+            self._set_aside_counted(path, reason)
             return None
         data = path.read_bytes()
         return SpooledGame(uid, sha256(data), data)
@@ -141,17 +140,17 @@ class Spool:
         counts once."""
         path = self._path(uid)
         if path.exists():
-            self._count(-1, -path.stat().st_size)
+            size = path.stat().st_size
             path.unlink()
             reach("spool.deleted")
+            self._count(-1, -size)
 
     def set_aside(self, uid: bytes, reason: str) -> None:
         """Move a game that the trainer will never accept to `rejected/`, with the reason, for people to look
         at."""
         path = self._path(uid)
         if path.exists():
-            self._count(-1, -path.stat().st_size)
-            self._set_aside(path, reason)
+            self._set_aside_counted(path, reason)
 
     def keep(self, uid: bytes, reason: str, terms: Terms) -> None:
         """Move a game that the trainer does not accept under these terms to `kept/`, until the terms
@@ -224,6 +223,15 @@ class Spool:
         except OSError as error:
             log.error("game %s cannot be read now, and is offered later: %s", path.stem, error)
             return ""
+
+    def _set_aside_counted(self, path: Path, reason: str) -> None:
+        """Set a file aside that counts as waiting. If the disk does not take it, it still waits."""
+        size = path.stat().st_size
+        try:
+            self._set_aside(path, reason)
+        finally:
+            if not path.exists():
+                self._count(-1, -size)
 
     def _set_aside(self, path: Path, reason: str) -> None:
         target = path.parent / REJECTED / path.name

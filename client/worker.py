@@ -192,7 +192,7 @@ class Worker:
     def _on_joined(self, welcome: Welcome) -> None:
         if not self._first_welcome.done():
             self._first_welcome.set_result(welcome)
-        self._current.heard(welcome.weights)
+        self._heard(welcome.weights)
         if self._run is not None and not is_same_run(self._run, welcome) and not self._end.done():
             self._end.set_result(
                 Fatal(
@@ -202,6 +202,14 @@ class Worker:
                 )
             )
         self._tell_joined(welcome)
+
+    def _heard(self, info: WeightsInfo | None) -> None:
+        """Note the server's weights. With new ones, forget the answers of the old: a worker whose leaves are
+        all in its cache would ask for nothing, and never hear of the new ones from the evaluator."""
+        before = self._current.newest
+        self._current.heard(info)
+        if self._forest is not None and self._current.newest > before:
+            self._forest.forget_evaluations()
 
     def _on_games(self, games: int) -> None:
         """Adopt the number of games that the server asks for, unless the user has set one."""
@@ -226,7 +234,7 @@ class Worker:
                 self._pool.resigning.heard(message.resign_value)
             return
         if isinstance(message, WeightsInfo):
-            self._current.heard(message)
+            self._heard(message)
         if self._source is not None:
             self._source.on_message(message, frames)
 

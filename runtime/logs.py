@@ -63,7 +63,7 @@ class Allowance:
     def admit(self, kind: Hashable, now: float) -> int | None:
         """Return None if this line must not be written, else the number of lines of its kind left out before
         it."""
-        if now - self._begun.get(kind, float("-inf")) >= self._window:
+        if not 0 <= now - self._begun.get(kind, float("-inf")) < self._window:  # a clock may be set back
             if len(self._begun) >= KINDS:
                 self._begun.clear()
                 self._written.clear()

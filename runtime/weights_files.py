@@ -31,6 +31,12 @@ def weights_path(folder: Path, info: WeightsInfo) -> Path:
     return old if old.exists() and not path.exists() else path
 
 
+def version_in(path: Path) -> int:
+    """Return the version in the name of a weights file; -1 for a name without one, as runs used to have."""
+    version, hyphen, _ = path.name.partition("-")
+    return int(version) if hyphen and version.isdigit() else -1
+
+
 def find_weights(folder: Path, sha256: bytes) -> Path | None:
     """Return the file with this hash in its name, of any version; None if there is none."""
     digits = sha256.hex()

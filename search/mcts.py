@@ -32,12 +32,11 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     winning = tree.winning_actions()
     if len(winning):
         return _with_stats(_proven(winning, tree, is_cheap), view, PROVEN_DEPTHS)
-    solves = tree.settings.search.solver
-    if solves and tree.proof > 0:  # by the search of an earlier move
+    if _is_decided(tree):  # by the search of an earlier move
         return _proven(tree.proven_actions(), tree, is_cheap)
     tree.begin(is_cheap=is_cheap)
     await pool.run(tree)
-    if solves and tree.proof > 0:
+    if _is_decided(tree):
         proven = _proven(tree.proven_actions(), tree, is_cheap)
         return _with_stats(proven, view, tree.mean_and_max_depth())
     result: SearchResult = tree.forest.selection.result(tree, view, is_cheap=is_cheap)
@@ -48,6 +47,14 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     if is_cheap or settings.moves.final_move != "max_robust" or is_sampled(settings, tree.ply):
         return result
     return await _extended(result, tree, pool)
+
+
+def _is_decided(tree: SearchTree) -> bool:
+    """Return whether the proven result of the root makes the target. Shares that are learned in place of
+    visits already contain a loss: all moves have its value, so they follow the network."""
+    if not tree.settings.search.solver:
+        return False
+    return tree.proof > 0 or (tree.proof < 0 and not tree.forest.selection.LEARNS_SHARES)
 
 
 def _with_stats(result: SearchResult, view: NetView, depths: tuple[float, int]) -> SearchResult:
@@ -71,21 +78,22 @@ async def _extended(result: SearchResult, tree: SearchTree, pool: SearchPool) ->
 
 
 def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -> SearchResult:
-    """Return the result for `actions [k]` that are proven to win, all equally fast: they share the visits
-    evenly.
+    """Return the result for `actions [k]` that are proven to win, all equally fast, or to lose, all equally
+    slowly: they share the visits evenly.
 
     The remainder goes to the lowest of them, because the sum is fixed.
     """
+    value = -1 if tree.proof < 0 else 1  # a win at once may not be in the tree
     is_improved = tree.forest.selection.LEARNS_SHARES and not is_cheap
     total = tree.settings.playout_cap.cheap_simulations if is_cheap else tree.settings.search.simulations
     arrays = listed(actions, evenly(SHARES if is_improved else total, len(actions)))
     is_pruned = tree.settings.search.solver and not is_cheap and not is_improved
     if is_cheap:
         tree.drop_at_advance()  # its visits are not those of the record, which no flag of a cheap search says
-    values = np.full(len(arrays[0]), CHILD_SCALE, np.int8) if tree.settings.child_values else None
+    values = np.full(len(arrays[0]), value * CHILD_SCALE, np.int8) if tree.settings.child_values else None
     return SearchResult(
         *arrays,
-        1.0,
+        float(value),
         0,
         is_target=not is_cheap,
         is_improved=is_improved,

@@ -227,9 +227,9 @@ class SearchTree:
         return NetView(self._root_actions[:count].copy(), self._priors[:count].copy(), value)
 
     def proven_actions(self) -> npt.NDArray[np.uint16]:
-        """Return [k] the actions with the quickest proven win, ascending."""
-        proofs = np.array(self.edge_proofs(0))
-        return np.sort(self.edges_of(0)["action"][proofs == proofs[proofs > 0].min()])
+        """Return [k] the actions with the quickest proven win, or with the slowest proven loss of a lost
+        root, ascending."""
+        return np.sort(self.edges_of(0)["action"][np.array(self.edge_proofs(0)) == self.proof])
 
     def visited(self) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int32]]:
         """Return [k] actions of the root that have visits, ascending, and their visits."""

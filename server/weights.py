@@ -23,7 +23,7 @@ from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
 from runtime.runs import sync_folder, write_atomically
-from runtime.weights_files import find_weights, point_newest, weights_path
+from runtime.weights_files import find_weights, point_newest, version_in, weights_path
 
 log = logging.getLogger(__name__)
 
@@ -139,8 +139,9 @@ class WeightsStore:
             return  # a crash would need the file that current.json names
         current = frozenset({self.current.sha256} if self.current else ())
         needed = {find_weights(self._folder, sha256) for sha256 in self.needed | current}
-        files = sorted(self._folder.glob("*.safetensors"), key=lambda path: path.stat().st_mtime_ns)
-        older = files[: -self._kept]
+        # By version, because a clock may have been set back; the others by time, to be spread over it.
+        files = sorted(self._folder.glob("*.safetensors"), key=version_in)
+        older = sorted(files[: -self._kept], key=lambda path: path.stat().st_mtime_ns)
         for index in surplus([path.stat().st_mtime_ns for path in older], self._past):
             if older[index] not in needed:
                 older[index].unlink()

@@ -98,7 +98,9 @@ def save(
     data = buffer.getvalue()
     path = folder / f"step-{progress.step:09d}.state"
     try:
-        write_atomically(path.with_suffix(".safetensors"), weights)
+        if not _holds(path.with_suffix(".safetensors"), weights):
+            # Never in place of the file that an earlier state of this step names.
+            write_atomically(path.with_suffix(".safetensors"), weights)
         reach("checkpoint.weights_written")
         write_atomically(path, data + hashlib.sha256(data).digest())
         reach("checkpoint.written")
@@ -114,6 +116,10 @@ def save(
             "restarted trainer goes on from the previous checkpoint",
             Exit.DISK,
         ) from error
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    return path.exists() and path.read_bytes() == data
 
 
 def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:

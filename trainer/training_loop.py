@@ -344,7 +344,8 @@ class TrainingLoop:
             self.budget.allowed,
             self.quarantine.as_dict(),
         )
-        weights, trained = self._train_step.weights(self.version), self._train_step.trained_weights()
+        # Version 0: a step saved twice, before and after weights were published, has one file.
+        weights, trained = self._train_step.weights(0), self._train_step.trained_weights()
         state = self._train_step.optimizer_state()
         keep = self._config.publishing.keep_checkpoints
         checkpoint.save(self._folder, progress, weights, state, self._rng, keep, trained)

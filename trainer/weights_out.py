@@ -29,6 +29,8 @@ Ts = TypeVarTuple("Ts")
 
 LAST_WEIGHTS = 20.0
 """Seconds that the server has to accept the last weights of a trainer that stops."""
+OFFER_AGAIN = 10.0
+"""Seconds after which refused weights of a round are offered again."""
 
 
 class Background(Protocol):
@@ -63,6 +65,8 @@ class WeightsOut:
         self._offered = 0
         """Newest version offered to the server by this process."""
         self._renumber = False
+        self._again_at = 0.0
+        """When weights of a round that the server refused may be offered again."""
         self._step = 0
         """Training step of the weights offered last, or of the start."""
         self._at = 0.0
@@ -136,7 +140,8 @@ class WeightsOut:
     def _is_due(self, run: Run, turn: Turn, steps: int, seconds: float) -> bool:
         if run.training.round_games:
             # After a restart our version may be behind the server's: publish the same weights again.
-            return turn.version is not None and turn.version > max(self.server_version, self._offered)
+            is_new = turn.version is not None and turn.version > max(self.server_version, self._offered)
+            return is_new and time.monotonic() >= self._again_at
         if self._renumber:
             return True
         if steps <= 0:
@@ -176,4 +181,6 @@ class WeightsOut:
                     self._background.wake()
                 case GivenUp(info, reason):
                     log.error("the server refused weights version %d: %s", info.version, reason)
+                    # Outside rounds the next weights follow; in a round these are the only ones.
+                    self._offered, self._again_at = self.server_version, time.monotonic() + OFFER_AGAIN
             self._moved.set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 
+import numpy as np
 import pytest
 from changed_settings import self_play
 from leaf_by_leaf import Answer, LeafByLeaf
@@ -39,17 +40,26 @@ class Uniform(LeafByLeaf):
         return super().answer(leaf)
 
 
+class Opinionated(Uniform):
+    """Its priors depend on the version, too."""
+
+    def answer(self, leaf: Leaf) -> Answer:
+        _, value = super().answer(leaf)
+        weights = np.array([1.0 + (3 * int(action) + 5 * self.told) % 7 for action in leaf.actions])
+        return weights / weights.sum(), value
+
+
 class Pool:
     """A RoundPool and the games it kept. `name` is the player's, which must not matter."""
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", evaluator: Uniform | None = None, cache: int = 0) -> None:
         self.kept: list[GameRecord] = []
         self.current, self.finishing, room = CurrentVersion(), asyncio.Event(), asyncio.Event()
-        self.evaluator, self.came = Uniform(), asyncio.Event()
+        self.evaluator, self.came = evaluator or Uniform(), asyncio.Event()
         room.set()
         player = Player(99, 4, name, is_client=bool(name))
         self.pool = RoundPool(
-            SearchPool(Forest(GAME, SETTINGS), self.evaluator), player,
+            SearchPool(Forest(GAME, SETTINGS, cache=cache), self.evaluator), player,
             current=self.current, keep=self.keep, room=room, finishing=self.finishing,
         )  # fmt: skip
 
@@ -78,6 +88,21 @@ async def rounds(games: int) -> list[GameRecord]:
         assert one.pool.finished == 10
         task.cancel()
     return one.kept
+
+
+def test_a_round_is_played_by_its_own_weights_alone() -> None:
+    """A worker that has played another round before, and remembers its evaluations, plays the same games as
+    one that has just been started."""
+
+    async def games(versions: list[int]) -> list[GameRecord]:
+        one = Pool(evaluator=Opinionated(), cache=5000)
+        for version in versions:
+            one.evaluator.told = version
+            await one.pool.play_round(version, 3)
+        return one.kept[-5:]
+
+    again, fresh = asyncio.run(games([1, 2])), asyncio.run(games([2]))
+    assert {game.uid: to_bytes(game) for game in again} == {game.uid: to_bytes(game) for game in fresh}
 
 
 def test_round_has_the_games_of_its_version() -> None:

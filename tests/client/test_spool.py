@@ -125,6 +125,24 @@ def test_deleting_and_setting_aside_make_room(tmp_path: Path) -> None:
     assert small.full
 
 
+def test_a_game_that_the_disk_does_not_let_go_still_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk takes no reason, so the game stays where it is; and so do the counts."""
+    spool = opened(tmp_path)
+    fill(spool, 1)
+    bytes_before = spool.bytes
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    for _ in range(2):
+        with pytest.raises(OSError, match="no space"):
+            spool.set_aside(uid(1), "rejected: illegal_action")
+    assert (spool.games, spool.bytes) == (1, bytes_before)
+
+
 def test_rejected_games_are_kept_in_a_bounded_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that rejects everything does not fill the disk."""
     monkeypatch.setattr("client.spool.MAX_REJECTED", 2)

@@ -38,6 +38,13 @@ def test_lines_of_one_kind_are_counted_beyond_their_allowance() -> None:
     assert allowance.admit("joined", WINDOW) == 0
 
 
+def test_a_clock_set_back_silences_no_line() -> None:
+    allowance = Allowance()
+    said = [allowance.admit("joined", 86_400.0) for _ in range(LINES + 1)]
+    assert said[-1] is None
+    assert allowance.admit("joined", 0.0) == 1
+
+
 def test_a_flood_of_joins_is_a_few_lines_with_the_date(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

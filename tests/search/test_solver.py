@@ -86,12 +86,52 @@ def test_moves_that_are_proven_to_lose_are_left_out_of_the_target():
     assert result.visits.sum() < 80
 
 
-def test_a_lost_position_keeps_all_its_moves():
-    tree = make_tree("tic_tac_toe", SOLVER, "1 2 5")
-    tree.advance(tree.game.notation.action_from_text(tree.state, "3"))  # 9 is missed
-    tree.advance(tree.game.notation.action_from_text(tree.state, "7"))  # 4 and 9 win now
+def lost_tree(settings):
+    """Tic-tac-toe: four moves, and the opponent wins after each by 4 or 9."""
+    tree = make_tree("tic_tac_toe", settings, "1 2 5")
+    tree.advance(tree.game.notation.action_from_text(tree.state, "3"))
+    tree.advance(tree.game.notation.action_from_text(tree.state, "7"))
+    return tree
+
+
+@pytest.mark.parametrize("selection", ["puct", "thompson"])
+@pytest.mark.parametrize("first", [True, False], ids=["found", "known before"])
+def test_the_moves_of_a_lost_position_share_its_visits(selection, first):
+    """No move is better than another, so none may be taught, such as the last one in the order of the
+    rules."""
+    tree = lost_tree(varied(SOLVER, selection=selection))
     result = run(tree, HashEvaluator())
-    assert (tree.proof, result.value, result.visits.sum()) == (-2, -1.0, 80 + result.kept)
+    if not first:
+        result = run(tree, NeverAsked())
+    assert (tree.proof, result.value, result.is_pruned) == (-2, -1.0, True)
+    assert dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True)) == dict.fromkeys(
+        tree.legal_actions().tolist(), 20
+    )
+
+
+def test_gumbels_target_in_a_lost_position_follows_the_network():
+    """Its shares come from priors and values, and the values are all alike."""
+    tree = lost_tree(varied(SOLVER, selection="gumbel"))
+    result = run(tree, LeafByLeaf())  # all priors alike
+    assert (tree.proof, result.value, result.is_improved) == (-2, -1.0, True)
+    assert result.visits.max() - result.visits.min() <= 1
+
+
+def test_of_all_losses_the_slowest_are_taught():
+    """In games of Connect Four by random moves; in some positions the loser can delay the end."""
+    rng, delayed = np.random.default_rng(0), 0
+    for _ in range(12):
+        tree = make_tree("connect_four", varied(AHEAD, simulations=200))
+        while tree.end_reason() is None:
+            result = run(tree, HashEvaluator())
+            if tree.proof < 0:
+                proofs = np.array(tree.edge_proofs(0))
+                slowest = tree.edges_of(0)["action"][proofs == proofs.min()]
+                assert result.actions.tolist() == sorted(slowest.tolist())
+                assert result.visits.max() - result.visits.min() <= 1
+                delayed += len(slowest) < len(proofs)
+            tree.advance(int(rng.choice(tree.legal_actions())))
+    assert delayed
 
 
 @pytest.mark.parametrize("selection", ["puct", "gumbel", "thompson"])

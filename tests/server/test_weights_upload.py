@@ -187,6 +187,18 @@ def test_older_files_stay_spread_over_the_run_with_the_first(tmp_path: Path) -> 
     assert min(gaps) >= 4
 
 
+def test_the_newest_files_stay_when_the_clock_is_set_back(tmp_path: Path) -> None:
+    """A client may still be reading them, however old they look."""
+    store = WeightsStore(tmp_path, "chess", kept=2, past=4)
+    infos = []
+    for version in range(12):
+        infos.append(store.add(bytes([version]), version, 0, "tiny"))
+        time = version if version < 9 else version - 8
+        os.utime(store.path(infos[-1]), ns=(0, time * 10**9))
+    store.tidy()
+    assert [info.version for info in infos if store.has(info)][-2:] == [10, 11]
+
+
 def test_nothing_is_surplus_while_there_is_room() -> None:
     assert surplus([1, 2, 3], 3) == []
     assert surplus([1, 2, 30], 2) == [1]

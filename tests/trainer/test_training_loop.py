@@ -126,6 +126,29 @@ def test_torn_checkpoint_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert "skipped the checkpoint" in caplog.text
 
 
+def test_a_second_checkpoint_of_a_step_that_fails_leaves_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights were published in between, so the second one has another version."""
+    path = stored(tmp_path, games(60))
+    one = training(tmp_path / "a")
+    fill(one, path, 60)
+    one.make_step()
+    one.save()
+    one.publish(0)
+    write = checkpoint.write_atomically
+
+    def full(path: Path, data: bytes) -> None:
+        if path.suffix == ".state":
+            raise OSError(28, "no space left on device")
+        write(path, data)
+
+    monkeypatch.setattr(checkpoint, "write_atomically", full)
+    with pytest.raises(Fatal, match="cannot write the checkpoint"):
+        one.save()
+    assert training(tmp_path / "a").step == 1
+
+
 def test_old_checkpoints_are_removed(tmp_path: Path) -> None:
     """Only the newest few are kept; network and state are removed together."""
     one = training(tmp_path / "a", keep_checkpoints=2)
