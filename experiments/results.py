@@ -18,7 +18,7 @@ from evaluation.rating.plots import close, new_figure
 from experiments.measures import Judgement, Measure
 from experiments.recipe import Recipe
 from experiments.training import Trained
-from runtime.config import to_toml
+from runtime.config import flattened, to_toml
 from runtime.runs import write_atomically
 
 STYLES = ("-", "--", ":", "-.")
@@ -150,8 +150,9 @@ def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[i
         _table(judged),
         *(f"- seed {seed}: {note}" for seed, one in judged.items() for note in one.notes),
         "![curves](curves.png)",
-        "Settings beside the defaults:",
-        f"```toml\n{_settings(next(iter(seeds.values()))['recipe'])}```",
+        f"Settings beside the defaults{f' (seed {next(iter(seeds))})' if _differences(seeds) else ''}:",
+        f"```toml\n{to_toml(_settings(next(iter(seeds.values()))))}```",
+        _differences(seeds),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -239,7 +240,20 @@ def _reached(known: Sequence[Measure]) -> str:
     return "yes" if count == len(known) else f"no ({count} of {len(known)} seeds)"
 
 
-def _settings(recipe: Mapping[str, Any]) -> str:
+def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe as it is in a seed's file: the recipe itself may have changed since."""
+    recipe = about["recipe"]
     run = {key: recipe[key] for key in ("net", "simulations", "games", "workers")}
-    return to_toml({**run, "server": recipe["server"], "trainer": recipe["trainer"]})
+    return {**run, "server": recipe["server"], "trainer": recipe["trainer"]}
+
+
+def _differences(seeds: Mapping[int, dict[str, Any]]) -> str:
+    """One line for each later seed that was run with other settings than the first; empty if none was."""
+    first, *others = [(seed, flattened(_settings(about))) for seed, about in seeds.items()]
+    lines = []
+    for seed, settings in others:
+        names = sorted(name for name in {**first[1], **settings} if settings.get(name) != first[1].get(name))
+        if names:
+            values = ", ".join(f"`{name}` = {settings.get(name, 'the default')}" for name in names)
+            lines.append(f"- seed {seed} differs: {values}")
+    return "\n".join(lines)

@@ -113,6 +113,24 @@ def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None
     assert Judgement.from_json(read_seeds(tmp_path / "out")[1]).measures[0].reached is True
 
 
+def test_the_page_says_which_seeds_were_run_with_other_settings(tmp_path: Path) -> None:
+    """It shows the settings of the first seed, and names the settings in which later seeds differ from it."""
+    optimizer = {"trainer": {"optimizer": {"batch": 64}}}
+    for seed, changes in ((1, optimizer), (2, optimizer), (3, {"games": 7})):
+        one = recipes.from_settings("x", {**MINIMAL, **changes})
+        found = Judgement([share("wins", "trained", 1, 2)], {"p": {"l": [(0.0, 0.1)]}})
+        trained = Trained(
+            RunFolder(tmp_path, "r"), [Snapshot(0.0, 0, 0, "f")],
+            {"games": 1, "positions": 1, "steps": 1}, 1.0, 1.0,
+        )  # fmt: skip
+        machine = {"processor": "p", "cores": 2, "gpu": "none"}
+        write_seed(tmp_path / "out", one, seed, trained, found, machine)
+    write_page(tmp_path / "out", one)
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert "Settings beside the defaults (seed 1):" in page
+    assert page.endswith("```\n\n- seed 3 differs: `games` = 7, `trainer.optimizer.batch` = the default\n")
+
+
 def test_the_page_says_which_runs_were_stopped_early(tmp_path: Path) -> None:
     """It names runs that ended before their time although they had not all their games."""
     most = recipes.from_settings("x", {**MINIMAL, "minutes": 10.0, "most_games": 100})
