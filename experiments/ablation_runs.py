@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,8 +21,10 @@ from experiments.ablation_job import Job, settings_of
 from experiments.ablation_page import minutes_text, what_came
 from experiments.recipe import Recipe
 from experiments.shared_beginning import begin_all, missing_beginnings
+from runtime.config import flattened
 from runtime.exits import Exit, Fatal
 from runtime.runs import write_atomically
+from trainer.config import TrainerConfig
 
 WARM_UP_MINUTES = 1.5
 """Enough for games, training and a second network."""
@@ -76,6 +79,14 @@ def warm_up(variants: Sequence[Recipe]) -> None:
             train(one, 1, Path(folder), WARM_UP_MINUTES, run=f"warm-up-{number}", tell=lambda _: None)
 
 
+def comparable(settings: dict[str, Any]) -> dict[str, Any]:
+    """A recipe's settings without those of the trainer that have their default value: a run from before a
+    setting existed had its default."""
+    defaults = flattened(asdict(TrainerConfig()))
+    trainer = flattened(settings["trainer"]).items()
+    return settings | {"trainer": {name: value for name, value in trainer if defaults.get(name) != value}}
+
+
 def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
     """The runs in the file `results`. Raises Fatal(CONFIG) if one was made with other settings than the
     present ones."""
@@ -83,8 +94,9 @@ def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
     now = ablation.all()
     for one in done:
         variant = one["variant"]
-        settings = settings_of(now[variant]) if variant in now else None
-        found = recipes.under_new_names(one["settings"]), one["minutes"], one.get("after_minutes", 0.0)
+        settings = comparable(settings_of(now[variant])) if variant in now else None
+        theirs = comparable(recipes.under_new_names(one["settings"]))
+        found = theirs, one["minutes"], one.get("after_minutes", 0.0)
         if found != (settings, ablation.minutes, ablation.after_minutes):
             raise Fatal(
                 f"{results} holds a run of {variant!r} with other minutes or settings than "

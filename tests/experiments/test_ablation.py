@@ -14,7 +14,7 @@ import pytest
 
 from experiments import ablation_file, ablation_runs, shared_beginning
 from experiments import recipe as recipes
-from experiments.ablation_job import Job
+from experiments.ablation_job import Job, settings_of
 from experiments.ablation_table import remarks, spread, table, values
 from experiments.judges import check_judge
 from runtime.config import flattened
@@ -106,6 +106,16 @@ def test_runs_of_other_settings_are_not_compared(tmp_path: Path) -> None:
         with pytest.raises(Fatal, match="cannot be compared"):
             ablation_runs.finished(changed, results)
     assert ablation_runs.finished(loaded, tmp_path / "none yet.json") == []
+
+
+def test_a_run_from_before_a_setting_existed_had_its_default() -> None:
+    recipe = ablation_file.load("connect_four_wins").all()[ablation_file.BASE]
+    pinned = settings_of(recipe)
+    older = pinned | {"trainer": {**pinned["trainer"], "samples": {"per_position": 6.0}}}
+    assert pinned["trainer"]["samples"] == {"per_position": 6.0, "wins_share": 0.0}
+    assert ablation_runs.comparable(older) == ablation_runs.comparable(pinned)
+    other = pinned | {"trainer": {**pinned["trainer"], "samples": {"per_position": 6.0, "wins_share": 0.1}}}
+    assert ablation_runs.comparable(other) != ablation_runs.comparable(pinned)
 
 
 def test_all_variants_of_a_seed_continue_the_same_run(tmp_path: Path) -> None:
