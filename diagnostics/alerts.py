@@ -106,13 +106,18 @@ class Signs:
 
 def find_alerts(signs: Signs) -> list[Alert]:
     """All alerts, the most serious first."""
-    trained = [s for s in signs.stretches if s.games >= SMALLEST_STRETCH and 2 * s.untrained < s.games]
+    trained = [s for s in signs.stretches if is_judged(s)]
     signs = Signs(signs.game, trained, signs.lessons, signs.lag, signs.samples_per_position)
     checks: list[Callable[[Signs], Alert | None]] = [
         _draw_collapse, _says_draw, _no_effect, _repetitions, _short_draws, _capped, _saturated, _stale,
         _memorising,
     ]  # fmt: skip
     return [alert for check in checks if (alert := check(signs)) is not None]
+
+
+def is_judged(stretch: Stretch) -> bool:
+    """Whether alerts are looked for in it: it has enough games, most of them by trained weights."""
+    return stretch.games >= SMALLEST_STRETCH and 2 * stretch.untrained < stretch.games
 
 
 def _draw_collapse(signs: Signs) -> Alert | None:

@@ -179,8 +179,11 @@ def compare(name: str, mine: Sums, others: Sums) -> Compared:
 
 
 def rates(times: Sequence[tuple[str, float]]) -> dict[str, float]:
-    """Games per hour by player, over the time from the first to the last of all games `(player, seconds)`."""
+    """Games per hour by player, over the time from the first to the last of all games `(player, seconds)`.
+    Empty for games that all came at one moment, as one game does."""
     seconds = max((time for _, time in times), default=0.0) - min((time for _, time in times), default=0.0)
+    if not seconds:
+        return {}
     counts: dict[str, int] = {}
     for player, _ in times:
         counts[player] = counts.get(player, 0) + 1

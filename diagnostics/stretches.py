@@ -59,7 +59,7 @@ class Stretch:
     reasons: Counter[str] = field(default_factory=Counter)
     """Games by how they ended."""
     values: int = 0
-    """Root values, without those of the last END_PLIES plies of each game."""
+    """Root values of searches, without those of the last END_PLIES plies of each game."""
     saturated: int = 0
     """Values beyond SATURATED."""
     saturated_wrong: int = 0
@@ -81,9 +81,10 @@ class Stretch:
         self.untrained += int(record.versions[0]) == 0
         self.roots.add(record)
         self.variety.add(record)
-        values = record.root_values[: max(0, record.plies - END_PLIES)]
-        sure = np.flatnonzero(np.abs(values) > SATURATED)
-        self.values += len(values)
+        searched = record.visited[: max(0, record.plies - END_PLIES)] > 0
+        values = record.root_values[: len(searched)]
+        sure = np.flatnonzero(searched & (np.abs(values) > SATURATED))
+        self.values += int(np.count_nonzero(searched))
         self.saturated += len(sure)
         if len(sure):
             said = np.sign(values[sure]) * movers[sure]

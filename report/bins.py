@@ -108,11 +108,19 @@ def merged(versions: Sequence[Bin], most: int) -> list[Bin]:
     wanted = max(SMALLEST, -(-total // most))
     found: list[Bin] = []
     for one in versions:
-        if found and found[-1].games < wanted and found[-1].games + one.games / 2 <= wanted:
+        if found and _belongs_to(found[-1], one, wanted):
             found[-1] += one
         else:
             found.append(one)
+    if len(found) > 1 and found[-1].games < SMALLEST:
+        newest = found.pop()
+        found[-1] += newest
     return found
+
+
+def _belongs_to(last: Bin, one: Bin, wanted: int) -> bool:
+    """Whether the games of the next version, `one`, are added to the last bin so far."""
+    return last.games < SMALLEST or (last.games < wanted and last.games + one.games / 2 <= wanted)
 
 
 def first_games(rows: Sequence[tuple[int, int]]) -> dict[int, int]:

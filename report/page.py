@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from diagnostics.advice import link_to
-from diagnostics.alerts import Alert
+from diagnostics.alerts import SMALLEST_STRETCH, Alert, is_judged
 from report.boards import Shown
 from report.collecting import Report
 from report.drawing import Chart
@@ -33,6 +33,10 @@ td+td{overflow-wrap:anywhere}td+td,th+th{font-variant-numeric:tabular-nums}
 .moves{font:13px/1.4 ui-monospace,monospace;overflow-wrap:anywhere}pre{font-size:14px;line-height:1.2}
 """
 
+UNJUDGED = (
+    f"The games were not judged: alerts need {SMALLEST_STRETCH} games in one bin, most of them by trained "
+    "weights. Read this page again when there are more games, and give --games at least that number."
+)
 NAMES = {"versions": "weights versions that played", "weights_age": "versions that games are behind"}
 """Names for figures whose own name is unclear."""
 
@@ -44,7 +48,7 @@ def page(report: Report) -> str:
         f"<h1>{name}</h1>",
         f'<p class="when">{escape(str(report.about["game"]))}, read {read}</p>',
         "<h2>Alerts</h2>",
-        _alerts(report.alerts),
+        _alerts(report),
         "<h2>The run</h2>",
         _facts(report),
         *_section("Strength", rating_charts(report.rated)),
@@ -60,15 +64,21 @@ def page(report: Report) -> str:
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
 
 
-def _alerts(alerts: Sequence[Alert]) -> str:
-    if not alerts:
-        return '<p class="well">None. docs/troubleshooting.md describes all alerts.</p>'
-    return "\n".join(
+def _alerts(report: Report) -> str:
+    unjudged = "" if any(is_judged(sums.stretch) for sums in report.sample.bins) else UNJUDGED
+    if not report.alerts:
+        said = unjudged or "None. docs/troubleshooting.md describes all alerts."
+        return f'<p class="{"alert" if unjudged else "well"}">{said}</p>'
+    found = "\n".join(_alert(one) for one in report.alerts)
+    return f"<p>{unjudged}</p>\n{found}" if unjudged else found
+
+
+def _alert(one: Alert) -> str:
+    return (
         f'<div class="alert"><h3>{escape(one.name)}</h3>{escape(one.seen)}.<br>'
         f"<b>What to do:</b> {escape(one.first)}.<br>"
         f"<b>Likely cause:</b> {escape(one.cause)}.<br><b>What else to change:</b> {escape(one.change)}. "
         f"<b>More:</b> {escape(link_to(one.name))}.</div>"
-        for one in alerts
     )
 
 

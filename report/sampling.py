@@ -30,7 +30,7 @@ class Sampled:
     ages: float = 0.0
     """Sum over plies of the games finished since the first game of the ply's weights."""
     values: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(VALUE_BINS, np.int64))
-    """[VALUE_BINS] plies by root value; the sums below have the same bins."""
+    """[VALUE_BINS] searched plies by root value; the sums below have the same bins."""
     value_sums: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(VALUE_BINS))
     outcome_sums: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(VALUE_BINS, np.int64))
     """Sums of the outcome for the side to move."""
@@ -68,10 +68,8 @@ def take_sample(games: StoreReader, binned: Binned, most: int) -> Sample:
     movers_of, plies = Movers(game), opening_plies(game)
     lengths = (plies, OPENINGS[1])
     sums, damaged = [Sampled(Stretch(variety=Variety(lengths))) for _ in binned.bins], 0
-    for stored in games.numbered(_chosen(binned, most)):
+    for stored in games.numbered(_chosen(games, binned, most)):
         one = sums[binned.of_version(stored.version_max)]
-        if one.games >= most:
-            continue
         try:
             record = stored.record(game)
             movers = movers_of(record.start, record.actions)
@@ -83,21 +81,32 @@ def take_sample(games: StoreReader, binned: Binned, most: int) -> Sample:
     return Sample(sums, damaged, plies)
 
 
-def _chosen(binned: Binned, most: int) -> list[int]:
-    """Numbers of games, evenly spread over each bin."""
-    wanted = {
-        one.low + (one.high - one.low) * at // max(1, most - 1) for one in binned.bins for at in range(most)
-    }
+_CHOSEN = (
+    "SELECT seq FROM (SELECT seq, row_number() OVER (ORDER BY seq) - 1 AS at FROM games "
+    "INDEXED BY games_totals WHERE version_max BETWEEN ? AND ? AND seq <= ?) WHERE at * ? % ? < ?"
+)
+
+
+def _chosen(games: StoreReader, binned: Binned, most: int) -> list[int]:
+    """Numbers of at most `most` games of each bin, evenly spread over its games."""
+    wanted: list[int] = []
+    for one in binned.bins:
+        count = min(most, one.games)
+        wanted += (
+            seq for (seq,) in games.query(_CHOSEN, one.first, one.last, one.high, count, one.games, count)
+        )
     return sorted(wanted)
 
 
 def add(sums: Sampled, record: GameRecord, movers: Signs) -> None:
     """Count a game. `movers` int8[plies of the game]: +1 where the first player moves, else -1."""
     sums.stretch.add(record, movers)
-    at = np.clip(((record.root_values + 1) * VALUE_BINS / 2).astype(np.int64), 0, VALUE_BINS - 1)
+    searched = record.visited > 0
+    values = record.root_values[searched]
+    at = np.clip(((values + 1) * VALUE_BINS / 2).astype(np.int64), 0, VALUE_BINS - 1)
     sums.values += np.bincount(at, minlength=VALUE_BINS)
-    sums.value_sums += np.bincount(at, record.root_values, VALUE_BINS)
-    sums.outcome_sums += np.bincount(at, movers * record.outcome, VALUE_BINS).astype(np.int64)
+    sums.value_sums += np.bincount(at, values, VALUE_BINS)
+    sums.outcome_sums += np.bincount(at, movers[searched] * record.outcome, VALUE_BINS).astype(np.int64)
 
 
 def _age(seq: int, record: GameRecord, first_game: dict[int, int]) -> float:

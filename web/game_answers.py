@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from urllib.parse import quote
 
@@ -68,16 +69,18 @@ async def _network(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, number = site.run_of(request), _number(request)
     ply = whole(request.match_info["ply"], "the ply", 0, 0, MOST)
-    start, before, state = await site.reading(lambda: site.shelf.moves_to(run, number, ply))
+    way = await site.reading(lambda: site.shelf.moves_to(run, number, ply))
     file = await site.reading(lambda: find_weights(run, request.query.get("weights", "")))
     async with site.rooms.nets.using(file) as net:
-        asked = Request(id="", fen=start, moves=tuple(before), simulations=0)
-        found = await Analyst.of(net.game, net.evaluator, net.history).answer(asked)
+        asked = Request(id="", fen=way.start, moves=way.moves, simulations=0)
+        analyst = Analyst.of(net.game, net.evaluator, net.history)
+        await asyncio.to_thread(analyst.warm_up)
+        found = await analyst.answer(asked)
         if "policy" not in found:
             raise Trouble("The game is over in that position.", HTTPStatus.CONFLICT)
         texts = list(found["policy"])[:SHOWN]
-        actions = [net.game.notation.action_from_text(state, text) for text in texts]
-        clicks = moves(net.game, state, actions)
+        actions = [net.game.notation.action_from_text(way.state, text) for text in texts]
+        clicks = moves(net.game, way.state, actions)
     policy = [{**move, "share": found["policy"][move["text"]]} for move in clicks]
     return as_json({"weights": net.name, "value": found["value"], "wdl": found["wdl"], "policy": policy})
 

@@ -55,8 +55,8 @@ async def _open(request: web.Request) -> web.Response:
     file = await site.reading(lambda: find_weights(run, wanted.weights))
     terms = Terms(wanted.side, wanted.simulations)
     if wanted.game:
-        found = await site.reading(lambda: site.shelf.moves_to(run, wanted.game, wanted.ply))
-        terms = replace(terms, start=found[0], moves=tuple(found[1]))
+        way = await site.reading(lambda: site.shelf.moves_to(run, wanted.game, wanted.ply))
+        terms = replace(terms, start=way.start, moves=way.moves, max_plies=way.max_plies)
     room = await site.rooms.open(run, file, terms)
     return as_json(room.view())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,16 +43,22 @@ class Played:
 
 
 class Players:
-    """The players of one run. Only one thread at a time may use it."""
+    """The players of one run. A second thread waits until the first is done."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._lock = threading.Lock()
         self._reader: StoreReader | None = None
         self._inode = 0
         self._games: dict[int, Played] = {}
         """Games by number: those of the window that were read."""
 
     def close(self) -> None:
+        """Close the store; `rates` opens it again."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -61,19 +68,23 @@ class Players:
 
         now: end of the window, in seconds since 1970.
         """
-        try:
-            inode = self._path.stat().st_ino
-            if self._reader is not None and inode != self._inode:  # a new run under the old name
+        with self._lock:
+            try:
+                return self._rates(self._opened(), time.time() if now is None else now)
+            except (Fatal, OSError):
                 self._forget()
-            if self._reader is None:
-                self._reader, self._inode = StoreReader(self._path), inode
-            return self._rates(self._reader, time.time() if now is None else now)
-        except (Fatal, OSError):
+                return []
+
+    def _opened(self) -> StoreReader:
+        inode = self._path.stat().st_ino
+        if self._reader is not None and inode != self._inode:  # a new run under the old name
             self._forget()
-            return []
+        if self._reader is None:
+            self._reader, self._inode = StoreReader(self._path), inode
+        return self._reader
 
     def _forget(self) -> None:
-        self.close()
+        self._close()
         self._games.clear()
 
     def _rates(self, reader: StoreReader, now: float) -> list[dict[str, Any]]:
@@ -81,8 +92,8 @@ class Players:
         if last == 0 or first > last:
             return []
         self._read(reader, first, last)
-        ((began,),) = reader.query("SELECT received_at FROM games WHERE seq >= ? ORDER BY seq LIMIT 1", first)
-        hours = max(now - began, SHORTEST) / 3600
+        ((began,),) = reader.query("SELECT received_at FROM games ORDER BY seq LIMIT 1")
+        hours = max(now - max(began, now - WINDOW), SHORTEST) / 3600
         by_player: dict[tuple[str, str], list[Played]] = {}
         for _, game in sorted(self._games.items()):
             by_player.setdefault((game.kind, game.player), []).append(game)

@@ -12,8 +12,8 @@ from runtime.run_lock import Left, left_by
 from runtime.runs import RunFolder
 
 FRESH = 150.0
-"""A run whose locks cannot be seen from here counts as running for this many seconds after its last figures.
-After two hours figures are written once a minute."""
+"""A run whose locks cannot be seen from here counts as running for this many seconds after its last figures
+or game. While it trains, figures are written at least once a minute."""
 PROGRAMS = ("azserver", "trainer")
 
 Held = frozenset[tuple[int, int]]
@@ -35,24 +35,28 @@ def state_of(run: RunFolder, held: Held) -> State:
     held: `locked_inodes()`.
     """
     locks = [run.lock_of(program) for program in PROGRAMS]
-    if any(_inode(lock) in held for lock in locks):
+    if any(_is_held(lock, held) for lock in locks):
         return State.RUNNING
     left = [found for lock in locks if (found := left_by(lock)) is not None]
     if Left.KILLED in left:
         return State.SILENT
     if left and Left.ELSEWHERE not in left:
         return State.ENDED
-    if time.time() - modified(run.figures_log) < FRESH:
+    if time.time() - _grew_at(run) < FRESH:
         return State.RUNNING
     return State.SILENT if left else State.ENDED
 
 
-def _inode(path: Path) -> tuple[int, int] | None:
+def _is_held(lock: Path, held: Held) -> bool:
+    """Whether a process here holds the lock. On btrfs the kernel lists locks under another device than `stat`
+    gives; there the inode counts if the file also names this machine as its holder's."""
     try:
-        found = path.stat()
+        found = lock.stat()
     except OSError:
-        return None
-    return found.st_dev, found.st_ino
+        return False
+    if (found.st_dev, found.st_ino) in held:
+        return True
+    return any(inode == found.st_ino for _, inode in held) and left_by(lock) is Left.KILLED
 
 
 def locked_inodes() -> Held:
@@ -69,7 +73,14 @@ def locked_inodes() -> Held:
 
 def changed_at(run: RunFolder) -> float:
     """When the run's figures or games last changed, seconds since 1970."""
-    return max(modified(path) for path in (run.figures_log, run.figures, run.games, run.about))
+    return max(_grew_at(run), *(modified(path) for path in (run.figures, run.about)))
+
+
+def _grew_at(run: RunFolder) -> float:
+    """When the last figures or games were written, seconds since 1970. Games come into the write-ahead log
+    first, and only at times into the store itself."""
+    log = run.games.with_name(run.games.name + "-wal")
+    return max(modified(path) for path in (run.figures_log, run.games, log))
 
 
 def has_final_figures(run: RunFolder) -> bool:

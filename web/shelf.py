@@ -78,6 +78,18 @@ class Open:
     plies: list[Ply]
 
 
+@dataclass(frozen=True)
+class Way:
+    """How a position of a stored game is reached."""
+
+    start: str
+    moves: tuple[str, ...]
+    max_plies: int
+    """The cap on the length of that game, plies."""
+    state: State
+    """uint64[state_words] the position."""
+
+
 class Shelf:
     """The games of all runs. Any thread may use it."""
 
@@ -120,7 +132,10 @@ class Shelf:
             "forms": list(forms_of(one.game)),
             "moves": [ply.move for ply in one.plies],
             "sides": [ply.side for ply in one.plies],
-            "values": [ply.value * sign for ply, sign in zip(one.plies, turn, strict=True)],
+            "values": [
+                ply.value * sign if ply.all_visits else None
+                for ply, sign in zip(one.plies, turn, strict=True)
+            ],
             "priors": [
                 None if ply.prior_value is None else ply.prior_value * sign
                 for ply, sign in zip(one.plies, turn, strict=True)
@@ -143,11 +158,12 @@ class Shelf:
             found["search"] = _search(one, ply)
         return found
 
-    def moves_to(self, run: RunFolder, number: int, ply: int) -> tuple[str, list[str], State]:
-        """(start, the moves that lead to the position after `ply` of them, that position [state_words])."""
+    def moves_to(self, run: RunFolder, number: int, ply: int) -> Way:
+        """The moves of a game up to the position after `ply` of them."""
         one = self._of(run, number)
         _check_ply(one, ply)
-        return one.record.start, [done.move for done in one.plies[:ply]], one.played.states[ply]
+        moves = tuple(done.move for done in one.plies[:ply])
+        return Way(one.record.start, moves, one.record.max_plies, one.played.states[ply])
 
     def download(self, run: RunFolder, number: int, form: str, others: int) -> tuple[str, str]:
         """(file name, contents) of a game in one of its `forms_of`; "" is the first. `others`: how many other
@@ -208,7 +224,8 @@ def _check_ply(one: Open, ply: int) -> None:
 
 def _after(one: Open, ply: int, line: Sequence[str]) -> State:
     try:
-        return replay(one.game, one.record.start, [*(done.move for done in one.plies[:ply]), *line]).state
+        moves = [*(done.move for done in one.plies[:ply]), *line]
+        return replay(one.game, one.record.start, moves, one.record.max_plies).state
     except ValueError as error:
         text = f"That line cannot be played from position {ply}: {error}"
         raise Trouble(text, HTTPStatus.BAD_REQUEST) from error

@@ -147,6 +147,7 @@ class Watching:
             if not watched.told and self._watched.get(run.name) is watched:
                 del self._watched[run.name]
                 watched.task.cancel()
+                watched.files.players.close()  # else a deleted run's store would keep its space on the disk
 
     async def close(self) -> None:
         """Send every page the last figures, then end its stream: azserver ends its pages at the end of a run,
@@ -197,13 +198,13 @@ class _Watched:
     def __init__(self, files: Files, reading: Reading[Any], group: asyncio.TaskGroup) -> None:
         self.told: set[Updates] = set()
         self.newest = b""
-        self._files = files
+        self.files = files
         self._reading = reading
         self._was_running = False
         self.task = group.create_task(self._look_on(group))
 
     async def _look_on(self, group: asyncio.TaskGroup) -> None:
-        async with ServerFigures(self._files.run, group) as server:
+        async with ServerFigures(self.files.run, group) as server:
             while True:
                 self._tell(await self._look(server))
                 await asyncio.sleep(EVERY)
@@ -222,8 +223,8 @@ class _Watched:
     async def _look(self, server: ServerFigures | None) -> dict[str, Any]:
         """The present figures, or what is wrong; without a server those of the files."""
         try:
-            async with self._files.lock:
-                figures: dict[str, Any] = await self._reading(self._files.look)
+            async with self.files.lock:
+                figures: dict[str, Any] = await self._reading(self.files.look)
             self._say_if_it_ended(figures["summary"])
             if server is None:
                 return {**figures, "server": "", "live": None, "lines": None}
@@ -234,7 +235,7 @@ class _Watched:
         except Exception as error:
             known = trouble_of(error)
             if known is None:
-                log.exception("fault while looking at run %s", self._files.run.name)
+                log.exception("fault while looking at run %s", self.files.run.name)
             return {"error": FAULT if known is None else known.text}
 
     def _say_if_it_ended(self, about: Mapping[str, Any]) -> None:

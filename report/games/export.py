@@ -26,6 +26,7 @@ from games.spec import Game
 from protocol.records import BadRecord, GameRecord
 from report.games.showing import RESULTS, Ply, plies, versions
 from runtime.exits import Exit, Fatal
+from runtime.logs import on_one_line
 from store.reader import Range, StoreReader
 from store.rows import Stored
 
@@ -110,9 +111,10 @@ def _export_to(
 def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
     """PGN tags of a game: the usual seven first."""
     player = f"weights {versions(stored)}"
+    source = on_one_line(record.source).replace('"', "'")  # not every writer escapes quotation marks
     found = {
         "Event": event,
-        "Site": record.source or "?",
+        "Site": source or "?",
         "Date": datetime.fromtimestamp(stored.received_at, UTC).strftime("%Y.%m.%d"),
         "Round": str(stored.seq),
         "White": player,

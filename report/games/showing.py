@@ -17,6 +17,7 @@ from games.rendering import board_text
 from games.spec import Game
 from protocol.records import GameRecord
 from report.bins import Bin
+from runtime.logs import on_one_line
 from store.rows import Stored
 
 RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
@@ -102,7 +103,7 @@ def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterat
     """Lines of text; a board after every `boards` plies, and at the start and the end."""
     yield HEADER
     yield listed(stored)
-    player = record.source or "?"
+    player = on_one_line(record.source) or "?"
     yield f"{record.simulations} simulations a move; played by {player} in {record.seconds:.1f} s"
     yield "value: of the root after the search, for the side that moves; prior: the network's value of it"
     yield "visits: of the move played, of all moves; KL: of the search's policy from the network's, nats"

@@ -92,6 +92,8 @@ def _show(games: StoreReader, config: PlayersConfig) -> int:
 
     game = get_game(games.game)
     book, players, rate = read_book(games, game, config.newest)
+    if not games.span()[1]:
+        raise Fatal(f"{games.path} has no games yet; try again when the first are finished", Exit.BAD_DATA)
     if not players:
         raise Fatal(
             f"{games.path} does not say who played its games: an older version stored them",

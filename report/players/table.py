@@ -53,7 +53,7 @@ def table(
     rows = [[*HEADING, *(SEARCHED if judged else ()), "remarks"]]
     for player, count in book.players.items():
         compared = book.compared(player)
-        cells = [player, str(count), f"{rate.get(player, 0.0):.0f}"]
+        cells = [player, str(count), f"{rate[player]:.0f}" if player in rate else "-"]
         for figure in FIGURES:
             cells += _figure(figure, compared[figure])
         if judged:

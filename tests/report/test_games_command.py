@@ -220,6 +220,19 @@ def test_a_game_that_counts_is_exported_with_its_final_score() -> None:
     assert "Score" not in as_text(get_game("connect_four"), {"Result": "*"}, four)
 
 
+def test_a_name_that_a_client_gives_itself_adds_no_line_and_controls_no_terminal(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    (record,) = records("chess", 1)
+    nasty = dataclasses.replace(record, source='x"]\n\x1b]0;mine\x07')
+    run = store_run(tmp_path / "run", "chess", [entry(nasty)])
+    assert azplay_games(monkeypatch, run, "show", "1") == Exit.OK
+    assert azplay_games(monkeypatch, run, "export", "--out", tmp_path / "games.pgn") == Exit.OK
+    pgn = (tmp_path / "games.pgn").read_text()
+    assert "[Site \"x'\\\\]".replace("\\\\]", "]\\n") in pgn
+    assert "\x1b" not in capsys.readouterr().out + pgn
+
+
 def test_progress_is_told_by_time(run: Path, monkeypatch, capsys) -> None:
     monkeypatch.setattr("report.games.command.PROGRESS_SECONDS", 0.0)
     azplay_games(monkeypatch, run, "verify")

@@ -13,7 +13,7 @@ import pytest
 from bench.stored_games import entry
 from client.self_play import Player, play_game
 from commands.azplay import main as azplay
-from diagnostics.players import PlayerBook
+from diagnostics.players import PlayerBook, rates
 from engine.nets import load_net
 from games import get_game
 from protocol.records import GameRecord
@@ -138,6 +138,19 @@ def test_a_player_who_is_not_there_is_named(
 ) -> None:
     assert ran(monkeypatch, str(run.path), "--quarantine", "clients/nobody") == Exit.BAD_DATA
     assert "lists the players" in capsys.readouterr().err
+
+
+def test_a_run_without_games_says_that_there_are_none_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Store(tmp_path / "games.db", "tic_tac_toe").close()
+    assert ran(monkeypatch, str(tmp_path)) == Exit.BAD_DATA
+    assert "has no games yet" in capsys.readouterr().err
+
+
+def test_one_game_gives_no_rate() -> None:
+    assert rates([("a", 100.0)]) == {}
+    assert rates([("a", 100.0), ("b", 1900.0), ("b", 3700.0)]) == {"a": 1.0, "b": 2.0}
 
 
 def test_without_the_weights_nothing_can_be_searched_again(

@@ -39,6 +39,13 @@ def test_neighbouring_versions_share_a_bin_until_it_has_games_enough() -> None:
     assert merged([], 4) == []
 
 
+def test_no_bin_has_too_few_games_to_be_judged_if_there_are_enough_in_all() -> None:
+    versions = [Bin(v, v, 25 * v, 25 * v + 24, 25) for v in range(25)]
+    bins = merged(versions, 24)
+    assert [one.games for one in bins] == [50] * 11 + [75]
+    assert [one.games for one in merged(versions[:1], 24)] == [25]
+
+
 def test_bins_count_what_the_store_holds(tmp_path: Path) -> None:
     found = records("connect_four", 90, versions=(0, 1, 2))
     run = whole_run(tmp_path / "run", "connect_four", found)
@@ -75,6 +82,33 @@ def test_a_sample_is_bounded_spread_and_survives_damage(tmp_path: Path) -> None:
     assert [one.games for one in all_games.bins] == [59, 60]
     assert [one.stretch.variety.unique(10) for one in all_games.bins] == [1 / 59, 1 / 60]
     assert [round(one.mean_age, 6) for one in all_games.bins] == [30.0, 29.5]
+
+
+def test_an_old_game_that_comes_last_takes_no_games_from_the_sample(tmp_path: Path) -> None:
+    """The sample is spread over the games of a bin, not over the numbers between its first and last."""
+    (record,) = records("connect_four", 1)
+    late = copies(record, 41, 0)[40:]
+    run = whole_run(
+        tmp_path / "run", "connect_four", copies(record, 40, 0) + copies(record, 400, 1) + late
+    )  # fmt: skip
+    with closing(open_games(str(run), tmp_path)) as games:
+        sample = take_sample(games, read_bins(games), 35)
+    assert [one.games for one in sample.bins] == [35, 35]
+
+
+def test_plies_without_a_search_have_no_value(tmp_path: Path) -> None:
+    """Random opening moves are stored with a value of 0, which nobody has found."""
+    (record,) = records("connect_four", 1)
+    movers = Movers(get_game("connect_four"))(record.start, record.actions)
+    visited = np.where(np.arange(record.plies) < 3, 0, record.visited).astype(np.uint16)
+    dropped = int(record.visited[:3].sum())
+    record = dataclasses.replace(
+        record, visited=visited, visit_actions=record.visit_actions[dropped:], visits=record.visits[dropped:]
+    )
+    found = Sampled()
+    add(found, record, movers)
+    assert found.values.sum() == record.plies - 3
+    assert found.stretch.values == record.plies - 4 - 3
 
 
 def test_sums_of_a_game_are_those_of_plain_loops() -> None:

@@ -18,6 +18,7 @@ from web_runs import JSON, got, looked_at, next_event, run_with_games
 from engine.nets import load_net
 from games import get_game
 from runtime.exits import Fatal
+from runtime.runs import RunFolder
 from web.app import ASSETS
 from web.guarding import may_name
 from web.run_list import summaries
@@ -244,6 +245,22 @@ def test_a_run_that_is_deleted_while_it_is_watched_is_a_sentence(tmp_path: Path)
             assert "deleted" in found["error"]
         assert "deleted" in (await got(client, "/api/run/a-run/games", 404))["error"]
         assert await got(client, "/api/runs") == []
+
+    looked_at(tmp_path, look)
+
+
+def test_the_store_of_a_run_that_nobody_watches_is_closed(tmp_path: Path) -> None:
+    """Else a run that was deleted would keep its space on the disk."""
+    run_with_games(tmp_path, "tic_tac_toe")
+
+    async def look(client: Client) -> None:
+        assert client.app is not None
+        watching = client.app[SITE].watching
+        async with watching.watch(RunFolder(tmp_path, "a-run"), client.app[SITE].reading) as updates:
+            assert await updates.next()
+            (files,) = watching._files.values()
+            assert files.players._reader is not None
+        assert files.players._reader is None
 
     looked_at(tmp_path, look)
 

@@ -140,6 +140,15 @@ def test_games_that_come_in_all_at_once_at_the_end_count_over_the_whole_run(tmp_
     players.close()
 
 
+def test_the_only_game_in_ten_minutes_of_a_long_run_is_six_an_hour(tmp_path: Path) -> None:
+    folder = store_run(tmp_path / "run", "tic_tac_toe", [entry(game) for game in records("tic_tac_toe", 2)])
+    with closing(sqlite3.connect(folder / "games.db")) as file, file:
+        file.execute("UPDATE games SET received_at = CASE WHEN seq = 1 THEN 1000 ELSE 90000 END")
+    players = Players(folder / "games.db")
+    assert [row["games_per_h"] for row in players.rates(now=90012.0)] == [6.0]
+    players.close()
+
+
 @pytest.mark.parametrize("first", [1, 77, 123_456_789])
 def test_games_are_looked_at_evenly_however_many_there_are(first: int) -> None:
     """Only a few hundred of ten million are read; players who take turns appear equally often; what was read

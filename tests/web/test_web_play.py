@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from aiohttp.test_utils import TestClient
 from web_runs import got, looked_at, ordered, run_with_games
+
+from bench.random_games import random_game
+from bench.stored_games import entry
+from games import get_game
+from runtime.runs import RunFolder
+from store.sqlite import Store
+from web.play.room import Terms
+from web.play.rooms import Rooms, find_weights, weights_of
 
 Client = TestClient[Any, Any]
 PLAY = "/api/run/a-run/play"
@@ -137,3 +148,43 @@ def test_a_game_that_was_left_alone_gives_way(runs: Path, monkeypatch: pytest.Mo
         await got(client, f"/api/play/{game['room']}", 410)
 
     looked_at(runs, look)
+
+
+def test_a_game_that_is_gone_on_from_keeps_its_own_cap(tmp_path: Path) -> None:
+    short = random_game(get_game("tic_tac_toe"), np.random.default_rng(0), simulations=20, max_plies=3)
+    run = run_with_games(tmp_path, "tic_tac_toe", games=1)
+    store = Store(run / "games.db", "tic_tac_toe")
+    store.commit([entry(short)])
+    store.close()
+    assert short.reason == "ply_cap"
+
+    async def look(client: Client) -> None:
+        game = await ordered(client, PLAY, {"game": 2, "ply": 2, "simulations": 10})
+        assert game["is_mine"]
+        path = f"/api/play/{game['room']}/move"
+        assert (await ordered(client, path, {"move": game["legal"][0]["text"]}))["over"] == "ply_cap"
+
+    looked_at(tmp_path, look)
+
+
+def test_a_game_that_cannot_be_opened_leaves_no_network_in_use(runs: Path) -> None:
+    async def opening() -> None:
+        rooms, run = Rooms(1), RunFolder(runs, "a-run")
+        with pytest.raises(ValueError, match="move 1"):
+            await rooms.open(run, find_weights(run, ""), Terms(moves=("nonsense",)))
+        assert [shared.users for shared in rooms.nets._shared.values()] == [0]
+        rooms.close()
+
+    asyncio.run(opening())
+
+
+def test_networks_are_listed_by_version_and_without_one_by_time(tmp_path: Path) -> None:
+    """Their names used to be hashes, and have more digits after a million versions."""
+    run = RunFolder(tmp_path, "a-run")
+    run.weights.mkdir(parents=True)
+    names = ["fab1" * 16, "0b1e" * 16, "999999-aa", "1000000-bb"]
+    for at, name in enumerate(names):
+        file = run.weights / f"{name}.safetensors"
+        file.touch()
+        os.utime(file, (1000 + at, 1000 + at))
+    assert weights_of(run) == names[::-1]

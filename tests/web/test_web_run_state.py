@@ -70,6 +70,25 @@ def test_a_run_of_another_machine_runs_while_figures_come(
     assert state(run) is expected
 
 
+def test_a_run_of_another_machine_runs_while_games_come_though_it_does_not_train_yet(run: RunFolder) -> None:
+    """Games come into the write-ahead log; the store itself is written only now and then."""
+    run.lock_of("trainer").write_text(OTHER_MACHINE)
+    assert state(run) is State.SILENT
+    run.games.with_name("games.db-wal").write_bytes(b"games")
+    assert state(run) is State.RUNNING
+
+
+def test_a_lock_listed_under_another_device_is_held_if_its_file_names_this_machine(run: RunFolder) -> None:
+    """On btrfs /proc/locks and stat give different devices."""
+    lock = run.lock_of("trainer")
+    lock.write_text(here())
+    held = frozenset([(lock.stat().st_dev + 1, lock.stat().st_ino)])
+    assert state_of(run, held) is State.RUNNING
+    assert state_of(run, frozenset()) is State.SILENT
+    lock.write_text(OTHER_MACHINE)
+    assert state_of(run, held) is State.SILENT
+
+
 def test_a_run_without_locks_ran_before_there_were_any(run: RunFolder) -> None:
     write_figures(run, age=HOUR)
     assert state(run) is State.ENDED

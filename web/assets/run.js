@@ -123,7 +123,13 @@ events.onmessage = (event) => draw(JSON.parse(event.data));
 let lost = false;
 events.onerror = () => {
   lost = true;
-  if (!newest?.last) state.textContent = "azplay web does not answer. Trying again ...";
+  if (newest?.last) return;
+  if (events.readyState === EventSource.CLOSED) {
+    // An answer that is no stream, such as "too many pages": the browser does not try again, and shows no text.
+    state.textContent = "These figures are no longer updated: azplay web refused the page. Close other pages, and load this one again.";
+  } else {
+    state.textContent = "azplay web does not answer. Trying again ...";
+  }
 };
 events.onopen = () => {
   if (lost) trying(loadCurves);

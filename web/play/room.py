@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -12,7 +13,7 @@ from engine.core.orders import Request
 from engine.core.report import Report
 from engine.core.thinker import Thinker, Thinking
 from engine.uci.info import wdl_per_mille
-from games.game_history import replay
+from games.game_history import GameHistory, replay
 from web.boards import board, moves
 from web.trouble import Trouble
 
@@ -34,6 +35,8 @@ class Terms:
     """Start position in the game's notation; "" is the usual start."""
     moves: tuple[str, ...] = ()
     """Moves from there to the position in which the game begins."""
+    max_plies: int = 0
+    """Cap on the length of the game, plies; 0: the game's own."""
 
 
 class Room:
@@ -49,7 +52,7 @@ class Room:
         self.thinker = thinker
         self._game = thinker.game
         self._terms = terms
-        self._played = replay(self._game, terms.start, terms.moves)
+        self._played = self._replayed(terms.moves)
         self._found: dict[str, Any] | None = None
         """The newest search result, for the position before the network's move or the present one."""
 
@@ -82,7 +85,7 @@ class Room:
     def take_back(self) -> None:
         """Return to the position before the person's last move."""
         texts, first = self._played.moves_text(), len(self._terms.moves)
-        going = replay(self._game, self._terms.start, texts[:first])
+        going = self._replayed(texts[:first])
         turns = []
         for text in texts[first:]:
             if going.side_to_move == self._terms.side:
@@ -90,8 +93,11 @@ class Room:
             going.play_text(text)
         if not turns:
             raise Trouble("There is no move of yours to take back.", HTTPStatus.CONFLICT)
-        self._played = replay(self._game, self._terms.start, texts[: turns[-1]])
+        self._played = self._replayed(texts[: turns[-1]])
         self._found = None
+
+    def _replayed(self, moves: Sequence[str]) -> GameHistory:
+        return replay(self._game, self._terms.start, moves, self._terms.max_plies)
 
     # ---- Searching ------------------------------------------------------------------------------
 

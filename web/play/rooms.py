@@ -11,9 +11,10 @@ from engine.core.thinker import Thinker
 from engine.nets import LoadedNet
 from engine.search_choice import search_for
 from runtime.runs import RunFolder
-from runtime.weights_files import SUFFIX
+from runtime.weights_files import SUFFIX, version_in
 from web.play.nets import Nets
 from web.play.room import Room, Terms
+from web.run_state import modified
 from web.trouble import Trouble
 
 MOST_ROOMS = 8
@@ -27,8 +28,11 @@ MOST_SIMULATIONS = 20_000
 
 
 def weights_of(run: RunFolder) -> list[str]:
-    """The run's networks by name, newest first."""
-    return sorted((path.stem for path in run.weights.glob(f"*{SUFFIX}") if path.is_file()), reverse=True)
+    """The run's networks by name, newest first; names of old runs have no version, so there the time of the
+    file counts."""
+    files = (path for path in run.weights.glob(f"*{SUFFIX}") if path.is_file())
+    newest_first = sorted(files, key=lambda path: (version_in(path), modified(path), path.name), reverse=True)
+    return [path.stem for path in newest_first]
 
 
 def find_weights(run: RunFolder, name: str) -> Path:
@@ -53,19 +57,20 @@ class Rooms:
 
     async def open(self, run: RunFolder, weights: Path, terms: Terms) -> Room:
         """Open a new game. Loading the network takes seconds, compiling a game's kernels for the first time
-        up to a minute. Raises Trouble(503) if too many are open, Fatal if the weights cannot be used."""
+        up to a minute. Raises Trouble(503) if too many are open, Fatal if the weights cannot be used, and
+        ValueError if the moves of `terms` cannot be played."""
         self._make_room()
         self._opening += 1
         try:
             net = await self.nets.take(weights)
             try:
                 thinker = await asyncio.to_thread(_thinker, net, weights)
+                room = Room(secrets.token_urlsafe(16), run.name, weights, thinker, terms)
             except BaseException:
                 self.nets.give_back(weights)
                 raise
         finally:
             self._opening -= 1
-        room = Room(secrets.token_urlsafe(16), run.name, weights, thinker, terms)
         self._rooms[room.token] = room
         self._touch(room)
         return room
