@@ -109,14 +109,16 @@ def _match(config: MatchConfig, specs: tuple[str, str]) -> int:
     from runtime import aio
 
     game = _game(config, specs)
-    check_ranges(config, games=(1, math.inf), concurrent=(1, math.inf), max_plies=(0, math.inf))
+    check_ranges(
+        config, games=(1, math.inf), concurrent=(1, math.inf), max_plies=(0, 10_000), seed=(0, 1 << 62)
+    )
     match = Match(config, specs, game, _sprt(config.sprt), _clock(config.clock))
     aio.run(match.run)
     result = match.report()
     from evaluation.match.openings import describe
     from evaluation.match.report import as_json, table
 
-    print(json.dumps(as_json(result)) if config.json else table(result, describe(match.openings)))
+    print(json.dumps(as_json(result)) if config.json else table(result, describe(match.openings_played())))
     return int(Exit.OK)
 
 

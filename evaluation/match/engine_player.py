@@ -57,7 +57,12 @@ class EngineSpec:
 def parse_spec(kind: str, text: str, example: str) -> EngineSpec:
     """The spec after `kind:`. Raises Fatal(CONFIG) if the program is not installed or a number is invalid."""
     command, _, query = text.partition("?")
-    words = shlex.split(command)
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise Fatal(
+            f"{kind}:{text}: {error}; close the quotation marks in the command", Exit.CONFIG
+        ) from error
     found = (shutil.which(words[0]) or shutil.which(words[0], path=DEBIANS_GAMES)) if words else None
     if found is None:
         raise Fatal(
@@ -161,12 +166,16 @@ class EnginePlayer:
         self._idle.append(connection)
 
     async def close(self) -> None:
-        for connection in self._idle:
-            with contextlib.suppress(TimeoutError, OSError, EngineError):
-                async with asyncio.timeout(GRACE_SECONDS):
-                    await connection.quit()
-            connection.kill()
-        self._idle.clear()
+        """Ask all engines to end, and kill those that do not, also when this is interrupted."""
+        engines, self._idle = self._idle, []
+        try:
+            for connection in engines:
+                with contextlib.suppress(TimeoutError, OSError, EngineError):
+                    async with asyncio.timeout(GRACE_SECONDS):
+                        await connection.quit()
+        finally:
+            for connection in engines:
+                connection.kill()
 
 
 class EngineSeat:

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from evaluation.match.adjudication import Adjudication, known_results
 from evaluation.match.command import MatchConfig
 from evaluation.match.elo import pair_counts
-from evaluation.match.engine_player import EnginePlayer
 from evaluation.match.game_files import GameFiles
-from evaluation.match.openings import openings_for
+from evaluation.match.openings import check_lengths, openings_for
 from evaluation.match.player import Player
-from evaluation.match.players import make_player
+from evaluation.match.players import make_player, prepare
 from evaluation.match.report import Report, progress, report
 from evaluation.match.runner import ClockSettings, MatchSettings, PlayedGame, Until, play_match
 from evaluation.match.sprt import Sprt
@@ -47,6 +46,7 @@ class Match:
         self.clock = clock
         self.pairs = (config.games + 1) // 2
         self.openings = openings_for(game, config.openings, self.pairs, config.seed)
+        check_lengths(self.openings, config.max_plies)
         self._specs = specs
         self._names = specs
         self._ended: list[PlayedGame] = []
@@ -71,16 +71,16 @@ class Match:
             self._names = _told_apart(players[0].name, players[1].name)
             players[0].name, players[1].name = self._names
             for player in players:
-                if isinstance(player, EnginePlayer):
-                    await player.prepare()
+                await prepare(player)
             files = GameFiles(
                 self.game, self.config.pgn, self.config.moves, f"{self._names[0]} - {self._names[1]}"
             )
             with contextlib.closing(files):
                 await self._play(stop, players[0], players[1], files)
         finally:
-            for player in players:
-                await player.close()
+            async with asyncio.TaskGroup() as closing:  # all are closed even if one is interrupted
+                for player in players:
+                    closing.create_task(player.close())
 
     async def _play(self, stop: Stop, a: Player, b: Player, files: GameFiles) -> None:
         def on_game(played: PlayedGame) -> None:
@@ -119,8 +119,14 @@ class Match:
 
     def report(self) -> Report:
         """The result so far. In a match that was cut short, only complete pairs count."""
-        games = self._result if self._result is not None else _whole_pairs(self._ended)
-        return report(*self._names, games, self.sprt)
+        return report(*self._names, self._games(), self.sprt)
+
+    def openings_played(self) -> list[str]:
+        """The ids of the openings of all complete pairs, as often as each was played."""
+        return [game.opening for game in self._games() if not game.swapped]
+
+    def _games(self) -> list[PlayedGame]:
+        return self._result if self._result is not None else _whole_pairs(self._ended)
 
     def _tell(self) -> None:
         """Print progress on stderr, at most every few seconds."""

@@ -6,7 +6,8 @@ playing each from both sides cancels the advantage that an opening gives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,15 +133,31 @@ def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Ope
     return [found[index % len(found)] for index in range(count)]
 
 
-def describe(openings: Sequence[Opening]) -> str:
-    """Return how games from these openings begin, for people."""
-    names = {opening.id for opening in openings}
-    if names == {"start"}:
+def check_lengths(openings: Iterable[Opening], max_plies: int) -> None:
+    """Raise Fatal(CONFIG) if an opening is not shorter than a game may be. `max_plies` 0: the game's cap,
+    under which every opening was read."""
+    longest = max((len(opening.actions) for opening in openings), default=0)
+    if max_plies and longest >= max_plies:
+        raise Fatal(
+            f"--max-plies {max_plies}: an opening has {longest} plies; give more plies, or shorter openings "
+            "such as --openings start",
+            Exit.CONFIG,
+        )
+
+
+def describe(pairs: Sequence[str]) -> str:
+    """Return how games began, for people. `pairs`: the ids of the openings of all pairs that were played."""
+    counts = Counter(pairs)
+    if not counts:
+        return "none was played from both sides"
+    if set(counts) == {"start"}:
         return "the usual start of the game"
-    drawn = sum(name.startswith(RANDOM) for name in names)
-    kinds = ((len(names) - drawn, "from a book or file"), (drawn, "random"))
+    drawn = sum(name.startswith(RANDOM) for name in counts)
+    kinds = ((len(counts) - drawn, "from a book or file"), (drawn, "random"))
     counted = " and ".join(f"{number} {kind}" for number, kind in kinds if number)
-    return f"{counted}, each played once by either side"
+    most = max(counts.values())
+    times = "once" if most == 1 else f"up to {most} times"
+    return f"{counted}, each played {times} by either side"
 
 
 def usual_plies(game: Game) -> int:

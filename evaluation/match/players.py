@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,6 +80,18 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
     return makers[kind]()
 
 
+async def prepare(player: Player) -> None:
+    """Start an engine before the first game, also one inside a blend; other players need nothing. Raises
+    Fatal(CONFIG) if it does not speak its protocol or refuses an option."""
+    from evaluation.match.engine_player import EnginePlayer
+    from evaluation.match.search_players import Blend
+
+    while isinstance(player, Blend):
+        player = player.inner
+    if isinstance(player, EnginePlayer):
+        await player.prepare()
+
+
 def _searching(spec: str, file: str, how: str, game: Game, networks: Networks) -> Player:
     """A network that searches. `how`: N or N/SEARCH, see `engine.search_choice`."""
     simulations, _, search = how.partition("/")
@@ -95,9 +107,17 @@ def _number(spec: str, text: str, default: int, most: int) -> int:
     return int(text)
 
 
+def _check_alone(spec: str, kinds: Sequence[str]) -> None:
+    """Raise Fatal(CONFIG) if something follows the kind of a player that has no settings."""
+    if spec not in kinds:
+        kind = next(kind for kind in kinds if spec.startswith(kind))
+        raise Fatal(f"{spec!r}: {kind} has no settings; write {kind} alone", Exit.CONFIG)
+
+
 def _simple(spec: str, game: Game) -> Player:
     from evaluation.match.search_players import ThinkingPlayer, greedy_think, random_think
 
+    _check_alone(spec, ("random", "greedy"))
     think = random_think if spec == "random" else greedy_think(game)
     return ThinkingPlayer(spec, think, threaded=False)
 
@@ -114,6 +134,7 @@ def _truth(spec: str, game: Game) -> Player:
     from evaluation.match.search_players import ThinkingPlayer
     from evaluation.match.truth_players import solver_think, tablebase_think
 
+    _check_alone(spec, ("solver", "tablebase"))
     think = solver_think(game) if spec == "solver" else tablebase_think(game)
     return ThinkingPlayer(spec, think, alone=True)
 

@@ -99,10 +99,10 @@ async def play_match(
 ) -> list[PlayedGame]:
     """Play `2 * len(openings)` games; games 2i and 2i+1 are the pair of opening i.
 
-    `on_game` is called with each game as it ends. `until` is called with all games up to the first opening
-    that is not complete, whenever there are more of them. When it returns True the rest is cancelled and
-    those games are the result, so neither the decision nor the result depends on which games end early. The
-    caller closes the players.
+    `on_game` is called with each game as it ends. `until` is called with the games of the first opening, of
+    the first two, and so on, as soon as all games up to there have ended. When it returns True the rest is
+    cancelled and those games are the result, so neither the decision nor the result depends on which games
+    end early. The caller closes the players.
     """
     match = _Match(game, (first, second), settings)
     jobs = iter(list(_jobs(openings, settings.seed)))
@@ -112,11 +112,9 @@ async def play_match(
 
     def decided() -> bool:
         nonlocal asked, stopped
-        done = _leading_pairs(played)
-        if until is None or done <= asked:
-            return False
-        asked = done
-        stopped = until([played[index] for index in range(done)])
+        while until is not None and not stopped and asked in played and asked + 1 in played:
+            asked += 2
+            stopped = until([played[index] for index in range(asked)])
         return stopped
 
     async def work() -> None:
@@ -136,14 +134,6 @@ async def play_match(
         tasks += [group.create_task(work()) for _ in range(workers)]
     count = asked if stopped else len(played)
     return [played[index] for index in range(count)]
-
-
-def _leading_pairs(played: dict[int, PlayedGame]) -> int:
-    """Number of games before the first incomplete pair."""
-    count = 0
-    while count in played and count + 1 in played:
-        count += 2
-    return count
 
 
 def _jobs(openings: Sequence[Opening], seed: int) -> Iterator[_Job]:

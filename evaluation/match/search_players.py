@@ -112,6 +112,10 @@ class Blend:
         self._inner = inner
         self.share = share
 
+    @property
+    def inner(self) -> Player:
+        return self._inner
+
     async def sit_down(self, seed: int) -> Seat:
         return BlendSeat(await self._inner.sit_down(seed), self.share, np.random.default_rng([seed, 1]))
 

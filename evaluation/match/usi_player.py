@@ -105,8 +105,8 @@ def heard(line: str, value: float | None, nodes: int) -> tuple[float | None, int
     pairs = dict(pairwise(words))
     if pairs.get("nodes", "").isdecimal():
         nodes = int(pairs["nodes"])
-    if "mate" in words:
-        value = -1.0 if pairs["score"] == "mate" and pairs.get("mate", "").startswith("-") else 1.0
+    if pairs.get("score") == "mate":
+        value = -1.0 if pairs.get("mate", "").startswith("-") else 1.0
     elif _is_number(pairs.get("cp", "")):
         value = math.tanh(int(pairs["cp"]) / (2 * CENTIPAWN_SCALE))
     return value, nodes

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
-from evaluation.match.openings import Opening, openings_for
+from evaluation.match.openings import Opening, check_lengths, openings_for
 from evaluation.match.player import Player
-from evaluation.match.players import make_player
+from evaluation.match.players import make_player, prepare
 from evaluation.match.runner import MatchSettings, PlayedGame, play_match
 from evaluation.rating.bradley_terry import Score
 from evaluation.rating.commands import RateConfig
@@ -26,6 +26,7 @@ class Matches:
     def __init__(self, game: Game, settings: RateConfig) -> None:
         """Raises Fatal(CONFIG) if the game does not have these openings."""
         self.openings = all_openings(game, settings.openings, settings.seed)
+        check_lengths(self.openings, settings.max_plies)
         self._game = game
         self._settings = settings
         self._candidates: dict[str, Candidate] = {}
@@ -65,6 +66,7 @@ class Matches:
         settings = self._settings
         player = make_player(candidate.spec, self._game, device=settings.device, threads=settings.threads)
         self._open[name] = player
+        await prepare(player)
         return player
 
     async def close(self) -> None:
@@ -76,9 +78,9 @@ def all_openings(game: Game, source: str, seed: int) -> list[Opening]:
     """Up to `MOST_OPENINGS` different openings. It requests more and more of them, because small games have
     few, and searching for more than there are takes long. The first ones do not depend on how many there
     are."""
-    count, found = 10, distinct(openings_for(game, source, 10, seed))
-    while len(found) == count < MOST_OPENINGS:
-        count = min(2 * count, MOST_OPENINGS)
+    count, before, found = 10, 0, distinct(openings_for(game, source, 10, seed))
+    while len(found) > before and count < MOST_OPENINGS:
+        count, before = min(2 * count, MOST_OPENINGS), len(found)
         found = distinct(openings_for(game, source, count, seed))
     return found
 

@@ -8,6 +8,7 @@ ratings and those about whom least is known, such as new weights.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -63,6 +64,7 @@ async def play_on(
         }
         pair = next_pair(names, chain, book.scores(), anchors, 2 * goal.openings, spent)
         if pair is None:
+            print("all pairings have played all openings; more games need more openings", file=sys.stderr)
             return
         used = book.pairing(*pair).openings
         count = min(goal.openings, goal.most_openings - used)

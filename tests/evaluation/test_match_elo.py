@@ -72,7 +72,7 @@ def test_95_percent_intervals_hold_the_truth_in_95_percent_of_matches() -> None:
 def test_sprt_bounds_are_fishtests() -> None:
     assert Sprt(0, 2).upper == pytest.approx(2.9444, abs=1e-4)
     assert Sprt(0, 2).lower == pytest.approx(-2.9444, abs=1e-4)
-    for elo0, elo1, alpha in ((5, 5, 0.05), (10, 0, 0.05), (0, 5, 0.0)):
+    for elo0, elo1, alpha in ((5, 5, 0.05), (10, 0, 0.05), (0, 5, 0.0), (0, 1e6, 0.05), (0, math.inf, 0.05)):
         with pytest.raises(ValueError):
             Sprt(elo0, elo1, alpha)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.match.engine_player import EngineSpec
+from evaluation.match.engine_player import EnginePlayer, EngineSpec
 from evaluation.match.openings import Opening
 from evaluation.match.player import Clock
-from evaluation.match.players import make_player
+from evaluation.match.players import make_player, prepare
 from evaluation.match.runner import FAILURE, ClockSettings, MatchSettings, PlayedGame, play_match
 from evaluation.match.usi_player import go_line, heard
 from games import get_game
@@ -136,3 +136,42 @@ def test_a_usi_engine_is_told_its_limits_and_says_values() -> None:
     )
     assert heard("info score mate -4", 0.5, 3) == (-1.0, 3)
     assert heard("info string score cp 5", None, 3) == (None, 3)
+    assert heard("info mate 5", 0.5, 3) == (0.5, 3)
+
+
+def test_engines_are_killed_even_if_their_end_is_not_waited_for() -> None:
+    """As by pressing Ctrl-C twice."""
+    killed = []
+
+    class Deaf:
+        async def quit(self) -> None:
+            await asyncio.Event().wait()
+
+        def kill(self) -> None:
+            killed.append(self)
+
+    async def closing() -> None:
+        player = EnginePlayer("deaf", EngineSpec(()), None)  # type: ignore[arg-type]
+        player.give_back(Deaf())  # type: ignore[arg-type]
+        player.give_back(Deaf())  # type: ignore[arg-type]
+        task = asyncio.create_task(player.close())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(closing())
+    assert len(killed) == 2
+
+
+def test_an_engine_inside_a_blend_is_started_before_the_first_game() -> None:
+    player = make_player(f"blend:{spec('usi', 'dead')}:50", get_game("shogi"))
+
+    async def preparing() -> None:
+        try:
+            await prepare(player)
+        finally:
+            await player.close()
+
+    with pytest.raises(Fatal, match="try the command"):
+        asyncio.run(preparing())
