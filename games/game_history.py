@@ -100,9 +100,12 @@ class GameHistory:
         return int(self.game.rules.end_reason(self._states, self.ply + 1, count, False))
 
 
-def replay(game: Game, start: str = "", moves: Sequence[str] = ()) -> GameHistory:
-    """The game after `moves`. Raises ValueError naming the move that is not legal and its number."""
-    game_history = GameHistory(game, start)
+def replay(game: Game, start: str = "", moves: Sequence[str] = (), max_plies: int = 0) -> GameHistory:
+    """The game after `moves`. Raises ValueError naming the move that is not legal and its number.
+
+    max_plies: cap on the length of the game; 0: the game's own.
+    """
+    game_history = GameHistory(game, start, max_plies)
     for number, move in enumerate(moves, 1):
         try:
             game_history.play_text(move)

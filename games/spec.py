@@ -75,7 +75,8 @@ class Rules:
         0 for the first player, 1 for the second.
     legal_actions(positions, n, actions: uint16[max_legal]) -> int
         Write the legal actions of `positions[n - 1]`, in a fixed order, and return how many there are.
-        Where the game is over because there is no move, it returns 0; it is not called after other ends.
+        Where the game is over because there is no move, it returns 0. It is also called where the game has
+        ended in another way, and before `end_reason`; there only the number that it returns is used.
     play(parent, action, child) -> None
         Write the position after a legal `action`. `parent` and `child` do not overlap.
     end_reason(positions, n, legal_count, in_search) -> int
@@ -101,7 +102,8 @@ class Notation:
     state_from_text(text) -> state      ValueError with a sentence that says what is wrong
     state_to_text(state) -> text        "" stands for the usual start on input
     action_to_text(state, action)       UCI for chess, columns 1-7, cells 1-9
-    action_from_text(state, text)       ValueError if it is not a legal action there
+    action_from_text(state, text)       ValueError if it is not a legal action there; what earlier positions
+                                        forbid (superko) it does not know
     render(state) -> text               the board as a picture for a terminal, first player below
     """
 

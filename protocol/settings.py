@@ -165,8 +165,9 @@ class StartSettings:
     position: str = ""
     """Start position in the game's notation (chess: FEN); empty is the usual one."""
     positions: str = ""
-    """More start positions in the game's notation, one a line (# begins a comment), at most 1000; `@FILE`:
-    those in that text file of azserver's machine. Games from them say so in their records."""
+    """More start positions in the game's notation, one a line (# begins a comment), at most 1000 of 500
+    characters; `@FILE`: those in that text file of azserver's machine. Games from them say so in their
+    records."""
     generator: str = ""
     """Instead of `positions`: kinds of start positions, separated by commas; one is drawn at random for each
     game (chess: material such as KQK,KRPKR; either colour has either side's men, nobody is in check). No

@@ -244,13 +244,17 @@ class Forest:
 def _reserved(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """Return an array of zeros whose memory the system provides page by page as it is written.
 
-    Large pages are avoided: one of them would span several trees' spaces, which are mostly empty.
+    Large pages are avoided: one of them would span several trees' spaces, which are mostly empty. Raises
+    MemoryError if the system refuses so much.
     """
     kind = np.dtype(dtype)
     nbytes = int(np.prod(shape)) * kind.itemsize
     if nbytes == 0:
         return np.zeros(shape, kind)
-    memory = mmap.mmap(-1, nbytes)
+    try:
+        memory = mmap.mmap(-1, nbytes)
+    except OSError as error:  # ENOMEM comes as this
+        raise MemoryError(f"the system refuses {nbytes >> 20} MiB: {error}") from error
     memory.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(memory, kind).reshape(shape)
 

@@ -113,6 +113,14 @@ class ParallelTree(SearchTree):
         if count and self._wanted > 0:
             self._kernels.take_win(self.arrays, self.forest.arrays.paths[self.slot, 0], found[0])
 
+    def proof_of(self, allowed: Sequence[int]) -> int:
+        """Return what is proven if only the root actions `allowed` may be played (none: all may): above 0 a
+        win, below 0 a loss, 0 nothing."""
+        if not allowed:
+            return self.proof
+        proofs = np.array(self.edge_proofs(0))[np.isin(self.edges_of(0)["action"], allowed)]
+        return int(proofs.max())
+
     def gather(self) -> LeafBatch:
         """Return the leaves to evaluate; none when the search is over or only ends of games were reached."""
         stopped = self.forest.step(np.array([(self.slot, 0, 0, SELECT, 0)], ROW))
@@ -190,7 +198,7 @@ def _is_over(tree: ParallelTree, limits: Limits, interrupt: Interrupt) -> bool:
         or tree.is_full
         or interrupt.stopped
         or asyncio.get_running_loop().time() >= limits.until
-        or (limits.stop_when_proven and tree.proof != 0)
+        or (limits.stop_when_proven and tree.proof_of(limits.allowed) != 0)
         or (limits.is_enough is not None and limits.is_enough())
     )
 

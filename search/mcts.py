@@ -26,21 +26,23 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     `pool` must belong to the tree's forest. The root must not be the end of the game. Raises the evaluator's
     errors.
     """
+    is_kept_proof = tree.settings.search.solver and tree.is_expanded and tree.proof != 0
     if not tree.is_expanded:
         await pool.expand(tree)
     view = tree.view_of_net()
     winning = tree.winning_actions()
+    known = None if is_kept_proof else view
     if len(winning):
-        return _with_stats(_proven(winning, tree, is_cheap), view, PROVEN_DEPTHS)
+        return _with_stats(_proven(winning, tree, is_cheap), known, PROVEN_DEPTHS)
     if _is_decided(tree):  # by the search of an earlier move
         return _proven(tree.proven_actions(), tree, is_cheap)
     tree.begin(is_cheap=is_cheap)
     await pool.run(tree)
     if _is_decided(tree):
         proven = _proven(tree.proven_actions(), tree, is_cheap)
-        return _with_stats(proven, view, tree.mean_and_max_depth())
+        return _with_stats(proven, known, tree.mean_and_max_depth())
     result: SearchResult = tree.forest.selection.result(tree, view, is_cheap=is_cheap)
-    result = _with_stats(result, view, tree.mean_and_max_depth())
+    result = _with_stats(result, known, tree.mean_and_max_depth())
     settings = tree.settings
     if settings.child_values:
         result.child_values = child_values_of(tree, result.actions)
@@ -57,8 +59,11 @@ def _is_decided(tree: SearchTree) -> bool:
     return tree.proof > 0 or (tree.proof < 0 and not tree.forest.selection.LEARNS_SHARES)
 
 
-def _with_stats(result: SearchResult, view: NetView, depths: tuple[float, int]) -> SearchResult:
-    result.stats = search_stats(view, result.actions, result.visits, depths)
+def _with_stats(result: SearchResult, view: NetView | None, depths: tuple[float, int]) -> SearchResult:
+    """Add the figures beside the raw network. None: an earlier search has proven the root, which replaced the
+    network's evaluation, so they are unknown."""
+    if view is not None:
+        result.stats = search_stats(view, result.actions, result.visits, depths)
     return result
 
 

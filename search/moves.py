@@ -15,7 +15,7 @@ def choose_action(
 ) -> int:
     """Sample from visits ** (1 / temperature) for the first plies, then play what `final_move` says.
 
-    With `root = gumbel` see `choose_by_scores`.
+    With `search.selection = "gumbel"` see `choose_by_scores`.
     """
     sampled_now = is_sampled(settings, ply)
     if result.scores is not None:
@@ -39,9 +39,10 @@ def choose_by_scores(
     """Return the winner of sequential halving: among the most visited actions, the one with the largest
     score.
 
-    For the first plies (`temperature` above 0) the noise of the search is included, which samples from the
-    improved policy (exactly so at temperature 1). A search without noise (a cheap one) then samples from all
-    actions that it visited.
+    For the first plies (`temperature` above 0) the noise of the search is included. At temperature 1 that
+    samples from the improved policy, but only approximately: the noise also decided which actions were
+    considered, and with one considered action it samples from the prior. A search without noise (a cheap one)
+    then samples from all actions that it visited.
     """
     candidates, scores = root.visits == root.visits.max(), root.scores
     if temperature > 0 and has_noise:

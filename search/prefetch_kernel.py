@@ -72,7 +72,8 @@ def fetch_path(forest: ForestArrays, row: Any) -> None:
         prefetch(forest.nodes[slot], path[i].node)
     prefetch(forest.nodes[slot], state.nodes)
     newest = state.positions - 1
-    for position in range(max(0, newest - forest.settings[0].history), newest + pending.depth + 2):
+    end = min(newest + pending.depth + 2, forest.history.shape[1])  # `depth` may be of the search before
+    for position in range(max(0, newest - forest.settings[0].history), end):
         prefetch(forest.history[slot, position], 0)
     for edge in range(0, pending.count, EDGES_A_LINE):
         prefetch(forest.edges[slot], state.edges + edge)

@@ -40,12 +40,13 @@ class SearchResult:
     is_improved: bool = False
     """Whether `visits` are shares of the improved policy, which sum to SHARES, instead of visits."""
     scores: RootScores | None = None
-    """Set by a search with `root = gumbel`, unless a move that wins at once was found."""
+    """Set by a search with a Gumbel root, unless its result is proven."""
     is_pruned: bool = False
-    """Whether forced visits, or visits caused by noise, were removed from `visits`."""
+    """Whether `visits` may lack forced visits, those caused by noise, or those of moves that are proven to be
+    worse."""
     candidates: Candidates | None = None
-    """The actions that `final_move` chooses from, unless it chooses by visits; None also if a move wins at
-    once."""
+    """The actions that `final_move` chooses from, unless it chooses by visits; None also if the result is
+    proven."""
     stats: SearchStats | None = None
     """How far it differs from the raw network; None where there was no search."""
     child_values: npt.NDArray[np.int8] | None = None

@@ -103,7 +103,7 @@ def take_win(tree: Tree, path: Any, edge: int) -> None:
 @kernel
 def forget_simulations(tree: Tree) -> None:
     """Return the root to the state after its evaluation: the values from its edges are subtracted from its
-    sum."""
+    sum. If the root was proven, its sum lacks the evaluation, and the rest is cut to a value."""
     state, behind = tree.state[0], np.float32(0.0)
     first, count = tree.nodes[0].first_edge, tree.nodes[0].edge_count
     for edge in range(first, first + count):
@@ -111,7 +111,7 @@ def forget_simulations(tree: Tree) -> None:
         tree.edges[edge].visits = 0
         tree.edges[edge].value_sum = 0.0
         tree.edges[edge].child = UNEXPANDED
-    state.root_value_sum -= behind
+    state.root_value_sum = min(np.float32(1.0), max(np.float32(-1.0), state.root_value_sum - behind))
     state.root_visits = 1
     state.nodes = 1
     state.edges = count

@@ -18,11 +18,12 @@ MAX_SIMULATIONS = 20_000
 
 FPU_MODES = ("reduction", "absolute")
 EXPLORATIONS = ("alphazero", "alphago_zero", "ucb")
-"""In the order of the numbers in `search.layout`."""
+"""In the order of the numbers in `search.selection.puct`."""
 
 MOST_STARTS = 1000
-LONGEST_START = 200
-"""Limits of start positions: all are sent in every WELCOME, and one is in every record."""
+LONGEST_START = 500
+"""Limits of start positions: lines, and characters a line (Go 19 x 19: 383). All are sent in every WELCOME,
+and one is in every record."""
 CHEAP_PART = 4
 """A cheap search has this fraction of the simulations if the settings do not say."""
 

@@ -51,6 +51,15 @@ class Analyst:
         settings = changed(search, {"history": history, "search.reuse_tree": False})
         return cls(game, averaged(evaluator, game, settings), settings)
 
+    def warm_up(self) -> None:
+        """Compile the kernels that `answer` without simulations calls. The first time takes up to a minute,
+        so a server does it in a thread."""
+        tree = self._tree(Request(id="", fen="", moves=(), simulations=0))
+        actions = tree.root_leaf().actions
+        tree.expand_root(np.full(len(actions), 1 / len(actions), np.float32), 0.0)
+        tree.advance(int(actions[0]))
+        tree.end_reason()
+
     async def answer(self, request: Request) -> Answer:
         """Analyse a position. Raises BadRequest."""
         began = time.perf_counter()
@@ -107,7 +116,10 @@ def _play(tree: SearchTree, move: str) -> None:
     reason = tree.end_reason()
     if reason is not None:
         raise ValueError(f"the game is over ({reason})")
-    tree.advance(tree.game.notation.action_from_text(tree.state, move))
+    action = tree.game.notation.action_from_text(tree.state, move)
+    if action not in tree.legal_actions():  # the notation does not know the past: superko in Go
+        raise ValueError("not legal: it repeats an earlier position")
+    tree.advance(action)
 
 
 def _of_finished(tree: SearchTree, request: Request, reason: str) -> Answer:

@@ -34,7 +34,7 @@ class Request:
     depth: int = 0
     is_pondering: bool = False
     seeks_mate: bool = False
-    """Whether to stop with a proven mate, or when the tree is full."""
+    """Whether the search ends by itself: with a proven mate, or when the tree is full."""
     stop_when_proven: bool = False
     may_move_early: bool = False
     """Whether to stop early because later moves can use the remaining time."""

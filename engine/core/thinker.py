@@ -180,7 +180,10 @@ class Thinker:
             return False
         now = asyncio.get_running_loop().time()
         speed = tree.simulations / max(1e-3, now - request.began)
-        visits = np.sort(tree.edges_of(0)["visits"])
+        edges = tree.edges_of(0)
+        if request.allowed:
+            edges = edges[np.isin(edges["action"], request.allowed)]
+        visits = np.sort(edges["visits"])
         return len(visits) > 1 and visits[-1] - visits[-2] > speed * (thinking.limits.until - now) + 1
 
     def _report(self, request: Request, draw: float | None) -> Report:

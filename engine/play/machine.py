@@ -101,7 +101,10 @@ class PlayEngine:
             return self._command(line.split(), now, str(error))
         if self._history.end_reason() is not None:
             return [Say("The game is over; `undo` takes moves back, `new` begins another game.")]
-        self._history.play(action)
+        try:
+            self._history.play(action)
+        except ValueError:  # the notation does not know the past, which may forbid a move: superko in Go
+            return [Say(f"{shown(line)} is not allowed: it repeats an earlier position.")]
         return self._next(now)
 
     def _command(self, words: list[str], now: float, why_no_move: str) -> list[Order]:

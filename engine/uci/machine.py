@@ -167,10 +167,10 @@ class UciEngine:
         """Stop a running search, as other engines do, but answer the commands that came before: a script in a
         pipe is read while the network is still loading."""
         self._is_quitting = True
+        if self._pending is not None and (self._pending.is_pondering or _has_no_limit(self._pending)):
+            self._stop()  # else it would begin after the running one, and never end
         if self.searching is not None:
             return self._stop_running()
-        if self._pending is not None and (self._pending.is_pondering or _has_no_limit(self._pending)):
-            self._stop()
         return [] if self._pending is not None or self._readyok_owed else [Quit()]
 
     def _ponder_hit(self, now: float) -> list[Order]:
@@ -193,7 +193,7 @@ class UciEngine:
         is_free = options.analyse_mode or go.infinite or go.ponder
         simulations = go.nodes
         seconds = self._seconds(go)
-        if not (simulations or go.infinite or go.ponder):
+        if not (simulations or go.infinite):
             simulations = self._most_nodes
         if len(game_history.legal_actions()) == 1 and not is_free and not go.nodes:
             simulations = 1
@@ -208,7 +208,7 @@ class UciEngine:
             go.depth,
             go.ponder,
             go.mate > 0,
-            stop_when_proven=not is_free,
+            stop_when_proven=not is_free or go.mate > 0,
             may_move_early=not is_free and go.movetime is None,
             claims=frozenset(self.dialect.claims),
             temperature=options.temperature / 100,

@@ -18,7 +18,6 @@ from games.spec import Notation, State
 
 STONES = "xo"
 EMPTY, EMPTIED = ".", ","
-MOST_PASSES = 2
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,8 @@ def result_text(score: float) -> str:
 
 TAGS = ("PB", "PW", "RE", "DT", "EV", "GN")
 """Properties that `read` keeps."""
+RULES_NAMES = {("positional", True): "Tromp-Taylor", ("situational", True): "NZ"}
+"""What RU says, by (superko, suicide); other rules have no name there."""
 
 
 def read(data: bytes, usual: GoRules | None = None) -> SgfGame:
@@ -118,7 +120,8 @@ def write(game: SgfGame) -> bytes:
     tree = sgf.Sgf_game(size=size)
     root = tree.get_root()
     root.set("KM", rules.komi)
-    root.set("RU", "Tromp-Taylor")
+    if name := RULES_NAMES.get((rules.superko, rules.suicide)):
+        root.set("RU", name)
     for name, value in game.tags.items():
         root.set(name, value)
     mover = int(text.kernels.side_to_move(start))

@@ -54,7 +54,7 @@ def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
 
 
 def plan_room(settings: SelfPlaySettings) -> int:  # noqa: ARG001
-    """Return the number of entries of `Forest.plan` that a search needs."""
+    """Return the number of entries of `ForestArrays.plan` that a search needs."""
     return 0
 
 

@@ -13,10 +13,11 @@ import pytest
 from analyse_runs import analysed, answered
 from changed_settings import self_play
 from every_game import EVERY_GAME
+from leaf_by_leaf import HashEvaluator
 
 from bench.random_games import random_game
 from engine.analysis.position import Analyst
-from engine.analysis.requests import Request
+from engine.analysis.requests import BadRequest, Request
 from engine.analysis.service import Service
 from engine.lines import CHUNK, CHUNKS_AHEAD, Input
 from engine.nets import load_net
@@ -128,6 +129,14 @@ def test_a_finished_game_says_how_it_ended(
     """The answer has the outcome for the first player and the value for the side to move."""
     (answer,) = analysed(game, [{"id": 3, **request_}])
     assert answer == {"id": 3, "finished": reason, "outcome": outcome, "value": value}
+
+
+def test_a_move_that_only_earlier_positions_forbid_is_a_bad_request() -> None:
+    """In Go, to capture back in a ko."""
+    analyst = Analyst.of(get_game("go_5x5"), HashEvaluator(), 1)
+    moves = ("B1", "C1", "A2", "D2", "B3", "C3", "C2", "B2", "C2")
+    with pytest.raises(BadRequest, match="move 9 \\('C2'\\): not legal: it repeats"):
+        analyst._tree(Request(id="", fen="", moves=moves, simulations=0))
 
 
 def test_a_game_longer_than_in_self_play_is_analysed() -> None:

@@ -52,6 +52,15 @@ def test_a_move_is_answered_by_a_search_with_the_wanted_simulations() -> None:
     assert "Your move" in text
 
 
+def test_a_move_that_only_earlier_positions_forbid_is_refused_with_the_reason() -> None:
+    """In Go, to capture back in a ko."""
+    engine = ready(game="go_5x5")
+    for move in ("B1", "C1", "A2", "D2", "B3", "C3", "C2", "B2"):
+        engine._history.play_text(move)
+    assert "repeats an earlier position" in said(engine.feed("C2", 0.0))
+    assert len(engine._history.actions) == 8
+
+
 def test_the_network_begins_when_the_person_is_second() -> None:
     engine = PlayEngine(TIC, SETUP, simulations=5, person=1)
     assert searches(engine.prepared(SETUP, 0.0))

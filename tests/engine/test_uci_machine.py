@@ -98,6 +98,32 @@ def test_a_second_go_is_refused_but_waits_its_turn_behind_a_stop():
     assert (start.request.simulations, len(start.request.actions)) == (3, 1)
 
 
+def test_quit_ends_a_search_without_limit_that_has_not_begun():
+    """A GUI that is closed right after a new position: stop, position, go infinite, quit at once."""
+    engine = ready_engine()
+    start_of(engine, "go infinite")
+    assert engine.feed("stop", 0.0) == [StopSearch()]
+    assert engine.feed("go infinite", 0.0) == []
+    assert engine.feed("quit", 0.0) == [StopSearch()]
+    answer, second = engine.searched(Found(("e2e4",)), 0.0)
+    assert (answer, second.request.simulations) == (Say("bestmove e2e4"), 1)
+    assert engine.searched(Found(("e2e4",)), 0.0) == [Say("bestmove e2e4"), Quit()]
+
+
+def test_a_search_for_a_mate_ends_with_one_in_analysis_too():
+    engine = ready_engine(analyse_mode=True)
+    assert start_of(engine, "go mate 1").stop_when_proven
+
+
+def test_the_usual_simulations_also_limit_pondering():
+    engine = UciEngine(get_game("chess"), "test", Options(), most_nodes=800)
+    engine.feed("isready", 0.0)
+    engine.prepared(Setup(), 0.0)
+    assert start_of(engine, "go ponder").simulations == 800
+    assert engine.searched(Found(("e2e4",)), 0.0) == []
+    assert engine.feed("ponderhit", 0.0) == [Say("bestmove e2e4")]
+
+
 def test_pondering_takes_the_clock_from_the_ponderhit_on():
     engine = ready_engine()
     request = start_of(engine, "go ponder wtime 3030 btime 3030 movestogo 1")

@@ -51,6 +51,20 @@ def test_a_file_of_another_program_is_read() -> None:
     assert played.moves_text() == ["E5", "pass", "pass"]
 
 
+@pytest.mark.parametrize(
+    ("rules", "name"),
+    [
+        (GoRules(5), b"RU[Tromp-Taylor]"),
+        (GoRules(5, superko="situational"), b"RU[NZ]"),
+        (GoRules(5, superko="situational", suicide=False), b""),
+    ],
+)
+def test_a_file_names_its_rules_if_they_have_a_name(rules: GoRules, name: bytes) -> None:
+    written = write(SgfGame(rules, "", ()))
+    assert name in written
+    assert (b"RU[" in written) is bool(name)
+
+
 def test_what_the_file_does_not_say_is_as_usual() -> None:
     usual = GoRules(19, 5.5, "situational", suicide=False)
     assert read(b"(;SZ[5];B[aa])", usual).rules == GoRules(5, 5.5, "situational", suicide=False)

@@ -161,6 +161,18 @@ def test_only_allowed_root_moves_are_looked_at_and_all_again_afterwards():
         tree.start_search(1, (4671,))
 
 
+def test_a_win_by_a_move_that_is_not_allowed_ends_no_search_of_the_others():
+    """In tic-tac-toe 3 wins at once; without it the search goes on, and each allowed move is looked at."""
+    tree = make_parallel("tic_tac_toe", "1 4 2 5")
+    search_it(tree, simulations=50, stop_when_proven=True)
+    assert (tree.proof > 0, tree.proof_of((2,)) > 0) == (True, True)
+    assert (tree.proof_of((6, 7)) > 0, tree.proof_of(())) == (False, tree.proof)
+    before = tree.edges_of(0)["visits"].copy()
+    search_it(tree, simulations=40, allowed=(6, 7), stop_when_proven=True)
+    more = tree.edges_of(0)["visits"] - before
+    assert (more[np.isin(tree.edges_of(0)["action"], (6, 7))] > 0).all()
+
+
 def test_a_full_tree_stops_growing_and_says_so():
     tree = make_parallel("chess", nodes=50)
     search_it(tree)

@@ -109,6 +109,15 @@ def test_the_moves_of_a_lost_position_share_its_visits(selection, first):
     )
 
 
+def test_what_the_network_said_of_a_root_that_an_earlier_search_proved_is_unknown():
+    """A proof replaces evaluations, so neither the record nor an engine may show the rest as a value."""
+    tree = lost_tree(varied(SOLVER, selection="gumbel"))
+    assert run(tree, HashEvaluator()).stats is not None
+    assert run(tree, HashEvaluator()).stats is None
+    tree.begin(is_cheap=False)
+    assert abs(tree.root_value()) <= 1
+
+
 def test_gumbels_target_in_a_lost_position_follows_the_network():
     """Its shares come from priors and values, and the values are all alike."""
     tree = lost_tree(varied(SOLVER, selection="gumbel"))
