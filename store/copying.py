@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from pathlib import Path
 
 import apsw
@@ -9,6 +11,11 @@ import apsw
 from runtime.exits import Exit, Fatal
 from store.errors import reading
 from store.sqlite import connect
+
+OF_WRITING = (apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError)
+"""Errors of the copy; others are of the store that is copied."""
+OF_READING = frozenset({apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS})
+"""Extended codes of an IOError that are not."""
 
 
 def copy_games(source: Path, target: Path) -> None:
@@ -18,19 +25,25 @@ def copy_games(source: Path, target: Path) -> None:
     or nothing, however many come meanwhile, and none of them waits for it. (The write-ahead log is not
     checkpointed while it lasts.) Raises Fatal as `store.errors.reading` does.
     """
-    with reading(source):
-        old = connect(source, read_only=True)
+    with reading(source), contextlib.closing(connect(source, read_only=True)) as old:
         try:
-            new = apsw.Connection(str(target))
-            try:
+            with contextlib.closing(apsw.Connection(str(target))) as new:
                 with new.backup("main", old, "main") as backup:
                     backup.step(-1)
                 # Otherwise opening the copy would write files beside it.
                 new.execute("PRAGMA journal_mode=DELETE")
-            finally:
-                new.close()
-        finally:
-            old.close()
+        except OF_WRITING as error:
+            if getattr(error, "extendedresult", 0) in OF_READING:
+                raise
+            text = f"{target} cannot be written ({type(error).__name__}{_free(target.parent)}): free space"
+            raise Fatal(f"{text}, or name another disk", Exit.DISK) from error
+
+
+def _free(folder: Path) -> str:
+    try:
+        return f"; {shutil.disk_usage(folder).free / 1e6:,.0f} MB are free there"
+    except OSError:
+        return ""
 
 
 def check_file(path: Path) -> None:

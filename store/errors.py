@@ -8,6 +8,7 @@ statements are wrong: continuing would not help.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,11 +61,12 @@ def unreadable(path: Path, error: Exception) -> Fatal:
 
 def damaged(path: Path, error: Exception) -> Fatal:
     """The Fatal for a damaged file: how to save what is left."""
+    new = path.with_name("salvaged.db")
     return Fatal(
         f"the games in {path} are damaged: {error}. End what uses the file and keep a copy of it. "
-        f"`python -m apsw {path} REINDEX` mends indexes that lost entries. Where that fails, "
-        f"`python -m apsw {path} .dump | python -m apsw NEW.db` saves every game that can still be read, "
-        "with new indexes; put NEW.db in its place. Else restore a backup, or move the file away: then a "
-        "new one is begun, and clients keep the games that were not acknowledged.",
+        f"`azplay games {shlex.quote(str(path.parent))} salvage --out {shlex.quote(str(new))}` saves every "
+        f"game that can still be read; put {new.name} in the place of {path.name}, and remove "
+        f"{path.name}-wal and {path.name}-shm beside it. Else restore a backup, or move the file away: then "
+        "a new one is begun, and clients keep the games that were not acknowledged.",
         Exit.BAD_DATA,
     )

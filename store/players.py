@@ -59,9 +59,10 @@ def of_key(key: str) -> str:
 
 
 def note_player(execute: Callable[..., Any], seq: int, player: str) -> None:
-    """Store the player of game `seq`, within a transaction of the store."""
+    """Store the player of game `seq`, within a transaction of the store. A row of that number is of a game
+    that was lost with a damaged page."""
     execute("INSERT OR IGNORE INTO players(name) VALUES (?)", (player,))
-    execute("INSERT INTO played_by SELECT ?, player FROM players WHERE name = ?", (seq, player))
+    execute("INSERT OR REPLACE INTO played_by SELECT ?, player FROM players WHERE name = ?", (seq, player))
 
 
 def newest_games(execute: Callable[..., Any], positions: int) -> list[tuple[str, int, bool]]:

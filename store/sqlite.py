@@ -301,7 +301,7 @@ class Store:
         if self._connection.changes():
             seq = self._connection.last_insert_rowid()
             if leaves_out(entry):
-                execute("INSERT INTO old_games VALUES (?)", (seq,))
+                execute("INSERT OR REPLACE INTO old_games VALUES (?)", (seq,))
             if entry.player:
                 players.note_player(execute, seq, entry.player)
             return STORED

@@ -1,4 +1,4 @@
-"""`azplay games RUN list|show|export|verify|stats`: look at what a run has played."""
+"""`azplay games RUN list|show|export|verify|stats|salvage`: look at what a run has played."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tyro.conf import Positional
 
 from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal
-from runtime.finding import RUNS
+from runtime.finding import RUNS, run_named
 
 if TYPE_CHECKING:
     from store.reader import Range, StoreReader
@@ -27,8 +27,9 @@ EXAMPLES = (
     "azplay games runs/chess-tiny export --first 100 --last 199 --out games.pgn",
     "azplay games chess-tiny export --newest 1 --variations 3 --out newest.pgn",
     "azplay games shogi-1 export --form kif --out games.kifu",
+    "azplay games chess-tiny salvage --out salvaged.db",
 )
-Action = Literal["list", "show", "export", "verify", "stats"]
+Action = Literal["list", "show", "export", "verify", "stats", "salvage"]
 ACTIONS = get_args(Action)
 PROGRESS_SECONDS = 5.0
 """Seconds between two lines of progress of `verify`."""
@@ -36,13 +37,14 @@ PROGRESS_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class GamesConfig:
-    """Lists, shows, exports, checks or counts the games that a run has stored."""
+    """Lists, shows, exports, checks, counts or saves the games that a run has stored."""
 
     run: Positional[str]
     """Folder of a run, or its name in --runs."""
     action: Positional[Action]
     """list: one line per game; show: moves, boards, values; export: as PGN or another format; verify: check
-    that every game is whole and ends as recorded; stats: results by weights version."""
+    that every game is whole and ends as recorded; stats: results by weights version; salvage: copy what
+    can still be read of a damaged games.db to --out."""
     number: Positional[int] = 0
     """Which game to show, as `list` numbers them; 0 is the newest."""
     runs: Path = RUNS
@@ -58,7 +60,7 @@ class GamesConfig:
     form: str = ""
     """export: pgn, sgf, csa, kif or text, as far as the game has them; empty: the first that it has."""
     out: Path | None = None
-    """export: file to write. Not given: standard output."""
+    """export, salvage: file to write. Not given: standard output (export)."""
     variations: int = 0
     """export: add this many other moves of each search, the most visited ones with their visits, as
     variations in PGN and SGF, as comments in CSA and KIF."""
@@ -70,6 +72,8 @@ def main() -> int:
     config = load(GamesConfig, command="azplay games", examples=EXAMPLES)
     counts = ("number", "first", "last", "newest", "boards", "variations")
     check_ranges(config, **dict.fromkeys(counts, (0, math.inf)))
+    if config.action == "salvage":
+        return _salvage(config)
     from store.reader import Range, open_games
 
     wanted = Range(config.first, config.last, config.newest)
@@ -142,6 +146,27 @@ def _verify(games: StoreReader, wanted: Range) -> int:
             _say(f"{checked:,} games checked, {bad:,} bad")
     print(f"{checked:,} games checked, {bad:,} bad")
     return int(Exit.BAD_DATA if bad else Exit.OK)
+
+
+def _salvage(config: GamesConfig) -> int:
+    from games import get_game
+    from store.salvage import salvage
+
+    if config.out is None:
+        raise Fatal("salvage needs --out NEW.db, the file to write", Exit.USAGE)
+    run = run_named(config.run, config.runs)
+    done = salvage(
+        run.games,
+        config.out,
+        get_game(str(run.describe()["game"])),
+        lambda number, last, lost: _say(f"{number:,} of {last:,} games read, {lost:,} lost"),
+    )
+    print(f"{done.saved:,} games saved in {config.out}, {done.lost:,} lost")
+    if done.unread:
+        _say(
+            f"could not be read whole: {', '.join(done.unread)}; look at `azplay players` before you train on"
+        )
+    return int(Exit.FOUND if done.lost or done.unread else Exit.OK)
 
 
 def _stats(games: StoreReader) -> int:

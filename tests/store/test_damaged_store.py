@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import re
+import shlex
 import struct
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,9 +26,13 @@ from bench.random_games import random_game
 from bench.stored_games import entry
 from games import get_game
 from protocol.records import GameRecord, sha256, to_bytes
+from report.games.command import main as azplay_games
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
+from store.errors import damaged
+from store.players import set_quarantine
 from store.reader import Range, StoreReader
+from store.salvage import Salvaged, salvage
 from store.sqlite import PAGE_SIZE, STORED, Store
 from trainer import service
 from trainer.config import TrainerConfig
@@ -195,9 +200,10 @@ def test_the_figures_show_damaged_games(tmp_path: Path, monkeypatch: pytest.Monk
 # ---- The file is damaged ----------------------------------------------------------------------------
 
 
-def overwrite_page(path: Path, name: str) -> None:
-    """Overwrite a page of a table or index with garbage."""
-    (page,) = execute(path, "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf'", name)[0]
+def overwrite_page(path: Path, name: str, leaf: int = 0) -> None:
+    """Overwrite a page of a table or index with garbage: the leaf with this index."""
+    leaves = "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY path"
+    (page,) = execute(path, leaves, name)[leaf]
     content = bytearray(path.read_bytes())
     content[PAGE_SIZE * (page - 1) : PAGE_SIZE * page] = b"\xab" * PAGE_SIZE
     path.write_bytes(content)
@@ -206,15 +212,125 @@ def overwrite_page(path: Path, name: str) -> None:
 def test_a_damaged_index_ends_the_trainer_with_what_to_do_and_that_mends_it(tmp_path: Path) -> None:
     path = a_store(tmp_path / "run-1")
     overwrite_page(path, "games_totals")
-    with pytest.raises(Fatal, match="REINDEX") as caught:
+    with pytest.raises(Fatal, match="salvage") as caught:
         Store(path, GAME.name)
     assert caught.value.code == Exit.BAD_DATA
     assert end_of_trainer(tmp_path).code == Exit.BAD_DATA
-    dumped = subprocess.run([sys.executable, "-m", "apsw", path, ".dump"], check=True, capture_output=True)
-    saved = tmp_path / "saved.db"
-    subprocess.run([sys.executable, "-m", "apsw", saved], check=True, input=dumped.stdout)
-    store = Store(saved, GAME.name)
+    assert salvage(path, tmp_path / "new.db", GAME, lambda *_: None) == Salvaged(GAMES, 0)
+    store = Store(tmp_path / "new.db", GAME.name)
     assert store.totals.games == {"workers": GAMES}
+    store.close()
+
+
+def test_a_file_that_was_cut_off_is_salvaged_up_to_there(tmp_path: Path) -> None:
+    path = a_store(tmp_path / "run-1", records(count=300))
+    path.write_bytes(path.read_bytes()[:-PAGE_SIZE])
+    done = salvage(path, tmp_path / "new.db", GAME, lambda *_: None)
+    assert 200 < done.saved <= 300
+
+
+def test_a_quarantine_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """Without it, the games of players that cheat are trained on."""
+    path = a_store(tmp_path / "run-1")
+    set_quarantine(path, "keys/cheat", held=True)
+    overwrite_page(path, "quarantine")
+    done = salvage(path, tmp_path / "new.db", GAME, lambda *_: None)
+    assert done == Salvaged(GAMES, 0, ("quarantine",))
+
+
+@pytest.mark.parametrize("leaf", [0, 3, -1])
+def test_what_the_message_says_saves_the_games_beside_a_damaged_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], leaf: int
+) -> None:
+    """The first, one in the middle, or the last page of the table: their numbers, players and the quarantine
+    stay, and new games can follow."""
+    found, folder = records(count=300), tmp_path / "run-1"
+    folder.mkdir()
+    path = folder / "games.db"
+    (folder / "run.json").write_text('{"game": "tic_tac_toe", "history": 1}', encoding="utf-8")
+    store = Store(path, GAME.name)
+    store.commit([dataclasses.replace(entry(one), player="keys/lab", is_old=True) for one in found])
+    store.close()
+    set_quarantine(path, "keys/cheat", held=True)
+    overwrite_page(path, "games", leaf)
+    message = str(damaged(path, apsw.CorruptError("malformed")))
+    command = re.search(r"`(azplay games [^`]*)`", message)
+    assert command is not None
+    monkeypatch.setattr(sys, "argv", shlex.split(command[1])[1:])
+    assert azplay_games() == Exit.FOUND
+    said = re.fullmatch(r"(\d+) games saved in .*, (\d+) lost\n", capsys.readouterr().out)
+    assert said is not None
+    saved, lost = int(said[1]), int(said[2])
+    assert saved + lost == 300
+    assert 0 < lost < 60
+    new = folder / "salvaged.db"
+    assert [one.name for one in folder.glob("salvaged.db*")] == ["salvaged.db"]
+    reader = StoreReader(new)
+    intact = [stored.record(GAME) for stored in reader.rows(Range())]
+    assert {one.uid for one in intact} < {one.uid for one in found}
+    seqs = [stored.seq for stored in reader.rows(Range())]
+    assert [found[seq - 1].uid for seq in seqs] == [one.uid for one in intact]
+    assert set(reader.players_between(1, 300).values()) == {"keys/lab"}
+    assert reader.old_between(1, 300) == set(seqs)
+    assert reader.quarantined() == {"keys/cheat"}
+    reader.close()
+    again = Store(new, GAME.name)
+    missing = [entry(one) for one in found if one.uid not in {other.uid for other in intact}]
+    assert again.commit(missing) == [STORED] * lost
+    again.close()
+
+
+def test_nothing_is_salvaged_over_a_file_or_left_half_done(tmp_path: Path) -> None:
+    path, new = a_store(tmp_path / "run-1"), tmp_path / "new.db"
+    new.write_bytes(b"precious")
+    with pytest.raises(Fatal, match="exists") as caught:
+        salvage(path, new, GAME, lambda *_: None)
+    assert caught.value.code == Exit.CONFIG
+    assert new.read_bytes() == b"precious"
+    with pytest.raises(Fatal, match="not a database"):
+        salvage(new, tmp_path / "other.db", GAME, lambda *_: None)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["new.db", "run-1"]
+
+
+def test_games_that_are_only_in_the_write_ahead_log_are_salvaged(tmp_path: Path) -> None:
+    """A young store, whose trainer was killed."""
+    path, new = tmp_path / "games.db", tmp_path / "new.db"
+    store = Store(path, GAME.name)
+    store.commit([entry(record) for record in records(count=100)])
+    assert salvage(path, new, GAME, lambda *_: None) == Salvaged(100, 0)
+    store.close()
+
+
+def test_a_game_that_is_there_twice_is_salvaged_once(tmp_path: Path) -> None:
+    """Its first row was missing in the index of uids when it was sent again."""
+    path, new = a_store(tmp_path / "run-1"), tmp_path / "new.db"
+    twice(path)
+    assert salvage(path, new, GAME, lambda *_: None) == Salvaged(GAMES, 0)
+
+
+def twice(path: Path) -> None:
+    """Make a table of games without the rule that uids are unique, and repeat a game in it."""
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE free AS SELECT * FROM games")
+    connection.execute("DROP TABLE games")
+    columns = "seq INTEGER PRIMARY KEY, uid, sha256, source, plies, outcome, reason, version_min, version_max"
+    connection.execute(f"CREATE TABLE games({columns}, received_at, data)")
+    connection.execute("INSERT INTO games SELECT * FROM free")
+    connection.execute(f"UPDATE free SET seq = {GAMES + 1}")
+    connection.execute("INSERT INTO games SELECT * FROM free LIMIT 1")
+    connection.close()
+
+
+def test_a_number_that_a_lost_game_had_can_be_given_to_another(tmp_path: Path) -> None:
+    """The player and the mark of the lost one may still be there."""
+    path = a_store(tmp_path / "run-1")
+    execute(path, "INSERT INTO players VALUES (1, 'keys/lab')")
+    execute(path, "INSERT INTO played_by VALUES (?, 1)", GAMES + 1)
+    execute(path, "INSERT INTO old_games VALUES (?)", GAMES + 1)
+    store = Store(path, GAME.name)
+    new = random_game(GAME, np.random.default_rng(77), simulations=20)
+    added = dataclasses.replace(entry(new), player="keys/other", is_old=True)
+    assert store.commit([added]) == [STORED]
     store.close()
 
 
