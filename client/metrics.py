@@ -50,7 +50,8 @@ class WorkersFigures:
     def ended(self, worker: int) -> None:
         """Note that the worker's process is gone."""
         if worker in self._said:
-            self._said[worker] = {**self._said[worker][0], "joined": False}, self._clock()
+            figures = {**self._said[worker][0], "joined": False, "in_progress": 0}
+            self._said[worker] = figures, self._clock()
 
     def left(self) -> str:
         """Describe, for people, what the workers must finish before a stop that loses no game."""

@@ -4,12 +4,13 @@ ROOT/RUN+IDENTITY/worker-0, worker-1, ...: each has one owner, who holds a lock 
 
 Each run has its own folder, told apart by its identity from others of the same name: games of one run are
 never sent to another. The first worker takes over the games of folders without an owner, so starting fewer
-workers than last time leaves nothing behind. It also takes over those of a folder without an identity, which
-an older version made.
+workers than last time leaves nothing behind. It also takes over those of the same run under another name (it
+was moved, or restored from a backup), and of a folder without an identity, which an older version made.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import re
@@ -63,9 +64,10 @@ def claim(folder: Path, index: int) -> SpoolFolder:
                     Exit.CONFIG,
                 )
             if index == 0:
-                _take_over(folder, path)
-                name, mark, _ = folder.name.partition(MARK)
+                _take_over(folder, path)  # also where there is no identity
+                name, mark, identity = folder.name.partition(MARK)
                 if mark:
+                    _follow(folder, identity, path)
                     _take_over(folder.with_name(name), path)
                     _name_others(folder, name)
             return SpoolFolder(path, lock)
@@ -102,6 +104,17 @@ def _take_over(folder: Path, mine: Path) -> None:
         if left:
             sync_folder(mine)
             log.info("took over %d games that %s left", len(left), other)
+
+
+def _follow(folder: Path, identity: str, mine: Path) -> None:
+    """Take over the games of the same run under other names. Where a worker starts at this moment, the run is
+    also served under that name, and its games stay."""
+    for other in sorted(folder.parent.glob(f"*{MARK}{identity}")):
+        if other == folder:
+            continue
+        with (other / "starting.lock").open("w") as gate, contextlib.suppress(BlockingIOError):
+            fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take_over(other, mine)
 
 
 def _take_over_kept(theirs: Path, mine: Path) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from client.kept import CODES, Terms, code_of
 from client.spool import KEPT, Spool, SpooledGame
@@ -44,6 +44,8 @@ class _Done:
     """Uids of games that are missing or damaged."""
     back: list[bytes] = field(default_factory=list)
     """Uids of kept games that are offered again."""
+    failed: list[Instruction] = field(default_factory=list)
+    """Games that the disk did not let go."""
 
 
 class Uploader:
@@ -71,6 +73,9 @@ class Uploader:
         """At most one per game coroutine, because each waits until its game is on disk."""
         self._instructions: list[Instruction] = []
         self._write_at = 0.0
+        self._failed: list[Instruction] = []
+        """Instructions that the disk did not carry out; tried again at `_again_at`."""
+        self._again_at = 0.0
         self._terms = Terms("", 0)
         """Terms of the current session."""
         self._look_at_kept = False
@@ -89,6 +94,14 @@ class Uploader:
         if terms is not None:
             self._terms, self._look_at_kept = terms, True
         self._obey(self._uploads.joined(self._loop.time(), trainer_present=trainer_present))
+
+    def heard(self, version: int) -> None:
+        """Note the version of the server's current weights. A server whose run was restored from a backup may
+        know those of kept games by now."""
+        if version > self._terms.version:
+            self._terms = replace(self._terms, version=version)
+            self._look_at_kept = self._look_at_kept or self.spool.kept > 0
+            self._wake.set()
 
     def lost(self) -> None:
         self._uploads.lost()
@@ -111,7 +124,8 @@ class Uploader:
             await self._work()
 
     async def _something_to_do(self) -> None:
-        times = [self._uploads.next_wake(), self._write_at if self._writes else None]
+        again_at = self._again_at if self._failed else None
+        times = [self._uploads.next_wake(), self._write_at if self._writes else None, again_at]
         with suppress(TimeoutError):
             async with asyncio.timeout_at(min((time for time in times if time is not None), default=None)):
                 await self._wake.wait()
@@ -125,6 +139,8 @@ class Uploader:
             # Always a new list, so that it does not get games that finish while the thread works.
             writes, self._writes = self._writes, []
         instructions, self._instructions = self._instructions, []
+        if now >= self._again_at:
+            instructions, self._failed = self._failed + instructions, []
         terms, self._look_at_kept = self._terms if self._look_at_kept else None, False
         if not writes and not instructions and terms is None:
             return
@@ -132,6 +148,9 @@ class Uploader:
         if writes:
             self._after_writing(writes, done.written)
         now = self._loop.time()
+        if done.failed:
+            self._failed += done.failed
+            self._again_at = now + WRITE_AGAIN
         for game in done.games:
             # A game that the socket does not accept is offered again after the usual timeout.
             self._send(PutGame(game.uid, game.sha256), game.data)
@@ -217,9 +236,11 @@ class Uploader:
             try:
                 self._carry_out_one(instruction, done)
             except OSError as error:
+                log.error("game %s stays in the spool: %s", instruction.uid.hex(), error)
                 # A game that cannot be read now is offered again after the usual timeout, as if its
                 # acknowledgement were lost.
-                log.error("game %s stays in the spool: %s", instruction.uid.hex(), error)
+                if not isinstance(instruction, Put):
+                    done.failed.append(instruction)
         if terms is not None:
             done.back = self.spool.take_back(terms)
         return done

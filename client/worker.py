@@ -11,6 +11,7 @@ import logging
 import secrets
 import sys
 from pathlib import Path
+from typing import Any
 
 from msgspec import UNSET
 
@@ -80,6 +81,8 @@ class Worker:
         self._forest: Forest | None = None
         self._pool: GamePool | RoundPool | None = None
         self._current = CurrentVersion()
+        self._weights: WeightsInfo | None = None
+        """The server's weights, as heard last."""
 
     async def run(self) -> None:
         """Work until the first signal, or until a Fatal."""
@@ -204,11 +207,12 @@ class Worker:
         self._tell_joined(welcome)
 
     def _heard(self, info: WeightsInfo | None) -> None:
-        """Note the server's weights. With new ones, forget the answers of the old: a worker whose leaves are
-        all in its cache would ask for nothing, and never hear of the new ones from the evaluator."""
-        before = self._current.newest
+        """Note the server's weights. With other ones, forget the answers of the old: a worker whose leaves
+        are all in its cache would ask for nothing, and never hear of the new ones from the evaluator."""
+        before = self._weights
         self._current.heard(info)
-        if self._forest is not None and self._current.newest > before:
+        self._weights = info or before
+        if self._forest is not None and self._weights != before:
             self._forest.forget_evaluations()
 
     def _on_games(self, games: int) -> None:
@@ -235,6 +239,8 @@ class Worker:
             return
         if isinstance(message, WeightsInfo):
             self._heard(message)
+            if self._uploader is not None:
+                self._uploader.heard(message.version)
         if self._source is not None:
             self._source.on_message(message, frames)
 
@@ -261,25 +267,30 @@ class Worker:
 
     async def _tell_figures(self, pool: GamePool | RoundPool, source: Source, uploader: Uploader) -> None:
         """Send figures to azclient, which shows them to Prometheus: the keys are
-        `client.metrics.PER_WORKER`."""
-        while True:
-            spool = uploader.spool
-            figures = {
-                "joined": self._bulk.is_up,
-                "room": uploader.room.is_set(),
-                "leaves": source.leaves,
-                "cache_hits": self._forest.cache_hits if self._forest is not None else 0,
-                "games": pool.finished,
-                "stored": uploader.stored,
-                "in_progress": pool.in_progress,
-                "version": source.evaluator.version,
-                "spool_games": spool.games,
-                "spool_bytes": spool.bytes,
-                "kept": spool.kept,
-                "rejected": spool.rejected,
-            }
-            print(figures_line(figures), flush=True)
-            await asyncio.sleep(TELL_SECONDS)
+        `client.metrics.PER_WORKER`. The last ones are of the end, so that none is left in progress."""
+        try:
+            while True:
+                print(figures_line(self._figures(pool, source, uploader)), flush=True)
+                await asyncio.sleep(TELL_SECONDS)
+        finally:
+            print(figures_line(self._figures(pool, source, uploader)), flush=True)
+
+    def _figures(self, pool: GamePool | RoundPool, source: Source, uploader: Uploader) -> dict[str, Any]:
+        spool = uploader.spool
+        return {
+            "joined": self._bulk.is_up,
+            "room": uploader.room.is_set(),
+            "leaves": source.leaves,
+            "cache_hits": self._forest.cache_hits if self._forest is not None else 0,
+            "games": pool.finished,
+            "stored": uploader.stored,
+            "in_progress": pool.in_progress,
+            "version": source.evaluator.version,
+            "spool_games": spool.games,
+            "spool_bytes": spool.bytes,
+            "kept": spool.kept,
+            "rejected": spool.rejected,
+        }
 
     async def _wind_up(self) -> None:
         """Give up unfinished games, and wait for the answers to those already sent. With --drain, finish them

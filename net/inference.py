@@ -113,7 +113,7 @@ class Inference:
 
     def load(self, path: Path | str, sha256: bytes | None = None) -> WeightsMeta:
         """Load the weights in a file, if it has this hash (see `net.weights.load`). Raises BadWeights when
-        they cannot be used; then the old ones stay."""
+        they cannot be used, and OSError when the disk cannot be read; then the old ones stay."""
         network, meta = load(path, game=self.game, history=self.history, sha256=sha256)
         self.use(network, meta)
         return meta

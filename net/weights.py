@@ -74,14 +74,15 @@ def save(path: Path | str, module: Network, meta: WeightsMeta) -> str:
 def load(
     path: Path | str, *, game: Game, history: int, sha256: bytes | None = None
 ) -> tuple[Network, WeightsMeta]:
-    """The network in a file, in eval mode on the CPU. Raises BadWeights when it cannot be used for this game.
+    """The network in a file, in eval mode on the CPU. Raises BadWeights when it cannot be used for this game,
+    and OSError when the disk cannot be read at the moment: the file may be good.
 
     `sha256`: the announced hash, 32 bytes, checked against the bytes that are used, because a disk may have
     changed them since they were stored to other plausible numbers. None: unknown.
     """
     try:
         data = Path(path).read_bytes()
-    except OSError as error:
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         raise BadWeights(f"{path}: cannot be read: {error.strerror}") from error
     if sha256 is not None and (found := hashlib.sha256(data).digest()) != sha256:
         raise BadWeights(f"{path} is damaged: its sha256 is {found.hex()}, expected {sha256.hex()}")

@@ -20,6 +20,10 @@ PARTS_AT_ONCE = 64
 """Buffers passed to one `sendmsg`."""
 
 
+SMALL = 4096
+"""Bytes up to which a part that waits is copied: the objects around it take more memory than a copy."""
+
+
 class Silence(Enum):
     """What to do about a peer's silence."""
 
@@ -87,13 +91,25 @@ class DoorConnection:
 
     def queue(self, parts: Sequence[bytes | memoryview], skip: int) -> None:
         """Queue everything after the first `skip` bytes. Writable buffers are copied, because the sender may
-        change them."""
+        change them, and so are small parts: a few answers to a peer that reads nothing would keep the whole
+        batch that they came in."""
+        copied = bytearray()
         for part in parts:
             if skip < len(part):
                 rest = memoryview(part)[skip:]
-                self.unsent.append(rest if rest.readonly else memoryview(bytes(rest)))
                 self.unsent_size += len(rest)
+                if _is_kept(rest):
+                    self._queue_copied(copied)
+                    copied = bytearray()
+                    self.unsent.append(rest)
+                else:
+                    copied += rest
             skip = max(0, skip - len(part))
+        self._queue_copied(copied)
+
+    def _queue_copied(self, copied: bytearray) -> None:
+        if copied:
+            self.unsent.append(memoryview(bytes(copied)))
 
     def flush(self) -> int:
         """Send what is queued. Returns the bytes sent. Raises OSError."""
@@ -117,3 +133,9 @@ class DoorConnection:
             self.pinged = now
             return Silence.PING
         return Silence.DEAD if now - self.pinged >= patience else Silence.SHORT
+
+
+def _is_kept(part: memoryview) -> bool:
+    """Return whether a part that waits need not be copied: nobody changes it, and it is at least half of the
+    buffer that it keeps alive."""
+    return part.readonly and len(part) > SMALL and 2 * len(part) >= memoryview(part.obj).nbytes

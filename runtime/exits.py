@@ -50,6 +50,9 @@ NOT_RETRIED = frozenset({Exit.USAGE, Exit.BAD_DATA, Exit.PROTOCOL, Exit.REFUSED,
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """No space left, for everybody or for this user."""
 
+DISK_BROKEN = frozenset({errno.EIO, errno.ESTALE})
+"""A disk that fails, and a network drive whose server was restarted."""
+
 
 class Fatal(Exception):
     """Ends the process with `code`. The message says what happened, why, and what to do next."""
@@ -101,11 +104,13 @@ def _profile(command: str) -> AbstractContextManager[None]:
 
 
 def _of_the_disk(error: OSError) -> str:
-    """Return the message for a full or read-only disk or missing permissions; "" for any other error, which
-    is a bug."""
+    """Return the message for a full, broken or read-only disk or missing permissions; "" for any other error,
+    which is a bug."""
     what = error.filename or "a file"
     if error.errno in DISK_FULL:
         return f"{what} cannot be written: {error.strerror}; free some space"
+    if error.errno in DISK_BROKEN:
+        return f"{what} cannot be read or written: {error.strerror}; look at the disk or the network drive"
     if error.errno == errno.EROFS:
         todo = "name a folder that can be written, or mount one there"
         return f"{what} cannot be written: {error.strerror}; {todo}"

@@ -8,10 +8,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import socket
+import time
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import TracebackType
+
+TRIES, TRY_AGAIN = 5, 0.05
+"""How often a lock that is held is tried, and the seconds between."""
 
 
 class Left(Enum):
@@ -32,11 +36,21 @@ class RunLock:
         """Raises BlockingIOError if another process holds it, OSError if the file cannot be made."""
         self._file = path.open("a")
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._take()
             self._write(here())
         except BaseException:
             self._file.close()
             raise
+
+    def _take(self) -> None:
+        """Whoever looks whether the lock is held has it for a moment (`runtime.runs.is_locked`), so one that
+        is held is tried again."""
+        for _ in range(TRIES - 1):
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            time.sleep(TRY_AGAIN)
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def close(self) -> None:
         """End cleanly. A second call does nothing."""

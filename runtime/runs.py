@@ -125,7 +125,8 @@ class RunFolder:
         """Remove what killed processes have left; a younger part may be in use at this moment."""
         for part in self.path.glob("*.partial"):
             with contextlib.suppress(FileNotFoundError):
-                if time.time() - part.stat().st_mtime > OLD_PART:
+                # A folder is a backup under way that somebody makes here.
+                if part.is_file() and time.time() - part.stat().st_mtime > OLD_PART:
                     part.unlink()
 
     def describe(self) -> dict[str, Any]:
@@ -190,7 +191,8 @@ class RunFolder:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process holds the lock of this file (`RunFolder.lock`), without taking it."""
+    """Return whether a process holds the lock of this file (`RunFolder.lock`), which is shared for a moment
+    to find that out."""
     try:
         with path.open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+from collections.abc import Iterator
 from types import TracebackType
 from typing import TextIO
 
@@ -43,22 +44,41 @@ class View:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._live is not None:
-            self._live.stop()
+            with self._while_it_is_there():
+                self._live.stop()
 
     def update(self, figures: Figures, now: float) -> None:
         """Redraw the table, or print a line if the last one is PLAIN_EVERY seconds old. `now` in seconds."""
         if self._live is not None:
-            self._live.update(self._table(figures), refresh=True)
+            with self._while_it_is_there():
+                self._live.update(self._table(figures), refresh=True)
         elif now - self._said_at >= PLAIN_EVERY:
             self._said_at = now
-            with contextlib.suppress(OSError):  # stderr may be a file on a full disk
-                self._console.file.write(as_line(f"{self._title}: {line(figures)}") + "\n")
-                self._console.file.flush()
+            self._write(as_line(f"{self._title}: {line(figures)}"))
 
     def note(self, text: str) -> None:
         """Show an event above the table."""
-        with contextlib.suppress(OSError):
+        if self._live is None:
+            self._write(text)
+            return
+        with self._while_it_is_there():
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # stderr may be a file on a full disk
+            self._console.file.write(text + "\n")
+            self._console.file.flush()
+
+    @contextlib.contextmanager
+    def _while_it_is_there(self) -> Iterator[None]:
+        """Draw no more once the terminal is gone, as after a logout: rich keeps what it could not write."""
+        try:
+            yield
+        except OSError:
+            live, self._live = self._live, None
+            with contextlib.suppress(OSError):
+                if live is not None:
+                    live.stop()  # gives sys.stderr back
 
     def warnings(self) -> logging.Handler:
         """Return a log handler that shows warnings above the table."""

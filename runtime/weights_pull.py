@@ -1,7 +1,7 @@
 """Which chunks of which weights to request. Pure: events with `now` in, instructions out.
 
-WELCOME names the weights, and WEIGHTS_INFO comes when they change. The newest announced weights are requested
-with a window of chunks; unfinished downloads of older ones are dropped.
+WELCOME names the weights, and WEIGHTS_INFO comes when they change. The weights announced last are requested
+with a window of chunks; unfinished downloads of others are dropped.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class WeightsPull:
         self._timeout = timeout
         self._joined = False
         self._newest: WeightsInfo | None = None
-        """The best offer so far; its download may not have begun."""
+        """The weights to be downloaded next, or at the moment; None: none."""
         self._refused: tuple[int, bytes] | None = None
         """Version and hash of the weights last found unusable: they are not tried again."""
         self._pulling: WeightsInfo | None = None
@@ -79,28 +79,43 @@ class WeightsPull:
         self._paused_until = 0.0
 
     def offered(self, info: WeightsInfo | None, now: float) -> list[Instruction]:
-        """Handle WELCOME or WEIGHTS_INFO, which names the current weights."""
-        if info is None or not 0 < info.size <= LARGEST or (info.version, info.sha256) == self._refused:
-            return []
-        if info.version > self._best:
+        """Handle an announcement of current weights. Older ones than ours were announced before them."""
+        if info is not None and info.version > self._best and self._is_usable(info):
             self._newest, self._damaged_now = info, 0
         return self._go_on(now)
 
+    def _is_other(self, info: WeightsInfo) -> bool:
+        known = self._newest or self.in_use
+        return known is None or (info.version, info.sha256) != (known.version, known.sha256)
+
+    def _is_usable(self, info: WeightsInfo) -> bool:
+        return 0 < info.size <= LARGEST and (info.version, info.sha256) != self._refused
+
     @property
     def _best(self) -> int:
-        """Return the newest version in use or being downloaded; -1 if there is none."""
-        return max((known.version for known in (self.in_use, self._newest) if known), default=-1)
+        """Return the version being downloaded, else that in use; -1 if there is none."""
+        known = self._newest or self.in_use
+        return -1 if known is None else known.version
 
     def is_new(self, version: int) -> bool:
         """Return whether the server has weights that it has not announced, or whose announcement was lost."""
         refused = -1 if self._refused is None else self._refused[0]
         return version > max(self._best, refused)
 
-    def joined(self, now: float) -> list[Instruction]:
-        """Handle a new session: request again what was requested and did not come."""
+    def joined(self, info: WeightsInfo | None, now: float) -> list[Instruction]:
+        """Handle WELCOME, which names the current weights: request again what was requested and did not come.
+
+        Older weights than ours, or others of the same version, come from a server whose run was restored from
+        a backup. They count, because it accepts no games of versions that it does not know.
+        """
         self._joined = True
         self._ask_again(list(self._asked))
-        return self._go_on(now)
+        if info is not None and info == self.in_use and not self._settling:
+            self._newest = self._pulling = None
+            return []
+        if info is not None and info.version <= self._best and self._is_other(info) and self._is_usable(info):
+            self._newest, self._damaged_now = info, 0
+        return self.offered(info, now)
 
     def lost(self) -> None:
         self._joined = False

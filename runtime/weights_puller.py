@@ -78,8 +78,7 @@ class WeightsPuller:
             raise Fatal(self._end.result(), Exit.BAD_DATA)
 
     def joined(self, welcome: Welcome) -> None:
-        self._obey(self._pull.joined(self._loop.time()))
-        self.on_info(welcome.weights)
+        self._obey(self._pull.joined(welcome.weights, self._loop.time()))
 
     def lost(self) -> None:
         self._pull.lost()
@@ -91,7 +90,7 @@ class WeightsPuller:
                 self.on_chunk(message, frames)
             case WeightsInfo():
                 self.on_info(message)
-            case Refused(code=Code.UNKNOWN_WEIGHTS):
+            case Refused(code=Code.UNKNOWN_WEIGHTS | Code.BUSY | Code.INTERNAL):
                 self.on_refused(message)
             case Pong(version) if self._pull.is_new(version):
                 self._send(GetWeights())

@@ -44,14 +44,15 @@ class Allowed:
         self.lock = DoorLock(self.pair, self.owner_of)
         self._seen = self._look()  # before it is read: a change in between is seen later
         self._owners = _owners(read_allowed(self.path))
-        self._readable = True
+        self._problem = ""
+        """Why the list is unreadable; "" while it is not."""
 
     def owner_of(self, key: bytes) -> KeyOwner | None:
         """Return the owner of `key`; None if it is not allowed. Raises NotNow while the list is
         unreadable."""
         if key == self.pair.public:
             return OWN_TOOLS
-        if not self._readable:
+        if self._problem:
             raise NotNow
         return self._owners.get(key)
 
@@ -61,10 +62,11 @@ class Allowed:
     @property
     def readable(self) -> int:
         """Return how many keys may join now: none while the list is unreadable."""
-        return len(self) if self._readable else 0
+        return 0 if self._problem else len(self)
 
     def refresh(self) -> bool:
-        """Reread the list if its file has changed. Returns whether the allowed keys are different now."""
+        """Reread the list if its file has changed, or if the disk did not give it. Returns whether the
+        allowed keys are different now."""
         seen = self._look()
         if seen == self._seen:
             return False
@@ -72,10 +74,13 @@ class Allowed:
         try:
             owners = _owners(read_allowed(self.path))
         except Fatal as error:
-            self._readable = False
-            log.error("nobody new may join, and connected peers stay: %s", error)
+            if isinstance(error.__context__, OSError):
+                self._seen = ()
+            if str(error) != self._problem:
+                self._problem = str(error)
+                log.error("nobody new may join, and connected peers stay: %s", error)
             return False
-        self._readable = True
+        self._problem = ""
         if owners == self._owners:
             return False
         self._owners = owners

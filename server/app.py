@@ -302,7 +302,7 @@ def _check_gate(config: ServerConfig) -> None:
 
 
 def _tell(front: Front, index: int) -> Callable[[int], None]:
-    return lambda _code: front.pool.process_ended(index)
+    return lambda code: front.pool.process_ended(index, code)
 
 
 async def _first_of(event: asyncio.Event, stop: asyncio.Event, seconds: float | None = None) -> None:

@@ -201,13 +201,10 @@ class LeafQueue:
             refused += self._give_back(sent.pieces)
         return refused + self._dispatch(now)
 
-    def stuck(self, older_than: float, now: float) -> list[EvaluatorId]:
-        """Return the devices that have computed one batch for more than `older_than` seconds."""
-        return [
-            name
-            for name, device in self._devices.items()
-            if any(now - batch.at > older_than for batch in device.sent.values())
-        ]
+    def oldest(self) -> dict[EvaluatorId, float]:
+        """Return when the oldest batch of each device that has any was sent."""
+        devices = self._devices.items()
+        return {name: min(batch.at for batch in one.sent.values()) for name, one in devices if one.sent}
 
     def sent(self, evaluator: EvaluatorId, batch: int) -> Sent | None:
         """Return a batch that this device is computing; None for any other batch."""

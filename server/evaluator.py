@@ -244,6 +244,9 @@ class EvaluatorLoop:
             log.warning("weights %d are refused: %s", message.version, error)
             self._send(WeightsRefused(message.version, str(error)[:2000]))
             return
+        except OSError as error:  # the disk: the parent starts this process again
+            what = f"weights {message.version} cannot be read at the moment: {error}"
+            raise Fatal(what, Exit.DISK) from error
         self._version = message.version
         if self._network.max_rows < before:
             self._say_smaller(before)

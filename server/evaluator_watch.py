@@ -10,7 +10,8 @@ EVALUATOR_READY.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -73,6 +74,12 @@ class _Watched:
     phase: Phase
     since: float
     """When the phase began or the last message came."""
+    up_since: float = math.inf
+    """When the weights that it computes with were loaded."""
+    told: float = math.inf
+    """When it was told to load others, if it has not answered yet."""
+    told_last: float = math.inf
+    """The same, of the last ones."""
 
 
 class EvaluatorWatch:
@@ -94,15 +101,24 @@ class EvaluatorWatch:
 
     def ready(self, index: int, now: float) -> None:
         """Note an EVALUATOR_READY from a new connection."""
-        self._watched[index] = _Watched(Phase.UP, now)
+        self._watched[index] = _Watched(Phase.UP, now, now)
 
     def told_to_load(self, index: int, now: float) -> None:
-        """Note that LOAD_WEIGHTS is on its way."""
-        self._watched[index] = _Watched(Phase.LOADING, now)
+        """Note that LOAD_WEIGHTS is on its way. One that loads already has as long as before: it may hang."""
+        watched = self._watched.get(index)
+        if watched is not None and watched.phase is Phase.LOADING:
+            watched.told_last = now
+        else:
+            up_since = watched.up_since if watched is not None else math.inf
+            self._watched[index] = _Watched(Phase.LOADING, now, up_since, now, now)
 
-    def loaded(self, index: int, now: float) -> None:
-        """Note a WEIGHTS_LOADED or WEIGHTS_REFUSED."""
-        self._watched[index] = _Watched(Phase.UP, now)
+    def loaded(self, index: int, now: float, *, more: bool = False) -> None:
+        """Note a WEIGHTS_LOADED or WEIGHTS_REFUSED. `more`: it has been told to load others since."""
+        watched = self._watched.get(index)
+        if more and watched is not None and watched.phase is Phase.LOADING:
+            self._watched[index] = replace(watched, since=now, up_since=now, told=watched.told_last)
+        else:
+            self._watched[index] = _Watched(Phase.UP, now, now)
 
     def heard(self, index: int, now: float) -> None:
         """Note any other message. It does not count while the evaluator loads: it was sent before."""
@@ -116,7 +132,10 @@ class EvaluatorWatch:
         watched = self._watched.get(index)
         if watched is None or watched.phase is not Phase.LOADING:
             return []
-        return [Load(index)] if now - watched.since >= self._times.ask_again else []
+        if now - watched.since < self._times.ask_again:
+            return []
+        watched.since = watched.told = watched.told_last = now
+        return [Load(index)]
 
     def tick(self, now: float) -> list[Instruction]:
         """Return the evaluators to kill. Call it about once a second."""
@@ -149,6 +168,19 @@ class EvaluatorWatch:
             index: Silence(max(0.0, now - one.since), self._limit(one.phase), one.phase)
             for index, one in known.items()
         }
+
+    def is_loading(self, index: int) -> bool:
+        """Return whether an evaluator loads weights."""
+        watched = self._watched.get(index)
+        return watched is not None and watched.phase is Phase.LOADING
+
+    def at_batch(self, index: int, sent: float, now: float) -> float:
+        """Return for how many seconds an evaluator could have computed a batch sent at `sent`. It answers
+        what was sent before LOAD_WEIGHTS first, and what came after only once it has loaded."""
+        watched = self._watched.get(index)
+        if watched is None or sent >= watched.told:
+            return 0.0
+        return max(0.0, now - max(sent, watched.up_since))
 
     def held_up(self, within: float, now: float) -> bool:
         """Return whether the front itself stood still less than `within` seconds ago."""

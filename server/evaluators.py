@@ -8,6 +8,7 @@ hang.
 from __future__ import annotations
 
 import logging
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from protocol.sessions import hello_first
 from protocol.zmtp import Limits
 from runtime.door import Door
 from runtime.door_limits import DoorLimits
+from runtime.exits import Exit
 from server.evaluator_watch import EvaluatorWatch, WatchTimes
 from server.figures import Figures
 from server.weights import WeightsStore
@@ -40,6 +42,11 @@ log = logging.getLogger(__name__)
 
 FRAME_LIMIT = 256 * 1024 * 1024
 """Largest frame between front and evaluators, in bytes (both sides are ours)."""
+ENDS_WHILE_LOADING = 2
+"""Ends of evaluator processes in the middle of loading newer weights after which these are refused: they may
+need more memory than there is."""
+NOT_THE_WEIGHTS = frozenset({Exit.OK, Exit.DISK, -signal.SIGTERM})
+"""Exit codes that do not count for this: a stop, and a disk that could not be read."""
 LIMITS = DoorLimits(incoming=Limits(FRAME_LIMIT, 2 * FRAME_LIMIT), unsent=FRAME_LIMIT, held=16 * FRAME_LIMIT)
 """Limits of the evaluators' socket. They are a fuse, because few batches are in flight."""
 
@@ -81,7 +88,11 @@ class EvaluatorPool:
         events: PoolEvents,
         watch: WatchTimes | None = None,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        in_rounds: bool = False,
     ) -> None:
+        """`in_rounds`: there are no other weights for the round, so none are refused because evaluators end
+        while they load them."""
         self.door = door
         self.newest: WeightsInfo | None = store.current
         """Weights that evaluators should use: the current ones, or newer ones that none has loaded yet."""
@@ -94,6 +105,9 @@ class EvaluatorPool:
         self._sizes: dict[int, EvaluatorReady] = {}
         """The last description that each evaluator sent; kept while it is being restarted."""
         self.watch = EvaluatorWatch(watch)
+        self._in_rounds = in_rounds
+        self._ends_while_loading = 0
+        """Evaluator processes that ended while they loaded the newest weights."""
         self._clock = clock
         self._handlers: dict[type[Message], Callable[[bytes, Any, list[memoryview]], None]] = {
             EvaluatorReady: self._on_ready,
@@ -130,7 +144,7 @@ class EvaluatorPool:
 
     def load(self, info: WeightsInfo) -> None:
         """Make all evaluators load weights that are in the store."""
-        self.newest = info
+        self.newest, self._ends_while_loading = info, 0
         for device in list(self._devices.values()):
             self._send_load(device)
 
@@ -138,10 +152,20 @@ class EvaluatorPool:
         """Note that a process of this evaluator has been started."""
         self.watch.started(index, self._clock())
 
-    def process_ended(self, index: int) -> None:
-        """Note that the process of this evaluator has ended; it will be restarted."""
+    def process_ended(self, index: int, code: int) -> None:
+        """Note that the process of this evaluator has ended with this exit code; it will be restarted."""
+        was_loading = self.watch.is_loading(index)
         self.watch.ended(index)
         self._forget(index)
+        newest = self.newest
+        if not was_loading or code in NOT_THE_WEIGHTS or newest is None or newest == self._store.current:
+            return
+        self._ends_while_loading += 1
+        if self._ends_while_loading >= ENDS_WHILE_LOADING and not self._in_rounds:
+            reason = f"{self._ends_while_loading} evaluators ended while they loaded them"
+            log.error("weights %d are refused: %s", newest.version, reason)
+            with self._figures.faults.survived("evaluators", self._clock()):
+                self._refuse(newest, reason)
 
     def _forget(self, index: int) -> None:
         device = self._devices.pop(index, None)
@@ -221,11 +245,14 @@ class EvaluatorPool:
             log.warning("sending evaluator %d its weights again", load.index)
             self._send_load(self._devices[index])
 
+    def _is_newest(self, sha256: bytes) -> bool:
+        return self.newest is None or self.newest.sha256 == sha256
+
     def _on_loaded(self, peer: bytes, loaded: WeightsLoaded, _: list[memoryview]) -> None:
         index = self.index_of(peer)
         if index is None:
             return
-        self.watch.loaded(index, self._clock())
+        self.watch.loaded(index, self._clock(), more=not self._is_newest(loaded.sha256))
         device = self._devices[index]
         first, device.sha256 = not device.sha256, loaded.sha256
         newest = self.newest
@@ -241,17 +268,21 @@ class EvaluatorPool:
         index = self.index_of(peer)
         newest = self.newest
         if index is not None:
-            self.watch.loaded(index, self._clock())
+            more = newest is not None and refused.version != newest.version
+            self.watch.loaded(index, self._clock(), more=more)
         if index is None or newest is None or refused.version != newest.version:
             return
         log.warning("evaluator %d refuses weights %d: %s", index, refused.version, refused.reason)
+        self._refuse(newest, refused.reason)
+
+    def _refuse(self, newest: WeightsInfo, reason: str) -> None:
+        """Go back to the current weights, unless these are the refused ones."""
         self._figures.weights_refused += 1
-        current = self._store.current
+        current = self.newest = self._store.current
+        self._events.refused(newest, reason)
         if newest == current:
-            self._events.refused(newest, refused.reason)
             return
-        self.newest = current
-        self._events.refused(newest, refused.reason)
         for device in self._devices.values():
-            if current is not None and device.sha256 != current.sha256:
+            is_loading = self.watch.is_loading(device.ready.index)
+            if current is not None and (device.sha256 != current.sha256 or is_loading):
                 self._send_load(device)

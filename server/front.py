@@ -148,7 +148,14 @@ class Front:
             refused=self._on_weights_refused,
         )
         evaluators = Door([settings.evaluators], settings.evaluator_limits)
-        self.pool = EvaluatorPool(evaluators, self.store, self.figures, events, settings.watch)
+        self.pool = EvaluatorPool(
+            evaluators,
+            self.store,
+            self.figures,
+            events,
+            settings.watch,
+            in_rounds=bool(settings.self_play.get("round_games")),
+        )
         self.leaf.pool = self.bulk.pool = self.pool
         self.bulk.chunks.port = self.bulk.port
 
@@ -187,9 +194,12 @@ class Front:
         kills = [one for one in self.pool.watch.tick(now) if isinstance(one, Kill)]
         if self.pool.watch.held_up(STUCK_SECONDS, now):
             return kills
-        peers = self.leaf.queue.stuck(STUCK_SECONDS, now)
-        found = (self.pool.index_of(peer) for peer in peers if isinstance(peer, bytes))
-        stuck = {index for index in found if index is not None} - {kill.index for kill in kills}
+        stuck: set[int] = set()
+        for peer, sent in self.leaf.queue.oldest().items():
+            found = self.pool.index_of(peer) if isinstance(peer, bytes) else None
+            if found is not None and self.pool.watch.at_batch(found, sent, now) > STUCK_SECONDS:
+                stuck.add(found)
+        stuck -= {kill.index for kill in kills}
         return kills + [Kill(index, f"at one batch for more than {STUCK_SECONDS:.0f} s") for index in stuck]
 
     def status(self) -> dict[str, Any]:

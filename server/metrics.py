@@ -49,7 +49,7 @@ METRICS = (
     Metric("az_eval_poisoned_requests_total", "poisoned", "Requests refused after repeated failures."),
     Metric("az_credit_violations_total", "over_credit", "Requests beyond a session's credits."),
     Metric("az_protocol_errors_total", "protocol_errors", "Malformed or misplaced messages."),
-    Metric("az_undelivered_answers_total", "undelivered", "Answers whose session was gone."),
+    Metric("az_undelivered_answers_total", "undelivered", "Answers dropped because their peer read none."),
     Metric("az_weights_refused_total", "weights_refused", "Weights that an evaluator rejected."),
     Metric("az_faults_total", "faults", "Messages whose handling failed; see the log."),
     # ---- sessions, games, weights ----

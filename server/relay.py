@@ -74,6 +74,7 @@ class _InFlight:
     """A game that was passed on."""
 
     since: float
+    sha256: bytes
     place: str
     """Whose pace of refused games it is."""
     size: int
@@ -137,6 +138,8 @@ class GameRelay:
         if not self.trainer_present:
             return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER)]
         game = self._in_flight.get((peer, uid))
+        if game is not None and (game.sha256, game.size) != (sha256, size):
+            return [_retry(peer, uid, _OTHER_BYTES, RETRY_BUSY)]
         if game is not None and now - game.since < RELAY_AGAIN:
             return []
         if wait := self._refused.wait(place, now):
@@ -152,7 +155,7 @@ class GameRelay:
             self._size += size
             self._of_owner[owner] += size
             self.relayed += 1
-            game = self._in_flight[peer, uid] = _InFlight(now, place, size, owner)
+            game = self._in_flight[peer, uid] = _InFlight(now, sha256, place, size, owner)
         game.since = now
         return [Relay(RelayGame(peer, uid, sha256, SOURCES[role], owner))]
 
@@ -217,6 +220,7 @@ class GameRelay:
         return game
 
 
+_OTHER_BYTES = f"{Code.BUSY}: the trainer has a game with this uid and other bytes, and has not answered yet"
 _TOO_MANY_REFUSED = f"{Code.BUSY}: too many games of this key, or from this address, were refused just now"
 
 

@@ -22,7 +22,8 @@ from runtime.log_files import LogFile
 from runtime.runs import RunFolder, write_atomically
 from runtime.weights_puller import WeightsPuller
 from server.weights import SAVE_AGAIN, WeightsStore
-from store.sqlite import Totals
+from store.copying import copy_games
+from store.sqlite import Store, Totals
 from trainer import checkpoint
 from trainer.curves import Curves
 from trainer.figures import Figures
@@ -200,3 +201,15 @@ def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_writ
         logger.removeHandler(handler)
     assert failed == 1
     assert puller.version == 1
+
+
+def test_a_backup_of_games_onto_a_full_disk_names_the_disk_that_is_full(
+    disk: SmallDisk, tmp_path: Path
+) -> None:
+    """Not the store that it reads."""
+    source, target = tmp_path / "games.db", disk.path / "games.db"
+    Store(source, "tic_tac_toe").close()
+    disk.fill()
+    with pytest.raises(Fatal, match=f"{target} cannot be written.* free space") as caught:
+        copy_games(source, target)
+    assert caught.value.code == Exit.DISK

@@ -11,7 +11,9 @@ may be copied later than something else is what the other refers to:
    older store would lack games that were paid for.
 3. games.db before weights. A stored game names the version of the weights that played it. azserver makes a
    version current on its disk before anybody can play with it, so the younger weights/current.json has no
-   lower version than any stored game, and no number is given out twice after the restore.
+   lower version than any stored game, and no number is given out twice after the restore. That holds on one
+   machine. With azserver's part copied first, on another machine, games may name versions that neither
+   restored part knows; then such a number may be given out again.
 4. Within weights/: current.json and gate.json are read first, then the files they name, then both once more.
    If one has changed, the files that it named before may be gone, so the part is read again.
 5. Curves and ratings (figures.jsonl, ratings.json) inform people only, and nothing refers to them.

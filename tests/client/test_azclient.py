@@ -123,6 +123,9 @@ def test_what_a_drain_has_to_do_is_the_sum_over_workers() -> None:
     workers.said(0, {"in_progress": 60, "spool_games": 2})
     workers.said(1, {"in_progress": 4, "spool_games": 1})
     assert workers.left() == "64 games in progress, 3 finished ones to hand in"
+    workers.said(0, {"in_progress": 1, "spool_games": 0})
+    workers.ended(0)
+    assert workers.left() == "4 games in progress, 1 finished ones to hand in"
 
 
 def test_a_drain_is_passed_on_to_every_worker_and_has_them_tell_their_figures() -> None:

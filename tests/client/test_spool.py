@@ -207,6 +207,18 @@ def test_a_runs_folder_stays_inside_the_root(tmp_path: Path) -> None:
     assert run_folder(tmp_path, "chess", "../..", b"i" * 16).parent == tmp_path
 
 
+def test_games_of_a_run_follow_it_to_another_name(tmp_path: Path) -> None:
+    """It was moved, or restored from a backup: the trainer knows its games by the run's identity."""
+    before, after = (run_folder(tmp_path, "chess", name, b"i" * 16) for name in ("monday", "tuesday"))
+    stranger = run_folder(tmp_path, "chess", "monday", b"j" * 16)
+    fill(opened(before / "worker-1"), 1)
+    fill(opened(stranger / "worker-0"), 2)
+    claimed = claim(after, 0)
+    assert Spool(claimed.path).open() == [uid(1)]
+    assert Spool(stranger / "worker-0").open() == [uid(2)]
+    claimed.release()
+
+
 def test_games_of_a_run_of_the_same_name_stay_apart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """They are named in the log, and come back for the run that they were played for. Games of an older
     version do not name their run; they go to the first run that comes."""

@@ -149,6 +149,32 @@ def test_a_game_that_could_not_be_read_once_is_offered_again(
     assert failures == []
 
 
+def test_a_stored_game_that_the_disk_did_not_let_go_is_deleted_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would fill the spool until the next start."""
+    delete, failures = Spool.delete, [OSError(errno.EIO, "I/O error")]
+
+    def failing_once(spool: Spool, name: bytes) -> None:
+        if failures:
+            raise failures.pop()
+        delete(spool, name)
+
+    monkeypatch.setattr(Spool, "delete", failing_once)
+    monkeypatch.setattr("client.uploader.WRITE_AGAIN", 0.01)
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        await uploader.keep(record(1))
+        uploader.joined()
+        await server.expect(1)
+        uploader.acknowledged(GameAck(uid(1), "stored"))
+        await uploader.empty.wait()
+        assert on_disk(tmp_path) == set()
+
+    with_uploader(Spool(tmp_path), scenario)
+    assert failures == []
+
+
 def test_an_unacknowledged_game_is_sent_again(tmp_path: Path) -> None:
     """After the timeout, by itself."""
 

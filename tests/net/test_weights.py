@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import json
 import re
@@ -88,6 +89,19 @@ def test_a_file_that_was_cut_off_is_refused(kept: int) -> None:
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadWeights, match="cannot be read"):
         load(tmp_path / "none", game=FOUR_SHAPE, history=2)
+
+
+def test_a_disk_that_fails_says_nothing_about_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a good network would be refused for good, and its file deleted."""
+
+    def fail(path: Path) -> bytes:
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        load(tmp_path / "good", game=FOUR_SHAPE, history=2)
 
 
 @settings(max_examples=scaled(150))

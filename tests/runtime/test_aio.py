@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -97,6 +98,18 @@ def test_guarded_prints_a_fatal_as_one_line(capsys: pytest.CaptureFixture[str]) 
     printed = capsys.readouterr().err
     assert printed.count("\n") == 1
     assert "error: port 5600 is in use: give another --port" in printed
+
+
+def test_guarded_calls_a_broken_disk_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """The parent starts this process again."""
+
+    def main() -> int:
+        raise OSError(errno.EIO, "Input/output error", "weights/7.safetensors")
+
+    assert guarded(main) == Exit.DISK
+    said = capsys.readouterr().err
+    assert "weights/7.safetensors cannot be read or written: Input/output error" in said
+    assert "Traceback" not in said
 
 
 def test_guarded_reports_our_own_faults_with_traceback(capsys: pytest.CaptureFixture[str]) -> None:

@@ -255,6 +255,23 @@ def test_a_peer_that_answers_no_ping_is_dead() -> None:
     theirs.close()
 
 
+def test_answers_that_wait_for_a_slow_reader_do_not_keep_the_batches_they_came_in() -> None:
+    """What waits is counted by its bytes: a few of them must not hold a hundred times as many."""
+    ours, theirs = socket.socketpair()
+    connection = DoorConnection(ours, b"peer", "here", Incoming(Limits()), DoorLimits(), 0.0)
+    batch, chunk = bytes(range(256)) * 4000, bytes(500_000)
+    parts = [b"\x01\x02", memoryview(batch)[1000:1100], memoryview(batch)[:200_000], memoryview(chunk)]
+    connection.queue(parts, 1)
+    assert b"".join(connection.unsent) == b"".join(map(bytes, parts))[1:]
+    assert connection.unsent_size == 1 + 100 + 200_000 + 500_000
+    kept = {id(part.obj) for part in connection.unsent}
+    assert id(batch) not in kept
+    assert id(chunk) in kept, "a whole buffer is not copied"
+    assert len(connection.unsent) == 2
+    ours.close()
+    theirs.close()
+
+
 def test_a_port_that_is_taken_is_a_clear_error(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

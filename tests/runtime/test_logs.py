@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import pytest
 
 from runtime.log_files import LogFile
 from runtime.logs import LINES, WINDOW, Allowance, Sparing, as_line, event_in, set_up
+from runtime.temporary import own_folder
 from runtime.view import View
 
 
@@ -186,3 +189,16 @@ def test_an_event_is_found_in_lines_of_either_form() -> None:
     assert event_in('{"event": "worker-0: error: x", "level": "error"}') == "worker-0: error: x"
     assert event_in("{not json") == "{not json"
     assert event_in('{"other": 1}') == '{"other": 1}'
+
+
+def test_a_temporary_folder_is_locked_against_those_who_remove_old_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemd-tmpfiles leaves out folders that it cannot lock. Sockets in use look old to it."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with own_folder() as folder:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(handle)
+    assert not folder.exists()

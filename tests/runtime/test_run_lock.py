@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from runtime import run_lock
 from runtime.run_lock import Left, RunLock, left_by
 
 HOLD = "import sys; from runtime.run_lock import RunLock; from pathlib import Path; "
@@ -43,3 +45,20 @@ def test_whoever_does_not_get_the_lock_leaves_its_file_as_it_is(tmp_path: Path) 
         with pytest.raises(BlockingIOError):
             RunLock(path)
         assert path.read_text() == held != ""
+
+
+def test_whoever_looks_whether_it_is_held_keeps_nobody_from_taking_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`azplay status` has the lock for a moment."""
+    path, waits = tmp_path / "azserver.lock", []
+    looking = path.open("a")
+    fcntl.flock(looking, fcntl.LOCK_SH)
+
+    def look_away(seconds: float) -> None:
+        waits.append(seconds)
+        looking.close()
+
+    monkeypatch.setattr(run_lock.time, "sleep", look_away)
+    RunLock(path).close()
+    assert len(waits) == 1

@@ -215,7 +215,11 @@ def test_parts_of_files_that_killed_processes_left_are_removed(tmp_path: Path) -
     old, young = (folder.path / f"figures.json.{pid}.partial" for pid in (1, 2))
     for part in (old, young):
         part.write_bytes(b"half")
-    os.utime(old, (0, 0))
+    backup = folder.path / "monday.partial"
+    backup.mkdir()
+    for part in (old, backup):
+        os.utime(part, (0, 0))
     folder.create("chess", 8)
     assert not old.exists()
     assert young.exists()
+    assert backup.exists(), "a folder is somebody's backup"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import re
+import sys
 
 import pytest
 
@@ -133,3 +135,30 @@ def test_the_threshold_of_resignation_is_shown_where_there_is_one(
     trainer = {**FIGURES["trainer"], "resignation": figures}  # type: ignore[dict-item]
     assert dict(rows({**FIGURES, "trainer": trainer}))["resignation"] == text
     assert "resignation" not in dict(rows(FIGURES))
+
+
+class GoneTerminal(Terminal):
+    """Whoever started the program has logged out: nothing can be written any more."""
+
+    gone = False
+
+    def write(self, text: str) -> int:
+        if self.gone:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().write(text)
+
+
+def test_a_terminal_that_goes_away_neither_fills_the_memory_nor_ends_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What could not be drawn is not kept, and stderr is what it was."""
+    monkeypatch.setenv("TERM", "xterm")
+    terminal, stderr = GoneTerminal(), sys.stderr
+    with View("run", terminal) as view:
+        view.update(FIGURES, 0.0)
+        terminal.gone = True
+        for number in range(100):
+            view.note(f"event {number}")
+            view.update(FIGURES, float(number))
+        assert len(view._console._buffer) < 1000
+        assert sys.stderr is stderr

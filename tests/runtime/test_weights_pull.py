@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages import CHUNK, Chunk, GetChunk, GetWeights, Pong, WeightsInfo
+from protocol.errors import Code
+from protocol.messages import CHUNK, Chunk, GetChunk, GetWeights, Pong, Refused, WeightsInfo
 from runtime import weights_pull
 from runtime.aio import first_cause
 from runtime.exits import Exit, Fatal
@@ -29,7 +30,7 @@ def piece(data: bytes, offset: int) -> bytes:
 
 def joined() -> WeightsPull:
     pull = WeightsPull()
-    pull.joined(0.0)
+    pull.joined(None, 0.0)
     return pull
 
 
@@ -134,7 +135,23 @@ def test_lost_chunks_are_asked_for_again_after_the_timeout_and_after_a_new_sessi
     assert pull.tick(10.0) == asks
     pull.lost()
     assert pull.tick(30.0) == []
-    assert pull.joined(31.0) == asks
+    assert pull.joined(None, 31.0) == asks
+
+
+def test_weights_of_a_restored_backup_replace_newer_ones() -> None:
+    """The server accepts no games of versions that it does not know. The next ones count on from there."""
+    pull = joined()
+    old, new, next_one = (info(version, DATA[version:]) for version in (40, 50, 41))
+    feed(pull, pull.offered(new, 0.0), DATA[50:])
+    pull.settled(True, 2.0)
+    assert pull.offered(old, 3.0) == [], "a message of before"
+    pull.lost()
+    feed(pull, pull.joined(old, 10.0), DATA[40:], 10.0)
+    pull.settled(True, 11.0)
+    assert pull.in_use == old
+    assert pull.offered(next_one, 12.0) != []
+    same_number = info(41, DATA[7:])
+    assert pull.joined(same_number, 13.0) == [Ask(same_number.sha256, at * CHUNK) for at in range(8)]
 
 
 @pytest.mark.parametrize("size", [0, 3 * 1024**3])
@@ -194,7 +211,7 @@ def run_puller(folder: Path, faults: dict[int, str], versions: list[int]) -> tup
             return True
 
         puller = WeightsPuller(folder, load, send)
-        puller._pull.joined(0.0)
+        puller._pull.joined(None, 0.0)
         async with asyncio.timeout(240), asyncio.TaskGroup() as group:
             running = group.create_task(puller.run())
             for version in versions:
@@ -239,7 +256,7 @@ def test_whoever_waits_for_the_first_weights_is_told_that_they_cannot_be_had(
             return True
 
         puller = WeightsPuller(tmp_path, lambda _path, _info: "", send)
-        puller._pull.joined(0.0)
+        puller._pull.joined(None, 0.0)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(puller.run())
             puller.on_info(info(1, b"weights 1"))
@@ -262,7 +279,7 @@ def test_who_hears_of_newer_weights_in_a_pong_asks_which_they_are(tmp_path: Path
 
     async def main() -> None:
         puller = WeightsPuller(tmp_path, lambda _path, _info: "", lambda message: asked.append(type(message)))
-        puller._pull.joined(0.0)
+        puller._pull.joined(None, 0.0)
         puller.on_message(Pong(3), [])
         puller.on_info(info(3, b"weights 3"))
         puller.on_message(Pong(3), [])
@@ -271,3 +288,18 @@ def test_who_hears_of_newer_weights_in_a_pong_asks_which_they_are(tmp_path: Path
 
     asyncio.run(main())
     assert asked == [GetWeights, GetChunk]
+
+
+@pytest.mark.parametrize("code", [Code.BUSY, Code.INTERNAL])
+def test_a_chunk_that_the_server_cannot_send_now_is_asked_for_when_it_says(tmp_path: Path, code: str) -> None:
+    async def main() -> float | None:
+        puller = WeightsPuller(tmp_path, lambda _path, _info: "", lambda _: True)
+        now = asyncio.get_running_loop().time()
+        puller._pull.joined(info(1, b"weights"), now)
+        puller.on_message(Refused(code, "later", retry_after=3.0), [])
+        wake = puller._pull.next_wake()
+        return None if wake is None else wake - now
+
+    wait = asyncio.run(main())
+    assert wait is not None
+    assert 3.0 <= wait < 10.0

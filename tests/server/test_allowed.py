@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -154,6 +155,27 @@ def test_while_the_list_cannot_be_read_nobody_new_gets_in_and_it_is_said(
         path.write_text(good)
         allowed.refresh()
     assert allowed.owner_of(key) == KeyOwner("lab-3", "client")
+
+
+def test_a_list_that_could_not_be_read_for_a_moment_counts_again_without_a_change(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = new_pair().public
+    allowed = Allowed(folder)
+    azserver(folder, "allow", "client", "lab-3", as_text(key))
+    with monkeypatch.context() as broken:
+        broken.setattr("server.allowed._text_of", failing_disk)
+        assert not allowed.refresh()
+        assert not allowed.refresh()
+        with pytest.raises(NotNow):
+            allowed.owner_of(key)
+    assert len([one for one in caplog.records if "nobody new may join" in one.message]) == 1
+    assert allowed.refresh()
+    assert allowed.owner_of(key) == KeyOwner("lab-3", "client")
+
+
+def failing_disk(path: Path) -> str:
+    raise OSError(errno.EIO, "Input/output error", str(path))
 
 
 def test_a_list_that_a_link_names_is_followed_and_its_next_target_is_seen(folder: Path) -> None:

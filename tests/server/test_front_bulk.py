@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from pathlib import Path
 
@@ -45,7 +46,7 @@ from protocol.messages import (
 from protocol.sessions import Session
 from runtime.aio import first_cause
 from runtime.connection import Connection
-from runtime.exits import Fatal
+from runtime.exits import Exit, Fatal
 from runtime.sockets import BULK_LIMIT
 from server import bulk_service, chunk_service
 from server.bulk_service import TRAINER_RETRY
@@ -377,6 +378,30 @@ def test_weights_that_no_evaluator_takes_are_thrown_away_and_the_old_stay(play: 
         while (await trainer.status())["weights_version"] != 2:
             pass
         assert bench.store.current == good
+        assert not bench.store.has(bad)
+        assert (await trainer.status())["weights_refused"] == 1
+
+    play(scenario)
+
+
+def test_weights_at_which_evaluators_die_are_refused_and_the_old_stay(play: Play) -> None:
+    """They may need more memory than there is. A stop, or a disk that fails, is not their fault."""
+
+    async def scenario(bench: Bench) -> None:
+        evaluator = await bench.evaluator()
+        evaluator.answers_loads = False
+        trainer = Peer(bench, "bulk")
+        await trainer.join("trainer")
+        old = bench.store.current
+        bad = await publish(trainer, b"too large", 1)
+        for code in (-signal.SIGTERM, Exit.DISK, -signal.SIGKILL, Exit.INTERNAL):
+            async with asyncio.timeout(PATIENCE):
+                await evaluator.got_load.wait()
+            assert bench.front.pool.newest == bad
+            bench.front.pool.process_ended(0, code)
+            evaluator = EchoEvaluator(bench)
+            evaluator.answers_loads = False
+        assert (bench.front.pool.newest, bench.store.current) == (old, old)
         assert not bench.store.has(bad)
         assert (await trainer.status())["weights_refused"] == 1
 

@@ -70,7 +70,7 @@ def test_rows_of_an_evaluator_killed_in_a_batch_are_redone_by_another(play: Play
         worker.ask(1, 20)
         async with asyncio.timeout(PATIENCE):
             await dying.got_batch.wait()
-        bench.front.pool.process_ended(0)
+        bench.front.pool.process_ended(0, -9)
         dying.answer_all()
         await bench.evaluator(0, target_rows=8)
         await worker.get_all()

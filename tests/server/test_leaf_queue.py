@@ -179,11 +179,12 @@ def test_a_full_queue_says_busy_instead_of_growing() -> None:
     assert (refused.code, refused.rows, refused.retry_after > 0) == (Code.BUSY, 2, True)
 
 
-def test_a_device_that_sits_on_a_batch_too_long_is_named() -> None:
+def test_the_time_of_a_devices_oldest_batch_is_known() -> None:
     queue = ready_queue()
-    queue.request("a", 1, leaves(2), 0.0)
-    assert queue.stuck(60.0, 59.0) == []
-    assert queue.stuck(60.0, 61.0) == ["gpu"]
+    assert queue.oldest() == {}
+    queue.request("a", 1, leaves(2), 5.0)
+    queue.request("a", 2, leaves(2), 6.0)
+    assert queue.oldest() == {"gpu": 5.0}
 
 
 def test_a_batch_joins_the_rows_of_its_pieces_in_order() -> None:

@@ -45,6 +45,18 @@ def test_a_game_goes_to_the_trainer_with_where_it_came_from_and_who_played_it() 
     assert relay.put(B, "client", OTHER, SHA, 0.0) == [Relay(RelayGame(B, OTHER, SHA, "clients"))]
 
 
+def test_other_bytes_under_a_uid_that_the_trainer_has_wait_for_its_answer() -> None:
+    """They would be passed on again and again without counting for the quotas."""
+    relay = relay_with_trainer()
+    relay.put(A, "client", UID, SHA, 0.0, size=1000)
+    for sha256, size in ((b"t" * 32, 1000), (SHA, 10**6)):
+        for now in (1.0, RELAY_AGAIN + 1.0):
+            assert statuses(relay.put(A, "client", UID, sha256, now, size=size)) == [(A, "retry")]
+    assert relay.put(A, "client", UID, SHA, RELAY_AGAIN + 1.0, size=1000) == [
+        Relay(RelayGame(A, UID, SHA, "clients"))
+    ]
+
+
 def test_without_a_trainer_a_game_is_to_be_kept_and_offered_again_later() -> None:
     (answer,) = GameRelay().put(A, "worker", UID, SHA, 0.0)
     assert isinstance(answer, Acknowledge)

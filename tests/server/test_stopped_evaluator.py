@@ -52,8 +52,8 @@ class Watched:
         self.front.pool.process_started(0)
         self.started.put_nowait(self.children.pids()["evaluator-0"])
 
-    def _on_exit(self, _code: int) -> None:
-        self.front.pool.process_ended(0)
+    def _on_exit(self, code: int) -> None:
+        self.front.pool.process_ended(0, code)
 
     async def watch(self) -> None:
         while True:
