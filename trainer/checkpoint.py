@@ -84,6 +84,8 @@ def save(
 ) -> None:
     """Write a checkpoint and remove all but the newest `keep`. Raises Fatal(DISK) if it cannot be written.
 
+    Checkpoints of later steps are those that this run skipped when it began; they are set aside.
+
     weights: the file of the network that plays. trained: as in `Checkpoint`.
     """
     state = {
@@ -104,6 +106,8 @@ def save(
         reach("checkpoint.weights_written")
         write_atomically(path, data + hashlib.sha256(data).digest())
         reach("checkpoint.written")
+        for skipped in (one for one in _states(folder) if one > path):
+            _set_aside(skipped)
         for old in _states(folder)[keep:]:
             old.unlink()
             reach("checkpoint.old_removed")
@@ -116,6 +120,13 @@ def save(
             "restarted trainer goes on from the previous checkpoint",
             Exit.DISK,
         ) from error
+
+
+def _set_aside(path: Path) -> None:
+    """Leave a checkpoint that could not be used to people: it is not counted and not read any more."""
+    for one in (path, path.with_suffix(".safetensors")):
+        if one.exists():
+            one.replace(one.with_name(f"{one.name}.skipped"))
 
 
 def _holds(path: Path, data: bytes) -> bool:

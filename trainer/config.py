@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from pathlib import Path
@@ -147,7 +148,8 @@ class SampleSettings:
     wins_share: float = 0.0
     """Share of the samples, 0..1, that are positions one move beside the stored games in which the side to
     move wins at once. Only the policy is learned there: the winning moves, evenly. Games contain few such
-    positions, because each ends a game (AlphaZero: 0, only positions of games). docs/decisions/0058."""
+    positions, because each ends a game (AlphaZero: 0, only positions of games). They count as samples for
+    `per_position`: with 0.1, a position of a game is trained on 0.9 times as often. docs/decisions/0058."""
     symmetric: Literal["auto", "on", "off"] = "auto"
     """Train on samples through random symmetries of the board. auto: where the game has any, such as
     tic-tac-toe and Go (8) and Connect Four (2), but not chess (AlphaZero: no; AlphaGo Zero: 8 of Go)."""
@@ -239,13 +241,16 @@ class TrainerConfig:
             check_name(self.net or "tiny")
         except ValueError as error:
             raise Fatal(f"--net: {error}", Exit.CONFIG) from None
+        if not DEVICES.fullmatch(self.device):
+            raise Fatal(f"--device {self.device!r}: give auto, cpu, cuda or cuda:N", Exit.CONFIG)
         for path, (low, high) in _RANGES.items():
-            if not low <= attrgetter(path)(self) <= high:
+            value = attrgetter(path)(self)
+            if value is not None and not low <= value <= high:
                 upto = f"in {low:g}..{high:g}" if high < math.inf else f"at least {low:g}"
                 raise Fatal(f"--{path.replace('_', '-')} must be {upto}", Exit.CONFIG)
         for path in ("samples.per_position", "loss.win_discount"):
-            if attrgetter(path)(self) == 0:
-                raise Fatal(f"--{path.replace('_', '-')} must be more than 0", Exit.CONFIG)
+            if not 0 < attrgetter(path)(self) < math.inf:
+                raise Fatal(f"--{path.replace('_', '-')} must be a number above 0", Exit.CONFIG)
         for path, needed in _NEEDS.items():
             if attrgetter(path)(self) and not attrgetter(needed)(self):
                 names = (f"--{name.replace('_', '-')}" for name in (path, needed))
@@ -271,12 +276,15 @@ class TrainerConfig:
         return replace(parse_address(self.server), keys=dial_keys(self.server_key, self.key, "trainer"))
 
 
+DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 _RANGES = {
     "metrics_port": ports.NUMBERS,
     **dict.fromkeys(("window.positions", "window.growth_min"), (1, math.inf)),
     **dict.fromkeys(("publishing.steps", "publishing.keep_checkpoints"), (1, math.inf)),
     **dict.fromkeys(("optimizer.batch", "optimizer.lr", "optimizer.cosine_steps"), (0, math.inf)),
-    **dict.fromkeys(("window.min_positions", "cpu_threads"), (0, math.inf)),
+    **dict.fromkeys(("optimizer.grad_clip", "optimizer.weight_decay"), (0, math.inf)),
+    **dict.fromkeys(("optimizer.warmup_steps", "publishing.checkpoint_seconds"), (0, math.inf)),
+    **dict.fromkeys(("window.min_positions", "loss.value_weight", "cpu_threads"), (0, math.inf)),
     **dict.fromkeys(
         ("publishing.seconds", "publishing.known_positions", "samples.stale_versions"), (0, math.inf)
     ),

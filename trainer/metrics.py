@@ -30,7 +30,11 @@ METRICS = (
     Metric("az_damaged_games", "damaged", "Stored games that could not be read back."),
     # ---- training ----
     Metric("az_train_steps_total", "step", "Training steps of this run."),
-    Metric("az_train_reuse_ratio", "samples_per_position", "Times a position was trained on, on average."),
+    Metric(
+        "az_train_reuse_ratio",
+        "samples_per_position",
+        "Samples for each position, wins beside games included.",
+    ),
     Metric("az_train_waiting", "is_waiting", "1 while training waits, mostly for games, else 0."),
     Metric("az_window_positions", "window_positions", "Positions that steps draw from."),
     Metric("az_window_outcomes", "window_outcomes", "Share of these by outcome.", label="outcome"),

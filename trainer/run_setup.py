@@ -141,13 +141,18 @@ def window_shares(settings: WindowSettings) -> WindowShares | None:
 def resign_threshold(
     settings: SelfPlaySettings, game: Game, reader: StoreReader, newest: int
 ) -> ResignThreshold:
-    """Return the resignation threshold given by the newest stored games. `newest`: `seq` of the newest
-    one."""
+    """Return the resignation threshold given by the newest stored games, without those that are not trained
+    on. `newest`: `seq` of the newest one."""
     threshold = ResignThreshold(settings.resignation.value, settings.resignation.mistakes, Movers(game))
     if threshold.is_on and settings.resignation.play_on > 0:
         count = min(MOST_READ, int(PLAYED_ON_GAMES / settings.resignation.play_on))
-        for _seq, record in reader.records(game, max(1, newest - count + 1), newest):
-            threshold.on_game(record)
+        first, held = max(1, newest - count + 1), reader.quarantined()
+        left_out = set(reader.old_between(first, newest))
+        if held:
+            left_out |= {seq for seq, name in reader.players_between(first, newest).items() if name in held}
+        for seq, record in reader.records(game, first, newest):
+            if seq not in left_out:
+                threshold.on_game(record)
         log.info("resignation: %s", threshold.as_dict())
     return threshold
 
@@ -161,6 +166,13 @@ def _check_settings(config: TrainerConfig, game: Game, settings: SelfPlaySetting
         raise Fatal(
             f"--window.positions {config.window.positions} is too small: the longest game of {game.name} "
             f"needs {needed}",
+            Exit.CONFIG,
+        )
+    if config.window.min_positions > config.window.positions - longest:
+        raise Fatal(
+            f"--window.min-positions {config.window.min_positions} is too near --window.positions "
+            f"{config.window.positions}: the window holds whole games, and one of {game.name} may have "
+            f"{longest} positions; make the window larger, or --window.min-positions smaller",
             Exit.CONFIG,
         )
     if config.loss.action_value_weight and not settings.child_values:

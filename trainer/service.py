@@ -44,7 +44,7 @@ from trainer.ingest import Done, Ingest, Job
 from trainer.intake import Committed
 from trainer.metrics import watched
 from trainer.resign_threshold import ResignThreshold
-from trainer.run_setup import Run, open_run
+from trainer.run_setup import Run, open_run, settings_of
 from trainer.server_weights import SERVER, ServerWeights
 from trainer.train_step import prepare_thread
 from trainer.training_loop import cpu_threads
@@ -98,6 +98,8 @@ class Service:
         """Whether newly stored games go to training through memory (`_fill`)."""
         self._gated = False
         """Whether a gate tests new weights first, so that games rightly lag behind the published weights."""
+        self._stopping = False
+        """Whether new games are sent back, because the trainer ends."""
         self._server_weights = ServerWeights(self._connection.send)
         self._games_came = asyncio.Event()
         self._work_came = asyncio.Event()
@@ -169,6 +171,7 @@ class Service:
         ]
         self._work_came.set()
         await stop.finishing.wait()
+        self._stopping = True
         self._games_came.set()
         self._work_came.set()
         await asyncio.wait(tasks)
@@ -200,6 +203,12 @@ class Service:
                 f"belongs to {first.run} ({first.game}, {first.run_id.hex()}); start a new trainer",
                 Exit.BAD_DATA,
             )
+        if settings_of(first) != settings_of(welcome):
+            raise Fatal(
+                f"games of run {first.run} are played under other settings now: this trainer ends, and the "
+                "next one checks games by them",
+                Exit.TRY_AGAIN,
+            )
         self._gated = welcome.gated
         self._server_weights.joined(welcome)
         self._weights.joined(welcome, time.monotonic())
@@ -220,7 +229,8 @@ class Service:
         if len(frames) != 1:
             self._on_unreadable(encode(message), f"a game of {len(frames)} frames, expected 1")
             return
-        answer = self._ingest.on_game(message, bytes(frames[0]), has_room=len(self._fresh) < FRESH_LIMIT)
+        has_room = not self._stopping and len(self._fresh) < FRESH_LIMIT
+        answer = self._ingest.on_game(message, bytes(frames[0]), has_room=has_room)
         if isinstance(answer, Job):
             self._jobs.append(answer)
             self._games_came.set()

@@ -15,7 +15,7 @@ from net.architectures.network import Network
 from net.cpu_engine import faster_dtype
 from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, to_bytes
-from runtime.exits import Fatal
+from runtime.exits import Exit, Fatal
 from trainer.action_values import NO_ACTION_VALUES
 from trainer.auxiliary import (
     AuxiliaryLosses,
@@ -85,9 +85,15 @@ def prepare_thread(threads: int) -> None:
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device called `name`; `auto` is the first GPU if there is one."""
+    """Return the device called `name`; `auto` is the first GPU if there is one. Raises Fatal(CONFIG) if there
+    is no such device."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    kind, _, number = name.partition(":")
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if kind == "cuda" and int(number or 0) >= gpus:
+        what = f"--device {name}: torch finds {gpus} GPUs on this machine"
+        raise Fatal(f"{what}; give cpu or auto", Exit.CONFIG)
     return torch.device(name)
 
 
@@ -242,10 +248,16 @@ class TrainStep:
         return self.optimizer.state_dict()
 
     def restore(self, step: int, optimizer_state: dict[str, Any] | None) -> None:
-        """Continue after `step`; without an optimizer state, the optimizer starts afresh."""
+        """Continue after `step`; without an optimizer state, the optimizer starts afresh.
+
+        The weight decay is that of the present settings. The learning rate is set at each step.
+        """
         self.step = step
         if optimizer_state is not None:
+            decays = [group["weight_decay"] for group in self.optimizer.param_groups]
             self.optimizer.load_state_dict(optimizer_state)
+            for group, decay in zip(self.optimizer.param_groups, decays, strict=True):
+                group["weight_decay"] = decay
 
     def _upload(self, samples: Samples) -> tuple[Tensor, Targets, AuxiliaryTargets]:
         def to_device(array: Any) -> Tensor:

@@ -56,7 +56,7 @@ class WeightsOut:
         self, config: TrainerConfig, connection: Connection, figures: Figures, background: Background
     ) -> None:
         self.server_version = 0
-        """Newest version that the server has."""
+        """Newest version that the server has: in use, or stored to be loaded."""
         self._config = config
         self._connection = connection
         self._figures = figures
@@ -87,9 +87,12 @@ class WeightsOut:
     # ---- the connection ----
 
     def joined(self, welcome: Welcome, now: float) -> None:
-        """Handle the beginning of a session."""
+        """Handle the beginning of a session. What the server has is what it says: if it was restarted before
+        its evaluators had loaded what it stored, it plays with older weights."""
         if welcome.weights is not None:
-            self.server_version = max(self.server_version, welcome.weights.version)
+            self.server_version = welcome.weights.version
+            if not self._publisher.busy:
+                self._offered = min(self._offered, self.server_version)
         self._carry_out(self._publisher.on_joined(now))
 
     def lost(self) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import pytest
 from changed_settings import self_play, varied
 from fake_server import welcome
 from test_service import a_server_and_trainer
@@ -17,6 +18,7 @@ from bench.stored_games import entry
 from games import get_game
 from protocol.records import PLAYED_ON, GameRecord
 from runtime.aio import Stop
+from store.players import set_quarantine
 from store.reader import StoreReader
 from store.sqlite import Store
 from trainer.run_setup import resign_threshold
@@ -81,5 +83,20 @@ def test_a_new_trainer_knows_what_the_stored_games_say(tmp_path: Path) -> None:
     assert resign_threshold(few, GAME, reader, store.newest).as_dict()["played_on"] == 25
     off = varied(SETTINGS, value=0.0)
     assert resign_threshold(off, GAME, reader, store.newest).as_dict() == {}
+    reader.close()
+    store.close()
+
+
+@pytest.mark.parametrize("why", ["the player is in quarantine", "they are old"])
+def test_games_that_are_not_trained_on_say_nothing_to_a_new_trainer(tmp_path: Path, why: str) -> None:
+    path, by_key = tmp_path / "games.db", why.startswith("the player")
+    store = Store(path, GAME.name)
+    games = [entry(record) for record in played_on(25)]
+    player = "keys/cheat" if by_key else ""
+    store.commit([dataclasses.replace(one, player=player, is_old=not by_key) for one in games])
+    if by_key:
+        assert set_quarantine(path, "keys/cheat", held=True)
+    reader = StoreReader(path)
+    assert resign_threshold(SETTINGS, GAME, reader, store.newest).threshold == 0.0
     reader.close()
     store.close()

@@ -20,7 +20,8 @@ from games import get_game
 from net.weights import from_bytes
 from protocol.messages import PROTOCOL_VERSION, Hello, Welcome
 from protocol.rounds import uid_of
-from runtime.aio import Stop, first_cause
+from protocol.sessions import hello_first
+from runtime.aio import Stop, first_cause, run
 from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
 from store.reader import Range, StoreReader
@@ -211,3 +212,51 @@ def test_window_too_small_for_a_game_is_refused(tmp_path: Path) -> None:
     fatal = end_of_trainer(tmp_path, positions=10, min_positions=5)
     assert fatal.code == Exit.CONFIG
     assert "--window.positions 10" in str(fatal)
+
+
+def test_a_window_that_whole_games_hardly_ever_fill_to_the_least_is_refused(tmp_path: Path) -> None:
+    """Games leave it whole: training would wait for a number of positions that comes up by chance."""
+    fatal = end_of_trainer(tmp_path, positions=100, min_positions=95)
+    assert fatal.code == Exit.CONFIG
+    assert "--window.min-positions 95 is too near --window.positions 100" in str(fatal)
+
+
+def test_a_trainer_ends_when_the_run_is_played_under_other_settings(tmp_path: Path) -> None:
+    """It would refuse all games by the old ones. Its parent starts it again, with the new ones."""
+    other = dataclasses.asdict(self_play(simulations=21))
+
+    async def scenario() -> None:
+        server, trainer = a_server_and_trainer(tmp_path, welcome())
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(trainer.main(Stop()))
+                await server.until(lambda: server.figures)
+                server._welcome = msgspec.structs.replace(welcome(), self_play=other)
+                server.send(hello_first())
+                await server.until(lambda: False)
+        finally:
+            server.close()
+
+    with pytest.raises(Fatal, match="other settings") as caught:
+        run(lambda _: scenario())
+    assert caught.value.code == Exit.TRY_AGAIN
+
+
+def test_a_trainer_that_ends_sends_new_games_back(tmp_path: Path) -> None:
+    """Else games that come as fast as they are stored would hold up its end."""
+    record = random_game(GAME, np.random.default_rng(1), simulations=20)
+
+    async def scenario() -> FakeServer:
+        server, trainer = a_server_and_trainer(tmp_path, welcome())
+        stop = Stop()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(trainer.main(stop))
+            await server.until(lambda: server.figures)
+            trainer._stopping = True
+            server.play(record)
+            await server.until(lambda: server.acks)
+            stop.request()
+        server.close()
+        return server
+
+    assert asyncio.run(scenario()).acks[record.uid].status == "retry"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from training_runs import games, training
 from protocol.settings import changed
 from runtime.exits import Exit, Fatal
 from trainer.config import OptimizerSettings, TrainerConfig
+from trainer.train_step import choose_device
 
 
 def test_network_of_any_size(tmp_path: Path) -> None:
@@ -39,12 +41,23 @@ def test_settings_over_those_of_the_optimizer() -> None:
         ("samples.surprise_share", -0.1), ("samples.per_position", 0.0), ("loss.win_discount", 0.0),
         ("loss.win_discount", 1.01), ("loss.moves_left_weight", -1.0), ("loss.soft_policy_weight", -1.0),
         ("loss.value_q_lambda", 1.1), ("loss.value_blunder", 2.1), ("loss.reply_weight", -0.1),
+        ("optimizer.grad_clip", -1.0), ("optimizer.weight_decay", -0.1), ("optimizer.warmup_steps", -1),
+        ("loss.value_weight", -1.0), ("publishing.checkpoint_seconds", -5.0),
+        ("samples.per_position", math.inf),
     ],
 )  # fmt: skip
 def test_setting_out_of_range_is_named(name: str, value: float) -> None:
     """A senseless setting ends the trainer before training begins; the message names it."""
     with pytest.raises(Fatal, match=f"--{name.replace('_', '-')} must") as caught:
         changed(TrainerConfig(), {name: value}).check()
+    assert caught.value.code == Exit.CONFIG
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:x", "cuda:999"])
+def test_a_device_that_is_not_there_is_named(name: str) -> None:
+    """Also one that no machine has."""
+    with pytest.raises(Fatal, match=f"--device '?{name}") as caught:
+        choose_device(TrainerConfig(device=name).check().device)
     assert caught.value.code == Exit.CONFIG
 
 

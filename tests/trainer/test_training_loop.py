@@ -126,6 +126,41 @@ def test_torn_checkpoint_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert "skipped the checkpoint" in caplog.text
 
 
+def test_a_run_that_begins_beside_damaged_checkpoints_keeps_its_own(tmp_path: Path) -> None:
+    """They are of later steps, and would be the newest for weeks. People find them beside the others."""
+    path, folder = stored(tmp_path, games(40)), tmp_path / "a"
+    one = training(folder)
+    fill(one, path, 40)
+    for _ in range(4):
+        one.make_step()
+        one.save()
+    damaged = sorted(folder.glob("*.state"))
+    assert len(damaged) == 3
+    for state in damaged:
+        state.write_bytes(b"damaged")
+    again = training(folder)
+    assert again.step == 0
+    fill(again, path, 40)
+    for _ in range(2):
+        again.make_step()
+        again.save()
+    assert training(folder).step == 2
+    kept = sorted(state.name for state in folder.glob("*.state"))
+    assert kept == ["step-000000001.state", "step-000000002.state"]
+    assert len(list(folder.glob("*.state.skipped"))) == 3
+
+
+def test_a_continued_run_has_the_present_weight_decay(tmp_path: Path) -> None:
+    path = stored(tmp_path, games(40))
+    one = training(tmp_path / "a", weight_decay=0.01)
+    fill(one, path, 40)
+    one.make_step()
+    one.save()
+    again = training(tmp_path / "a", weight_decay=0.5)
+    assert again.step == 1
+    assert [group["weight_decay"] for group in again._train_step.optimizer.param_groups] == [0.5, 0.0]
+
+
 def test_a_second_checkpoint_of_a_step_that_fails_leaves_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
