@@ -41,8 +41,10 @@ def load_net(
     threads: int = 0,
     preset: str = "tiny",
     seed: int = 0,
+    history: int = 0,
 ) -> LoadedNet:
-    """The network in `weights`, or an untrained one of `preset` (or sizes, as 4x64) for `game_name`.
+    """The network in `weights`, or an untrained one of `preset` (or sizes, as 4x64) for `game_name`, with
+    `history` positions in its features (0: the game's default).
 
     Raises Fatal(BAD_DATA) if the file is not a weights file or is damaged, or if `game_name` is given and the
     network plays another game.
@@ -58,7 +60,7 @@ def load_net(
         if meta is not None and game_name and meta.game != game_name:
             raise Fatal(f"{weights} is a network for {meta.game}, not {game_name}", Exit.BAD_DATA)
         game = get_game(meta.game if meta else game_name or DEFAULT_GAME)
-        history = meta.history if meta else game.history
+        history = meta.history if meta else history or game.history
         inference = Inference(game, history, device, threads=threads or None)
         if weights is not None:
             meta = inference.load(weights)

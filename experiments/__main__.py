@@ -38,20 +38,18 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
 def prove(recipe: Recipe, seed: int, options: argparse.Namespace) -> None:
     """Train (unless `--judge-only`) and judge one seed, and write the results."""
     from experiments.judges import judge
-    from experiments.machine import describe_machine
     from experiments.results import write_page, write_seed
     from experiments.training import read_trained, train
 
     def tell(text: str) -> None:
         print(f"{recipe.name}, seed {seed}: {text}", file=sys.stderr, flush=True)
 
-    machine = describe_machine()
     folder: Path = options.out or Path("results") / recipe.name
     if options.judge_only:
         trained = read_trained(RunFolder(options.runs, f"{recipe.name}-seed{seed}"))
     else:
         trained = train(recipe, seed, options.runs, options.minutes or recipe.minutes, tell=tell)
-    write_seed(folder, recipe, seed, trained, judge(trained, recipe, tell), machine)
+    write_seed(folder, recipe, seed, trained, judge(trained, recipe, tell))
     write_page(folder, recipe)
     tell(f"results are in {folder}")
 

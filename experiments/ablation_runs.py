@@ -23,7 +23,7 @@ from experiments.recipe import Recipe
 from experiments.shared_beginning import begin_all, missing_beginnings
 from runtime.config import flattened
 from runtime.exits import Exit, Fatal
-from runtime.runs import write_atomically
+from runtime.runs import RunFolder, write_atomically
 from trainer.config import TrainerConfig
 
 WARM_UP_MINUTES = 1.5
@@ -34,17 +34,19 @@ def run_one(job: Job) -> dict[str, Any]:
     """Train and measure. Runs in a process of its own."""
     from experiments.judges import brief
     from experiments.machine import describe_machine
-    from experiments.training import read_trained, train
+    from experiments.training import read_trained, remove_unfinished, train, trained_before
 
     if job.core is not None:
         os.sched_setaffinity(0, {job.core})
-    run = run_name(job.recipe, job.variant, job.seed)
-    trained = train(
+    folder = RunFolder(job.runs, run_name(job.recipe, job.variant, job.seed))
+    remove_unfinished(folder)
+    # One that was interrupted while it was judged is only judged again.
+    trained = trained_before(folder, job.recipe, job.minutes) or train(
         job.recipe,
         job.seed,
         job.runs,
         job.minutes,
-        run=run,
+        run=folder.name,
         beginning=job.beginning,
         tell=lambda _: None,
     )
@@ -153,7 +155,8 @@ def run_all(
     comparisons."""
     done, variants = finished(ablation, results), list(ablation.all())
     known = {(one["variant"], one["seed"]) for one in done}
-    cycle = itertools.cycle(cores)
+    # Other ablations of the recipe have runs of the same names.
+    cycle, runs = itertools.cycle(cores), runs / f"ablation-{ablation.name}"
     jobs = [
         Job(name, recipe, seed, ablation.minutes, runs, next(cycle), ablation.after_minutes)
         for seed in ablation.seeds

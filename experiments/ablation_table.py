@@ -2,7 +2,8 @@
 
 Three runs of one variant say little about its spread; the runs of all variants together say more. So all
 variants are assumed to have the same spread (pooled variance, as in an analysis of variance), and Student's t
-has the degrees of freedom of all runs.
+has the degrees of freedom of all runs. Runs without any error cannot spread, so variants whose runs are all
+alike are left out of it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Spread(NamedTuple):
 
     def around(self, *counts: int) -> float:
         """Half the width of the 95 % interval of a mean over `counts[0]` runs, or of the difference of two
-        such means; infinite if no variant was run twice."""
+        such means; infinite if no two runs of a variant differ."""
         t = T95[min(self.freedom, len(T95) - 1)]
         return (
             t * self.deviation * math.sqrt(sum(1 / count for count in counts)) if self.freedom else math.inf
@@ -45,10 +46,12 @@ def values(runs: Runs, variant: str, figure: str) -> list[float]:
 
 
 def spread(runs: Runs, figure: str) -> Spread:
-    """The spread, pooled over all variants."""
+    """The spread, pooled over all variants whose runs differ."""
     squares, freedom = 0.0, 0
     for variant in {one["variant"] for one in runs}:
         own = values(runs, variant, figure)
+        if len(set(own)) == 1:
+            continue
         mean = sum(own) / len(own)
         squares += sum((value - mean) ** 2 for value in own)
         freedom += len(own) - 1
@@ -82,8 +85,10 @@ def remarks(runs: Runs) -> str:
             f"**Warning:** no games were finished by {', '.join(empty)}. The figures there are those of an "
             "untrained network: give more `--minutes`."
         )
-    if not any(spread(runs, figure).freedom for figure in runs[0]["figures"]):
+    if len({one["seed"] for one in runs}) < 2:
         texts.append("`-`: an interval takes two seeds or more.")
+    elif not all(spread(runs, figure).freedom for figure in runs[0]["figures"]):
+        texts.append("`-`: no interval, because no two runs of a variant differ.")
     return "".join(f"{text}\n\n" for text in texts)
 
 
@@ -96,7 +101,7 @@ def _mean(own: Runs, key: str) -> str:
 
 
 def _interval(known: Spread, *counts: int) -> str:
-    """The interval in per cent; "-" if no variant was run twice."""
+    """The interval in per cent; "-" if no two runs of a variant differ."""
     return f"{100 * known.around(*counts):.1f}" if known.freedom else "-"
 
 

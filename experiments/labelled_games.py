@@ -118,8 +118,9 @@ def label(
     wanted: int,
     say: Say = lambda _: None,
 ) -> LabelledGames:
-    """The first `wanted` different positions of `records` with known truth, excluding positions of
-    `apart_from`, by which a network is judged, and their images. Raises Fatal(BAD_DATA) if there are none."""
+    """The first `wanted` positions of `records` with known truth, of which none is the image of another,
+    excluding positions of `apart_from`, by which a network is judged, and their images. The last game may be
+    used in part. Raises Fatal(BAD_DATA) if there are none."""
     history = game.history
     seen = _keys_of(game, apart_from)
     rows: list[tuple[npt.NDArray[np.uint64], Searched, Known, npt.NDArray[np.uint16]]] = []
@@ -128,7 +129,7 @@ def label(
             features = _features(one.game_history, history)
             if len(rows) == wanted or features.tobytes() in seen:
                 continue
-            seen.add(features.tobytes())
+            seen |= _with_images(game, features[None])
             known = solution.known(one.game_history.states)
             if known is not None:
                 rows.append((features, one, known, one.game_history.legal_actions()))
@@ -179,9 +180,14 @@ def _keys_of(game: Game, rows: Sequence[Row]) -> set[bytes]:
         features.append(_features(played, game.history))
     if not features:
         return set()
-    stacked = np.stack(features)
-    images = [moved_rows(game, game.history, number, stacked) for number in range(len(game.symmetries))]
-    return {one.tobytes() for some in (stacked, *images) for one in some}
+    return _with_images(game, np.stack(features))
+
+
+def _with_images(game: Game, packed_features: npt.NDArray[np.uint64]) -> set[bytes]:
+    """The rows of `packed_features [n, feature_words]` and their images under all symmetries."""
+    numbers = range(len(game.symmetries))
+    images = [moved_rows(game, game.history, number, packed_features) for number in numbers]
+    return {one.tobytes() for some in (packed_features, *images) for one in some}
 
 
 def save(path: Path, labelled: LabelledGames) -> None:

@@ -27,13 +27,18 @@ def describe_machine() -> dict[str, str | int | float]:
 
 
 def _commit() -> str:
-    """The commit of the working tree; empty without git."""
-    command = ["git", "rev-parse", "--short", "HEAD"]
+    """The commit of the working tree, with "+" if its files have changed since; empty without git."""
     try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        # Results are written there while one seed is run after the other.
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
+        return _git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return ""
-    return found.stdout.strip()
+
+
+def _git(*words: str) -> str:
+    command = ["git", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
 
 
 def _processor() -> str:

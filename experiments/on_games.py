@@ -154,7 +154,9 @@ def page(run: str, found: Sequence[Taught], machine: dict[str, Any]) -> str:
             cells.append(f"{mean:.4f} ± {known.around(len(own)):.4f}")
         lines.append("| " + " | ".join(cells) + " |")
     picture = f"\n![Each network, and the mean of each variant with its interval]({PICTURE})\n"
-    return ABOUT.format(run=run, **machine) + "\n".join(lines) + "\n" + picture
+    return (
+        ABOUT.format(run=run, words=shlex.join(sys.argv[1:]), **machine) + "\n".join(lines) + "\n" + picture
+    )
 
 
 ABOUT = """# Trained on the games of {run}
@@ -165,7 +167,7 @@ the result away, by group, and the mean square of the bare value minus the truth
 (*value*). Intervals are of 95 %; the spread over seeds is taken as common to all variants. Value losses of
 variants with different value targets cannot be compared.
 
-`python -m experiments.on_games {run}`, {date}, commit {commit}, {processor}, load average {load_before}.
+`python -m experiments.on_games {words}`, {date}, commit {commit}, {processor}, load average {load_before}.
 
 """
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -132,7 +133,8 @@ def train(
 
 
 def split(labelled: LabelledGames) -> tuple[LabelledGames, LabelledGames]:
-    """(to train on, kept back): the last positions, which are of other games."""
+    """(to train on, kept back): the last positions. They are of other games, except where the cut is within
+    a game."""
     cut = max(len(labelled.legal) - KEPT_BACK, len(labelled.legal) // 2)
     return labelled.at(slice(cut)), labelled.at(slice(cut, None))
 
@@ -148,7 +150,7 @@ def page(game: str, found: Sequence[Told], judge: Judge, machine: dict[str, Any]
         errors = [_share(by[group], count) for by, some in shares for group, count in some.items()]
         cells = [one.net, one.targets, f"{one.positions:,}", f"{one.steps:,}", f"{one.seconds / 60:.1f}"]
         lines.append("| " + " | ".join([*cells, *errors, f"{one.value_error:.3f}"]) + " |")
-    return ABOUT.format(game=game, **machine) + "\n".join(lines) + "\n"
+    return ABOUT.format(game=game, words=shlex.join(sys.argv[1:]), **machine) + "\n".join(lines) + "\n"
 
 
 ABOUT = """# {game}: does the network limit a run, or what it is told?
@@ -159,7 +161,7 @@ some move throws the result away, with 95 % intervals: in the labelled positions
 (`azplay truth`), and in the run's own positions (*own*) that were kept back. *Value error* is the mean square
 against the truth in those.
 
-`python -m experiments.on_truth {game}`, {date}, commit {commit}, {processor}, load average {load_before}.
+`python -m experiments.on_truth {words}`, {date}, commit {commit}, {processor}, load average {load_before}.
 
 """
 

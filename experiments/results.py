@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.rating.plots import close, new_figure
+from experiments.judges import self_play
 from experiments.measures import Judgement, Measure
-from experiments.recipe import Recipe
+from experiments.recipe import Recipe, under_new_names
 from experiments.training import Trained
 from runtime.config import flattened, to_toml
 from runtime.runs import write_atomically
@@ -27,22 +28,16 @@ COLUMNS = 2
 """Curves: a style for each seed, a colour for each label; panels in a row."""
 TRIED = "what_was_tried.md"
 """Page of notes, written by hand."""
+OF_GAMES = "minutes since the first game"
 EARLY = 0.97
 """A run that took less than this share of its recipe's minutes was stopped early."""
 
 
-def write_seed(
-    folder: Path, recipe: Recipe, seed: int, trained: Trained, found: Judgement, machine: Mapping[str, Any]
-) -> None:
-    """One seed's file."""
+def write_seed(folder: Path, recipe: Recipe, seed: int, trained: Trained, found: Judgement) -> None:
+    """One seed's file. Recipe and machine are those of the training, also when it is judged later; of a run
+    from before these were stored with it, the recipe's present settings."""
     settings = {**asdict(recipe), "seeds": list(recipe.seeds)}
-    about = {
-        "recipe": settings,
-        "seed": seed,
-        "machine": dict(machine),
-        **trained.to_json(),
-        **found.to_json(),
-    }
+    about = {"recipe": settings, "seed": seed, "machine": {}, **trained.to_json(), **found.to_json()}
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"seed-{seed}.json", (json.dumps(about, indent=1) + "\n").encode())
 
@@ -80,7 +75,8 @@ def draw(judgements: Mapping[int, Judgement], recipe: Recipe, path: Path) -> Non
                 name = f"{label}, seed {seed}"
                 axis.plot(minutes, values, style, color=colour, marker="o", markersize=3, label=name)
         axis.set_title(panel, fontsize=10)
-        axis.set_xlabel(f"{_minutes(recipe.clock)} of self-play and training")
+        of_training = f"{_minutes(recipe.clock)} of self-play and training"
+        axis.set_xlabel(OF_GAMES if panel in self_play.PANELS else of_training)
         axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
         axis.grid(alpha=0.3)
         axis.legend(fontsize=7)
@@ -145,7 +141,8 @@ def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[i
     parts = [
         f"# {recipe.title}",
         f"Repeat it with `{command}`: {recipe.minutes:g} {_minutes(recipe.clock)} of self-play and "
-        "training for each seed, then the judging. Written by `python -m experiments`.",
+        f"training for each seed, then the judging. {_changed(recipe, seeds)}Written by "
+        "`python -m experiments`.",
         _runs(seeds),
         _table(judged),
         *(f"- seed {seed}: {note}" for seed, one in judged.items() for note in one.notes),
@@ -155,6 +152,20 @@ def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[i
         _differences(seeds),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _changed(recipe: Recipe, seeds: Mapping[int, dict[str, Any]]) -> str:
+    """A sentence if the recipe has other settings now than some of the seeds had."""
+    now = flattened(_settings({"recipe": asdict(recipe)}))
+    others = [
+        seed
+        for seed, about in seeds.items()
+        if flattened(_settings({"recipe": under_new_names(about["recipe"])})) != now
+    ]
+    if not others:
+        return ""
+    named = f"seed{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}"
+    return f"The recipe has changed since {named}; the settings below are those of then. "
 
 
 def _arguments(recipe: Recipe, seeds: Iterable[int]) -> str:
@@ -171,7 +182,9 @@ def _runs(seeds: Mapping[int, dict[str, Any]]) -> str:
     ]
     for seed, one in seeds.items():
         machine, summary = one["machine"], one["summary"]
-        on = f"{machine['processor']}, {machine['cores']} cores, GPU: {machine['gpu']}"
+        on = "not known"
+        if machine:
+            on = f"{machine['processor']}, {machine['cores']} cores, GPU: {machine['gpu']}"
         when = f"{machine.get('date', '')} {machine.get('commit', '')}".strip()
         minutes = f"{one['minutes']:.1f}{_stopped(one)}"
         lines.append(

@@ -40,11 +40,12 @@ def begin_all(missing: Sequence[Job], cores: Sequence[int | None], tell: Callabl
 
 def begin_one(job: Job, core: int | None) -> None:
     """Train a beginning. Runs in a process of its own."""
-    from experiments.training import train
+    from experiments.training import remove_unfinished, train
 
     if core is not None:
         os.sched_setaffinity(0, {core})
     assert job.beginning is not None
+    remove_unfinished(job.beginning)
     train(job.recipe, job.seed, job.runs, job.minutes, run=job.beginning.name, tell=lambda _: None)
     write_atomically(job.beginning.path / SETTINGS, json.dumps(job.what()["settings"]).encode())
 

@@ -12,11 +12,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from engine.search_choice import search_for
+from experiments.machine import describe_machine
 from experiments.recipe import Recipe
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
@@ -24,7 +25,7 @@ from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
 from runtime.finding import newest_weights
 from runtime.processor_time import seconds_of_trees
-from runtime.runs import RunFolder, write_atomically
+from runtime.runs import RunFolder, is_locked, write_atomically
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the run."""
@@ -64,6 +65,9 @@ class Trained:
     """Wall-clock minutes, including start and stop."""
     core_minutes: float
     """Processor time of all its processes, in minutes."""
+    made: dict[str, Any] = field(default_factory=dict)
+    """`recipe`, its settings, `asked_minutes`, and `machine` (`experiments.machine`), as they were before
+    training; empty for a run from before they were stored with it."""
 
     def path(self, snapshot: Snapshot) -> Path:
         return snapshots_folder(self.folder) / snapshot.file
@@ -76,7 +80,7 @@ class Trained:
         """All fields except the folder."""
         listed = [asdict(snapshot) for snapshot in self.snapshots]
         rest = {"summary": self.summary, "minutes": self.minutes, "core_minutes": self.core_minutes}
-        return {"snapshots": listed, **rest}
+        return {**self.made, "snapshots": listed, **rest}
 
 
 def snapshots_folder(folder: RunFolder) -> Path:
@@ -120,6 +124,7 @@ def train(
         )
     if beginning is not None:
         shutil.copytree(beginning.path, folder.path, ignore=shutil.ignore_patterns(*OF_ONE_RUN))
+    made = {**_asked(recipe, minutes), "machine": describe_machine()}
     command = command_of(recipe, seed, minutes, runs, folder.name, folder.path / "recipe")
     tell(" ".join(command))
     began, used = time.monotonic(), _children_seconds()
@@ -140,9 +145,31 @@ def train(
     end = took if recipe.clock == "wall" else core_minutes
     snapshots.append(_snapshot(folder, minute_after(snapshots, end)))
     summary = json.loads(last_line.splitlines()[-1])
-    trained = Trained(folder, snapshots, summary, took, core_minutes)
+    trained = Trained(folder, snapshots, summary, took, core_minutes, made)
     write_atomically(_about(folder), json.dumps(trained.to_json(), indent=1).encode())
     return trained
+
+
+def remove_unfinished(folder: RunFolder) -> None:
+    """Remove what an interrupted `train` has left of a run. Raises Fatal(CONFIG) if it still plays."""
+    if not folder.path.exists() or _about(folder).exists():
+        return
+    if any(is_locked(folder.lock_of(program)) for program in ("azserver", "trainer")):
+        raise Fatal(f"{folder.path} is being trained at this moment: end that run first", Exit.CONFIG)
+    shutil.rmtree(folder.path)
+
+
+def trained_before(folder: RunFolder, recipe: Recipe, minutes: float) -> Trained | None:
+    """The finished run in `folder` if it was made with these settings in these minutes, else None."""
+    if not _about(folder).exists():
+        return None
+    found = read_trained(folder)
+    same = json.loads(json.dumps(_asked(recipe, minutes)))
+    return found if {name: found.made.get(name) for name in same} == same else None
+
+
+def _asked(recipe: Recipe, minutes: float) -> dict[str, Any]:
+    return {"recipe": {**asdict(recipe), "seeds": list(recipe.seeds)}, "asked_minutes": minutes}
 
 
 def read_trained(folder: RunFolder) -> Trained:
@@ -150,7 +177,8 @@ def read_trained(folder: RunFolder) -> Trained:
     try:
         about = json.loads(_about(folder).read_bytes())
         snapshots = [Snapshot(**one) for one in about.pop("snapshots")]
-        return Trained(folder, snapshots, **about)
+        made = {name: about.pop(name) for name in ("recipe", "machine", "asked_minutes") if name in about}
+        return Trained(folder, snapshots, **about, made=made)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Fatal(
             f"{folder.path} holds no finished run ({error}); train it first, without --judge-only",

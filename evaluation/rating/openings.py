@@ -61,7 +61,8 @@ def report(settings: OpeningsConfig) -> int:
     reader = StoreReader(run.games)
     bins = binned(_played(reader, game, openings), settings.bins)
     if not bins:
-        raise Fatal(f"{run.games} has no games from the usual start yet; wait for some", Exit.BAD_DATA)
+        what = f"{run.games} has no games from the usual start yet whose first moves were searched"
+        raise Fatal(f"{what}; wait for some", Exit.BAD_DATA)
     print(table(bins, list(openings)))
     games = sum(one.games for one in bins)
     simulations = next(record.simulations for _, record in reader.sound(game, Range()))
@@ -75,7 +76,8 @@ def report(settings: OpeningsConfig) -> int:
 def _played(
     reader: StoreReader, game: Game, openings: Mapping[str, tuple[int, ...]]
 ) -> Iterator[tuple[int, str | None]]:
-    """`(version at the first move, opening)` of every game from the usual start."""
+    """`(version at the first move, opening)` of every game from the usual start whose first moves were all
+    searched: moves drawn at random, or from the bare policy, are not the search's choice."""
     from evaluation.rating.openings_count import opening_in
     from store.reader import Range
 
@@ -83,5 +85,5 @@ def _played(
     for number, (_, record) in enumerate(reader.sound(game, Range()), 1):
         if number % 20_000 == 0:
             print(f"{number:,} games read", file=sys.stderr)
-        if not record.start:
+        if not record.start and record.visited[:longest].all():
             yield int(record.versions[0]), opening_in(record.actions[:longest].tolist(), openings)

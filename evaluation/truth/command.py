@@ -122,6 +122,7 @@ def _nets(settings: TruthConfig, weights: Path) -> list[LoadedNet]:
                 threads=settings.threads,
                 preset=_preset_of(weights),
                 seed=settings.seed,
+                history=nets[0].history,
             )
         )
     return nets

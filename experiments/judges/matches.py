@@ -80,6 +80,8 @@ def add_matches(
     first, last = trained.snapshots[0], trained.snapshots[-1]
     middle = trained.snapshots[len(trained.snapshots) // 2]
     earlier = {"the untrained network": first, f"the network of minute {middle.minute}": middle}
+    # From one opening, two networks would play the same two games again and again.
+    openings = random_openings(game, PAIRS, opening_plies(game), seed=FINAL_SEED)
     label, player = next(iter(final_players(trained, recipe).items()))
     for name, snapshot in earlier.items():
         if snapshot is not last:
@@ -109,8 +111,9 @@ def measures_of(
 
 
 def _won_as(side: int, label: str, opponent: str, played: Sequence[PlayedGame]) -> Measure:
-    """Games that the player won as the first player (`side` 0) or as the second."""
-    mine = [one for one in played if one.swapped is bool(side)]
+    """Games that the player won as the first player (`side` 0) or as the second; each different game counts
+    once, because an opponent without chance may play the same one again and again."""
+    mine = {one.actions: one for one in played if one.swapped is bool(side)}.values()
     what = f"won as {('first', 'second')[side]} player against {opponent}"
     return share(what, label, sum(one.outcome_for_a == 1 for one in mine), len(mine))
 

@@ -15,6 +15,9 @@ from store.rows import Stored
 
 SPANS = 10
 """Number of parts of a run."""
+SHARES, PLIES = "share of self-play games", "plies of a self-play game"
+PANELS = (SHARES, PLIES)
+"""Their curves. The minutes are of the wall clock, since the first game: only then came each game."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Span:
     """A tenth of a run's self-play games."""
 
     minute: float
-    """Minute at which its last game came."""
+    """Minutes of the wall clock from the first game to its last one."""
     games: int
     decisive: float
     """Share of games that were won."""
@@ -62,8 +65,8 @@ def add_self_play(found: Judgement, parts: Sequence[Span]) -> None:
     """The curve of all parts, and the share of decisive games in the last one."""
     for part in parts:
         for label, value in (("decisive", part.decisive), ("mates", part.mates), (PLY_CAP, part.capped)):
-            found.add_point("share of self-play games", label, part.minute, value)
-        found.add_point("plies of a self-play game", "mean", part.minute, part.mean_plies)
+            found.add_point(SHARES, label, part.minute, value)
+        found.add_point(PLIES, "mean", part.minute, part.mean_plies)
     if parts:
         last = parts[-1]
         hits = round(last.decisive * last.games)

@@ -181,7 +181,8 @@ def test_one_seed_has_no_interval_and_a_run_without_games_is_marked() -> None:
     assert second == "| b | 1 | no games | 2 | 40.0 ± - % (-10.0 ± -) |"
     assert "no games were finished by b (seed 1)" in remarks(runs)
     assert "an interval takes two seeds or more" in remarks(runs)
-    assert remarks([run_of("a", seed, 0.5) for seed in (1, 2)]) == ""
+    assert remarks([run_of("a", seed, seed / 10) for seed in (1, 2)]) == ""
+    assert "no two runs of a variant differ" in remarks([run_of("a", seed, 0.5) for seed in (1, 2)])
 
 
 def test_each_run_is_told_as_it_begins_and_ends_after_the_time_of_all(

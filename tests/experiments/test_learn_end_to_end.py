@@ -82,7 +82,8 @@ def test_variants_may_continue_a_run_of_the_recipe(tmp_path: Path) -> None:
     )
     assert ablate(tmp_path, "late.toml").count("the beginning of seed 1") == 1
     begun, continued = (
-        games_of(tmp_path / "runs" / f"look-{name}-seed1") for name in ("beginning-60-minutes", "4-not-8")
+        games_of(tmp_path / "runs" / "ablation-late" / f"look-{name}-seed1")
+        for name in ("beginning-60-minutes", "4-not-8")
     )
     assert continued[: len(begun)] == begun
     assert {simulations for _, simulations in begun} == {8}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from pathlib import Path
@@ -14,7 +15,7 @@ from experiments import recipe as recipes
 from experiments.judges import JUDGES, check_judge
 from experiments.measures import Judgement, Measure, share
 from experiments.results import read_seeds, write_page, write_seed
-from experiments.training import Snapshot, Trained, command_of, minute_after
+from experiments.training import Snapshot, Trained, command_of, minute_after, read_trained
 from games import get_game
 from protocol.settings import SelfPlaySettings
 from runtime import config
@@ -28,6 +29,7 @@ from trainer.config import TrainerConfig
 PLAIN = st.one_of(st.booleans(), st.integers(-(2**31), 2**31), st.floats(-1e9, 1e9), st.text(max_size=20))
 KEYS = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
 MINIMAL = {"title": "t", "game": "tic_tac_toe", "minutes": 1.0}
+MADE = {"machine": {"processor": "p", "cores": 2, "gpu": "none"}}
 
 
 @given(st.dictionaries(KEYS, st.one_of(PLAIN, st.dictionaries(KEYS, PLAIN, max_size=3)), max_size=5))
@@ -93,9 +95,8 @@ def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None
             {"panel": {"label": [(0.0, 0.1), (1.0, hits / 100)]}},
         ).with_targets({"wins": 0.5})
         summary = {"games": 5, "positions": 50, "steps": 3}
-        trained = Trained(RunFolder(tmp_path, "r"), [Snapshot(0.0, 0, 0, "f")], summary, 1.0, 1.5)
-        machine = {"processor": "p", "cores": 2, "gpu": "none"}
-        write_seed(tmp_path / "out", recipe, seed, trained, found, machine)
+        trained = Trained(RunFolder(tmp_path, "r"), [Snapshot(0.0, 0, 0, "f")], summary, 1.0, 1.5, MADE)
+        write_seed(tmp_path / "out", recipe, seed, trained, found)
     (tmp_path / "ablation-x").mkdir()
     (tmp_path / "ablation-x" / "README.md").write_text("# What helps\n\nmore\n")
     write_page(tmp_path / "out", recipe)
@@ -121,14 +122,31 @@ def test_the_page_says_which_seeds_were_run_with_other_settings(tmp_path: Path) 
         found = Judgement([share("wins", "trained", 1, 2)], {"p": {"l": [(0.0, 0.1)]}})
         trained = Trained(
             RunFolder(tmp_path, "r"), [Snapshot(0.0, 0, 0, "f")],
-            {"games": 1, "positions": 1, "steps": 1}, 1.0, 1.0,
+            {"games": 1, "positions": 1, "steps": 1}, 1.0, 1.0, MADE,
         )  # fmt: skip
-        machine = {"processor": "p", "cores": 2, "gpu": "none"}
-        write_seed(tmp_path / "out", one, seed, trained, found, machine)
+        write_seed(tmp_path / "out", one, seed, trained, found)
     write_page(tmp_path / "out", one)
     page = (tmp_path / "out" / "README.md").read_text()
     assert "Settings beside the defaults (seed 1):" in page
     assert page.endswith("```\n\n- seed 3 differs: `games` = 7, `trainer.optimizer.batch` = the default\n")
+    assert "The recipe has changed since seeds 1, 2; the settings below are those of then." in page
+
+
+def test_a_run_that_is_judged_later_keeps_settings_and_machine_of_its_training(
+    tmp_path: Path,
+) -> None:
+    then = recipes.from_settings("x", {**MINIMAL, "games": 7})
+    now = recipes.from_settings("x", {**MINIMAL, "games": 9})
+    made = json.loads(json.dumps({**MADE, "recipe": recipes.to_settings(then)}))
+    folder = RunFolder(tmp_path, "r")
+    (folder.path / "snapshots").mkdir(parents=True)
+    summary = {"games": 1, "positions": 1, "steps": 1}
+    trained = Trained(folder, [Snapshot(0.0, 0, 0, "f")], summary, 1.0, 1.0, made)
+    (folder.path / "snapshots" / "trained.json").write_text(json.dumps(trained.to_json()))
+    assert read_trained(folder) == trained
+    write_seed(tmp_path / "out", now, 1, read_trained(folder), Judgement([], {"p": {"l": [(0.0, 0.1)]}}))
+    about = read_seeds(tmp_path / "out")[1]
+    assert (about["recipe"]["games"], about["machine"]["processor"]) == (7, "p")
 
 
 def test_the_page_says_which_runs_were_stopped_early(tmp_path: Path) -> None:
@@ -141,12 +159,12 @@ def test_the_page_says_which_runs_were_stopped_early(tmp_path: Path) -> None:
             {"games": games, "positions": 1, "steps": 1},
             minutes,
             1.0,
+            MADE,
         )
         found = Judgement([share("wins", "trained", 1, 2)], {"p": {"l": [(0.0, 0.1)]}}).with_targets(
             {"wins": 0.5}
         )
-        machine = {"processor": "p", "cores": 2, "gpu": "none"}
-        write_seed(tmp_path / "out", most, seed, trained, found, machine)
+        write_seed(tmp_path / "out", most, seed, trained, found)
     write_page(tmp_path / "out", most)
     lines = (tmp_path / "out" / "README.md").read_text().splitlines()
     assert [

@@ -127,9 +127,9 @@ def test_values_of_a_network_that_was_told_the_truth_are_nearer_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path / "games.db", GAME.name)
-    store.commit([entry(record) for record in games(150)])
+    store.commit([entry(record) for record in games(500)])
     store.close()
-    flags = ["--games", str(tmp_path / "games.db"), "--positions", "600", "--net", "tiny", "--steps", "40"]
+    flags = ["--games", str(tmp_path / "games.db"), "--positions", "400", "--net", "tiny", "--steps", "100"]
     told = [
         "--told",
         "truth",
@@ -147,5 +147,5 @@ def test_values_of_a_network_that_was_told_the_truth_are_nearer_to_it(
     truth, as_run = json.loads((folder / "found.json").read_bytes())["found"]
     assert truth["value_error"] < as_run["value_error"]
     assert truth["own_errors"]["tree"] < as_run["own_errors"]["tree"]
-    assert "| tiny | visits and outcome | 300 |" in (folder / "README.md").read_text()
+    assert "| tiny | visits and outcome | 200 |" in (folder / "README.md").read_text()
     assert (tmp_path / "l.npz").exists()
