@@ -23,7 +23,8 @@ class Exit(IntEnum):
     USAGE = 2
     """Wrong flags."""
     FOUND = 3
-    """The command succeeded, but what it examined is not well: a fault (doctor) or an alert (status)."""
+    """The command succeeded, but what it examined is not well: a fault (doctor), an alert (status), games
+    lost (salvage)."""
     BAD_DATA = 65
     """A file or run folder is damaged or of the wrong kind."""
     UNREACHABLE = 69
