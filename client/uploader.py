@@ -45,7 +45,7 @@ class _Done:
     back: list[bytes] = field(default_factory=list)
     """Uids of kept games that are offered again."""
     failed: list[Instruction] = field(default_factory=list)
-    """Games that the disk did not let go."""
+    """Deletions and moves that the disk did not carry out."""
 
 
 class Uploader:
@@ -74,7 +74,7 @@ class Uploader:
         self._instructions: list[Instruction] = []
         self._write_at = 0.0
         self._failed: list[Instruction] = []
-        """Instructions that the disk did not carry out; tried again at `_again_at`."""
+        """Deletions and moves that the disk did not carry out; tried again at `_again_at`."""
         self._again_at = 0.0
         self._terms = Terms("", 0)
         """Terms of the current session."""

@@ -28,7 +28,7 @@ COLUMNS = 2
 """Curves: a style for each seed, a colour for each label; panels in a row."""
 TRIED = "what_was_tried.md"
 """Page of notes, written by hand."""
-OF_GAMES = "minutes since the first game"
+SINCE_FIRST_GAME = "minutes since the first game"
 EARLY = 0.97
 """A run that took less than this share of its recipe's minutes was stopped early."""
 
@@ -36,8 +36,7 @@ EARLY = 0.97
 def write_seed(folder: Path, recipe: Recipe, seed: int, trained: Trained, found: Judgement) -> None:
     """One seed's file. Recipe and machine are those of the training, also when it is judged later; of a run
     from before these were stored with it, the recipe's present settings."""
-    settings = {**asdict(recipe), "seeds": list(recipe.seeds)}
-    about = {"recipe": settings, "seed": seed, "machine": {}, **trained.to_json(), **found.to_json()}
+    about = {"recipe": asdict(recipe), "seed": seed, "machine": {}, **trained.to_json(), **found.to_json()}
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"seed-{seed}.json", (json.dumps(about, indent=1) + "\n").encode())
 
@@ -76,7 +75,7 @@ def draw(judgements: Mapping[int, Judgement], recipe: Recipe, path: Path) -> Non
                 axis.plot(minutes, values, style, color=colour, marker="o", markersize=3, label=name)
         axis.set_title(panel, fontsize=10)
         of_training = f"{_minutes(recipe.clock)} of self-play and training"
-        axis.set_xlabel(OF_GAMES if panel in self_play.PANELS else of_training)
+        axis.set_xlabel(SINCE_FIRST_GAME if panel in self_play.PANELS else of_training)
         axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
         axis.grid(alpha=0.3)
         axis.legend(fontsize=7)

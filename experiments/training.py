@@ -65,7 +65,7 @@ class Trained:
     """Wall-clock minutes, including start and stop."""
     core_minutes: float
     """Processor time of all its processes, in minutes."""
-    made: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
     """`recipe`, its settings, `asked_minutes`, and `machine` (`experiments.machine`), as they were before
     training; empty for a run from before they were stored with it."""
 
@@ -80,7 +80,7 @@ class Trained:
         """All fields except the folder."""
         listed = [asdict(snapshot) for snapshot in self.snapshots]
         rest = {"summary": self.summary, "minutes": self.minutes, "core_minutes": self.core_minutes}
-        return {**self.made, "snapshots": listed, **rest}
+        return {**self.provenance, "snapshots": listed, **rest}
 
 
 def snapshots_folder(folder: RunFolder) -> Path:
@@ -124,7 +124,7 @@ def train(
         )
     if beginning is not None:
         shutil.copytree(beginning.path, folder.path, ignore=shutil.ignore_patterns(*OF_ONE_RUN))
-    made = {**_asked(recipe, minutes), "machine": describe_machine()}
+    provenance = {**_asked(recipe, minutes), "machine": describe_machine()}
     command = command_of(recipe, seed, minutes, runs, folder.name, folder.path / "recipe")
     tell(" ".join(command))
     began, used = time.monotonic(), _children_seconds()
@@ -145,7 +145,7 @@ def train(
     end = took if recipe.clock == "wall" else core_minutes
     snapshots.append(_snapshot(folder, minute_after(snapshots, end)))
     summary = json.loads(last_line.splitlines()[-1])
-    trained = Trained(folder, snapshots, summary, took, core_minutes, made)
+    trained = Trained(folder, snapshots, summary, took, core_minutes, provenance)
     write_atomically(_about(folder), json.dumps(trained.to_json(), indent=1).encode())
     return trained
 
@@ -165,11 +165,11 @@ def trained_before(folder: RunFolder, recipe: Recipe, minutes: float) -> Trained
         return None
     found = read_trained(folder)
     same = json.loads(json.dumps(_asked(recipe, minutes)))
-    return found if {name: found.made.get(name) for name in same} == same else None
+    return found if {name: found.provenance.get(name) for name in same} == same else None
 
 
 def _asked(recipe: Recipe, minutes: float) -> dict[str, Any]:
-    return {"recipe": {**asdict(recipe), "seeds": list(recipe.seeds)}, "asked_minutes": minutes}
+    return {"recipe": asdict(recipe), "asked_minutes": minutes}
 
 
 def read_trained(folder: RunFolder) -> Trained:
@@ -177,8 +177,10 @@ def read_trained(folder: RunFolder) -> Trained:
     try:
         about = json.loads(_about(folder).read_bytes())
         snapshots = [Snapshot(**one) for one in about.pop("snapshots")]
-        made = {name: about.pop(name) for name in ("recipe", "machine", "asked_minutes") if name in about}
-        return Trained(folder, snapshots, **about, made=made)
+        provenance = {
+            name: about.pop(name) for name in ("recipe", "machine", "asked_minutes") if name in about
+        }
+        return Trained(folder, snapshots, **about, provenance=provenance)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Fatal(
             f"{folder.path} holds no finished run ({error}); train it first, without --judge-only",

@@ -18,10 +18,9 @@ TCP_INFO, ESTABLISHED = socket.TCP_INFO, 1
 """The first byte of TCP_INFO is the connection's state, as in Linux's `tcp_states.h`."""
 PARTS_AT_ONCE = 64
 """Buffers passed to one `sendmsg`."""
-
-
 SMALL = 4096
-"""Bytes up to which a part that waits is copied: the objects around it take more memory than a copy."""
+"""Parts of up to so many bytes are copied when they must wait: that takes less memory than the objects around
+each."""
 
 
 class Silence(Enum):

@@ -84,10 +84,6 @@ class WeightsPull:
             self._newest, self._damaged_now = info, 0
         return self._go_on(now)
 
-    def _is_other(self, info: WeightsInfo) -> bool:
-        known = self._newest or self.in_use
-        return known is None or (info.version, info.sha256) != (known.version, known.sha256)
-
     def _is_usable(self, info: WeightsInfo) -> bool:
         return 0 < info.size <= LARGEST and (info.version, info.sha256) != self._refused
 
@@ -112,10 +108,9 @@ class WeightsPull:
         self._ask_again(list(self._asked))
         if info is not None and info == self.in_use and not self._settling:
             self._newest = self._pulling = None
-            return []
-        if info is not None and info.version <= self._best and self._is_other(info) and self._is_usable(info):
+        elif info is not None and info != self._newest and self._is_usable(info):
             self._newest, self._damaged_now = info, 0
-        return self.offered(info, now)
+        return self._go_on(now)
 
     def lost(self) -> None:
         self._joined = False

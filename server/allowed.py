@@ -75,7 +75,7 @@ class Allowed:
             owners = _owners(read_allowed(self.path))
         except Fatal as error:
             if isinstance(error.__context__, OSError):
-                self._seen = ()
+                self._seen = ()  # the file may be as it was: read it again next time
             if str(error) != self._problem:
                 self._problem = str(error)
                 log.error("nobody new may join, and connected peers stay: %s", error)

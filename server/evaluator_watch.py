@@ -77,9 +77,9 @@ class _Watched:
     up_since: float = math.inf
     """When the weights that it computes with were loaded."""
     told: float = math.inf
-    """When it was told to load others, if it has not answered yet."""
+    """When it was told to load the weights that it loads now; infinite if it loads none."""
     told_last: float = math.inf
-    """The same, of the last ones."""
+    """When it was last told to load weights. They are loaded after those of `told`, or are the same."""
 
 
 class EvaluatorWatch:
@@ -101,7 +101,7 @@ class EvaluatorWatch:
 
     def ready(self, index: int, now: float) -> None:
         """Note an EVALUATOR_READY from a new connection."""
-        self._watched[index] = _Watched(Phase.UP, now, now)
+        self._watched[index] = _Watched(Phase.UP, now, up_since=now)
 
     def told_to_load(self, index: int, now: float) -> None:
         """Note that LOAD_WEIGHTS is on its way. One that loads already has as long as before: it may hang."""
@@ -110,7 +110,7 @@ class EvaluatorWatch:
             watched.told_last = now
         else:
             up_since = watched.up_since if watched is not None else math.inf
-            self._watched[index] = _Watched(Phase.LOADING, now, up_since, now, now)
+            self._watched[index] = _Watched(Phase.LOADING, now, up_since, told=now, told_last=now)
 
     def loaded(self, index: int, now: float, *, more: bool = False) -> None:
         """Note a WEIGHTS_LOADED or WEIGHTS_REFUSED. `more`: it has been told to load others since."""
@@ -118,7 +118,7 @@ class EvaluatorWatch:
         if more and watched is not None and watched.phase is Phase.LOADING:
             self._watched[index] = replace(watched, since=now, up_since=now, told=watched.told_last)
         else:
-            self._watched[index] = _Watched(Phase.UP, now, now)
+            self._watched[index] = _Watched(Phase.UP, now, up_since=now)
 
     def heard(self, index: int, now: float) -> None:
         """Note any other message. It does not count while the evaluator loads: it was sent before."""
@@ -174,7 +174,7 @@ class EvaluatorWatch:
         watched = self._watched.get(index)
         return watched is not None and watched.phase is Phase.LOADING
 
-    def at_batch(self, index: int, sent: float, now: float) -> float:
+    def seconds_at_batch(self, index: int, sent: float, now: float) -> float:
         """Return for how many seconds an evaluator could have computed a batch sent at `sent`. It answers
         what was sent before LOAD_WEIGHTS first, and what came after only once it has loaded."""
         watched = self._watched.get(index)

@@ -42,13 +42,13 @@ log = logging.getLogger(__name__)
 
 FRAME_LIMIT = 256 * 1024 * 1024
 """Largest frame between front and evaluators, in bytes (both sides are ours)."""
+LIMITS = DoorLimits(incoming=Limits(FRAME_LIMIT, 2 * FRAME_LIMIT), unsent=FRAME_LIMIT, held=16 * FRAME_LIMIT)
+"""Limits of the evaluators' socket. They are a fuse, because few batches are in flight."""
 ENDS_WHILE_LOADING = 2
 """Ends of evaluator processes in the middle of loading newer weights after which these are refused: they may
 need more memory than there is."""
 NOT_THE_WEIGHTS = frozenset({Exit.OK, Exit.DISK, -signal.SIGTERM})
 """Exit codes that do not count for this: a stop, and a disk that could not be read."""
-LIMITS = DoorLimits(incoming=Limits(FRAME_LIMIT, 2 * FRAME_LIMIT), unsent=FRAME_LIMIT, held=16 * FRAME_LIMIT)
-"""Limits of the evaluators' socket. They are a fuse, because few batches are in flight."""
 
 
 @dataclass
@@ -245,17 +245,15 @@ class EvaluatorPool:
             log.warning("sending evaluator %d its weights again", load.index)
             self._send_load(self._devices[index])
 
-    def _is_newest(self, sha256: bytes) -> bool:
-        return self.newest is None or self.newest.sha256 == sha256
-
     def _on_loaded(self, peer: bytes, loaded: WeightsLoaded, _: list[memoryview]) -> None:
         index = self.index_of(peer)
         if index is None:
             return
-        self.watch.loaded(index, self._clock(), more=not self._is_newest(loaded.sha256))
+        newest = self.newest
+        more = newest is not None and loaded.sha256 != newest.sha256
+        self.watch.loaded(index, self._clock(), more=more)
         device = self._devices[index]
         first, device.sha256 = not device.sha256, loaded.sha256
-        newest = self.newest
         if newest is not None and newest.sha256 == loaded.sha256 and newest != self._store.current:
             self._events.taken(newest)
         if first:

@@ -197,7 +197,7 @@ class Front:
         stuck: set[int] = set()
         for peer, sent in self.leaf.queue.oldest().items():
             found = self.pool.index_of(peer) if isinstance(peer, bytes) else None
-            if found is not None and self.pool.watch.at_batch(found, sent, now) > STUCK_SECONDS:
+            if found is not None and self.pool.watch.seconds_at_batch(found, sent, now) > STUCK_SECONDS:
                 stuck.add(found)
         stuck -= {kill.index for kill in kills}
         return kills + [Kill(index, f"at one batch for more than {STUCK_SECONDS:.0f} s") for index in stuck]

@@ -13,9 +13,9 @@ from store.errors import reading
 from store.sqlite import connect
 
 OF_WRITING = (apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError)
-"""Errors of the copy; others are of the store that is copied."""
+"""Errors of writing the copy. All others come from the store that is copied."""
 OF_READING = frozenset({apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS})
-"""Extended codes of an IOError that are not."""
+"""Extended codes of those IOErrors that come from reading the store."""
 
 
 def copy_games(source: Path, target: Path) -> None:

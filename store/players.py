@@ -59,8 +59,8 @@ def of_key(key: str) -> str:
 
 
 def note_player(execute: Callable[..., Any], seq: int, player: str) -> None:
-    """Store the player of game `seq`, within a transaction of the store. A row of that number is of a game
-    that was lost with a damaged page."""
+    """Store the player of game `seq`, within a transaction of the store. If there is a row of that number
+    already, its game was lost with a damaged page, and it is replaced."""
     execute("INSERT OR IGNORE INTO players(name) VALUES (?)", (player,))
     execute("INSERT OR REPLACE INTO played_by SELECT ?, player FROM players WHERE name = ?", (seq, player))
 

@@ -115,15 +115,18 @@ class StoreReader:
             "ORDER BY seq DESC LIMIT ?"
         )
         while rows := self.query(sql, last, LONG_PAGE):
-            old = self.old_between(rows[-1][0], last)
-            players = self.players_between(rows[-1][0], last) if without else {}
+            left_out = self.not_trained_on(rows[-1][0], last, without)
             for seq, uid, plies in rows:
-                is_left_out = seq in old or players.get(seq) in without
-                total += plies if counts(uid) and not is_left_out else 0
+                total += plies if counts(uid) and seq not in left_out else 0
                 if total >= positions:
                     return int(seq)
             last = rows[-1][0] - 1
         return 1
+
+    def not_trained_on(self, first: int, last: int, held: Collection[str]) -> frozenset[int]:
+        """Numbers of those games among `first .. last` that are too old, or by a player in `held`."""
+        players = self.players_between(first, last) if held else {}
+        return self.old_between(first, last).union(seq for seq, name in players.items() if name in held)
 
     def old_between(self, first: int, last: int) -> frozenset[int]:
         """Numbers of those games among `first .. last` that are not trained on. Empty for a store of an older

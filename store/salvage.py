@@ -107,7 +107,7 @@ class _Old:
         self._game = game
         parts = (path, path.with_name(f"{path.name}-wal"))
         most = sum(part.stat().st_size for part in parts if part.exists()) // LEAST_BYTES
-        found = (rows[0][0] or 0 for sql in _HIGHEST if (rows := self._query("", sql)))
+        found = (rows[0][0] or 0 for sql in _HIGHEST if (rows := self._query(sql)))
         self.last = max((number for number in found if number <= most), default=0)
         """The highest number that a game may have."""
 
@@ -123,23 +123,24 @@ class _Old:
         except (apsw.Error, BadRecord, ValueError, TypeError):
             self.lost += 1
             return None
-        named = self._query("players", _PLAYER, number)
-        is_old = bool(self._query("old_games", "SELECT 1 FROM old_games WHERE seq = ?", number))
+        named = self._query(_PLAYER, number, table="players")
+        is_old = bool(self._query("SELECT 1 FROM old_games WHERE seq = ?", number, table="old_games"))
         return _Row(stored, readable(named[0][0]) if named else "", is_old)
 
     def quarantine(self) -> list[tuple[str, float]]:
         """Return names and times."""
-        rows = self._query("quarantine", "SELECT CAST(name AS BLOB), since FROM quarantine")
+        rows = self._query("SELECT CAST(name AS BLOB), since FROM quarantine", table="quarantine")
         return [(readable(name), at) for name, at in rows]
 
-    def _query(self, table: str, sql: str, *values: int) -> list[tuple[Any, ...]]:
-        """Return the rows; none if they cannot be read, and then note the `table`, unless it has no name."""
+    def _query(self, sql: str, *values: int, table: str = "") -> list[tuple[Any, ...]]:
+        """Return the rows; none if they cannot be read. Then `table`, if given, is noted in `unread`."""
         try:
             return list(self._connection.execute(sql, values))
         except apsw.SQLError:  # a store from before there was such a table
             return []
         except apsw.Error:
-            self.unread |= {table} - {""}
+            if table:
+                self.unread.add(table)
             return []
 
 

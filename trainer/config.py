@@ -277,6 +277,7 @@ class TrainerConfig:
 
 
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
+"""Names of devices."""
 _RANGES = {
     "metrics_port": ports.NUMBERS,
     **dict.fromkeys(("window.positions", "window.growth_min"), (1, math.inf)),

@@ -146,10 +146,8 @@ def resign_threshold(
     threshold = ResignThreshold(settings.resignation.value, settings.resignation.mistakes, Movers(game))
     if threshold.is_on and settings.resignation.play_on > 0:
         count = min(MOST_READ, int(PLAYED_ON_GAMES / settings.resignation.play_on))
-        first, held = max(1, newest - count + 1), reader.quarantined()
-        left_out = set(reader.old_between(first, newest))
-        if held:
-            left_out |= {seq for seq, name in reader.players_between(first, newest).items() if name in held}
+        first = max(1, newest - count + 1)
+        left_out = reader.not_trained_on(first, newest, reader.quarantined())
         for seq, record in reader.records(game, first, newest):
             if seq not in left_out:
                 threshold.on_game(record)

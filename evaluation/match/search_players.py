@@ -109,18 +109,14 @@ class Blend:
 
     def __init__(self, name: str, inner: Player, share: float) -> None:
         self.name = name
-        self._inner = inner
+        self.inner = inner
         self.share = share
 
-    @property
-    def inner(self) -> Player:
-        return self._inner
-
     async def sit_down(self, seed: int) -> Seat:
-        return BlendSeat(await self._inner.sit_down(seed), self.share, np.random.default_rng([seed, 1]))
+        return BlendSeat(await self.inner.sit_down(seed), self.share, np.random.default_rng([seed, 1]))
 
     async def close(self) -> None:
-        await self._inner.close()
+        await self.inner.close()
 
 
 class BlendSeat:

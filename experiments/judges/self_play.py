@@ -17,7 +17,7 @@ SPANS = 10
 """Number of parts of a run."""
 SHARES, PLIES = "share of self-play games", "plies of a self-play game"
 PANELS = (SHARES, PLIES)
-"""Their curves. The minutes are of the wall clock, since the first game: only then came each game."""
+"""Panels whose minutes are of the wall clock since the first game: the store knows no other clock."""
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ ROWS: tuple[Row, ...] = (
         "P5", f"`{FAULTS} crowd`", ("crowd",), "from one address it takes longer, see below; instead of 24 hours of "
         "churn, `make soak MINUTES=120` runs two"),
     Row(21, "late announcements of weights", "an announcement that could not be sent to a player; the simulation's players fetch what a "
-        "trainer publishes, with 5 % of all messages lost", "P6", tests("server/test_front_bulk.py::test_a_player_that_could_not_be_told_of_new_weights_is_told_later") + f", {SIMULATE}, `{FAULTS} namespaces`",
+        "trainer publishes, with 5 % of all messages lost", "P6", tests("server/test_front_weights.py::test_a_player_that_could_not_be_told_of_new_weights_is_told_later") + f", {SIMULATE}, `{FAULTS} namespaces`",
         ("simulate", "namespaces")),
     Row(22, "weights damaged in transit or on disk", "any losses; flipped bytes; kills of every process that sends, stores or fetches them", "P6", f"{SIMULATE}, " + tests(
         "trainer/test_publishing.py::test_any_losses_end_in_the_same_bytes", "runtime/test_weights_pull.py::test_damaged_bytes_are_thrown_away_and_fetched_again", "server/test_weights_upload.py::test_bytes_with_another_hash_are_thrown_away")),

@@ -1,11 +1,9 @@
-"""Games and weights through the front, with real sockets."""
+"""Games and their trainer through the front, with real sockets."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,25 +11,17 @@ from front_bench import (
     GAME,
     PATIENCE,
     Bench,
-    EchoEvaluator,
     Peer,
     Play,
-    play_beside_front,
     publish,
 )
-from raw_zmtp import RawPeer
-from raw_zmtp import hello as raw_hello
 
 from protocol.errors import Code
 from protocol.messages import (
-    CHUNK,
     MAX_RECORD,
     PROTOCOL_VERSION,
     Bye,
-    Chunk,
     GameAck,
-    GetChunk,
-    GetWeights,
     Goodbye,
     Hello,
     PutGame,
@@ -44,13 +34,10 @@ from protocol.messages import (
     Welcome,
 )
 from protocol.sessions import Session
-from runtime.aio import first_cause
 from runtime.connection import Connection
-from runtime.exits import Exit, Fatal
 from runtime.sockets import BULK_LIMIT
-from server import bulk_service, chunk_service
+from server import bulk_service
 from server.bulk_service import TRAINER_RETRY
-from server.port import peer_of
 from server.relay import MOST_UNANSWERED
 
 
@@ -274,148 +261,3 @@ def test_a_trainer_that_was_killed_makes_room_for_the_next_before_its_lease_is_o
         assert (await next_one.status())["sessions"]["trainer"] == 1
 
     play(scenario)
-
-
-def test_a_worker_may_not_publish_weights(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        worker = Peer(bench, "bulk")
-        await worker.join("worker")
-        worker.send(PutWeights(WeightsInfo(9, 0, b"x" * 32, 10, GAME.name)))
-        assert (await worker.receive(Refused))[0].code == Code.ROLE_NOT_ALLOWED
-
-    play(scenario)
-
-
-def test_published_weights_are_loaded_told_and_served(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        evaluator = await bench.evaluator()
-        trainer, puller = Peer(bench, "bulk"), Peer(bench, "bulk")
-        await trainer.join("trainer")
-        await puller.join("client")
-        data = bytes(range(256)) * 3000
-        info = await publish(trainer, data, 1)
-        assert (await puller.receive(WeightsInfo))[0] == info
-        assert evaluator.loaded == [0, 1]
-        puller.send(GetWeights())
-        assert (await puller.receive(WeightsInfo))[0] == info
-        for offset in range(0, len(data), CHUNK):
-            puller.send(GetChunk(info.sha256, offset))
-            assert bytes((await puller.receive(Chunk))[1][0]) == data[offset : offset + CHUNK]
-        puller.send(GetChunk(info.sha256, len(data)))
-        assert (await puller.receive(Chunk))[1][0].nbytes == 0
-        puller.send(GetChunk(b"?" * 32, CHUNK))
-        refused = (await puller.receive(Refused))[0]
-        assert (refused.code, refused.request) == (Code.UNKNOWN_WEIGHTS, CHUNK)
-
-    play(scenario)
-
-
-def test_a_chunk_that_many_ask_for_is_read_once(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks at an offset that nobody else uses are the exception; and the cache of chunks is bounded."""
-    monkeypatch.setattr(chunk_service, "KEPT", 2)
-
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        trainer, pullers = Peer(bench, "bulk"), [Peer(bench, "bulk") for _ in range(3)]
-        await trainer.join("trainer")
-        data = bytes(range(256)) * 2048 * 3
-        info = await publish(trainer, data, 1)
-        read = list[int]()
-        from_disk = bench.store.chunk
-
-        def chunk(sha256: bytes, offset: int) -> bytes | None:
-            read.append(offset)
-            return from_disk(sha256, offset)
-
-        monkeypatch.setattr(bench.store, "chunk", chunk)
-        for puller in pullers:
-            await puller.join("client")
-        for offset in (0, CHUNK, 5, 2 * CHUNK, 0):
-            for puller in pullers:
-                puller.send(GetChunk(info.sha256, offset))
-            for puller in pullers:
-                assert bytes((await puller.receive(Chunk))[1][0]) == data[offset : offset + CHUNK]
-        assert read == [0, CHUNK, 5, 5, 5, 2 * CHUNK, 0]
-
-    play(scenario)
-
-
-def test_a_player_that_could_not_be_told_of_new_weights_is_told_later(play: Play) -> None:
-    """In this test it reads nothing; when it reads again, it gets what was queued, and then the newest."""
-
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        trainer = Peer(bench, "bulk")
-        await trainer.join("trainer")
-        raw = await asyncio.to_thread(RawPeer, bench.endpoints["bulk"])
-        assert (await asyncio.to_thread(raw.ask, raw_hello(PROTOCOL_VERSION)))["type"] == "welcome"
-        (session,) = (one for one in bench.front.bulk.port.sessions.all() if one.role == "client")
-        while bench.front.bulk.port.send(peer_of(session), Chunk(b"c" * 32, 0), bytes(400_000)):
-            pass
-        first = await publish(trainer, b"first", 1)
-        second = await publish(trainer, b"second", 2)
-        while (await trainer.status())["weights_version"] != 2:
-            pass
-        told = []
-        while not told or told[-1] != second.version:
-            header, _ = await asyncio.to_thread(raw.receive)
-            told += [header["version"]] if header["type"] == "weights_info" else []
-        assert told in ([first.version, second.version], [second.version])
-        raw.close()
-
-    play(scenario)
-
-
-def test_weights_that_no_evaluator_takes_are_thrown_away_and_the_old_stay(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        evaluator = await bench.evaluator()
-        evaluator.refuses = {1}
-        trainer = Peer(bench, "bulk")
-        await trainer.join("trainer")
-        bad = await publish(trainer, b"nan", 1)
-        good = await publish(trainer, b"fine", 2)
-        while (await trainer.status())["weights_version"] != 2:
-            pass
-        assert bench.store.current == good
-        assert not bench.store.has(bad)
-        assert (await trainer.status())["weights_refused"] == 1
-
-    play(scenario)
-
-
-def test_weights_at_which_evaluators_die_are_refused_and_the_old_stay(play: Play) -> None:
-    """They may need more memory than there is. A stop, or a disk that fails, is not their fault."""
-
-    async def scenario(bench: Bench) -> None:
-        evaluator = await bench.evaluator()
-        evaluator.answers_loads = False
-        trainer = Peer(bench, "bulk")
-        await trainer.join("trainer")
-        old = bench.store.current
-        bad = await publish(trainer, b"too large", 1)
-        for code in (-signal.SIGTERM, Exit.DISK, -signal.SIGKILL, Exit.INTERNAL):
-            async with asyncio.timeout(PATIENCE):
-                await evaluator.got_load.wait()
-            assert bench.front.pool.newest == bad
-            bench.front.pool.process_ended(0, code)
-            evaluator = EchoEvaluator(bench)
-            evaluator.answers_loads = False
-        assert (bench.front.pool.newest, bench.store.current) == (old, old)
-        assert not bench.store.has(bad)
-        assert (await trainer.status())["weights_refused"] == 1
-
-    play(scenario)
-
-
-def test_current_weights_that_nobody_can_use_end_the_server_with_a_way_out(tmp_path: Path) -> None:
-    async def scenario(bench: Bench) -> None:
-        EchoEvaluator(bench, refuses={0})
-        async with asyncio.timeout(PATIENCE):
-            await asyncio.Event().wait()
-
-    with pytest.raises(ExceptionGroup) as caught:
-        asyncio.run(play_beside_front(tmp_path, scenario))
-    fatal = first_cause(caught.value)
-    assert isinstance(fatal, Fatal)
-    assert "current.json" in str(fatal)

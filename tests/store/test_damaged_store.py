@@ -3,7 +3,6 @@ reported."""
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import logging
 import re
@@ -19,15 +18,14 @@ import pytest
 import torch
 import zstandard
 from changed_settings import varied
-from fake_server import FakeServer, welcome
-from test_service import a_server_and_trainer, end_of_trainer
+from fake_server import FakeServer
+from test_service import beside_trainer, end_of_trainer
 
 from bench.random_games import random_game
 from bench.stored_games import entry
 from games import get_game
 from protocol.records import GameRecord, sha256, to_bytes
 from report.games.command import main as azplay_games
-from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
 from store.errors import damaged
 from store.players import set_quarantine
@@ -181,20 +179,12 @@ def test_the_figures_show_damaged_games(tmp_path: Path, monkeypatch: pytest.Monk
     flipped_in_the_file(a_store(tmp_path / "run-1"))
     new = random_game(GAME, np.random.default_rng(77), simulations=20)
 
-    async def scenario() -> FakeServer:
-        server, trainer = a_server_and_trainer(tmp_path, welcome())
-        stop = Stop()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(trainer.main(stop))
-            await server.until(lambda: server.trainer)
-            server.play(new)
-            await server.until(lambda: server.figures.get("games") == GAMES + 1)
-            await server.until(lambda: server.figures.get("damaged") == 1)
-            stop.request()
-        server.close()
-        return server
+    async def script(server: FakeServer, _: service.Service) -> None:
+        server.play(new)
+        await server.until(lambda: server.figures.get("games") == GAMES + 1)
+        await server.until(lambda: server.figures.get("damaged") == 1)
 
-    assert asyncio.run(scenario()).acks[new.uid].status == "stored"
+    assert beside_trainer(tmp_path, script).acks[new.uid].status == "stored"
 
 
 # ---- The file is damaged ----------------------------------------------------------------------------

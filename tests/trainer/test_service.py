@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 import tomllib
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -46,6 +47,28 @@ def a_server_and_trainer(
     return FakeServer(port, welcomed), service.Service(config, hello)
 
 
+Script = Callable[[FakeServer, service.Service], Awaitable[None]]
+
+
+def beside_trainer(
+    tmp_path: Path, script: Script, welcomed: Welcome | None = None, **changes: object
+) -> FakeServer:
+    """Carry out `script` once a trainer has joined a server, then stop the trainer. Returns the server."""
+
+    async def main() -> FakeServer:
+        server, trainer = a_server_and_trainer(tmp_path, welcomed or welcome(), **changes)
+        stop = Stop()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(trainer.main(stop))
+            await server.until(lambda: server.trainer)
+            await script(server, trainer)
+            stop.request()
+        server.close()
+        return server
+
+    return asyncio.run(main())
+
+
 def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Honest games are stored, a false one is refused, and trained weights have a version after the
     server's."""
@@ -54,21 +77,13 @@ def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeypatch: 
     records = [random_game(GAME, rng, simulations=20) for _ in range(60)]
     false = dataclasses.replace(records[0], uid=bytes(16), outcome=-records[0].outcome or 1)
 
-    async def scenario() -> FakeServer:
-        server, trainer = a_server_and_trainer(tmp_path, welcome())
-        stop = Stop()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(trainer.main(stop))
-            await server.until(lambda: server.trainer)
-            for record in (*records, false):
-                server.play(record)
-            await server.until(lambda: len(server.acks) == 61)
-            await server.until(lambda: server.figures.get("weights_version", 0) >= 8)  # type: ignore[operator]
-            stop.request()
-        server.close()
-        return server
+    async def script(server: FakeServer, _: service.Service) -> None:
+        for record in (*records, false):
+            server.play(record)
+        await server.until(lambda: len(server.acks) == 61)
+        await server.until(lambda: server.figures.get("weights_version", 0) >= 8)  # type: ignore[operator]
 
-    server = asyncio.run(scenario())
+    server = beside_trainer(tmp_path, script)
     assert {server.acks[record.uid].status for record in records} == {"stored"}
     assert server.acks[false.uid].reason.startswith("wrong_outcome")
     first = server.offers[0]
@@ -97,20 +112,12 @@ def test_a_game_that_the_trainer_cannot_read_is_answered(tmp_path: Path) -> None
         {"type": "relay_game", "peer": b"p", "uid": b"2" * 16, "sha256": bytes(32), "source": "clients"},
     ]
 
-    async def scenario() -> FakeServer:
-        server, trainer = a_server_and_trainer(tmp_path, welcome())
-        stop = Stop()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(trainer.main(stop))
-            await server.until(lambda: server.trainer)
-            for header, frames in zip(headers, ([b"record"], [b"re", b"cord"]), strict=True):
-                server.send_raw(msgspec.msgpack.encode(header), *frames)
-            await server.until(lambda: len(server.acks) == 2)
-            stop.request()
-        server.close()
-        return server
+    async def script(server: FakeServer, _: service.Service) -> None:
+        for header, frames in zip(headers, ([b"record"], [b"re", b"cord"]), strict=True):
+            server.send_raw(msgspec.msgpack.encode(header), *frames)
+        await server.until(lambda: len(server.acks) == 2)
 
-    acks = asyncio.run(scenario()).acks
+    acks = beside_trainer(tmp_path, script).acks
     assert [(ack.status, ack.reason.split(":")[0]) for ack in acks.values()] == [("rejected", "internal")] * 2
 
 
@@ -121,23 +128,13 @@ def test_a_clean_stop_publishes_the_network_as_it_then_is(
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     rng = np.random.default_rng(1)
 
-    async def scenario() -> FakeServer:
-        server, trainer = a_server_and_trainer(
-            tmp_path, welcome(), steps=10**6, seconds=1e6, per_position=3.0
-        )
-        stop = Stop()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(trainer.main(stop))
-            await server.until(lambda: server.trainer)
-            for _ in range(60):
-                server.play(random_game(GAME, rng, simulations=20))
-            await server.until(lambda: server.figures.get("step", 0) > 0)  # type: ignore[operator]
-            assert server.offers == []
-            stop.request()
-        server.close()
-        return server
+    async def script(server: FakeServer, _: service.Service) -> None:
+        for _ in range(60):
+            server.play(random_game(GAME, rng, simulations=20))
+        await server.until(lambda: server.figures.get("step", 0) > 0)  # type: ignore[operator]
+        assert server.offers == []
 
-    server = asyncio.run(scenario())
+    server = beside_trainer(tmp_path, script, steps=10**6, seconds=1e6, per_position=3.0)
     folder = tmp_path / "run-1"
     (offer,) = server.offers
     assert (offer.version, len(server.files[offer.sha256])) == (8, offer.size)
@@ -246,17 +243,10 @@ def test_a_trainer_that_ends_sends_new_games_back(tmp_path: Path) -> None:
     """Else games that come as fast as they are stored would hold up its end."""
     record = random_game(GAME, np.random.default_rng(1), simulations=20)
 
-    async def scenario() -> FakeServer:
-        server, trainer = a_server_and_trainer(tmp_path, welcome())
-        stop = Stop()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(trainer.main(stop))
-            await server.until(lambda: server.figures)
-            trainer._stopping = True
-            server.play(record)
-            await server.until(lambda: server.acks)
-            stop.request()
-        server.close()
-        return server
+    async def script(server: FakeServer, trainer: service.Service) -> None:
+        await server.until(lambda: server.figures)
+        trainer._stopping = True
+        server.play(record)
+        await server.until(lambda: server.acks)
 
-    assert asyncio.run(scenario()).acks[record.uid].status == "retry"
+    assert beside_trainer(tmp_path, script).acks[record.uid].status == "retry"
