@@ -67,11 +67,14 @@ def salvage(source: Path, target: Path, game: Game, tell: Callable[[int, int, in
     """Write the intact games of `source` to the new file `target`, under the same numbers, with their players
     and the quarantine. Rejected games are left out.
 
-    `tell(number, last, lost)` is called every few seconds. Raises Fatal(CONFIG) if `target` exists,
-    Fatal(BAD_DATA) if `source` is no database, and Fatal(DISK) if `target` cannot be written.
+    `tell(number, last, lost)` is called every few seconds. Raises Fatal(CONFIG) if `target` exists or
+    its folder does not, Fatal(BAD_DATA) if `source` is no database, and Fatal(DISK) if `target` cannot be
+    written.
     """
     if target.exists():
         raise Fatal(f"{target} exists: name a new file with --out", Exit.CONFIG)
+    if not target.parent.is_dir():
+        raise Fatal(f"there is no folder {target.parent}: make it, or name another --out", Exit.CONFIG)
     with reading(source), contextlib.closing(connect(source, read_only=True)) as connection:
         connection.execute("PRAGMA writable_schema=ON")  # reads on in a file that was cut off
         list(connection.execute("SELECT 1 FROM games LIMIT 0"))  # reads the schema: is it a store?

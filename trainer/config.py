@@ -250,7 +250,7 @@ class TrainerConfig:
                 raise Fatal(f"--{path.replace('_', '-')} must be {upto}", Exit.CONFIG)
         for path in ("samples.per_position", "loss.win_discount"):
             if not 0 < attrgetter(path)(self) < math.inf:
-                raise Fatal(f"--{path.replace('_', '-')} must be a number above 0", Exit.CONFIG)
+                raise Fatal(f"--{path.replace('_', '-')} must be above 0 and finite", Exit.CONFIG)
         for path, needed in _NEEDS.items():
             if attrgetter(path)(self) and not attrgetter(needed)(self):
                 names = (f"--{name.replace('_', '-')}" for name in (path, needed))

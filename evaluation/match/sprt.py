@@ -35,7 +35,7 @@ class Sprt:
         if not self.elo0 < self.elo1:
             raise ValueError(f"elo0 {self.elo0:g} must be less than elo1 {self.elo1:g}")
         if not max(abs(self.elo0), abs(self.elo1)) <= MOST_ELO:
-            raise ValueError(f"differences of more than {MOST_ELO} Elo cannot be told apart")
+            raise ValueError(f"differences of more than {MOST_ELO:g} Elo cannot be told apart")
         if not (0 < self.alpha < 0.5 and 0 < self.beta < 0.5):
             raise ValueError("alpha and beta must lie between 0 and 0.5")
 

@@ -277,6 +277,8 @@ def test_nothing_is_salvaged_over_a_file_or_left_half_done(tmp_path: Path) -> No
         salvage(path, new, GAME, lambda *_: None)
     assert caught.value.code == Exit.CONFIG
     assert new.read_bytes() == b"precious"
+    with pytest.raises(Fatal, match="there is no folder"):
+        salvage(path, tmp_path / "nowhere" / "new.db", GAME, lambda *_: None)
     with pytest.raises(Fatal, match="not a database"):
         salvage(new, tmp_path / "other.db", GAME, lambda *_: None)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["new.db", "run-1"]
