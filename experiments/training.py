@@ -173,7 +173,13 @@ def _asked(recipe: Recipe, minutes: float) -> dict[str, Any]:
 
 
 def read_trained(folder: RunFolder) -> Trained:
-    """A run that `train` made earlier. Raises Fatal(BAD_DATA) if it was not finished."""
+    """A run that `train` made earlier. Raises Fatal(BAD_DATA) if there is none, or it was not finished."""
+    if not folder.path.is_dir():
+        raise Fatal(
+            f"there is no run {folder.path}: train it first, without --judge-only, or say with --runs which "
+            "folder holds it",
+            Exit.BAD_DATA,
+        )
     try:
         about = json.loads(_about(folder).read_bytes())
         snapshots = [Snapshot(**one) for one in about.pop("snapshots")]

@@ -149,6 +149,14 @@ def test_a_run_that_is_judged_later_keeps_settings_and_machine_of_its_training(
     assert (about["recipe"]["games"], about["machine"]["processor"]) == (7, "p")
 
 
+def test_a_run_that_is_missing_or_unfinished_cannot_be_judged(tmp_path: Path) -> None:
+    with pytest.raises(Fatal, match=r"there is no run .*x-seed1: train it first"):
+        read_trained(RunFolder(tmp_path, "x-seed1"))
+    (tmp_path / "x-seed2").mkdir()
+    with pytest.raises(Fatal, match=r"x-seed2 holds no finished run"):
+        read_trained(RunFolder(tmp_path, "x-seed2"))
+
+
 def test_the_page_says_which_runs_were_stopped_early(tmp_path: Path) -> None:
     """It names runs that ended before their time although they had not all their games."""
     most = recipes.from_settings("x", {**MINIMAL, "minutes": 10.0, "most_games": 100})
