@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import random
+from collections.abc import Collection
 from pathlib import Path
 
 import chess
@@ -71,14 +72,14 @@ def position_of_a_game(engine: chess.engine.SimpleEngine, rng: random.Random) ->
     return rng.choice(found) if found else None
 
 
-def make(engine_command: str, seed: int, count: int) -> list[str]:
-    """`count` different positions of as many games. Raises Fatal(CONFIG) for a program that is no UCI
-    engine."""
+def make(engine_command: str, seed: int, count: int, apart_from: Collection[str] = ()) -> list[str]:
+    """`count` different positions of as many games, none of those in `apart_from`. Raises Fatal(CONFIG) for
+    a program that is no UCI engine."""
     rng, found = random.Random(seed), dict[str, None]()
     with started(engine_command) as engine:
         while len(found) < count:
             position = position_of_a_game(engine, rng)
-            if position is None or position in found:
+            if position is None or position in found or position in apart_from:
                 continue
             found[position] = None
             if len(found) % 50 == 0:
@@ -86,17 +87,27 @@ def make(engine_command: str, seed: int, count: int) -> list[str]:
     return list(found)
 
 
+def _lines(file: Path | None) -> list[str]:
+    """The lines of a file, none without a file. Raises Fatal(CONFIG) if it cannot be read."""
+    try:
+        return file.read_text().splitlines() if file else []
+    except OSError as error:
+        raise Fatal(f"--apart-from {file} cannot be read: {error.strerror}", Exit.CONFIG) from error
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", default="stockfish", help="command of a UCI engine")
     parser.add_argument("--seed", type=int, default=1, help="of random moves, nodes and positions")
     parser.add_argument("--count", type=int, default=500, help="positions")
+    parser.add_argument("--apart-from", type=Path, help="a file of this kind, whose positions are left out")
     parser.add_argument("--out", type=Path, default=OUT, help="the file to write")
     given = parser.parse_args()
     if given.count < 1:
         raise Fatal(f"--count is {given.count}, but must be at least 1", Exit.USAGE)
-    lines = make(given.engine, given.seed, given.count)
-    header = f"# python -m experiments.mates_in_one --seed {given.seed} --count {given.count}\n"
+    lines = make(given.engine, given.seed, given.count, _lines(given.apart_from))
+    header = f"# python -m experiments.mates_in_one --seed {given.seed} --count {given.count}"
+    header += f" --apart-from {given.apart_from.name}\n" if given.apart_from else "\n"
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(header + "\n".join(lines) + "\n")
     return 0

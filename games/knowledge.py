@@ -172,6 +172,8 @@ class Solution:
     watched_rows: Callable[[], list[Row]] | None = None
     """Positions that trainers watch in a game that is not solved from near its start (there, `rows` serve).
     Raises BadTruth. None: they watch none."""
+    final_watched_rows: Callable[[], list[Row]] | None = None
+    """Others of their kind, for final judgements. Raises BadTruth. None: `watched_rows` serve."""
     plays_whole_games: bool = True
     """Whether enough is known for a player that never errs."""
     depth: int = 0

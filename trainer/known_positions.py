@@ -27,6 +27,14 @@ def watched_rows(game: Game) -> list[Row]:
     return solution.watched_rows() if solution.watched_rows is not None else []
 
 
+def final_watched_rows(game: Game) -> list[Row]:
+    """Return other positions of the same kind, for final judgements, if the game has them; else the same."""
+    solution = knowledge_of(game).solution
+    if solution is None or solution.plays_whole_games or solution.final_watched_rows is None:
+        return watched_rows(game)
+    return solution.final_watched_rows()
+
+
 class KnownPositions(NamedTuple):
     """Positions in which some move loses the best result, as input of the network."""
 

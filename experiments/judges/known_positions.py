@@ -12,7 +12,7 @@ from experiments.measures import Judgement, Measure, mean_of, share
 from experiments.recipe import Recipe
 from experiments.training import Trained
 from games.spec import Game
-from trainer.known_positions import watched_rows
+from trainer.known_positions import final_watched_rows, watched_rows
 
 KEPT = "positions in which the result is kept"
 ALL_POSITIONS = "share of all positions in which the move is an error"
@@ -43,20 +43,22 @@ def add_watched(
     found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
 ) -> None:
     """Errors of the policy alone in the positions that trainers watch in a game that is not solved: of all
-    snapshots for the curve; of the untrained network, the last one and random moves."""
-    rows = watched_rows(game)
+    snapshots for the curve; on others of their kind, of the untrained network, the last one and random
+    moves."""
+    rows, final = watched_rows(game), final_watched_rows(game)
     if not rows:
         return
     first, last = trained.snapshots[0], trained.snapshots[-1]
     for snapshot in trained.snapshots:
         tell(f"watched positions, minute {snapshot.minute}")
-        policy, random = errors_of(trained, snapshot, recipe, game, rows, with_search=False)
+        policy, _ = errors_of(trained, snapshot, recipe, game, rows, with_search=False)
         for group in _groups(policy):
             found.add_point(
                 f"{IT_MATTERS}, {policy.search}", group.group, snapshot.minute, group.errors_matter
             )
         if snapshot in (first, last):
             name = "trained" if snapshot is last else "untrained"
+            policy, random = errors_of(trained, snapshot, recipe, game, final, with_search=False)
             found.measures += _errors_by_group(f"{name}, {policy.search}", policy)
     found.measures += _errors_by_group("random moves", random)
 

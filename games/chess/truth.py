@@ -21,6 +21,8 @@ MATE_IN_ONE = "mate in one"
 even if it keeps the win."""
 MATES_IN_ONE = Path(__file__).parent / "data" / "mates_in_one.epd"
 """Made by `experiments.mates_in_one`: positions of an engine's games, one of each."""
+FINAL_MATES_IN_ONE = MATES_IN_ONE.with_stem("mates_in_one_final")
+"""Other positions of the same kind, for final judgements."""
 
 
 def probe(state: State) -> Known | None:
@@ -60,10 +62,19 @@ def rows(seed: int, limit: int) -> list[Row]:
 
 def mates_in_one() -> list[Row]:
     """The positions of MATES_IN_ONE. Raises BadTruth."""
+    return _mates_in(MATES_IN_ONE)
+
+
+def final_mates_in_one() -> list[Row]:
+    """The positions of FINAL_MATES_IN_ONE. Raises BadTruth."""
+    return _mates_in(FINAL_MATES_IN_ONE)
+
+
+def _mates_in(file: Path) -> list[Row]:
     try:
-        lines = MATES_IN_ONE.read_text().splitlines()
+        lines = file.read_text().splitlines()
     except OSError as error:
-        raise BadTruth(f"{MATES_IN_ONE} cannot be read ({error.strerror}): reinstall azselfplay") from error
+        raise BadTruth(f"{file} cannot be read ({error.strerror}): reinstall azselfplay") from error
     return [_mate_row(line) for line in lines if not line.startswith("#")]
 
 
@@ -141,6 +152,7 @@ SOLUTION = Solution(
     checks=_checks,
     groups=(*endings.ENDINGS, DRAWN_PAWN, MATE_IN_ONE),
     watched_rows=mates_in_one,
+    final_watched_rows=final_mates_in_one,
     plays_whole_games=False,
     counts_plies=True,
     endings={name: partial(won_rows, name) for name in endings.ENDINGS},

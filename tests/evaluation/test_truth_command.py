@@ -23,7 +23,7 @@ from evaluation.truth.report import PlayerErrors, to_text
 from evaluation.truth.rows import rows_for
 from experiments.mates_in_one import mates
 from games import get_game
-from games.chess.truth import DRAWN_PAWN, mates_in_one
+from games.chess.truth import DRAWN_PAWN, final_mates_in_one, mates_in_one
 from games.knowledge import BadTruth, Row
 from games.names import GAME_MODULES
 from games.tic_tac_toe import tree
@@ -121,9 +121,10 @@ def test_chess_rows_are_the_same_for_a_seed_and_different_positions() -> None:
 
 
 def test_mates_in_one_are_those_of_python_chess() -> None:
-    """One position of each of 500 games; moves that mate are all that count."""
-    rows = mates_in_one()
-    assert len({row.start for row in rows}) == 500
+    """One position of each of 1,000 games, half of them for final judgements only. Moves that mate are all
+    that count."""
+    rows = [*mates_in_one(), *final_mates_in_one()]
+    assert len({row.start for row in rows}) == 2 * 500
     for row in rows:
         board, notation = chess.Board(row.start), get_game("chess").notation
         found = {move.uci() for move in mates(board)}

@@ -103,7 +103,7 @@ def test_positions_are_drawn_apart_from_others() -> None:
     assert not {row.start for row in first} & {row.start for row in won_rows("KQK", 20, 1, first)}
 
 
-def test_chess_is_judged_on_openings_that_are_not_on_the_curve(tmp_path: Path, asked: Asked) -> None:
+def test_chess_is_judged_on_openings_and_mates_that_are_not_on_the_curve(tmp_path: Path, asked: Asked) -> None:
     found = judged("chess", tmp_path)
     (network,) = {key for key in asked.openings if "1.safetensors" in key and key.endswith("against greedy")}
     curve, final = asked.openings[network][:10], asked.openings[network][10:]
@@ -116,7 +116,9 @@ def test_chess_is_judged_on_openings_that_are_not_on_the_curve(tmp_path: Path, a
             ] * 3
     converted = [one.count for one in found.measures if one.what == "won with an extra queen against random"]
     assert converted == [50] * 3
-    assert [len(rows) for rows in asked.rows] == [500, 500]
+    watched, final_mates = asked.rows[:2]
+    assert asked.rows == [watched, final_mates] * 2
+    assert len({row.start for row in watched + final_mates}) == 2 * 500
     mates = [one for one in found.measures if one.what == "errors where it matters, mate in one"]
     assert [one.player for one in mates] == ["untrained, raw policy", "trained, raw policy", "random moves"]
     assert found.curves["errors where it matters, raw policy"].keys() == {"mate in one"}
