@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from runtime.cores import usable_cores
 from runtime.exits import Exit, Fatal
 from runtime.extras import how_to_install, is_installed
 from runtime.ports import Address
+from runtime.processes import python_module
 
 
 @dataclass(frozen=True)
@@ -71,15 +71,16 @@ def make_plan(
     devices = devices_for(config.device, gpus, has_torch=has_torch)
     count = config.workers or (cores if devices == ["remote"] else len(devices))
     threads = config.threads or (max(1, cores // count) if devices == ["cpu"] else 0)
-    common = [
-        *(sys.executable, "-m", "client.worker", "--role", "client"),
+    common = python_module(
+        "client.worker",
+        *("--role", "client"),
         *("--server", address.server, "--leaves", address.leaves),
         *("--bulk", address.bulk),
         *("--spool", str(spool), "--name", config.name),
         *(("--server-key", config.server_key) if config.server_key else ()),
         *(("--key", str(config.key)) if config.key else ()),
         *("--log-format", config.log_format),
-    ]
+    )
     figures = ["--figures"] if config.metrics_port or config.drain else []
     workers = []
     for index in range(count):

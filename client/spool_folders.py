@@ -48,7 +48,8 @@ def run_folder(root: Path, game: str, run: str, identity: bytes = b"") -> Path:
 def claim(folder: Path, index: int) -> SpoolFolder:
     """Create and lock worker `index`'s folder. Blocks while another worker starts.
 
-    Raises Fatal(CONFIG) when another process has it, Fatal(DISK) when it cannot be made.
+    Raises Fatal(TRY_AGAIN) when another process has it, which may be about to end; Fatal(DISK) when it
+    cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -61,7 +62,7 @@ def claim(folder: Path, index: int) -> SpoolFolder:
                 raise Fatal(
                     f"the spool folder {path} is in use by another process; end that process, or give "
                     "this one another folder with --spool",
-                    Exit.CONFIG,
+                    Exit.TRY_AGAIN,
                 )
             if index == 0:
                 _take_over(folder, path)  # also where there is no identity

@@ -159,7 +159,7 @@ def check(settings: RunConfig) -> None:
             raise Fatal(
                 f"run {folder.name!r} in {folder.path} is in use by another {program}: stop that one, or "
                 "give another --run name",
-                Exit.CONFIG,
+                Exit.TRY_AGAIN,
             )
     if settings.port:
         check_base_port("127.0.0.1", settings.port)

@@ -9,7 +9,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -24,6 +23,7 @@ from protocol.settings import SelfPlaySettings
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
 from runtime.finding import newest_weights
+from runtime.processes import python_module
 from runtime.processor_time import seconds_of_trees
 from runtime.runs import RunFolder, is_locked, write_atomically
 
@@ -95,13 +95,14 @@ def command_of(recipe: Recipe, seed: int, minutes: float, runs: Path, run: str, 
     settings.mkdir(parents=True, exist_ok=True)
     (settings / "server.toml").write_text(to_toml(server))
     (settings / "trainer.toml").write_text(to_toml({**recipe.trainer, "seed": seed}))
-    return [
-        *(sys.executable, "-m", "commands.azrun", "--game", recipe.game, "--minutes", str(by_azrun)),
+    return python_module(
+        "commands.azrun",
+        *("--game", recipe.game, "--minutes", str(by_azrun)),
         *("--run", run, "--runs", str(runs), "--net", recipe.net, "--simulations", str(recipe.simulations)),
         *("--games", str(recipe.games), "--workers", str(recipe.workers), "--client-workers", "0"),
         *("--server-config", str(settings / "server.toml")),
         *("--trainer-config", str(settings / "trainer.toml")),
-    ]
+    )
 
 
 def train(

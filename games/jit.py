@@ -10,11 +10,13 @@ from __future__ import annotations
 import dis
 import hashlib
 import os
+import re
 import shutil
 import sys
 import types
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +28,8 @@ from games.inlined import EntryPoint
 from games.jit_sources import foreign_key, sources
 
 KEPT_CACHES = 4
+_OURS = re.compile("[0-9a-f]{16}")
+"""The names of cache folders (`source_key`)."""
 
 CompiledFunction = Callable[..., Any]
 
@@ -55,11 +59,21 @@ def _prepare_cache() -> Path:
     except OSError as error:
         text = f"{error.strerror} (AZ_JIT_CACHE names the folder of compiled code)"
         raise OSError(error.errno, text, str(folder)) from error
-    older = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in older[KEPT_CACHES:]:
-        shutil.rmtree(path, ignore_errors=True)
+    remove_old_caches(folder.parent)
     numba.config.CACHE_DIR = str(folder)
     return folder
+
+
+def remove_old_caches(parent: Path) -> None:
+    """Keep the newest caches. Nothing else in `parent` is touched: `AZ_JIT_CACHE` may name a folder that
+    holds other things, such as runs."""
+    ages = {}
+    for path in parent.iterdir():
+        with suppress(OSError):  # another process may remove it at this moment
+            if _OURS.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
+                ages[path] = path.stat().st_mtime
+    for path in sorted(ages, key=lambda path: ages[path], reverse=True)[KEPT_CACHES:]:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 CACHE = _prepare_cache()

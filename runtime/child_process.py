@@ -45,7 +45,8 @@ class ChildProcess:
     The caller must close it: `async with contextlib.aclosing(await start(argv)) as child`.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], pidfd: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], pidfd: int | None) -> None:
+        """`pidfd`: a file descriptor of the process; None where Python or the kernel has none."""
         self.pid = process.pid
         self.stdout = asyncio.StreamReader(READ_LIMIT)
         self.stderr = asyncio.StreamReader(READ_LIMIT)
@@ -55,7 +56,10 @@ class ChildProcess:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = self._loop.create_future()
         self._transports: list[asyncio.ReadTransport] = []
-        self._loop.add_reader(pidfd, self._on_end)
+        if pidfd is None:
+            threading.Thread(target=self._watch, name=f"child {self.pid}", daemon=True).start()
+        else:
+            self._loop.add_reader(pidfd, self._on_end)
 
     @property
     def returncode(self) -> int | None:
@@ -95,9 +99,17 @@ class ChildProcess:
                 transport.close()
 
     def _on_end(self) -> None:
-        self._loop.remove_reader(self._pidfd)
-        os.close(self._pidfd)
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
         self._ended.set_result(self._process.wait())
+
+    def _watch(self) -> None:
+        """Wait for its end in a thread."""
+        with contextlib.suppress(ChildProcessError):  # `terminate` found that it has ended
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)  # not reaped: its number stays its own
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._on_end)
 
 
 async def start(
@@ -158,11 +170,17 @@ def _start(argv: Sequence[str], env: Mapping[str, str], stderr: int) -> ChildPro
         preexec_fn=_ending_with_parent(),
     )
     try:
-        return ChildProcess(process, os.pidfd_open(process.pid))
+        return ChildProcess(process, _pidfd(process.pid))
     except BaseException:
         process.kill()
         process.communicate()
         raise
+
+
+def _pidfd(pid: int) -> int | None:
+    """Return a descriptor of the process, if this Python has `pidfd_open`: those built for old systems (of
+    conda, for example) lack it."""
+    return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
 
 
 def _ending_with_parent() -> Callable[[], None]:

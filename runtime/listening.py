@@ -34,6 +34,10 @@ CROWD_PAUSE = 0.2
 connections a second are turned away. Behind a full backlog a newcomer waits for some three seconds."""
 ACCEPT_PAUSE = 0.2
 """Seconds without accepting after the system had no file descriptor or memory for a connection."""
+MAY_PASS = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL, socket.EAI_AGAIN})
+"""Errors of listening that may be gone at the next start: a port in use, an address or a name server that is
+not there yet, as while a machine starts."""
+
 LOCAL = ""
 """Stands for the address of a local socket."""
 
@@ -116,8 +120,8 @@ def named_base_port(base: int) -> Iterator[None]:
 
 
 def listen(endpoints: Sequence[str]) -> list[socket.socket]:
-    """Open one listening socket per endpoint, or none: Raises Fatal(TRY_AGAIN) if an endpoint is in use,
-    Fatal(CONFIG) if it is unavailable for another reason."""
+    """Open one listening socket per endpoint, or none: Raises Fatal(TRY_AGAIN) if an endpoint is in use
+    or its address is not there yet, Fatal(CONFIG) if it is unavailable for another reason."""
     opened: list[socket.socket] = []
     try:
         for endpoint in endpoints:
@@ -139,7 +143,7 @@ def _listen(endpoint: str) -> socket.socket:
         if sock is not None:
             sock.close()
         number = error.errno or (errno.ENAMETOOLONG if local else 0)  # Python sets none for a long path
-        code = Exit.TRY_AGAIN if number == errno.EADDRINUSE else Exit.CONFIG
+        code = Exit.TRY_AGAIN if number in MAY_PASS else Exit.CONFIG
         raise Fatal(bind_message(endpoint, number, error.strerror or str(error)), code) from error
     sock.setblocking(False)
     return sock

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from runtime.aio import Stop
 from runtime.child_process import BACKOFF_FIRST, BACKOFF_LONGEST, ChildProcess, start_patiently
@@ -24,13 +25,20 @@ log = logging.getLogger(__name__)
 
 HEALTHY_AFTER = 60.0
 """Seconds alive after which the back-off starts again from its shortest wait."""
+_SOURCES = Path(__file__).resolve().parent.parent
+"""The folder that holds our packages."""
 TAIL = 4096
 """Bytes of a child's last output that are kept, for the error message if it must not be restarted."""
 
 
 def python_module(module: str, *flags: str) -> list[str]:
-    """Return the command line that runs one of our modules in a process of its own."""
-    return [sys.executable, "-m", module, *flags]
+    """Return the command line that runs one of our modules in a process of its own.
+
+    `-P` keeps the current folder out of its imports: a file `server.py` or `net.py` there is not ours. Only
+    where that folder is our own source tree may it be how our packages are found at all.
+    """
+    apart = () if Path.cwd() == _SOURCES else ("-P",)
+    return [sys.executable, *apart, "-m", module, *flags]
 
 
 def describe_exit(code: int) -> str:

@@ -130,17 +130,20 @@ class RunFolder:
                     part.unlink()
 
     def describe(self) -> dict[str, Any]:
-        """Return the contents of run.json. Raises Fatal(BAD_DATA) if there is none or it is damaged."""
+        """Return the contents of run.json. Raises Fatal(BAD_DATA) if there is none or it is damaged,
+        Fatal(DISK) if it cannot be read now."""
         try:
             about = json.loads(self.about.read_bytes())
             if isinstance(about["game"], str) and isinstance(about["history"], int):
                 return dict(about)
-        except OSError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise Fatal(
                 f"{self.path} is not a run folder (no run.json); give --run and --runs of a run that "
                 "azserver has made",
                 Exit.BAD_DATA,
             ) from error
+        except OSError as error:
+            raise Fatal(f"{self.about} cannot be read: {error.strerror}", Exit.DISK) from error
         except (ValueError, KeyError, TypeError):
             pass
         raise self._damaged()
@@ -151,15 +154,15 @@ class RunFolder:
 
     def lock(self, program: str) -> RunLock:
         """Claim the folder for one `program` (azserver, trainer) until the lock is closed or this process has
-        ended in any way. Raises Fatal(CONFIG) if another process has it, Fatal(DISK) if the file cannot be
-        made."""
+        ended in any way. Raises Fatal(TRY_AGAIN) if another process has it, which may be about to end;
+        Fatal(DISK) if the file cannot be made."""
         try:
             return RunLock(self.lock_of(program))
         except BlockingIOError as error:
             raise Fatal(
                 f"run {self.name!r} in {self.path} belongs to another {program} process: stop that one, or "
                 "give another --run name",
-                Exit.CONFIG,
+                Exit.TRY_AGAIN,
             ) from error
         except OSError as error:
             raise Fatal(f"cannot write to the run folder {self.path}: {error.strerror}", Exit.DISK) from error

@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 
 from protocol.messages import WeightsInfo
-from runtime.exits import Exit, Fatal
+from runtime.exits import DISK_BROKEN, Exit, Fatal
 
 SUFFIX = ".safetensors"
 NEWEST = "newest"
@@ -51,12 +51,14 @@ def hash_in_name(path: Path) -> str:
 
 
 def read_weights(path: Path) -> bytes:
-    """Return the contents of a file. Raises Fatal(BAD_DATA) if it cannot be read, or has another sha256 than
-    its name says, or that of the file that a link points to. A name without a hash says nothing."""
+    """Return the contents of a file. Raises Fatal(BAD_DATA) if there is none, or it has another sha256 than
+    its name says, or that of the file that a link points to; Fatal(DISK) if the disk fails. A name without a
+    hash says nothing."""
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise Fatal(f"{path} cannot be used: it cannot be read: {error.strerror}", Exit.BAD_DATA) from error
+        code = Exit.DISK if error.errno in DISK_BROKEN else Exit.BAD_DATA
+        raise Fatal(f"{path} cannot be used: it cannot be read: {error.strerror}", code) from error
     named = _NAMED.fullmatch(path.resolve().stem)
     digits = hashlib.sha256(data).hexdigest()
     if named is None or digits.startswith(named[1]):

@@ -219,13 +219,14 @@ class App:
         on_cpu = devices.count("cpu")
         threads = self._config.cpu_threads or max(1, self._cores // max(1, on_cpu))
         for index, device in enumerate(devices):
-            argv = [
-                *(sys.executable, "-m", "server.evaluator", "--endpoint", endpoint, "--index", str(index)),
+            argv = python_module(
+                "server.evaluator",
+                *("--endpoint", endpoint, "--index", str(index)),
                 *("--device", device, "--game", self._game.name),
                 *("--history", str(self._self_play.history)),
                 *("--threads", str(threads if device == "cpu" else 0)),
                 *("--log-format", self._config.log_format),
-            ]
+            )
             children.add(
                 f"evaluator-{index}",
                 argv,
@@ -237,12 +238,13 @@ class App:
         self, children: Children, workers: int, folder: RunFolder, endpoints: dict[str, str]
     ) -> None:
         for index in range(workers):
-            argv = [
-                *(sys.executable, "-m", "client.worker", "--role", "worker", "--index", str(index)),
+            argv = python_module(
+                "client.worker",
+                *("--role", "worker", "--index", str(index)),
                 *("--leaves", endpoints["leaves"], "--bulk", endpoints["bulk"]),
                 *("--device", "remote", "--spool", str(folder.spool)),
                 *("--log-format", self._config.log_format),
-            ]
+            )
             children.add(f"worker-{index}", argv)
 
     def _add_pages(self, children: Children, folder: RunFolder) -> None:

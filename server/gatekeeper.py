@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from protocol.settings import SelfPlaySettings, changed
 from runtime.child_process import ChildProcess, start_patiently
 from runtime.gating import PROGRESS_SECONDS, GateReport
 from runtime.log_files import LogFile
-from runtime.processes import describe_exit
+from runtime.processes import describe_exit, python_module
 from runtime.runs import write_atomically
 from search.evaluation_settings import evaluation_settings
 from server.config import ServerConfig
@@ -77,14 +76,15 @@ def gate_command(settings: GateSettings, store: WeightsStore) -> Command:
     search = msgspec.json.encode(asdict(gate_settings(settings.self_play, settings.simulations)))
 
     def command(play: Play) -> list[str]:
-        return [
-            *(sys.executable, "-m", "evaluation.gate", "--game", settings.game),
+        return python_module(
+            "evaluation.gate",
+            *("--game", settings.game),
             *("--best", str(store.path(play.best))),
             *("--candidate", str(store.path(play.candidate))),
             *("--games", str(settings.games), "--share", str(settings.share)),
             *("--seed", str(play.candidate.version), "--self-play", search.decode()),
             *("--device", settings.device, "--threads", str(settings.threads)),
-        ]
+        )
 
     return command
 

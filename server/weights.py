@@ -86,13 +86,16 @@ class WeightsStore:
     def read(self) -> WeightsInfo | None:
         """Return the current weights on the disk, after checking the file's hash. None in a new run.
 
-        Raises Fatal(BAD_DATA) when the folder does not hold what `current.json` says.
+        Raises Fatal(BAD_DATA) when the folder does not hold what `current.json` says, Fatal(DISK) when that
+        file cannot be read now.
         """
         try:
             info = msgspec.json.decode(self.about.read_bytes(), type=WeightsInfo)
         except FileNotFoundError:
             return None
-        except (msgspec.DecodeError, OSError) as error:
+        except OSError as error:
+            raise Fatal(f"{self.about} cannot be read: {error.strerror}", Exit.DISK) from error
+        except msgspec.DecodeError as error:
             raise self._damaged(f"{self.about} cannot be read ({error})") from error
         if info.game != self._game:
             raise self._damaged(f"{self.about} is for the game {info.game}, this run plays {self._game}")

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ import msgspec
 
 from runtime.child_process import ChildProcess, start
 from runtime.exits import Exit
-from runtime.processes import describe_exit
+from runtime.processes import describe_exit, python_module
 from trainer.config import PlayersSettings
 
 log = logging.getLogger(__name__)
@@ -114,7 +113,7 @@ class PlayerCheck:
         elsewhere = self.settings.server_folder
         return [
             *(POLITE if shutil.which(POLITE[0]) else ()),
-            *(sys.executable, "-m", "commands.azplay", "players", str(self.folder)),
+            *python_module("commands.azplay", "players", str(self.folder)),
             *("--check", str(positions), "--newest", str(newest), "--seed", str(self._turn), "--json"),
             *(() if elsewhere is None else ("--server-folder", str(elsewhere))),
         ]

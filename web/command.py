@@ -19,6 +19,7 @@ from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal, guarded
 from runtime.extras import require
 from runtime.finding import RUNS, find_run
+from runtime.listening import MAY_PASS
 
 if TYPE_CHECKING:
     from runtime.aio import Stop
@@ -84,8 +85,8 @@ def folder_of(path: Path) -> tuple[Path, str]:
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """A listening socket. Raises Fatal(CONFIG) if the address is not this machine's, Fatal(TRY_AGAIN) if the
-    port is in use."""
+    """A listening socket. Raises Fatal(TRY_AGAIN) if the port is in use or the address is not this
+    machine's, or not yet; Fatal(CONFIG) if it cannot be one."""
     try:
         family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -102,7 +103,7 @@ def listen(address: str, port: int) -> socket.socket:
         raise Fatal(
             f"cannot listen on {address}, port {port}: {error.strerror or error}; give another --listen or "
             "--port",
-            Exit.CONFIG,
+            Exit.TRY_AGAIN if error.errno in MAY_PASS else Exit.CONFIG,
         ) from error
     return listener
 

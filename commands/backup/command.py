@@ -15,6 +15,7 @@ from commands.backup.about import Identity
 from runtime.config import load
 from runtime.exits import Exit
 from runtime.finding import RUNS, run_named
+from runtime.processes import python_module
 from runtime.runs import RunFolder
 
 BACKUP_EXAMPLES = (
@@ -92,7 +93,7 @@ def _train(run: RunFolder, server: str) -> NoReturn:
     """Become the trainer of this run: the process continues as `python -m trainer`."""
     flags = ["--config", str(run.trainer_config)] if run.trainer_config.exists() else []
     flags += ["--server", server, "--runs", str(run.path.parent), "--run", run.name]
-    os.execv(sys.executable, [sys.executable, "-m", "trainer", *flags])
+    os.execv(sys.executable, python_module("trainer", *flags))
 
 
 def _new_run(text: str, runs: Path) -> RunFolder:

@@ -207,7 +207,7 @@ def test_a_run_in_use_is_named_before_anything_is_announced(
     folder.create("tic_tac_toe", 1)
     monkeypatch.setattr(sys, "argv", ["azrun", "--game", "tic_tac_toe", "--runs", str(tmp_path)])
     with folder.lock("azserver"):
-        assert azrun.main() == Exit.CONFIG
+        assert azrun.main() == Exit.TRY_AGAIN
     assert capsys.readouterr().err.startswith("azrun: error: run 'tic_tac_toe-tiny'")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import select
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ import pytest
 from runtime.aio import Stop, run
 from runtime.child_process import start
 from runtime.exits import Exit, Fatal
-from runtime.processes import Children, describe_exit
+from runtime.processes import Children, describe_exit, python_module
 
 SLEEP = "import time; time.sleep(600)"
 
@@ -57,6 +59,29 @@ def test_a_killed_child_is_started_again() -> None:
     assert pids[0] != pids[1]
     assert children.restarts() == 1
     assert children.pids() == {}
+
+
+def test_the_end_of_a_child_is_seen_where_python_has_no_pidfd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is so in Pythons built for old systems, such as conda's."""
+    monkeypatch.delattr(os, "pidfd_open")
+
+    async def main() -> None:
+        async with contextlib.aclosing(await start(python("print('done'); raise SystemExit(3)"))) as child:
+            assert (await child.stdout.read(), await child.wait()) == (b"done\n", 3)
+        async with contextlib.aclosing(await start(python(SLEEP))) as child:
+            child.terminate()
+            assert await child.wait() == -signal.SIGTERM
+
+    asyncio.run(main())
+
+
+def test_a_file_in_the_current_folder_takes_no_module_s_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "server.py").write_text("raise SystemExit('the wrong module')")
+    monkeypatch.chdir(tmp_path)
+    ended = subprocess.run(python_module("server.main", "--version"), capture_output=True, check=False)
+    assert ended.returncode == Exit.OK, ended.stderr
 
 
 def test_children_that_ignore_sigterm_are_killed_after_the_grace() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
@@ -15,6 +16,7 @@ import pytest
 from runtime.exits import Exit, Fatal
 from runtime.ports import Address, claimed_base_port, find_base_port, parse_address
 from runtime.runs import FOLDERS, RunFolder, write_atomically
+from runtime.weights_files import read_weights
 
 NOBODY = 65_534
 """The number of a user who owns nothing."""
@@ -168,8 +170,24 @@ def test_a_lock_on_a_run_ends_with_its_process(tmp_path: Path) -> None:
             run.lock("trainer")
         run.lock("azserver").close()
         holder.kill()
-    assert caught.value.code == Exit.CONFIG
+    assert caught.value.code == Exit.TRY_AGAIN
     run.lock("trainer").close()
+
+
+def test_a_disk_that_fails_is_no_damaged_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A supervisor starts the program again after DISK, but not after BAD_DATA."""
+    run = RunFolder(tmp_path, "run")
+    run.create("chess", 8)
+
+    def fail(_: Path) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "read_bytes", fail)
+    with pytest.raises(Fatal, match="cannot be read") as of_run:
+        run.describe()
+    with pytest.raises(Fatal, match="cannot be read") as of_weights:
+        read_weights(tmp_path / "weights.safetensors")
+    assert (of_run.value.code, of_weights.value.code) == (Exit.DISK, Exit.DISK)
 
 
 def test_a_run_has_an_identity_for_good(tmp_path: Path) -> None:

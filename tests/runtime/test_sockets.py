@@ -140,6 +140,14 @@ def test_a_port_in_use_is_a_clear_error() -> None:
     assert caught.value.code == Exit.TRY_AGAIN
 
 
+def test_an_address_that_is_not_there_may_come() -> None:
+    """While a machine starts, its network comes late: a supervisor should try again. 192.0.2.1 is nobody's
+    address (RFC 5737)."""
+    with pytest.raises(Fatal, match="--listen") as caught:
+        listen(["tcp://192.0.2.1:0"])
+    assert caught.value.code == Exit.TRY_AGAIN
+
+
 def test_a_socket_path_that_is_too_long_is_a_clear_error(tmp_path: Path) -> None:
     """ipc paths are limited to about 100 bytes by the kernel."""
     with pytest.raises(Fatal, match="TMPDIR"):
