@@ -15,7 +15,10 @@ BENCH ?= all
 install: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "azselfplay needs Python 3.11 or newer, and $(PYTHON) is older or missing: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "Installing azselfplay and its packages into .venv: about 2.4 GB, a few minutes; later starts skip this."
+	@echo "On a machine where pip takes PyTorch for NVIDIA GPUs, several GB more (docs/install.md says how to avoid that)."
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@

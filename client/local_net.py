@@ -9,6 +9,7 @@ from pathlib import Path
 from games.spec import Game
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
+from runtime.gpu_drivers import may_have_gpus
 from search.leaf_batch import Evaluations, LeafBatch
 
 
@@ -18,14 +19,16 @@ class LocalNet:
     def __init__(self, game: Game, history: int, device: str, threads: int | None = None) -> None:
         """`device`: cpu or cuda:N. `threads`: of the CPU network; None leaves it to torch.
 
-        Raises Fatal(CONFIG) if there is no such device.
+        Raises Fatal(CONFIG) if there is no such device, Fatal(TRY_AGAIN) if its driver is there.
         """
         from net.inference import Inference
 
         try:
             self._inference = Inference(game, history, device, threads=threads)
         except (ValueError, RuntimeError) as error:
-            raise Fatal(f"{error}; or use --device remote", Exit.CONFIG) from error
+            may_come_back = device != "cpu" and may_have_gpus()
+            code = Exit.TRY_AGAIN if may_come_back else Exit.CONFIG
+            raise Fatal(f"{error}; or use --device remote", code) from error
         self._between_batches = threading.Lock()
         self._version = 0
 

@@ -1,7 +1,8 @@
 """Runs one asyncio program per process: uvloop, two-stage stop on signals, plain errors.
 
-The first SIGINT or SIGTERM asks for a clean end (`Stop.finishing`), the second one cancels at once. Signals
-within TOGETHER of the first count as one: `timeout` and some supervisors signal a process and then its group.
+The first SIGINT, SIGTERM or SIGHUP asks for a clean end (`Stop.finishing`), the second one cancels at once.
+Signals within TOGETHER of the first count as one: `timeout` and some supervisors signal a process and then
+its group.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 _ExceptionHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""And SIGHUP, which comes when a terminal is closed, unless it is ignored from outside (nohup)."""
 TOGETHER = 0.3
 """Seconds. Nobody presses Ctrl-C twice so fast."""
 
@@ -105,12 +107,14 @@ async def _with_signals(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> No
         task = group.create_task(main(stop))
         stop.on_cancel(task.cancel)
         loop.set_exception_handler(_ender(task, failures))
-        for number in SIGNALS:
+        hangup = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+        handled = (*SIGNALS, *hangup)
+        for number in handled:
             loop.add_signal_handler(number, _on_signal, stop, number)
         try:
             await asyncio.wait({task})
         finally:
-            for number in SIGNALS:
+            for number in handled:
                 loop.remove_signal_handler(number)
     if failures:
         raise failures[0]

@@ -34,6 +34,8 @@ NOT_SETTINGS = frozenset(
     {"AZ_JIT_CACHE", "AZ_BENCH_SECONDS", "AZ_CRASH_AT", "AZ_PROFILE", "AZ_PROFILE_AFTER"}
 )
 """Variables with our prefix that are not settings of a command."""
+FOREIGN = "AZ_BATCH_"
+"""Azure Batch sets variables of this name on its machines."""
 FOR_ALL_PROGRAMS = frozenset({"AZ_SERVER", "AZ_SERVER_KEY", "AZ_KEY", "AZ_KEYS"})
 """Variables that say how a machine reaches its server. They are exported once for all programs, so a program
 without such a setting ignores them."""
@@ -84,11 +86,11 @@ def load(
 
 def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for a child process without our settings, which are passed to it as flags."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if not name.startswith(PREFIX) or name in NOT_SETTINGS
-    }
+    return {name: value for name, value in environment.items() if not _is_setting(name)}
+
+
+def _is_setting(name: str) -> bool:
+    return name.startswith(PREFIX) and not name.startswith(FOREIGN) and name not in NOT_SETTINGS
 
 
 def _with_whole_game(config: T) -> T:
@@ -221,7 +223,7 @@ def _from_environment(
     new_names = {_variable(old): _variable(new) for old, new in moved.items()}
     values: dict[str, Any] = {}
     for name in sorted(environment):
-        if not name.startswith(PREFIX) or name in NOT_SETTINGS:
+        if not _is_setting(name):
             continue
         if name not in known:
             if name in FOR_ALL_PROGRAMS:

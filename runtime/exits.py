@@ -70,6 +70,9 @@ def guarded(main: Callable[[], int]) -> int:
     Any other exception is a bug: its traceback is printed, and the code is INTERNAL.
     """
     command = _command()
+    if sys.platform != "linux":
+        _say(f"{command}: error: azselfplay needs Linux (on Windows: WSL 2), and this is {sys.platform}")
+        return int(Exit.CONFIG)
     try:
         with _profile(command):
             return main()

@@ -6,16 +6,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from runtime.exits import Exit, Fatal
-
-DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
-"""Device files of GPU drivers on Linux; without any of them there is no need to ask torch."""
-
-
-def may_have_gpus() -> bool:
-    return any(Path(path).exists() for path in DRIVERS)
 
 
 def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
@@ -31,6 +23,14 @@ def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
     if len(set(cuda)) < len(cuda):
         raise Fatal(f"--gpus {gpus} names a GPU twice: give each once", Exit.CONFIG)
     return devices
+
+
+def check_still_there(device: str, found: Sequence[str]) -> None:
+    """Raise Fatal(TRY_AGAIN) if the GPU `cuda:N`, which azserver found at its start, is gone: a driver that
+    was reset may bring it back, and the other evaluators go on."""
+    if int(device.removeprefix("cuda:")) >= len(found):
+        text = f"{device} is gone: torch finds {len(found)} GPUs now; see what nvidia-smi and dmesg say"
+        raise Fatal(text, Exit.TRY_AGAIN)
 
 
 def _device(word: str, found: Sequence[str]) -> str:

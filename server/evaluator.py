@@ -37,7 +37,7 @@ from protocol.messages import (
 from runtime import logs
 from runtime.exits import Exit, Fatal, guarded
 from runtime.sockets import Socket, dealer, new_context, receive
-from server.devices import choose_devices
+from server.devices import check_still_there
 from server.evaluators import FRAME_LIMIT
 
 HEARTBEAT = 5.0
@@ -294,7 +294,7 @@ def make_network(options: argparse.Namespace) -> _Made:
 
     if options.device != "cpu":
         there = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
-        choose_devices(options.device.removeprefix("cuda:"), [torch.cuda.get_device_name(i) for i in there])
+        check_still_there(options.device, [torch.cuda.get_device_name(i) for i in there])
     game = get_game(options.game)
     try:
         network = Inference(

@@ -22,6 +22,7 @@ from runtime.child_process import ChildProcess, start_patiently
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
 from runtime.finding import weights_named
+from runtime.gpu_drivers import NOT_FOUND, may_have_gpus
 from runtime.listening import check_base_port
 from runtime.processes import describe_exit, python_module
 from runtime.runs import RunFolder, write_atomically
@@ -29,7 +30,7 @@ from runtime.temporary import own_folder
 from runtime.weights_files import read_weights
 from search.compile_times import Compiled
 from server.config import ServerConfig
-from server.devices import choose_devices, may_have_gpus
+from server.devices import choose_devices
 from server.figures import Preparing
 from server.weights import WeightsStore
 
@@ -80,6 +81,8 @@ async def find_devices(gpus: str, stop: Stop) -> list[str]:
     if words == {"cpu"} or not (words or may_have_gpus()):
         return choose_devices(gpus, ())
     found = json.loads(await output_of("server.devices", stop=stop)) if may_have_gpus() else []
+    if not (words or found):
+        log.warning("%s; evaluators run on the CPU (--gpus cpu: without this warning)", NOT_FOUND)
     return choose_devices(gpus, found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from net.cpu_engine import faster_dtype
 from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Exit, Fatal
+from runtime.gpu_drivers import NOT_FOUND, may_have_gpus
 from trainer.action_values import NO_ACTION_VALUES
 from trainer.auxiliary import (
     AuxiliaryLosses,
@@ -31,6 +33,8 @@ from trainer.optimizers import learning_rate, make_optimizer
 from trainer.probes import correlation
 from trainer.replies import NO_REPLIES
 from trainer.samples import FutureBoards, Samples, rows_in
+
+log = logging.getLogger(__name__)
 
 
 class StepFigures(NamedTuple):
@@ -86,11 +90,17 @@ def prepare_thread(threads: int) -> None:
 
 def choose_device(name: str) -> torch.device:
     """Return the device called `name`; `auto` is the first GPU if there is one. Raises Fatal(CONFIG) if there
-    is no such device."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    kind, _, number = name.partition(":")
+    is no such device, Fatal(TRY_AGAIN) if no GPU is there though this torch and the machine are made for
+    one: its driver may come back."""
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    should_be = torch.version.cuda is not None and may_have_gpus()
+    if name == "auto":
+        name = "cuda" if gpus else "cpu"
+        if should_be and not gpus:
+            log.warning("%s; training runs on the CPU (--device cpu: without this warning)", NOT_FOUND)
+    kind, _, number = name.partition(":")
+    if kind == "cuda" and should_be and not gpus:
+        raise Fatal(f"--device {name}: {NOT_FOUND}", Exit.TRY_AGAIN)
     if kind == "cuda" and int(number or 0) >= gpus:
         what = f"--device {name}: torch finds {gpus} GPUs on this machine"
         raise Fatal(f"{what}; give cpu or auto", Exit.CONFIG)

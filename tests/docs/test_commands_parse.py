@@ -15,7 +15,7 @@ from commands.settings_page import settings_page
 OF_OTHERS = {
     *("--hypothesis-profile", "--hypothesis-seed", "--strict", "--quiet"),  # pytest, mypy, mkdocs
     *("--mode", "--positional-superko", "--allow-suicide"),  # gnugo
-    *("--no-compile", "--editable", "--find-links"),  # pip
+    *("--no-compile", "--editable", "--find-links", "--force-reinstall", "--no-deps"),  # pip
     *("--cpus",),  # docker
     *("--processes", "--subsets", "--seeds", "--kills", "--rounds", "--turn"),  # python -m tests.faults
 }

@@ -15,17 +15,31 @@ from runtime.aio import Stop, run
 from runtime.exits import Exit, Fatal, guarded
 
 
-def test_the_first_signal_asks_for_a_clean_end() -> None:
-    """SIGTERM sets `finishing`, and main ends by itself."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_asks_for_a_clean_end(number: signal.Signals) -> None:
+    """It sets `finishing`, and main ends by itself. SIGHUP comes from a terminal that is closed."""
     ended = []
 
     async def main(stop: Stop) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
         await stop.finishing.wait()
         ended.append("cleanly")
 
     run(main)
     assert ended == ["cleanly"]
+
+
+def test_a_program_under_nohup_survives_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    async def main(stop: Stop) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert not stop.finishing.is_set()
+
+    try:
+        run(main)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_the_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,6 +112,14 @@ def test_guarded_prints_a_fatal_as_one_line(capsys: pytest.CaptureFixture[str]) 
     printed = capsys.readouterr().err
     assert printed.count("\n") == 1
     assert "error: port 5600 is in use: give another --port" in printed
+
+
+def test_guarded_says_that_it_needs_linux(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert guarded(lambda: 0) == Exit.CONFIG
+    assert "needs Linux" in capsys.readouterr().err
 
 
 def test_guarded_calls_a_broken_disk_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,9 +14,10 @@ from changed_settings import self_play
 from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
+from runtime.ports import find_base_port
 from server.app import App
 from server.config import ServerConfig
-from server.devices import choose_devices
+from server.devices import check_still_there, choose_devices
 from server.preparation import Stopped, first_weights, opened_run, output_of, with_start_positions
 from server.weights import WeightsStore
 
@@ -66,6 +67,14 @@ def test_a_wrong_gpu_is_explained(gpus: str, found: tuple, says: str) -> None:
     assert caught.value.code == Exit.CONFIG
 
 
+def test_a_gpu_that_disappears_is_waited_for() -> None:
+    """Its evaluator is started again, and the others go on."""
+    check_still_there("cuda:1", TWO)
+    with pytest.raises(Fatal, match=r"cuda:1 is gone: .* 1 GPUs now") as caught:
+        check_still_there("cuda:1", TWO[:1])
+    assert caught.value.code == Exit.TRY_AGAIN
+
+
 def test_an_unknown_game_and_a_wrong_setting_are_explained() -> None:
     with pytest.raises(Fatal, match="unknown game 'ludo'") as caught:
         App(ServerConfig(game="ludo"))
@@ -91,7 +100,7 @@ def test_rounds_are_for_one_worker_and_one_evaluator() -> None:
 
 
 def test_a_run_is_served_by_one_server_only(tmp_path: Path) -> None:
-    config = ServerConfig(game="tic_tac_toe", runs=tmp_path)
+    config = ServerConfig(game="tic_tac_toe", runs=tmp_path, port=find_base_port(35_000))
     with opened_run(config, 1) as folder:
         assert folder.name == "tic_tac_toe-small"
         assert 'game = "tic_tac_toe"' in folder.config.read_text()

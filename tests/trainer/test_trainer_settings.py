@@ -6,10 +6,12 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 from training_runs import games, training
 
 from protocol.settings import changed
 from runtime.exits import Exit, Fatal
+from trainer import train_step
 from trainer.config import OptimizerSettings, TrainerConfig
 from trainer.train_step import choose_device
 
@@ -59,6 +61,17 @@ def test_a_device_that_is_not_there_is_named(name: str) -> None:
     with pytest.raises(Fatal, match=f"--device '?{name}") as caught:
         choose_device(TrainerConfig(device=name).check().device)
     assert caught.value.code == Exit.CONFIG
+
+
+def test_a_gpu_whose_driver_is_there_may_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A supervisor starts the trainer again; `auto` says that it trains on the CPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(train_step, "may_have_gpus", lambda: True)
+    with pytest.raises(Fatal, match="nvidia-smi") as caught:
+        choose_device("cuda")
+    assert caught.value.code == Exit.TRY_AGAIN
+    assert choose_device("auto") == torch.device("cpu")
 
 
 @pytest.mark.parametrize(
