@@ -50,6 +50,25 @@ def test_every_selection_makes_the_simulations_asked_for_and_looks_only_at_moves
     assert set(edges["action"][edges["visits"] > 0].tolist()) <= {2, 5}
 
 
+def test_a_search_to_a_depth_ends_when_its_lines_are_that_long_on_average() -> None:
+    made = []
+    for depth in (2, 4):
+        thinker = engine_with("puct", 1)
+        made.append(thought(thinker, depth=depth)[1])
+        total, _ = thinker.tree.depths
+        assert total >= depth * made[-1]
+    assert 0 < made[0] < made[1]
+
+
+def test_a_temperature_draws_among_the_moves_and_none_always_plays_the_best() -> None:
+    thinker = engine_with("puct", 1)
+    for temperature, is_drawn in ((0.0, False), (2.0, True)):
+        moves = {
+            thought(thinker, simulations=60, temperature=temperature, new_game=True)[0] for _ in range(20)
+        }
+        assert (len(moves) > 1) == is_drawn
+
+
 def test_the_engine_evaluates_through_all_symmetries_if_asked_to() -> None:
     """Two evaluations a leaf in Connect Four, that of the root included."""
     thinker, once = (

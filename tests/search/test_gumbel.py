@@ -56,10 +56,14 @@ run = searched
 
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", TWICE])
-@pytest.mark.parametrize("root_noise", [0.0, 1.0])
-def test_visits_and_the_improved_policy_equal_those_of_the_slow_twin(name: str, root_noise: float) -> None:
+@pytest.mark.parametrize(
+    "changes", [{}, {"root_noise": 1.0}, {"considered": 3}, {"c_visit": 7.0, "c_scale": 0.3}]
+)
+def test_visits_and_the_improved_policy_equal_those_of_the_slow_twin(
+    name: str, changes: dict[str, float]
+) -> None:
     for simulations in (3, 40, 211):
-        settings = varied(QUIET, simulations=simulations, root_noise=root_noise)
+        settings = varied(QUIET, simulations=simulations, **changes)
         tree = make_tree(name, settings)
         root = run(tree, HashEvaluator()).scores
         assert root is not None

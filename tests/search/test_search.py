@@ -181,17 +181,27 @@ def test_search_without_knowledge_parries_a_threat(name, moves, start, only):
 
 
 def test_a_second_occurrence_is_a_draw_inside_the_search_only():
-    tree = make_tree("chess", moves="g1f3 g8f6 f3g1 f6g8")
+    tree = make_tree("chess", varied(QUIET, simulations=200), moves="g1f3 g8f6 f3g1")
+    run(tree, HashEvaluator())
+    back = tree.game.notation.action_from_text(tree.state, "f6g8")
+    (edge,) = (edge for edge in subtree_of_node(tree, 0) if edge[0] == back)
+    _, _, visits, value_sum, child = edge
+    assert (visits > 0, value_sum, child) == (True, 0.0, -2)
+    tree.advance(back)
     assert tree.end_reason() is None
-    result = run(tree, HashEvaluator())
-    assert result.visits.sum() == 80
 
 
 def test_the_ply_cap_ends_search_lines_and_the_game_as_a_draw():
     tree = make_tree("connect_four", replace(QUIET, max_plies=2), "1 2")
     assert (tree.end_reason(), tree.outcome()) == (PLY_CAP, 0)
-    tree = make_tree("connect_four", replace(QUIET, max_plies=1))
-    assert run(tree, HashEvaluator()).visits.sum() == 80
+    tree = make_tree("connect_four", replace(QUIET, max_plies=2))
+    twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
+    run(tree, HashEvaluator())
+    twin.run(80)
+    found = subtree_of_node(tree, 0)
+    assert found == listed(twin.root)
+    second = [edge for first in found for edge in first[4] if edge[2]]
+    assert {(edge[3], edge[4]) for edge in second} == {(0.0, -2)}
 
 
 def test_root_noise_mixes_a_distribution_into_the_priors():
@@ -202,6 +212,15 @@ def test_root_noise_mixes_a_distribution_into_the_priors():
     assert priors.sum() == pytest.approx(1, abs=1e-5)
     assert (priors >= 0.75 / 7 - 1e-6).all()
     assert len(np.unique(priors)) == 7
+
+
+@pytest.mark.parametrize(("alpha", "least", "most"), [(0.01, 0.8, 1.0), (1000.0, 1 / 7, 0.2)])
+def test_the_dirichlet_alpha_says_how_even_the_noise_is(alpha: float, least: float, most: float) -> None:
+    """`root_noise` 1 leaves the noise alone: little of alpha gives nearly all of it to one move."""
+    tree = make_tree("connect_four", varied(QUIET, root_noise=1.0, dirichlet_alpha=alpha))
+    tree.expand_root(np.full(7, 1 / 7, np.float32), 0.0)
+    tree.begin()
+    assert least < tree.edges_of(0)["prior"].max() < most
 
 
 def test_the_same_seed_searches_the_same():
@@ -217,6 +236,15 @@ def test_moves_are_sampled_in_proportion_to_visits_then_greedy():
     drawn = [choose_action(result, 0, settings, rng) for _ in range(4000)]
     assert {a: round(drawn.count(a) / 4000, 1) for a in (3, 5, 9)} == {3: 0.1, 5: 0.6, 9: 0.3}
     assert {choose_action(result, 10, settings, rng) for _ in range(50)} == {5}
+
+
+def test_a_lower_temperature_prefers_the_most_visited_move() -> None:
+    """Visits to the power of 1 / temperature: here 10^2, 60^2 and 30^2 of 4,600."""
+    result = SearchResult(np.array([3, 5, 9], np.uint16), np.array([10, 60, 30], np.int32), 0.0, 0)
+    settings = self_play(temperature_plies=10, temperature=0.5)
+    rng = np.random.default_rng(0)
+    drawn = [choose_action(result, 0, settings, rng) for _ in range(4000)]
+    assert [drawn.count(a) / 4000 for a in (3, 5, 9)] == pytest.approx([0.022, 0.783, 0.196], abs=0.02)
 
 
 def test_the_local_evaluator_batches_over_games_and_answers_each_its_own():

@@ -14,7 +14,6 @@ from twice import NAME as TWICE
 from client.self_play import Player
 from games import get_game
 from search.compiled import kernels_for
-from search.selection.thompson import VALUE_SPREAD
 from search.settings import resolve
 from trainer.verify import Expected, Verifier
 
@@ -40,11 +39,11 @@ def test_it_finds_the_move_that_parries_a_threat() -> None:
 
 def test_spread_falls_with_visits_so_that_the_best_edge_takes_most_of_them() -> None:
     tree = make_tree("connect_four", varied(THOMPSON, simulations=2000))
-    result = searched(tree, HashEvaluator())
+    searched(tree, HashEvaluator())
     edges = np.sort(tree.edges_of(0), order="visits")
     values = edges["value_sum"] / edges["visits"]
-    assert values[-1] > values[0] - VALUE_SPREAD / np.sqrt(edges["visits"][0])
-    assert result.visits.max() > 2000 / len(result.visits)
+    assert edges["visits"][-1] > 2000 / 2
+    assert (values[-1], values[0]) == (values.max(), values.min())
 
 
 def test_a_node_with_many_visits_is_known_by_their_mean_because_its_own_value_is_lost_in_rounding() -> None:
