@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -32,7 +33,11 @@ def rules() -> dict[str, str]:
 
 def clients_wanted(now: int, busy: float) -> int:
     """Return the number of clients that Kubernetes derives from the rule's result, for a target of 1."""
-    ratio = 0.95 / max(busy, 0.19)
+    found = re.fullmatch(
+        r"(\S+) / clamp_min\(az:evaluators_busy:ratio, (\S+)\)", rules()["az:client_shortage:ratio"]
+    )
+    assert found is not None
+    ratio = float(found[1]) / max(busy, float(found[2]))
     return now if abs(ratio - 1) <= TOLERANCE else math.ceil(now * ratio)
 
 
