@@ -115,7 +115,7 @@ def test_a_run_folder_has_one_trainer(tmp_path: Path) -> None:
     """The second one ends with a message and changes nothing; when the first has ended, it may work there."""
     first = opened(tmp_path, welcome())
     fatal = refusal(tmp_path, welcome())
-    assert fatal.code == Exit.CONFIG
+    assert fatal.code == Exit.TRY_AGAIN
     assert "belongs to another trainer" in str(fatal)
     close(first)
     close(opened(tmp_path, welcome()))
