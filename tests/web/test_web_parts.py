@@ -273,7 +273,7 @@ def test_a_port_in_use_ends_the_command_with_a_sentence() -> None:
 def test_an_address_of_another_machine_ends_the_command_with_a_sentence() -> None:
     with pytest.raises(Fatal, match=r"cannot listen on 192\.0\.2\.1") as found:
         listen("192.0.2.1", 0)
-    assert found.value.code == Exit.CONFIG
+    assert found.value.code == Exit.TRY_AGAIN
 
 
 def test_the_folder_of_one_run_begins_with_its_page(tmp_path: Path) -> None:
