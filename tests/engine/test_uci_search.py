@@ -30,11 +30,11 @@ def engine_with(name: str, leaves: int) -> Thinker:
     return Thinker(net, 1, leaves, 0, search_for(name, GAME))
 
 
-def thought(thinker: Thinker, **request: object) -> tuple[int, int]:
-    """Return (best action, simulations made)."""
+def thought(thinker: Thinker, *, seconds_ago: float = 0.0, **request: object) -> tuple[int, int]:
+    """Return (best action, simulations made). `seconds_ago`: when the search was requested."""
 
     async def main() -> Found:
-        now = asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time() - seconds_ago
         return await thinker.think(Thinking(Request("", (), now, **request)), lambda _: None)
 
     return asyncio.run(main()).action, thinker.tree.simulations
@@ -58,6 +58,18 @@ def test_a_search_to_a_depth_ends_when_its_lines_are_that_long_on_average() -> N
         total, _ = thinker.tree.depths
         assert total >= depth * made[-1]
     assert 0 < made[0] < made[1]
+
+
+def test_a_clock_search_ends_once_no_other_move_can_become_the_best():
+    """`seconds_ago` says how slow the search seems: what is left is worth no simulation."""
+    made = [
+        thought(
+            engine_with("puct", 1), simulations=50, seconds_ago=ago, seconds=ago + 60, may_move_early=early
+        )[1]
+        for ago, early in ((1e6, True), (1e6, False), (0.0, True))
+    ]
+    assert 2 < made[0] < 50
+    assert made[1:] == [50, 50]
 
 
 def test_a_temperature_draws_among_the_moves_and_none_always_plays_the_best() -> None:
