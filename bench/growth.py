@@ -1,8 +1,8 @@
 """What grows with a run: the search with 1 to 1,024 games in flight, the store with 10^4 to 10^6 games.
 
 Search: leaves a second of processor time with a network that costs nothing, in turns. Store: processor time
-of a commit of 256 games, and of reading the newest 1,000, at each size. The store
-only grows, so its sizes cannot be measured in turns: read those ratios with that in mind.
+of a commit of 256 games and the pages that it writes, and of reading the newest 1,000, at each size. The
+store only grows, so its sizes cannot be measured in turns: read those ratios with that in mind.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import apsw
 import numpy as np
 
 from bench.random_games import random_game
@@ -61,6 +62,11 @@ def processor_seconds(action: Callable[[], object]) -> Spread:
     return Spread.of(taken)
 
 
+def pages_written(store: Store) -> int:
+    """Pages that this store has written so far."""
+    return int(store._connection.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0])
+
+
 def read_newest(path: Path, count: int) -> None:
     """Read and unpack the newest READ of `count` games."""
     reader = StoreReader(path)
@@ -79,11 +85,14 @@ def store_figures(folder: Path) -> dict[str, float]:
         while count < size - REPEATS * COMMIT:
             store.commit(fresh(many))
             count += COMMIT
+        pages = pages_written(store)
         commit = processor_seconds(lambda: store.commit(fresh(many)))
+        pages = (pages_written(store) - pages) // REPEATS
         count += REPEATS * COMMIT
         read = processor_seconds(partial(read_newest, folder / "games.db", count))
-        print(f"  {count:>9,} games: commit {commit.text('.4f')} s, read {read.text('.4f')} s")
+        print(f"  {count:>9,} games: commit {commit.text('.4f')} s, {pages} pages, read {read.text('.4f')} s")
         figures[f"commit_ms_{size}"] = round(commit.median * 1e3, 1)
+        figures[f"commit_pages_{size}"] = pages
         figures[f"read_ms_{size}"] = round(read.median * 1e3, 1)
     store.close()
     return figures

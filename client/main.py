@@ -17,9 +17,10 @@ from pathlib import Path
 from client.child_lines import FigureLines, LastWords
 from client.config import ClientConfig
 from client.metrics import WorkersFigures, watched
-from client.plan import Plan, default_spool, make_plan
+from client.plan import Plan, count_gpus, default_spool, devices_for, make_plan
 from runtime import aio, config, keys, logs, ports
 from runtime.exits import Exit, Fatal, guarded
+from runtime.extras import is_installed
 from runtime.monitor.monitor import Monitor
 from runtime.ports import parse_address
 from runtime.processes import Children, describe_exit, to_stderr
@@ -121,6 +122,7 @@ def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
     )
     counts = dict.fromkeys(("workers", "games", "threads", "drain", "max_wait"), (0, math.inf))
     config.check_ranges(settings, metrics_port=ports.NUMBERS, **counts)
+    devices_for(settings.device, count_gpus(), has_torch=is_installed("torch"))
     return settings
 
 

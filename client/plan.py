@@ -45,7 +45,7 @@ def devices_for(setting: str, gpus: int, *, has_torch: bool = True) -> list[str]
             text = how_to_install(f"--device {setting}", ["torch"], "train")
             raise Fatal(f"{text}; or use --device remote", Exit.CONFIG)
         return [setting]
-    raise Fatal(f"there is no device {setting!r}: give --device remote, cpu, cuda:N or auto", Exit.CONFIG)
+    raise Fatal(f"there is no device {setting!r}: choose remote, cpu, cuda:N or auto", Exit.CONFIG)
 
 
 def default_spool(address: Address) -> Path:

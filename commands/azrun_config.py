@@ -60,7 +60,11 @@ class RunConfig:
     workers: int = 1
     """Worker processes of azserver."""
     client_workers: int = 1
-    """Worker processes of azclient, on the server's network; 0 starts no client."""
+    """Worker processes of azclient; 0 starts no client."""
+    client_device: str = "remote"
+    """Where azclient evaluates: `remote` (by the server's evaluators), `cpu` (by a network in each of its
+    processes), `cuda:N`. On two cores without a GPU, `--workers 0 --client-workers 2 --client-device cpu`
+    saves the transport; azserver does not count these evaluations."""
     server_config: Path | None = None
     """TOML file for azserver. azrun passes its own game, net, gpus, simulations, games and workers as flags,
     which take precedence over the file."""
@@ -106,7 +110,7 @@ def _client(settings: RunConfig, port: int) -> list[str]:
     return python_module(
         "client.main",
         *_config_flag(settings.client_config),
-        *("--server", f"127.0.0.1:{port}", "--device", "remote", "--max-wait", "0"),
+        *("--server", f"127.0.0.1:{port}", "--device", settings.client_device, "--max-wait", "0"),
         *("--workers", str(settings.client_workers), "--games", str(settings.games)),
         *("--spool", str(RunFolder(settings.runs, run_name(settings)).spool / "client")),
     )

@@ -58,7 +58,7 @@ def process_tree(root: int) -> dict[str, int]:
 class Loop:
     """`azrun` on tic-tac-toe, watched over the wire."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *flags: str) -> None:
         self.folder = folder
         self.port = find_base_port(30_000)
         trainer = folder / "trainer.toml"
@@ -66,7 +66,7 @@ class Loop:
         command = [
             *(sys.executable, "-m", "commands.azrun", "--game", "tic_tac_toe", "--simulations", "8"),
             *("--games", "16", "--port", str(self.port), "--runs", str(folder / "runs"), "--run", "test"),
-            *("--gpus", "cpu", "--trainer-config", str(trainer)),
+            *("--gpus", "cpu", "--trainer-config", str(trainer), *flags),
         ]
         self.process = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -165,3 +165,20 @@ def test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store(loop, ledg
     assert current["step"] == summary["steps"], "the network as it was at the end"
     assert len(ledger.acknowledged) > 20
     assert set(ledger.acknowledged) <= set(stored)
+
+
+def test_a_client_with_a_network_of_its_own_needs_no_worker_of_the_server(tmp_path):
+    """It plays with two published versions, and the server evaluates nothing."""
+    loop = Loop(tmp_path, "--workers", "0", "--client-device", "cpu")
+    try:
+        loop.wait_until(
+            lambda: loop.trained().get("versions", {}).get("clients", 0) >= 3, "two new versions in games"
+        )
+        assert loop.figures()["evals"] == 0
+        loop.process.send_signal(signal.SIGINT)
+        output, _ = loop.process.communicate(timeout=PATIENCE)
+    finally:
+        loop.process.kill()
+        loop.process.wait()
+    assert loop.process.returncode == 0
+    assert json.loads(output.splitlines()[-1])["games_by_source"]["workers"] == 0

@@ -140,19 +140,19 @@ def test_the_server_outlives_the_trainer_so_that_it_takes_the_last_weights(
 
 def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
     """Run, game, port and search settings reach azserver; azclient and trainer dial that port."""
-    settings = RunConfig(game="connect_four", runs=tmp_path, simulations=9, games=8)
+    settings = RunConfig(game="connect_four", runs=tmp_path, simulations=9, games=8, client_device="cpu")
     server, trainer, client = (" ".join(argv) for argv in make_commands(settings, 7000).values())
     assert "-m server.main --game connect_four" in server
     assert "--self-play.search.simulations 9 --port 7000 --run connect_four-tiny" in server
     assert "-m client.main" in client
-    assert "--server 127.0.0.1:7000 --device remote" in client
+    assert "--server 127.0.0.1:7000 --device cpu" in client
     assert "-m trainer --server 127.0.0.1:7000 --run connect_four-tiny" in trainer
 
 
 @pytest.mark.parametrize(
     "flags",
     [
-        *(["--minutes", "-1"], ["--games", "-3"], ["--workers", "-1"]),
+        *(["--minutes", "-1"], ["--games", "-3"], ["--workers", "-1"], ["--client-device", "gpu"]),
         *(["--game", "ludo"], ["--game", "dots_and_boxes_20x20"], ["--run", "a/b"]),
     ],
 )
