@@ -54,6 +54,8 @@ class Progress:
     """Samples allowed by these positions (`paid_for` in older checkpoints); None as above."""
     quarantined: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """By player, how much of these two a quarantine has removed (`trainer.quarantine`)."""
+    minutes: float = 0.0
+    """Minutes of training; 0 in checkpoints from before this was stored."""
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,10 @@ class OptimizerSettings:
     cosine_steps: int = 0
     """For a run of known length: steps over which the learning rate falls along half a cosine to a tenth,
     where it stays; 0: it does not fall (AlphaZero: by ten at 100,000, 300,000 and 500,000 steps)."""
+    cosine_minutes: float = 0.0
+    """Instead of `cosine_steps`, for a run of known time: minutes over which the rate falls in that way, on
+    a fast machine and a slow one alike. They count from the trainer's first start, and only while a trainer
+    runs; 0: by steps, or not at all (AlphaZero: by steps)."""
     ema: float = 0.0
     """Decay, 0..1, of a moving average of the weights, which is published in place of the newest ones: 0.999
     averages about the last 1000 steps; 0: the newest weights (AlphaZero: 0; KataGo averages)."""
@@ -261,6 +265,12 @@ class TrainerConfig:
                 "one ply the other side is to move",
                 Exit.CONFIG,
             )
+        if self.optimizer.cosine_steps and self.optimizer.cosine_minutes:
+            raise Fatal(
+                "--optimizer.cosine-steps and --optimizer.cosine-minutes both say when the learning rate "
+                "falls: leave out one",
+                Exit.CONFIG,
+            )
         if self.optimizer.ema == 1:
             raise Fatal("--optimizer.ema must be less than 1: the average would never move", Exit.CONFIG)
         if self.window.min_positions > self.window.positions:
@@ -282,7 +292,8 @@ _RANGES = {
     "metrics_port": ports.NUMBERS,
     **dict.fromkeys(("window.positions", "window.growth_min"), (1, math.inf)),
     **dict.fromkeys(("publishing.steps", "publishing.keep_checkpoints"), (1, math.inf)),
-    **dict.fromkeys(("optimizer.batch", "optimizer.lr", "optimizer.cosine_steps"), (0, math.inf)),
+    **dict.fromkeys(("optimizer.batch", "optimizer.lr"), (0, math.inf)),
+    **dict.fromkeys(("optimizer.cosine_steps", "optimizer.cosine_minutes"), (0, math.inf)),
     **dict.fromkeys(("optimizer.grad_clip", "optimizer.weight_decay"), (0, math.inf)),
     **dict.fromkeys(("optimizer.warmup_steps", "publishing.checkpoint_seconds"), (0, math.inf)),
     **dict.fromkeys(("window.min_positions", "loss.value_weight", "cpu_threads"), (0, math.inf)),

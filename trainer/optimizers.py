@@ -16,17 +16,26 @@ LAST_SHARE = 0.1
 """Final learning rate of a cosine schedule, as a share of the first."""
 
 
-def learning_rate(settings: OptimizerSettings, step: int) -> float:
-    """Return the learning rate of step `step`, counted from 0. `settings` must be filled in."""
+def learning_rate(settings: OptimizerSettings, step: int, minutes: float = 0.0) -> float:
+    """Return the learning rate of step `step`, counted from 0, after `minutes` of training. `settings` must
+    be filled in."""
     rate = settings.lr * min(1.0, (step + 1) / max(settings.warmup_steps or 0, 1))
     if settings.kind == "alphazero":
         for first, factor in ALPHAZERO_DROPS:
             if step >= first:
                 rate = settings.lr * factor
+    return rate * cosine_share(settings, step, minutes)
+
+
+def cosine_share(settings: OptimizerSettings, step: int, minutes: float) -> float:
+    """Return what the cosine schedule leaves of the learning rate: from 1 down to LAST_SHARE."""
     if settings.cosine_steps:
-        done = min(step / settings.cosine_steps, 1.0)
-        rate *= LAST_SHARE + (1 - LAST_SHARE) * (1 + math.cos(math.pi * done)) / 2
-    return rate
+        done = step / settings.cosine_steps
+    elif settings.cosine_minutes:
+        done = minutes / settings.cosine_minutes
+    else:
+        return 1.0
+    return LAST_SHARE + (1 - LAST_SHARE) * (1 + math.cos(math.pi * min(done, 1.0))) / 2
 
 
 def make_optimizer(settings: OptimizerSettings, network: nn.Module) -> torch.optim.Optimizer:

@@ -1,4 +1,4 @@
-"""How many training steps the received games allow, and how far back they draw. Pure.
+"""How many training steps the received games allow, how far back they draw, how long training lasts. Pure.
 
 Training on a position too often makes the network memorise it (a chess run at 4 times did), too seldom wastes
 the games. So steps follow positions at a set ratio, however fast either side is.
@@ -63,6 +63,20 @@ class SampleBudget:
             return f"{missing:,} more positions before the first step"
         missing = int((self.samples + self.batch - self.allowed) / self.samples_per_position) + 1
         return f"{max(missing, 1):,} more positions for the next step"
+
+
+@dataclass(frozen=True)
+class TrainingTime:
+    """How long a run has been trained, over all starts of its trainer."""
+
+    began: float
+    """When this trainer started, in seconds of any clock."""
+    before: float = 0.0
+    """Minutes of the trainers before it, up to the checkpoint."""
+
+    def minutes(self, now: float) -> float:
+        """Return the minutes in all; `now` in seconds of the same clock."""
+        return self.before + (now - self.began) / 60
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from games.spec import Game
 from protocol.records import GameRecord
 from protocol.rounds import uid_of
+from runtime.exits import Exit, Fatal
 from store.reader import StoreReader
 from trainer.config import TrainerConfig
 from trainer.training_loop import TrainingLoop, Turn
@@ -68,6 +69,12 @@ class TrainingLoopInRounds(TrainingLoop):
     def __init__(
         self, config: TrainerConfig, game: Game, history: int, preset: str, folder: Path, rounds: Rounds
     ) -> None:
+        if config.optimizer.cosine_minutes:
+            raise Fatal(
+                "--optimizer.cosine-minutes follows the clock, and a run in rounds repeats bit by bit on any "
+                "machine: use --optimizer.cosine-steps",
+                Exit.CONFIG,
+            )
         self._rounds = rounds
         self._has_warned = False
         self._positions = 0

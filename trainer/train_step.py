@@ -151,12 +151,12 @@ class TrainStep:
         self._sums = torch.zeros(len(StepFigures._fields), device=device)
         self._summed = 0
 
-    def train(self, samples: Samples) -> None:
-        """Make one step. Figures accumulate on the device until `figures` is called, so as not to wait for
-        it."""
+    def train(self, samples: Samples, minutes: float = 0.0) -> None:
+        """Make one step, after `minutes` of training. Figures accumulate on the device until `figures` is
+        called, so as not to wait for it."""
         self.network.train()
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self._optimizer, self.step)
+            group["lr"] = learning_rate(self._optimizer, self.step, minutes)
         parts, auxiliary, mean_weight = self._losses(self.network, samples)
         self.optimizer.zero_grad(set_to_none=True)
         total = parts.policy + self._loss.value_weight * parts.value

@@ -27,7 +27,7 @@ from trainer.checkpoint import Progress
 from trainer.config import TrainerConfig
 from trainer.held_out import HeldOut
 from trainer.known_positions import KnownPositions
-from trainer.pacing import Growth, SampleBudget
+from trainer.pacing import Growth, SampleBudget, TrainingTime
 from trainer.probes import Probes
 from trainer.quarantine import Quarantine
 from trainer.sampler import Sampler
@@ -85,6 +85,7 @@ class TrainingLoop:
         self.quarantine = Quarantine(self.budget)
         self._empty_window()
         self._growth = Growth(window.growth_min) if window.growth else None
+        self._time = TrainingTime(time.monotonic())
         self._newest: int | None = None
         """Number of newest positions to draw from; None: all in the window."""
         self._sampler = Sampler(
@@ -136,6 +137,7 @@ class TrainingLoop:
         self.version, self._last_seq = progress.version, progress.last_seq
         self.budget.restore(progress.samples, progress.learned_from, progress.allowed)
         self.quarantine.restore(progress.quarantined)
+        self._time = TrainingTime(self._time.began, progress.minutes)
         log.info("going on from step %d, weights version %d", progress.step, progress.version)
 
     def _empty_window(self) -> None:
@@ -294,7 +296,8 @@ class TrainingLoop:
         """Make one step, whether or not it is due."""
         batch, settings = self._optimizer.batch, self._config.samples
         shares = settings.surprise_share, settings.wins_share
-        self._train_step.train(self._sampler.sample(self.window, self._rng, batch, self._newest, *shares))
+        samples = self._sampler.sample(self.window, self._rng, batch, self._newest, *shares)
+        self._train_step.train(samples, self._time.minutes(time.monotonic()))
         self.budget.take_step()
 
     def held_out(self) -> HeldOutFigures | None:
@@ -343,6 +346,7 @@ class TrainingLoop:
             self.budget.learned_from,
             self.budget.allowed,
             self.quarantine.as_dict(),
+            self._time.minutes(time.monotonic()),
         )
         # Version 0: a step saved twice, before and after weights were published, has one file.
         weights, trained = self._train_step.weights(0), self._train_step.trained_weights()

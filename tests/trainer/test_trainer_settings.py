@@ -40,6 +40,7 @@ def test_settings_over_those_of_the_optimizer() -> None:
     [
         ("loss.value_q_share", 1.1), ("loss.capped_value_weight", -0.1), ("window.growth_min", 0),
         ("optimizer.ema", 1.0), ("samples.held_out", 0.9), ("optimizer.cosine_steps", -1),
+        ("optimizer.cosine_minutes", -1),
         ("samples.surprise_share", -0.1), ("samples.per_position", 0.0), ("loss.win_discount", 0.0),
         ("loss.win_discount", 1.01), ("loss.moves_left_weight", -1.0), ("loss.soft_policy_weight", -1.0),
         ("loss.value_q_lambda", 1.1), ("loss.value_blunder", 2.1), ("loss.reply_weight", -0.1),
@@ -52,6 +53,13 @@ def test_setting_out_of_range_is_named(name: str, value: float) -> None:
     """A senseless setting ends the trainer before training begins; the message names it."""
     with pytest.raises(Fatal, match=f"--{name.replace('_', '-')} must") as caught:
         changed(TrainerConfig(), {name: value}).check()
+    assert caught.value.code == Exit.CONFIG
+
+
+def test_the_rate_falls_by_steps_or_by_minutes_but_not_by_both() -> None:
+    both = OptimizerSettings(cosine_steps=100, cosine_minutes=60)
+    with pytest.raises(Fatal, match=r"--optimizer\.cosine-steps and --optimizer\.cosine-minutes") as caught:
+        TrainerConfig(optimizer=both).check()
     assert caught.value.code == Exit.CONFIG
 
 

@@ -317,6 +317,13 @@ def test_cosine_falls_to_a_tenth_and_stays() -> None:
     assert rates == pytest.approx([1 / 30, 0.55, 0.1, 0.1], rel=1e-4)
 
 
+def test_cosine_by_minutes_falls_with_the_time_and_not_with_the_steps() -> None:
+    settings = OptimizerSettings(lr=1.0, cosine_minutes=60).filled_in()
+    for step in (30, 10**6):
+        rates = [learning_rate(settings, step, minutes) for minutes in (0, 30, 60, 10**6)]
+        assert rates == pytest.approx([1.0, 0.55, 0.1, 0.1])
+
+
 def test_average_is_the_weighted_mean_of_all_steps() -> None:
     """Weights and running statistics follow by 1 - decay per step, faster in the first steps; the network
     that is trained does not change."""

@@ -134,6 +134,13 @@ def test_round_without_a_step_still_makes_a_version(tmp_path: Path) -> None:
     assert (turn.step, turn.version) == (0, 1)
 
 
+def test_no_clock_may_set_the_rate_in_rounds(tmp_path: Path) -> None:
+    """Such a run would not repeat bit by bit; the message names the setting and the other one."""
+    with pytest.raises(Fatal, match=r"cosine-minutes .* use --optimizer\.cosine-steps") as caught:
+        Trainer(varied(PLAIN, cosine_minutes=5.0), tmp_path / "a")
+    assert caught.value.code == Exit.CONFIG
+
+
 def test_rounds_cannot_change_in_a_run(tmp_path: Path) -> None:
     """A run trained in rounds continues only in rounds of the same size."""
     one = Trainer(PLAIN, tmp_path / "a")

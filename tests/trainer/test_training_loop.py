@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from protocol.records import sha256
 from runtime.exits import Exit, Fatal
 from store.sqlite import Entry, Store
 from trainer import checkpoint
+from trainer.pacing import TrainingTime
 
 SETTINGS: dict[str, dict[str, object]] = {
     "as published": {},
@@ -53,6 +55,18 @@ def test_resumed_training_makes_the_same_steps(tmp_path: Path, settings: dict[st
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in expected.items()) != ("ema" in settings)
     assert resumed.held_out() == straight.held_out()
+
+
+def test_a_rate_that_falls_with_time_goes_on_falling_after_a_restart(tmp_path: Path) -> None:
+    """The minutes of the trainers before it count; those between stop and restart do not."""
+    path = stored(tmp_path, games(60))
+    first = training(tmp_path / "a", cosine_minutes=60.0, lr=1e-3, warmup_steps=0)
+    first._time = TrainingTime(time.monotonic() - 60 * 60)
+    first.save()
+    resumed = training(tmp_path / "a", cosine_minutes=60.0, lr=1e-3, warmup_steps=0)
+    fill(resumed, path, 60)
+    resumed.make_step()
+    assert resumed._train_step.optimizer.param_groups[0]["lr"] == pytest.approx(1e-4)
 
 
 def test_window_is_as_full_after_a_restart_though_games_are_held_out(tmp_path: Path) -> None:
