@@ -24,7 +24,7 @@ class WorkerOptions:
     device: str = "remote"
     games: int = 0
     threads: int = 0
-    cache: int = 50_000
+    cache_mib: float = 32.0
     name: str = ""
     max_wait: float = 0.0
     drain: float = 0.0
@@ -77,7 +77,7 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
         help="games in flight; 0: as many as the server, or its own network, asks for",
     )
     add("--threads", type=int, default=0, help="CPU threads of its own network; 0: torch's default")
-    add("--cache", type=int, default=50_000, help="positions whose evaluation is cached; 0: none")
+    add("--cache-mib", type=float, default=32.0, help="MiB of cached evaluations; 0: none")
     add("--name", default="", help="name shown to people; empty: the host's")
     add("--max-wait", type=float, default=0.0, help="seconds to wait for the server; 0: for ever")
     add(

@@ -34,7 +34,7 @@ from runtime.exits import Exit, Fatal, guarded
 from runtime.keys import dial_keys
 from runtime.sockets import BULK_LIMIT, new_context
 from search.compile_times import Compiled
-from search.forest import Forest
+from search.forest import Forest, cached_in
 from search.pool import SearchPool
 from search.warm import warm
 
@@ -161,7 +161,7 @@ class Worker:
             run=run.identity,
         )
         games = options.games or source.games(wanted)
-        self._forest = Forest(run.game, run.settings, games, cache=options.cache)
+        self._forest = Forest(run.game, run.settings, games, cache=cached_in(options.cache_mib, run.game))
         self._pool = self._make_pool(SearchPool(self._forest, source.evaluator), uploader, player)
         self._stop.waits_for = waits_for(options.drain)
         log.info(

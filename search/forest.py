@@ -44,6 +44,8 @@ KEPT_TREES = 2
 """A subtree of more than this many times `simulations` nodes is dropped, which bounds memory."""
 SPARE = 1.3
 """Edges reserved for each node, in units of the game's mean number of legal actions."""
+PRIOR = np.dtype(np.float32)
+"""Number format of cached priors."""
 
 
 class Forest:
@@ -259,12 +261,17 @@ def _reserved(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     return np.frombuffer(memory, kind).reshape(shape)
 
 
+def cached_in(mebibytes: float, game: Game) -> int:
+    """Return how many evaluations a cache of this size holds."""
+    return int(mebibytes * 2**20 / (ENTRY.itemsize + PRIOR.itemsize * game.mean_legal))
+
+
 def _cache(positions: int, game: Game) -> tuple[npt.NDArray[Any], ...]:
     """Return (entries, ring, cache) of ForestArrays."""
     entries = np.zeros((-(-positions // WAYS), WAYS), ENTRY)
     entries["place"] = -1
     room = max(int(positions * game.mean_legal), game.max_legal) if positions else 0
-    return entries, np.zeros(room, np.float32), np.zeros(1, CACHE)
+    return entries, np.zeros(room, PRIOR), np.zeros(1, CACHE)
 
 
 def _symmetries(game: Game, *, wanted: bool) -> npt.NDArray[np.int32]:

@@ -18,13 +18,13 @@ from games.spec import Game
 from protocol.records import GameRecord
 from protocol.settings import SearchSettings, SelfPlaySettings
 from search.evaluator import LocalEvaluator, UniformEvaluator
-from search.forest import Forest
+from search.forest import Forest, cached_in
 from search.pool import SearchPool
 from search.settings import resolve
 from search.tree import SearchTree
 
-CACHE = WorkerOptions.cache
-"""Evaluations in the cache, as in a worker."""
+CACHE_MIB = WorkerOptions.cache_mib
+"""MiB of cached evaluations, as in a worker."""
 FREE_GAMES = 256
 FLOAT32 = "float32"
 WARM_MOVES, WARM_SECONDS = 10, 8.0
@@ -73,11 +73,13 @@ class SelfPlay:
         game = get_game(chosen.game)
         search = SearchSettings(simulations=chosen.simulations)
         settings = resolve(SelfPlaySettings(search=search), game)
-        self.games, cache = chosen.batch or FREE_GAMES, 0
+        self.games = chosen.batch or FREE_GAMES
+        cache = 0
         evaluator: LocalEvaluator | UniformEvaluator = UniformEvaluator()
         if chosen.net:
             net = network(game, chosen.net, is_float32=chosen.variant == FLOAT32)
-            self.games, cache = chosen.batch or max(FEWEST_GAMES, 2 * net.target_rows), CACHE
+            self.games = chosen.batch or max(FEWEST_GAMES, 2 * net.target_rows)
+            cache = cached_in(CACHE_MIB, game)
             evaluator = net.evaluator
         self._evaluator = evaluator
         self._pool = CountedPool(Forest(game, settings, self.games, cache=cache), evaluator)

@@ -61,7 +61,7 @@ def test_a_worker_plays_as_many_games_as_the_leaves_port_asks_for(tmp_path: Path
         await many.wait()
         assert max(together[:20]) == 3
 
-    run_site(tmp_path, scenario, cache=0)
+    run_site(tmp_path, scenario, cache_mib=0)
 
 
 def test_the_same_seed_and_one_game_at_a_time_give_the_same_games(tmp_path: Path) -> None:

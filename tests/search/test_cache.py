@@ -18,7 +18,7 @@ from client.self_play import play_game
 from games import get_game
 from protocol.records import to_bytes
 from protocol.settings import SelfPlaySettings
-from search.forest import Forest
+from search.forest import Forest, cached_in
 from search.leaf_batch import Leaf
 from search.mcts import search
 from search.pool import SearchPool
@@ -198,6 +198,14 @@ def test_searches_side_by_side_find_the_same_with_it(root: str, scattered: bool,
     assert asyncio.run(all_at_once(cached, evaluator())) == expected
     assert plain.cache_hits == 0
     assert cached.cache_hits > 0 or cache == 5
+
+
+@pytest.mark.parametrize("name", ["connect_four", "chess", "go"])
+def test_a_cache_of_so_many_mebibytes_takes_that_much_memory(name: str) -> None:
+    """However many legal moves the game has; games of few moves have room for more positions."""
+    game = get_game(name)
+    arrays = Forest(game, resolve(SelfPlaySettings(), game), cache=cached_in(4, game)).arrays
+    assert arrays.entries.nbytes + arrays.ring.nbytes == pytest.approx(4 * 2**20, rel=0.01)
 
 
 def test_positions_that_look_alike_but_have_other_moves_do_not_share_an_answer() -> None:
