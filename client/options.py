@@ -56,6 +56,7 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
     """Parse the flags. Exits with 2 and a usage line if they are wrong."""
     parser = argparse.ArgumentParser(
         prog="python -m client.worker",
+        allow_abbrev=False,
         description="One self-play worker process. azserver and azclient start these; see azclient --help.",
     )
     add = parser.add_argument
