@@ -19,6 +19,7 @@ from games.perft import perft
 from games.shogi.sfen import unchecked_state
 from games.spec import Game, Positions, State
 from games.stubs import Actions, Words, bindings, encode, end_reason, legal_actions, play
+from games.wins import wins_among
 
 PERFT = (
     ("start", START_FEN, 5, 4_865_609),
@@ -105,12 +106,14 @@ def _random_games(game: Game, rng: np.random.Generator) -> Positions:
 def _time_jitted(game: Game, games: Positions) -> dict[str, float | int]:
     """Nanoseconds per call inside jitted code, over all positions of the random games."""
     kernels = bind([sys.modules[__name__]], {game.name: bindings(game)})
-    actions, child = np.zeros(game.max_legal, np.uint16), np.zeros(game.state_words, np.uint64)
+    actions, found, replies = np.zeros((3, game.max_legal), np.uint16)
+    child = np.zeros(game.state_words, np.uint64)
     loops: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         "legal_actions_ns": (kernels.loop_legal, (actions,)),
         "play_ns": (kernels.loop_play, (actions, child)),
         "end_reason_in_search_ns": (kernels.loop_end, ()),
         "encode_8_ns": (kernels.loop_encode, (np.zeros(game.feature_words(8), np.uint64),)),
+        "look_ahead_ns": (kernels.loop_wins, (actions, found, replies, child)),
     }
     figures: dict[str, float | int] = {}
     for name, (loop, scratch) in loops.items():
@@ -161,6 +164,24 @@ def loop_encode(games: Positions, repeats: int, words: Words) -> int:
             for n in range(9, PLIES + 1):
                 encode(positions, n, 8, words)
     return int(words[0])
+
+
+@kernel
+def loop_wins(
+    games: Positions, repeats: int, actions: Actions, found: Actions, replies: Actions, spare: State
+) -> int:
+    """Look for moves that win at once in all positions. `spare [words]` keeps what is overwritten."""
+    total = 0
+    for _ in range(repeats):
+        for positions in games:
+            for n in range(9, PLIES):
+                count = legal_actions(positions, n, actions)
+                for word in range(len(spare)):
+                    spare[word] = positions[n, word]
+                total += wins_among(positions, n, actions[:count], found, replies)
+                for word in range(len(spare)):
+                    positions[n, word] = spare[word]
+    return total
 
 
 def _time_calls(game: Game, positions: Positions) -> dict[str, float | int]:

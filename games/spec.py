@@ -85,6 +85,10 @@ class Rules:
     encode(positions, n, history, packed_features: uint64[feature_words]) -> None
         Write the packed features of `positions[n - 1]` with `history` positions (missing ones are 0), in
         the blocks that `Game.feature_words` lists.
+    maybe_won(positions, n) -> bool
+        A quick test, for games whose legal actions are slow to find: False only if the move that led to
+        `positions[n - 1]` (`n >= 2`) has certainly not won the game for the side that made it. Those who look
+        for winning moves then skip `legal_actions` and `end_reason`. None: they never skip them.
     """
 
     start: Callable[..., Any]
@@ -93,6 +97,7 @@ class Rules:
     play: Callable[..., Any]
     end_reason: Callable[..., Any]
     encode: Callable[..., Any]
+    maybe_won: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)

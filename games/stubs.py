@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from games.jit import jit
 from games.spec import Game, Positions, State
 
 Actions = npt.NDArray[np.uint16]
@@ -39,6 +40,16 @@ def encode(positions: Positions, n: int, history: int, packed_features: Words) -
     raise _unbound()
 
 
+def maybe_won(positions: Positions, n: int) -> bool:
+    raise _unbound()
+
+
+@jit
+def _always(positions: Positions, n: int) -> bool:
+    """Stands for `maybe_won` in games that have no such test."""
+    return True
+
+
 END_VALUES: npt.NDArray[np.int8] = np.zeros(0, np.int8)
 """[reasons] value of each end reason, for the side to move."""
 
@@ -56,5 +67,6 @@ def bindings(game: Game) -> list[tuple[Any, Any]]:
         (play, rules.play),
         (end_reason, rules.end_reason),
         (encode, rules.encode),
+        (maybe_won, rules.maybe_won or _always),
         (END_VALUES, np.array([reason.value for reason in game.end_reasons], dtype=np.int8)),
     ]

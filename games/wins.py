@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from games.jit import kernel, signed
-from games.stubs import END_VALUES, end_reason, legal_actions, play, side_to_move
+from games.stubs import END_VALUES, end_reason, legal_actions, maybe_won, play, side_to_move
 
 
 @kernel
@@ -14,6 +14,8 @@ def wins_at_once(history: Any, positions: int, action: int, legal: Any) -> bool:
     plays it. `history` uint64[> positions, state_words]: its next row is scratch, and `legal`
     uint16[max_legal] too."""
     play(history[positions - 1], action, history[positions])
+    if not maybe_won(history, positions + 1):
+        return False
     count = legal_actions(history, positions + 1, legal)
     reason = end_reason(history, positions + 1, count, False)
     if reason == 0:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from games.chess.actions import ACTIONS, PLANES
 from games.chess.encoding import PLANES_PER_POSITION, SCALAR_PLANES, encode
-from games.chess.ends import END_REASONS, end_reason
+from games.chess.ends import END_REASONS, end_reason, maybe_won
 from games.chess.generator import GENERATOR
 from games.chess.layout import STATE_WORDS, side_to_move, start
 from games.chess.material import PROBES, material
@@ -40,7 +40,7 @@ GAME = Game(
     scalar_planes=SCALAR_PLANES,
     history=8,
     end_reasons=END_REASONS,
-    rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode),
+    rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode, maybe_won),
     notation=NOTATION,
     knowledge=_knowledge,
     played_out_plies=40.0,

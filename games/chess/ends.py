@@ -45,6 +45,12 @@ def in_check(state: State) -> bool:
 
 
 @jit
+def maybe_won(positions: Positions, n: int) -> bool:
+    """Whether the last move may have won (see `games.spec`): only mate wins, and mate is check."""
+    return in_check(positions[n - 1])
+
+
+@jit
 def insufficient_material(state: State) -> bool:
     """Whether no sequence of legal moves can mate: bare kings, one knight, or bishops on squares of one
     colour."""

@@ -117,6 +117,12 @@ def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) 
 
 
 @kernel
+def maybe_won(positions: Positions, n: int) -> bool:
+    """Whether the last move may have won (see `games.spec`): whether the game is over."""
+    return passes(positions[n - 1]) == 2 or n - 1 >= LAST_PLY
+
+
+@kernel
 def encode(positions: Positions, n: int, history: int, packed_features: Words) -> None:
     """Write two planes per position, newest first: own stones, then the other's, for the side to move now;
     then 1 if that is the first player, else 0 (AlphaGo Zero, Methods). packed_features: [2 * WORDS * history

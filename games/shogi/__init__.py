@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from games.shogi.actions import ACTIONS, PLANES
 from games.shogi.encoding import CODED_CELLS, HANDS_AND_REPETITIONS, SIDE_AND_PLIES, encode
-from games.shogi.ends import END_REASONS, end_reason, end_reason_with_declaration
+from games.shogi.ends import END_REASONS, end_reason, end_reason_with_declaration, maybe_won
 from games.shogi.layout import STATE_WORDS, side_to_move, start
 from games.shogi.material import PROBES, material
 from games.shogi.movegen import MAX_LEGAL, legal_actions
@@ -43,7 +43,7 @@ GAME = Game(
     scalars_once=SIDE_AND_PLIES,
     history=8,
     end_reasons=END_REASONS,
-    rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode),
+    rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode, maybe_won),
     notation=NOTATION,
     knowledge=_knowledge,
     played_out_plies=60.0,

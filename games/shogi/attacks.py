@@ -203,16 +203,35 @@ def pinned(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.ui
 
 
 @jit
+def _is_safe(to: np.uint64, foes: Men, behind: Board, way: np.uint64) -> bool:
+    """Whether `foes`, who move `way`, do not attack the square `to`; `behind`: all pieces other than the
+    king that steps there, because it does not shield the squares behind it."""
+    danger = attackers_of(to, foes, behind, way)
+    return not some(union(danger, overlap(row(AROUND, to), foes.king)))
+
+
+@jit
+def has_safe_step(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.uint64) -> bool:
+    """Whether there is one of the `safe_steps`."""
+    left = without(row(AROUND, square), own)
+    behind = without(occupied, single(square))
+    while some(left):
+        if _is_safe(lowest(left), foes, behind, way):
+            return True
+        left = without_lowest(left)
+    return False
+
+
+@jit
 def safe_steps(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.uint64) -> Board:
     """Where the king on `square` can step: not onto `own`, and not onto a square that `foes`, who move `way`,
     attack."""
     left = without(row(AROUND, square), own)
-    behind = without(occupied, single(square))  # the king does not shield the squares behind it
+    behind = without(occupied, single(square))
     safe = EMPTY
     while some(left):
         to = lowest(left)
         left = without_lowest(left)
-        danger = attackers_of(to, foes, behind, way)
-        if not some(union(danger, overlap(row(AROUND, to), foes.king))):
+        if _is_safe(to, foes, behind, way):
             safe = union(safe, single(to))
     return safe

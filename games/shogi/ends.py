@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from games.bits import ONE, ZERO, count_ones
 from games.jit import jit
-from games.shogi.attacks import DOWN, UP, attackers_of
+from games.shogi.attacks import DOWN, UP, attackers_of, has_safe_step
 from games.shogi.boards import ZONE, Board, lowest, overlap, some, union
 from games.shogi.layout import (
     BISHOP,
+    HAND_SHIFT,
+    LANCE,
     PAWN,
     ROOK,
     SAME_POSITION_MASK,
@@ -119,6 +121,28 @@ def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) 
     if legal_count == 0:
         return MATE
     return _repetition(positions, n, 1 if in_search else OCCURRENCES - 1)
+
+
+@jit
+def maybe_won(positions: Positions, n: int) -> bool:
+    """Whether the last move may have won (see `games.spec`): by mate, or by ending a perpetual check.
+
+    Without check, a side may be out of moves only if its king cannot step and it has nothing but pawns in
+    hand: at least 41 squares are empty, and even a knight may be dropped on 23 of them.
+    """
+    state = positions[n - 1]
+    side = state[10] & ONE
+    kinds = kinds_seen(state, side)
+    occupied = occupied_of(kinds)
+    own, foe = sides_seen(state, occupied, side)
+    king, foes = lowest(overlap(men_of(kinds, own).king, own)), men_of(kinds, foe)
+    if some(attackers_of(king, foes, occupied, DOWN)):
+        return True
+    if hand_of(state, side) >> HAND_SHIFT[LANCE] == ZERO and not has_safe_step(
+        king, own, foes, occupied, DOWN
+    ):
+        return True
+    return in_check(positions[n - 2]) and occurrence_before(positions, n - 1, n - 1) >= 0
 
 
 @jit

@@ -97,6 +97,25 @@ def test_a_search_never_ends_a_game_later_than_the_rules(game: Game) -> None:
             assert in_search != 0
 
 
+def test_a_move_that_wins_is_never_ruled_out(game: Game) -> None:
+    """Where a game has `maybe_won`, it rules out no winning move of random games, but most other moves."""
+    moves = ruled_out = 0
+    for playout in playouts(game.name) if game.rules.maybe_won is not None else ():
+        for n in range(1, len(playout.positions), 3):
+            positions = np.concatenate([playout.positions[:n], playout.positions[:1]])
+            mover = int(game.rules.side_to_move(positions[n - 1]))
+            for action in legal(game, positions, n):
+                positions[n] = child_of(game, positions[n - 1], action)
+                moves += 1
+                if not game.rules.maybe_won(positions, n + 1):
+                    ruled_out += 1
+                    replies = legal(game, positions, n + 1)
+                    reason = game.rules.end_reason(positions, n + 1, len(replies), False)
+                    value = game.end_reasons[reason].value
+                    assert value != (1 if game.rules.side_to_move(positions[n]) == mover else -1)
+    assert ruled_out >= 0.9 * moves
+
+
 def test_values_and_outcomes_convert_both_ways(game: Game) -> None:
     """One side's win is the other side's loss."""
     for playout in playouts(game.name):

@@ -20,10 +20,12 @@ def texts(sfen: str) -> set[str]:
 
 
 def end(game: GameHistory, in_search: bool = False) -> tuple[str, int]:
-    """Return name and value (for the side to move) of the end, or ("ongoing", 0) if there is none."""
+    """Return name and value (for the side to move) of the end, or ("ongoing", 0) if there is none; check that
+    `maybe_won` rules out no lost position."""
     count = len(game.legal_actions())
-    reason = game.game.rules.end_reason(game.states, game.ply + 1, count, in_search)
-    return game.game.end_reasons[reason].name, game.game.end_reasons[reason].value
+    reason = game.game.end_reasons[game.game.rules.end_reason(game.states, game.ply + 1, count, in_search)]
+    assert reason.value != -1 or game.ply == 0 or game.game.rules.maybe_won(game.states, game.ply + 1)
+    return reason.name, reason.value
 
 
 def turned(sfen: str) -> str:
