@@ -68,11 +68,14 @@ def variant_of(text: str) -> tuple[str, list[str]]:
     return name, shlex.split(flags)
 
 
-def settings_of(run: RunFolder, flags: Sequence[str], seed: int) -> TrainerConfig:
-    """The run's own settings, overridden by the flags. Raises Fatal(CONFIG, BAD_DATA)."""
+def settings_of(run: RunFolder, flags: Sequence[str], seed: int, steps: int) -> TrainerConfig:
+    """The run's own settings, overridden by the flags. Where the run's learning rate fell with time, it falls
+    over the `steps` instead, so that every variant has the same. Raises Fatal(CONFIG, BAD_DATA)."""
     if not run.trainer_config.is_file():
         raise Fatal(f"{run.path} has no trainer.toml: no trainer has worked on this run", Exit.BAD_DATA)
     own = ["--config", str(run.trainer_config)]
+    if tomllib.loads(run.trainer_config.read_text()).get("optimizer", {}).get("cosine_minutes"):
+        own += ["--optimizer.cosine-minutes", "0", "--optimizer.cosine-steps", str(steps)]
     return load([*own, "--samples.held-out", HELD_OUT, *flags, "--seed", str(seed)], {})
 
 
@@ -80,7 +83,7 @@ def teach(run: RunFolder, variant: tuple[str, Sequence[str]], seed: int, steps: 
     """Train a new network on all games of the run. `variant`: its name and flags. Raises Fatal(BAD_DATA) if
     there are too few games."""
     name, flags = variant
-    config, about = settings_of(run, flags, seed), json.loads(run.about.read_bytes())
+    config, about = settings_of(run, flags, seed, steps), json.loads(run.about.read_bytes())
     game = get_game(about["game"])
     with TemporaryDirectory() as folder:
         loop = TrainingLoop(config, game, about["history"], config.net or _preset(run), Path(folder))

@@ -65,9 +65,16 @@ def test_a_table_has_means_over_seeds() -> None:
     assert "| a | 2 | 10 | 1.0 | 2.0000 ± 12.7060 |" in on_games.page("run", found, machine)
 
 
+def test_a_rate_that_fell_with_time_falls_over_the_steps(run: RunFolder) -> None:
+    run.trainer_config.write_text(to_toml({"optimizer": {"cosine_minutes": 60}, "device": "cpu"}))
+    own = on_games.settings_of(run, [], 1, 100).optimizer
+    assert (own.cosine_minutes, own.cosine_steps) == (0, 100)
+    assert on_games.settings_of(run, ["--optimizer.cosine-steps", "0"], 1, 100).optimizer.cosine_steps == 0
+
+
 def test_flags_of_a_variant_lie_over_the_settings_of_the_run(run: RunFolder) -> None:
     name, flags = on_games.variant_of("q=--loss.value-q-share 0.5")
-    settings = on_games.settings_of(run, flags, 7)
+    settings = on_games.settings_of(run, flags, 7, 100)
     assert (name, settings.loss.value_q_share, settings.seed) == ("q", 0.5, 7)
     assert (settings.optimizer.batch, settings.loss.value_weight) == (64, TrainerConfig().loss.value_weight)
 
@@ -92,4 +99,4 @@ def test_a_variant_without_name_or_flags_is_refused(text: str) -> None:
 
 def test_a_run_that_was_never_trained_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Fatal, match="no trainer has worked"):
-        on_games.settings_of(RunFolder(tmp_path, "new"), [], 1)
+        on_games.settings_of(RunFolder(tmp_path, "new"), [], 1, 100)
