@@ -6,14 +6,14 @@ its behaviour is tested on made-up numbers, once on a machine for each shape.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from net.agreeing_sizes import Positions, agreeing_sizes
-from net.packed_convs import Affine, PackedConv
+from net.convolutions import Affine, ConvShape
+from net.prepared_convs import Conv, prepared
 from net.sizes_on_disk import remembered
 
 STEP = 4
@@ -21,18 +21,6 @@ STEP = 4
 _CANCELLED = 2.0**-5
 """Half of all terms cancel the other half except for this share, which makes the order of addition
 visible."""
-
-
-@dataclass(frozen=True)
-class ConvShape:
-    """A 3x3 convolution from `channels` to `channels` on boards of `rows` x `cols`, at most `boards` of
-    them."""
-
-    dtype: torch.dtype
-    channels: int
-    rows: int
-    cols: int
-    boards: int
 
 
 @lru_cache
@@ -61,7 +49,7 @@ def candidates(boards: int) -> tuple[int, ...]:
     return (1, 2, *range(STEP, boards + 1, STEP))
 
 
-def _made_up(shape: ConvShape) -> tuple[PackedConv, Tensor]:
+def _made_up(shape: ConvShape) -> tuple[Conv, Tensor]:
     """A convolution and boards `[boards, rows, cols, channels]` for it; always the same."""
     generator = torch.Generator().manual_seed(shape.channels)
     half = shape.channels // 2
@@ -69,13 +57,11 @@ def _made_up(shape: ConvShape) -> tuple[PackedConv, Tensor]:
     board = torch.randn((shape.boards, shape.rows, shape.cols, half), generator=generator)
     nearly = board + _CANCELLED * torch.randn(board.shape, generator=generator)
     bias = torch.randn(shape.channels, generator=generator)
-    conv = PackedConv(
-        Affine(torch.cat([weight, -weight], dim=1), bias), shape.dtype, shape.rows, shape.cols, shape.boards
-    )
+    conv = prepared(Affine(torch.cat([weight, -weight], dim=1), bias), shape)
     return conv, torch.cat([board, nearly], dim=3).to(shape.dtype)
 
 
-def _answers(conv: PackedConv, x: Tensor) -> list[bytes]:
+def _answers(conv: Conv, x: Tensor) -> list[bytes]:
     """All bits of a convolution's results, in the three ways the network uses it, for each board of `x [n,
     channels, rows, cols]`."""
     found = [conv(x), conv.relu(x), conv.add_relu_into(x.clone(), x)]

@@ -22,12 +22,12 @@ from net import cpu_kernels, head_kernels
 from net.architectures.heads import ConvNorm, FlatPolicyHead, PlanesPolicyHead
 from net.architectures.residual import ResidualBlock, ResidualNetwork, SqueezeExcitation
 from net.batches import Batch
-from net.conv_sizes import ConvShape
+from net.convolutions import Affine, ConvShape
 from net.cpu_kernels import FirstLayer
 from net.head_kernels import Layer
 from net.number_formats import as_numpy, load, load_bf16, same_f32, store, store_bf16
-from net.packed_convs import Affine, PackedConv
 from net.planes import PlaneShape
+from net.prepared_convs import Conv, prepared
 
 F32 = npt.NDArray[np.float32]
 
@@ -63,9 +63,9 @@ class CpuWeights:
         self.shape = PlaneShape.of(game, history)
         self.channels = _up(network.architecture.channels)
 
-        def conv(layer: ConvNorm) -> PackedConv:
+        def conv(layer: ConvNorm) -> Conv:
             wide = _widen(Affine.of(layer.conv), self.channels, self.channels)
-            return PackedConv(wide, dtype, game.rows, game.cols, rows)
+            return prepared(wide, self.conv_shape())
 
         start = _widen(Affine.of(network.start.conv), self.channels, self.shape.planes)
         self.start = FirstLayer(

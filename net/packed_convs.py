@@ -7,30 +7,15 @@ has them; otherwise networks run as plain modules (`net.module_on_cpu`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from net.convolutions import Affine, ConvShape
 
 _ONES = [1, 1]
-
-
-@dataclass(frozen=True)
-class Affine:
-    """Weights and bias of a convolution `[out, in, k, k]` or of a linear layer `[out, in]`, float32."""
-
-    weight: Tensor
-    bias: Tensor
-
-    @staticmethod
-    def of(layer: nn.Conv2d | nn.Linear) -> Affine:
-        """Weights and bias of a layer of a folded network. Raises ValueError if it has no bias, because then
-        it was not folded."""
-        if layer.bias is None:
-            raise ValueError("a layer of a folded network has a bias")
-        return Affine(layer.weight.detach(), layer.bias.detach())
 
 
 @lru_cache
@@ -39,7 +24,7 @@ def packed_available(dtype: torch.dtype) -> bool:
     try:
         x = torch.ones((1, 16, 3, 3), dtype=dtype).contiguous(memory_format=torch.channels_last)
         layer = Affine(torch.ones((16, 16, 3, 3)), torch.zeros(16))
-        packed = PackedConv(layer, dtype, 3, 3, rows=1)
+        packed = PackedConv(layer, ConvShape(dtype, 16, 3, 3, 1))
         relu, added = packed.relu(x), packed.add_relu_into(x.clone(), x)
     except (AttributeError, RuntimeError, TypeError):
         return False
@@ -47,19 +32,19 @@ def packed_available(dtype: torch.dtype) -> bool:
 
 
 class PackedConv:
-    """One convolution with folded normalisation, prepared for `rows` boards at a time."""
+    """One convolution with folded normalisation, prepared for `shape.boards` boards at a time."""
 
-    def __init__(self, layer: Affine, dtype: torch.dtype, rows_of_board: int, cols: int, rows: int) -> None:
-        weight = layer.weight.to(dtype).contiguous(memory_format=torch.channels_last)
-        shape = [rows, weight.shape[1], rows_of_board, cols]
+    def __init__(self, layer: Affine, shape: ConvShape) -> None:
+        weight = layer.weight.to(shape.dtype).contiguous(memory_format=torch.channels_last)
+        inputs = [shape.boards, shape.channels, shape.rows, shape.cols]
         operations: Any = torch.ops.mkldnn
-        self._weight = operations._reorder_convolution_weight(weight, _ONES, _ONES, _ONES, 1, shape)
-        self._bias = layer.bias.to(dtype)
+        self._weight = operations._reorder_convolution_weight(weight, _ONES, _ONES, _ONES, 1, inputs)
+        self._bias = layer.bias.to(shape.dtype)
         self._plain = operations._convolution_pointwise
         self._into = operations._convolution_pointwise_.binary
 
     def __call__(self, x: Tensor) -> Tensor:
-        """`[n, in, rows, cols]` to `[n, out, rows, cols]`."""
+        """`[n, channels, rows, cols]` to the same shape."""
         out: Tensor = self._plain(x, self._weight, self._bias, _ONES, _ONES, _ONES, 1, "none", [], "")
         return out
 

@@ -16,7 +16,8 @@ from net import cpu_engine
 from net.agreeing_sizes import Compute, Positions, agreeing_sizes, cost
 from net.architectures.registry import named
 from net.batches import Batch
-from net.conv_sizes import ConvShape, candidates, try_sizes
+from net.conv_sizes import candidates, try_sizes
+from net.convolutions import ConvShape
 from net.cpu_engine import CpuEngine, CpuForward
 from net.folding import fold
 from net.sizes_on_disk import remembered
