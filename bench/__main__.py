@@ -11,6 +11,7 @@ BENCHMARKS = {
     "search": "leaves/s of one core with a network that costs nothing, beside python-chess",
     "transport": "leaves/s over ipc and tcp between two processes",
     "inference": "positions/s per batch bucket",
+    "convolutions": "networks in float32 by Winograd's convolutions and by oneDNN's",
     "formats": "bfloat16 beside float32: a position answered, a training step",
     "profile": "processor time of a running loop by process, thread and function",
     "steps": "the trainer's steps over the bare step on data in memory",
@@ -27,7 +28,7 @@ BENCHMARKS = {
 
 def usage() -> str:
     lines = ["usage: python -m bench NAME [NAME ...]   (or: all)", ""]
-    return "\n".join(lines + [f"  {name:10} {what}" for name, what in BENCHMARKS.items()])
+    return "\n".join(lines + [f"  {name:12} {what}" for name, what in BENCHMARKS.items()])
 
 
 def main(names: list[str]) -> int:
