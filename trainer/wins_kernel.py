@@ -3,6 +3,7 @@ once.
 
 Whoever can win at once does so, and the game is over: it contains at most one such position. The moves that
 were not played lead to many more, and the rules alone say which moves win (docs/decisions/0058).
+Most positions have none beside them, and to find that out takes the longest; so the window remembers it.
 `tests/trainer/naive_wins.py` is the slow twin.
 """
 
@@ -72,9 +73,13 @@ def write_wins(
     for drawn in range(len(draws.numbers)):
         if row == len(samples.classes):
             break
+        place = draws.numbers[drawn] % len(rings.winless)
+        if rings.winless[place] != 0:
+            continue
         n = replay_game(rings, starts, draws.numbers[drawn], scratch.positions) + 1
         answers, wins = find_win(scratch, n, draws.first_moves[drawn])
         if wins == 0:
+            rings.winless[place] = 1
             continue
         symmetry = draws.symmetries[row]
         write_features(scratch, maps, history, n + 1, symmetry, samples.packed_features[row])
