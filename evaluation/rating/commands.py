@@ -42,7 +42,8 @@ class RateConfig:
     seed: int = 0
     """Seed of the openings and of players that choose at random."""
     anchors: str = ""
-    """Players to compare with, weak to strong, separated by commas, `random` first; empty: the game's own."""
+    """Players to compare with, weak to strong, separated by commas, `random` first; all of them are drawn.
+    Empty: the game's own, of which those near the networks are drawn."""
     concurrent: int = 0
     """Games at once; 0: all of a pairing."""
     device: str = "cpu"

@@ -69,7 +69,8 @@ class Session:
         await play_on(self.book, [*names[0], *names[1]], chain_of(*names), self.fixed, goal, play, is_over)
 
     def report(self, networks: Sequence[Entrant]) -> tuple[list[Rated], list[Rated]]:
-        """Print a table of all that have a rating: (networks in the order given, fixed players)."""
+        """Print a table of all that have a rating. Returns what to draw: the networks in the order given, and
+        the fixed players that `--anchors` names, or else those near the networks."""
         ratings = self.book.fit(self.fixed).ratings
         fixed = [player for player in self.book.players.values() if player.version is None]
         found = [
@@ -77,7 +78,7 @@ class Session:
             for players in (networks, fixed)
         ]
         print(aligned([HEADINGS, *(_row(one) for players in found for one in players)]), flush=True)
-        return found[0], found[1]
+        return found[0], found[1] if self._settings.anchors else plots.in_sight(found[1], found[0])
 
     def drawn(self, files: Sequence[Path]) -> None:
         """Print where the results are."""

@@ -76,7 +76,7 @@ def draw_ladder(folder: Path, title: str, networks: Sequence[Rated], anchors: Se
         known = [(x, one) for x, one in zip(values, networks, strict=True) if x is not None]
         _curve(axis, [x for x, _ in known], [one for _, one in known], "networks of the run")
         axis.set_xlabel(label)
-        _levels(axis, in_sight(anchors, networks), named=axis is panels[0][-1])
+        _levels(axis, anchors, named=axis is panels[0][-1])
     panels[0][0].set_ylabel(ELO)
     panels[0][0].legend(loc="best", fontsize=9)
     return save(figure, folder, "ladder")
@@ -104,7 +104,7 @@ def draw_scaling(
     axis.minorticks_off()
     axis.set_xlabel("simulations per move (log scale)")
     axis.set_ylabel(ELO)
-    _levels(axis, in_sight(anchors, searches))
+    _levels(axis, anchors)
     axis.legend(loc="best", fontsize=9)
     return save(figure, folder, name)
 

@@ -176,6 +176,24 @@ def test_a_watching_ladder_rates_new_weights_and_ends_on_a_signal(
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("named", "drawn"), [("", []), ("random,greedy", ["random", "greedy"])])
+def test_fixed_players_that_are_named_are_all_drawn(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, named: str, drawn: list[str]
+) -> None:
+    """The others only where they are near the networks."""
+    shown: list[str] = []
+
+    def draw(folder: Path, title: str, rated: object, anchors: list[Rated]) -> list[Path]:
+        shown.extend(one.entrant.name for one in anchors)
+        return [folder]
+
+    monkeypatch.setattr(plots, "draw_ladder", draw)
+    monkeypatch.setattr(plots, "in_sight", lambda *_: [])
+    asyncio.run(Ladder(LadderConfig(run=run.path, **FEW | {"anchors": named})).run(Stop()))
+    assert shown == drawn
+
+
+@pytest.mark.usefixtures("quick")
 def test_weights_that_were_removed_are_noticed_before_they_play(run: RunFolder) -> None:
     async def choose_then_remove() -> None:
         ladder = Ladder(LadderConfig(run=run.path, **FEW))
