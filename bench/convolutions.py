@@ -33,12 +33,12 @@ ROWS, RUNS, TURNS = 128, 2, 15
 
 
 def engine_of(game_name: str, net: str, *, by_winograd: bool) -> CpuEngine:
-    """An untrained network on one thread, with the convolutions it would use, or with oneDNN's."""
+    """An untrained network on one thread, with Winograd's convolutions or with oneDNN's."""
     game = get_game(game_name)
     torch.manual_seed(0)
     network = fold(build(named(net), game, 1).eval())
     rule = winograd.saves_enough if by_winograd else lambda _: False
-    with mock.patch.object(prepared_convs, "saves_enough", rule):
+    with mock.patch.object(prepared_convs, "by_winograd", rule):
         return CpuEngine(network, game, 1, torch.float32, threads=1)
 
 

@@ -1,9 +1,10 @@
-"""The faster way to compute a 3x3 convolution on a CPU, by its shape."""
+"""The faster way to compute a 3x3 convolution on a CPU, by its shape and the processor."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from net.convolutions import Affine, ConvShape
@@ -23,7 +24,16 @@ class Conv(Protocol):
         ...
 
 
+def by_winograd(shape: ConvShape) -> bool:
+    """Whether Winograd's method is used, rather than oneDNN.
+
+    With AVX-512 oneDNN multiplies twice as many numbers at once; which is faster there has not been measured
+    yet (`python -m bench convolutions`). This is read from the processor and not measured at the start,
+    because the same network must answer the same in every run.
+    """
+    return saves_enough(shape) and torch.backends.cpu.get_cpu_capability() != "AVX512"
+
+
 def prepared(layer: Affine, shape: ConvShape) -> Conv:
-    """The convolution `layer`, ready for boards of that shape. The choice depends on the shape alone, because
-    the same network must answer the same in every run."""
-    return WinogradConv(layer, shape) if saves_enough(shape) else PackedConv(layer, shape)
+    """The convolution `layer`, ready for boards of that shape."""
+    return WinogradConv(layer, shape) if by_winograd(shape) else PackedConv(layer, shape)
