@@ -1,6 +1,7 @@
 """Connect Four learned by pgx and mctx, judged on our labelled positions, beside networks of ours.
 
-`python -m bench.peers.on_labels --minutes 60`: see bench/PEERS.md.
+`python -m bench.peers.on_labels --minutes 60`: see bench/PEERS.md. It uses the cores that `taskset`
+leaves it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.peers.__main__ import PEERS_PYTHON
-from bench.peers.process import ROOT, on_cores
+from bench.peers.process import ROOT
 from evaluation.truth.errors import count_errors, groups_of
 from evaluation.truth.rows import rows_for
 from games import get_game
@@ -35,7 +36,6 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         help="of self-play and training by pgx and mctx, with compiling",
     )
     add("--seed", type=int, default=0)
-    add("--cores", default="0,1", help="those it may use, separated by commas")
     add("--python", type=Path, default=PEERS_PYTHON, help="the interpreter that has the peers' packages")
     add("--weights", type=Path, nargs="*", default=[], help="networks of ours to judge beside it")
     return parser.parse_args(argv)
@@ -53,8 +53,7 @@ def trained(chosen: argparse.Namespace, rows: Sequence[Row]) -> Mapping[int, lis
             *(str(chosen.python), "-m", "bench.peers.train_connect_four", "--minutes", str(chosen.minutes)),
             *("--seed", str(chosen.seed), "--positions", str(positions), "--out", str(out)),
         ]
-        with on_cores([int(core) for core in chosen.cores.split(",")]):
-            subprocess.run(command, cwd=ROOT, check=True)
+        subprocess.run(command, cwd=ROOT, check=True)
         found = json.loads(out.read_text())
     return {int(count): moves for count, moves in found["moves"].items()}
 
