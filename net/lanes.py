@@ -1,7 +1,7 @@
 """Operations on several channels at once for jitted code, as vector instructions.
 
-Numba's compiler finds such instructions by itself only in simple loops. Arrays are flat float32, and `at`
-counts numbers.
+Numba's compiler finds such instructions by itself only in simple loops. Arrays are flat
+float32; `at`, `to` and steps count numbers.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def combination(matrix: Sequence[Sequence[float]]) -> Callable[..., None]:
 
 @intrinsic
 def finish(
-    _context: Any, results: Any, at: Any, bias: Any, channel: Any, add: Any, rectify: Any, out: Any, to: Any
+    _context: Any, results: Any, at: Any, bias: Any, channel: Any, rule: Any, out: Any, to: Any
 ) -> Any:
     """Write LANES `results` from `at` on plus `bias` from `channel` on to `out` from `to` on.
 
-    With `add`, what `out` holds is added; with `rectify`, negative sums become 0.
+    rule: whether to add what `out` holds, and whether negative sums become 0.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -69,19 +69,20 @@ def finish(
         zero = ir.Constant(_INDEX, 0)
         result, shift, written = (
             _place(builder, _data(context, builder, kinds[i], args[i]), args[i + 1], zero, 0, LANES)
-            for i in (0, 2, 6)
+            for i in (0, 2, 5)
         )
         total = builder.fadd(builder.load(result, align=_BYTES), builder.load(shift, align=_BYTES))
         added = builder.fadd(total, builder.load(written, align=_BYTES))
-        total = builder.select(args[4], added, total)
+        add, rectify = (builder.extract_value(args[4], number) for number in range(2))
+        total = builder.select(add, added, total)
         nothing = ir.Constant(total.type, None)
         # What is no number stays so.
         positive = builder.select(builder.fcmp_ordered("<", total, nothing), nothing, total)
-        builder.store(builder.select(args[5], positive, total), written, align=_BYTES)
+        builder.store(builder.select(rectify, positive, total), written, align=_BYTES)
         return context.get_dummy_value()
 
     index = types.int64
-    return types.void(results, index, bias, index, types.boolean, types.boolean, out, index), codegen
+    return types.void(results, index, bias, index, rule, out, index), codegen
 
 
 @intrinsic

@@ -2,8 +2,8 @@
 
 m results in a line, of a filter of three, are A^T ((G filter) * (B^T inputs)): m + 2 products instead of 3 m.
 In two dimensions a tile of 4 x 4 results takes 36 products instead of 144. They are products of matrices
-[tiles, channels] x [channels, channels], one for each of the 36 numbers of a tile, and what remains is
-additions. oneDNN does not offer this for processors without AVX-512.
+[tiles, channels] x [channels, channels], one for each of the 36 numbers of a tile; the rest is additions.
+oneDNN's own form of it was written for AVX-512.
 
 bfloat16 has too few bits for it, and processors that multiply bfloat16 faster do not need it.
 """

@@ -141,7 +141,6 @@ def from_tiles(
     channels, tall, wide = sizes.channels, sizes.tall, sizes.wide
     pitch = pitch_of(sizes)
     lines, results = scratch.lines, scratch.results
-    add, rectify = rule
     for row in range(0, sizes.rows, tall):
         for col in range(0, sizes.cols, wide):
             for channel in range(0, channels, LANES):
@@ -155,7 +154,7 @@ def from_tiles(
                     for j in range(min(wide, sizes.cols - col)):
                         cell = (row + i) * sizes.cols + col + j
                         to = first + cell * channels + channel
-                        finish(results, (i * wide + j) * LANES, bias, channel, add, rectify, out, to)
+                        finish(results, (i * wide + j) * LANES, bias, channel, rule, out, to)
             place += 1
 
 

@@ -97,10 +97,12 @@ def test_a_search_never_ends_a_game_later_than_the_rules(game: Game) -> None:
             assert in_search != 0
 
 
-def test_a_move_that_wins_is_never_ruled_out(game: Game) -> None:
-    """Where a game has `maybe_won`, it rules out no winning move of random games, but most other moves."""
-    moves = ruled_out = 0
-    for playout in playouts(game.name) if game.rules.maybe_won is not None else ():
+@pytest.mark.parametrize("name", ["chess", "shogi", "go_9x9"])
+def test_a_move_that_wins_is_never_ruled_out(name: str) -> None:
+    """`maybe_won` rules out no winning move of random games, but most other moves."""
+    game, moves, ruled_out = get_game(name), 0, 0
+    assert game.rules.maybe_won is not None
+    for playout in playouts(name):
         for n in range(1, len(playout.positions), 3):
             positions = np.concatenate([playout.positions[:n], playout.positions[:1]])
             mover = int(game.rules.side_to_move(positions[n - 1]))
