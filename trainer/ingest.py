@@ -107,17 +107,18 @@ class Ingest:
     def on_unreadable(header: bytes | memoryview, reason: str) -> RelayAck | None:
         """Return the answer to a RELAY_GAME that cannot be read: it frees the game's place at the front.
 
-        None for a header that does not say whom to answer.
+        The game is sent again, because its header was most likely damaged on its way; the header is the
+        server's, so it says nothing about the game. None for a header that does not say whom to answer.
         """
         try:
             game = _relayed.decode(header)
         except (msgspec.MsgspecError, RecursionError, ValueError):  # ValueError: text that is not UTF-8
             return None
-        return RelayAck([(game.peer, GameAck(game.uid, "rejected", f"{Code.INTERNAL}: {reason}"[:2000]))])
+        return Ingest._not_now(game, Code.INTERNAL, reason)
 
     @staticmethod
-    def _not_now(message: RelayGame, code: Code, why: str) -> RelayAck:
-        return RelayAck([(message.peer, GameAck(message.uid, "retry", f"{code}: {why}", RETRY_AFTER))])
+    def _not_now(game: RelayGame | _Relayed, code: Code, why: str) -> RelayAck:
+        return RelayAck([(game.peer, GameAck(game.uid, "retry", f"{code}: {why}"[:2000], RETRY_AFTER))])
 
 
 def _messages(acks: Sequence[tuple[bytes, GameAck]]) -> list[RelayAck]:

@@ -240,7 +240,7 @@ class Service:
     def _on_unreadable(self, header: bytes | memoryview, reason: str) -> None:
         answer = self._ingest.on_unreadable(header, reason)
         if answer is not None:
-            log.error("a game is refused unread: %s", reason)
+            log.error("a game's message cannot be read, so the game is sent again: %s", reason)
             self._connection.send(answer)
 
     # ---- games in ----

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.messages import MAX_HEADER, GameAck, RelayAck, RelayGame, decode, encode
-from trainer.ingest import DISK_RETRY_AFTER, Done, Ingest, Job
+from trainer.ingest import DISK_RETRY_AFTER, RETRY_AFTER, Done, Ingest, Job
 
 SHA, OTHER_SHA = bytes(32), bytes([1]) * 32
 
@@ -101,11 +101,13 @@ def test_a_game_of_any_peer_can_be_read(peer: bytes) -> None:
     assert decode(encode(game(peer=peer))) == game(peer=peer)
 
 
-def test_a_game_that_cannot_be_read_is_answered_so_that_its_place_is_free() -> None:
-    """That holds whatever else is wrong with its header."""
+def test_a_game_that_cannot_be_read_is_sent_again_and_its_place_is_free() -> None:
+    """That holds whatever else is wrong with its header, for instance a field's name that a flipped byte
+    changed."""
     header = {"type": "relay_game", "peer": b"a" * 400, "uid": uid(1), "sha256": b"short", "source": 5}
     answer = Ingest().on_unreadable(msgspec.msgpack.encode(header), "no such source")
-    assert answer == RelayAck([(b"a" * 400, GameAck(uid(1), "rejected", "internal: no such source"))])
+    again = GameAck(uid(1), "retry", "internal: no such source", RETRY_AFTER)
+    assert answer == RelayAck([(b"a" * 400, again)])
 
 
 def test_nobody_is_answered_for_what_is_no_game() -> None:

@@ -118,7 +118,7 @@ def test_a_game_that_the_trainer_cannot_read_is_answered(tmp_path: Path) -> None
         await server.until(lambda: len(server.acks) == 2)
 
     acks = beside_trainer(tmp_path, script).acks
-    assert [(ack.status, ack.reason.split(":")[0]) for ack in acks.values()] == [("rejected", "internal")] * 2
+    assert [(ack.status, ack.reason.split(":")[0]) for ack in acks.values()] == [("retry", "internal")] * 2
 
 
 def test_a_clean_stop_publishes_the_network_as_it_then_is(
