@@ -1,0 +1,54 @@
+"""Searches are compared by what the same networks do with them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments import on_searches
+from experiments.on_searches import CHANGE, ERRORS, Choice, compared, page
+from net.create import create
+from runtime.exits import Exit, Fatal
+
+MACHINE = {"processor": "a CPU", "commit": "abc"}
+
+
+def test_a_search_is_written_with_its_simulations_and_perhaps_its_settings() -> None:
+    assert Choice.parse("64") == Choice("64", 64, "puct")
+    assert Choice.parse("0/puct?fpu=0").search == "puct?fpu=0"
+
+
+def test_differences_are_taken_for_each_network_by_itself() -> None:
+    """Both networks lose 2 and 4 points, though one errs four times as often as the other."""
+    choices = [Choice.parse("64"), Choice.parse("128")]
+    found = [*compared("weak", choices, [0.40, 0.38]), *compared("strong", choices, [0.10, 0.06])]
+    assert [one["figures"][CHANGE] for one in found] == pytest.approx([0, -0.02, 0, -0.04])
+    text = page("more simulations", found, MACHINE)
+    assert "| `64` | 25.0 % |  |" in text
+    assert "| `128` | 22.0 % | -3.0 ± 12.7 |" in text, "t is 12.7 with one degree of freedom"
+
+
+def test_more_simulations_help_an_untrained_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = []
+    for seed in (1, 2):
+        files.append(tmp_path / f"{seed}.safetensors")
+        create("tic_tac_toe", 0, "1x8", seed, files[-1])
+    flags = ["--name", "small", "--out", str(tmp_path), "--search", "0", "200"]
+    monkeypatch.setattr(sys, "argv", ["on_searches", *map(str, files), *flags])
+    assert on_searches._main() == 0
+    found = json.loads((tmp_path / "on_searches-small" / "found.json").read_bytes())["found"]
+    assert [one["figures"][CHANGE] < -0.2 for one in found] == [False, True] * 2
+    assert all(0 <= one["figures"][ERRORS] < 1 for one in found)
+    assert (tmp_path / "on_searches-small" / "intervals.png").stat().st_size > 0
+
+
+def test_one_search_is_no_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.safetensors"
+    create("tic_tac_toe", 0, "1x8", 1, file)
+    monkeypatch.setattr(sys, "argv", ["on_searches", str(file), "--name", "x", "--search", "8", "8"])
+    with pytest.raises(Fatal, match="at least two searches, all different") as raised:
+        on_searches._main()
+    assert raised.value.code == Exit.USAGE
