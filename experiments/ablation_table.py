@@ -41,8 +41,9 @@ class Spread(NamedTuple):
 
 
 def values(runs: Runs, variant: str, figure: str) -> list[float]:
-    """The figure of every run of the variant."""
-    return [one["figures"][figure] for one in runs if one["variant"] == variant]
+    """The figure of every run of the variant that has it."""
+    own = [one["figures"] for one in runs if one["variant"] == variant]
+    return [figures[figure] for figures in own if figure in figures]
 
 
 def spread(runs: Runs, figure: str) -> Spread:
@@ -50,7 +51,7 @@ def spread(runs: Runs, figure: str) -> Spread:
     squares, freedom = 0.0, 0
     for variant in {one["variant"] for one in runs}:
         own = values(runs, variant, figure)
-        if len(set(own)) == 1:
+        if len(set(own)) < 2:
             continue
         mean = sum(own) / len(own)
         squares += sum((value - mean) ** 2 for value in own)

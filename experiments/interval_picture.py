@@ -41,7 +41,7 @@ def bars(runs: Runs, base: str, figure: str) -> list[Bar]:
 
 def draw(runs: Runs, base: str, path: Path, *, scale: float = 1.0, unit: str = "") -> None:
     """Write the picture. `scale`: drawn numbers are figures times this, such as 100 for per cent."""
-    figures = list(runs[0]["figures"])
+    figures = list(dict.fromkeys(figure for one in runs for figure in one["figures"]))
     columns = min(COLUMNS, len(figures))
     rows = -(-len(figures) // columns)
     height = 1.0 + 0.3 * len({one["variant"] for one in runs})

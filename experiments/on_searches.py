@@ -76,21 +76,25 @@ def errors_of(file: Path, choices: Sequence[Choice]) -> list[float]:
 
 
 def compared(network: str, choices: Sequence[Choice], errors: Sequence[float]) -> list[dict[str, Any]]:
-    """One entry for each search, with the errors and their difference from the first search's."""
-    return [
-        {"network": network, "variant": choice.text, "figures": {ERRORS: own, CHANGE: own - errors[0]}}
-        for choice, own in zip(choices, errors, strict=True)
-    ]
+    """One entry for each search, with its errors; those after the first also with the difference from it."""
+    found: list[dict[str, Any]] = []
+    for choice, own in zip(choices, errors, strict=True):
+        figures = {ERRORS: own, CHANGE: own - errors[0]} if found else {ERRORS: own}
+        found.append({"network": network, "variant": choice.text, "figures": figures})
+    return found
+
+
+def _around(found: Sequence[dict[str, Any]], networks: int) -> str:
+    around = spread(found, CHANGE).around(networks)
+    return f"{100 * around:.1f}" if math.isfinite(around) else "-"
 
 
 def page(name: str, found: Sequence[dict[str, Any]], machine: dict[str, Any]) -> str:
     """The results for people."""
     lines = [f"| search | {ERRORS} | {CHANGE} |", "|---|---|---|"]
     for variant in dict.fromkeys(one["variant"] for one in found):
-        of_variant = [one for one in found if one["variant"] == variant]
         changes = values(found, variant, CHANGE)
-        around = spread(of_variant, CHANGE).around(len(changes))
-        cell = f"{100 * mean_of(changes):+.1f} ± {100 * around:.1f}" if math.isfinite(around) else ""
+        cell = f"{100 * mean_of(changes):+.1f} ± {_around(found, len(changes))}" if changes else ""
         lines.append(f"| `{variant}` | {100 * mean_of(values(found, variant, ERRORS)):.1f} % | {cell} |")
     networks = ", ".join(f"`{one}`" for one in dict.fromkeys(one["network"] for one in found))
     return (
@@ -98,17 +102,28 @@ def page(name: str, found: Sequence[dict[str, Any]], machine: dict[str, Any]) ->
         f"`python -m experiments.on_searches`, {machine['processor']}, commit {machine['commit']}. Errors in "
         "the positions for final judgements in which some move throws the result away, averaged over the "
         "groups. Differences in points, paired by network, with the 95 % interval of their mean (Student's "
-        "t).\n\n"
+        "t, the spread taken as common to all searches).\n\n"
         + "\n".join(lines)
         + f"\n\n![Each network, and the mean of each search with its interval]({PICTURE})\n\n"
         f"Networks: {networks}\n"
     )
 
 
+def _files(networks: Sequence[str]) -> dict[str, Path]:
+    """Weights files by the names of the networks. Raises Fatal."""
+    names = [Path(one).name for one in networks]
+    if doubled := [name for name in names if names.count(name) > 1]:
+        raise Fatal(
+            f"several networks are called {doubled[0]}: give each a name of its own",
+            Exit.USAGE,
+        )
+    return {name: weights_named(Path(one), RUNS) for name, one in zip(names, networks, strict=True)}
+
+
 def _main() -> int:
     options = parse()
     choices: list[Choice] = options.search
-    files = {name: weights_named(Path(name), RUNS) for name in options.networks}
+    files = _files(options.networks)
     if len(choices) < 2 or len({choice.text for choice in choices}) < len(choices):
         raise Fatal("--search needs at least two searches, all different", Exit.USAGE)
     folder: Path = options.out / f"on_searches-{options.name}"

@@ -26,6 +26,9 @@ STYLES = ("-", "--", ":", "-.")
 COLOURS = ("#1f6fb2", "#d9822b", "#3a9a5b", "#9b4f96", "#666666")
 COLUMNS = 2
 """Curves: a style for each seed, a colour for each label; panels in a row."""
+SETTINGS = (
+    "Settings compared, at equal wall clock, on the stored games of one run, or with the same networks:"
+)
 TRIED = "what_was_tried.md"
 """Page of notes, written by hand."""
 SINCE_FIRST_GAME = "minutes since the first game"
@@ -104,7 +107,7 @@ def _overview(folder: Path) -> str:
     for page in sorted(folder.glob("*/seed-*.json")):
         if page == min(page.parent.glob("seed-*.json")):
             lines += _asked(page.parent)
-    lines += ["", "Settings compared, at equal wall clock or on the stored games of one run:", ""]
+    lines += ["", SETTINGS, ""]
     lines += [f"- [{title}]({name}/README.md)" for name, title in _comparisons(folder)]
     if (folder / TRIED).exists():
         lines += ["", f"[What was tried]({TRIED}) has the rest."]
@@ -112,8 +115,10 @@ def _overview(folder: Path) -> str:
 
 
 def _comparisons(folder: Path) -> list[tuple[str, str]]:
-    """(folder, title) of each table of settings compared (`experiments.ablation`, `experiments.on_games`)."""
-    pages = [*sorted(folder.glob("ablation-*/README.md")), *sorted(folder.glob("on_games-*/README.md"))]
+    """(folder, title) of each table of settings compared (`experiments.ablation`, `.on_games`,
+    `.on_searches`)."""
+    kinds = ("ablation", "on_games", "on_searches")
+    pages = [page for kind in kinds for page in sorted(folder.glob(f"{kind}-*/README.md"))]
     return [(page.parent.name, page.read_text().partition("\n")[0].removeprefix("# ")) for page in pages]
 
 

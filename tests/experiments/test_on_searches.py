@@ -25,7 +25,8 @@ def test_differences_are_taken_for_each_network_by_itself() -> None:
     """Both networks lose 2 and 4 points, though one errs four times as often as the other."""
     choices = [Choice.parse("64"), Choice.parse("128")]
     found = [*compared("weak", choices, [0.40, 0.38]), *compared("strong", choices, [0.10, 0.06])]
-    assert [one["figures"][CHANGE] for one in found] == pytest.approx([0, -0.02, 0, -0.04])
+    assert [one["figures"][CHANGE] for one in found[1::2]] == pytest.approx([-0.02, -0.04])
+    assert [one["figures"] for one in found[::2]] == [{ERRORS: 0.40}, {ERRORS: 0.10}]
     text = page("more simulations", found, MACHINE)
     assert "| `64` | 25.0 % |  |" in text
     assert "| `128` | 22.0 % | -3.0 ± 12.7 |" in text, "t is 12.7 with one degree of freedom"
@@ -40,9 +41,23 @@ def test_more_simulations_help_an_untrained_network(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(sys, "argv", ["on_searches", *map(str, files), *flags])
     assert on_searches._main() == 0
     found = json.loads((tmp_path / "on_searches-small" / "found.json").read_bytes())["found"]
-    assert [one["figures"][CHANGE] < -0.2 for one in found] == [False, True] * 2
-    assert all(0 <= one["figures"][ERRORS] < 1 for one in found)
+    assert [one["variant"] for one in found] == ["0", "200"] * 2
+    assert all(one["figures"][CHANGE] < -0.2 for one in found[1::2])
+    assert all(0 < one["figures"][ERRORS] < 1 for one in found[::2])
     assert (tmp_path / "on_searches-small" / "intervals.png").stat().st_size > 0
+
+
+def test_networks_of_one_name_could_not_be_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [tmp_path / folder / "a.safetensors" for folder in "xy"]
+    for file in files:
+        file.parent.mkdir()
+        create("tic_tac_toe", 0, "1x8", 1, file)
+    flags = ["--name", "x", "--search", "8", "16"]
+    monkeypatch.setattr(sys, "argv", ["on_searches", *map(str, files), *flags])
+    with pytest.raises(Fatal, match=r"several networks are called a\.safetensors"):
+        on_searches._main()
 
 
 def test_one_search_is_no_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
