@@ -20,6 +20,7 @@ from typing import Any
 
 from engine.nets import load_net
 from engine.search_choice import search_for
+from evaluation.truth.command import MOST_SIMULATIONS
 from evaluation.truth.measuring import measure
 from evaluation.truth.rows import final_rows
 from experiments.ablation_page import PICTURE
@@ -27,7 +28,6 @@ from experiments.ablation_table import spread, values
 from experiments.interval_picture import draw
 from experiments.machine import describe_machine
 from experiments.measures import mean_of
-from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal, guarded
 from runtime.finding import RUNS, weights_named
 from runtime.runs import write_atomically
@@ -44,17 +44,22 @@ class Choice:
     simulations: int
     search: str
 
-    @classmethod
-    def parse(cls, text: str) -> Choice:
-        """Read SIMULATIONS[/SEARCH]. Raises ValueError if the simulations are no number."""
-        simulations, _, search = text.partition("/")
-        return cls(text, int(simulations), search or "puct")
+
+def choice_of(text: str) -> Choice:
+    """Read SIMULATIONS[/SEARCH]. Raises argparse.ArgumentTypeError."""
+    simulations, _, search = text.partition("/")
+    if not simulations.isdecimal() or int(simulations) > MOST_SIMULATIONS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} does not begin with a number of simulations from 0 to {MOST_SIMULATIONS}, as in 64 or "
+            "64/puct?average_symmetries=true"
+        )
+    return Choice(text, int(simulations), search or "puct")
 
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m experiments.on_searches", description=__doc__)
     parser.add_argument("networks", nargs="+", help="weights files, or runs (their newest network is taken)")
-    parser.add_argument("--search", type=Choice.parse, nargs="+", required=True, help="the first is the base")
+    parser.add_argument("--search", type=choice_of, nargs="+", required=True, help="the first is the base")
     parser.add_argument(
         "--name", required=True, help="name of the comparison: the folder is on_searches-NAME"
     )
@@ -66,9 +71,9 @@ def errors_of(file: Path, choices: Sequence[Choice]) -> list[float]:
     """Errors where it matters of one network by search, averaged over the groups of positions."""
     net = load_net(file)
     rows = [row for row in final_rows(net.game) if row.matters]
+    searches = [search_for(choice.search, net.game) for choice in choices]
     found = []
-    for choice in choices:
-        search: SelfPlaySettings = search_for(choice.search, net.game)
+    for choice, search in zip(choices, searches, strict=True):
         player, _ = asyncio.run(measure([net], rows, [choice.simulations], search=search))
         found.append(mean_of([one.errors_matter for one in player.groups[:-1] or player.groups]))
     net.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiments import on_searches
-from experiments.on_searches import CHANGE, ERRORS, Choice, compared, page
+from experiments.on_searches import CHANGE, ERRORS, Choice, choice_of, compared, page
 from net.create import create
 from runtime.exits import Exit, Fatal
 
@@ -17,13 +18,19 @@ MACHINE = {"processor": "a CPU", "commit": "abc"}
 
 
 def test_a_search_is_written_with_its_simulations_and_perhaps_its_settings() -> None:
-    assert Choice.parse("64") == Choice("64", 64, "puct")
-    assert Choice.parse("0/puct?fpu=0").search == "puct?fpu=0"
+    assert choice_of("64") == Choice("64", 64, "puct")
+    assert choice_of("0/puct?fpu=0").search == "puct?fpu=0"
+
+
+@pytest.mark.parametrize("text", ["a", "-1", "", "/puct", "20001", "6.4"])
+def test_a_search_without_a_number_of_simulations_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="from 0 to 20000, as in 64"):
+        choice_of(text)
 
 
 def test_differences_are_taken_for_each_network_by_itself() -> None:
     """Both networks lose 2 and 4 points, though one errs four times as often as the other."""
-    choices = [Choice.parse("64"), Choice.parse("128")]
+    choices = [choice_of("64"), choice_of("128")]
     found = [*compared("weak", choices, [0.40, 0.38]), *compared("strong", choices, [0.10, 0.06])]
     assert [one["figures"][CHANGE] for one in found[1::2]] == pytest.approx([-0.02, -0.04])
     assert [one["figures"] for one in found[::2]] == [{ERRORS: 0.40}, {ERRORS: 0.10}]
