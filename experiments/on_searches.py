@@ -118,10 +118,7 @@ def _files(networks: Sequence[str]) -> dict[str, Path]:
     """Weights files by the names of the networks. Raises Fatal."""
     names = [Path(one).name for one in networks]
     if doubled := [name for name in names if names.count(name) > 1]:
-        raise Fatal(
-            f"several networks are called {doubled[0]}: give each a name of its own",
-            Exit.USAGE,
-        )
+        raise Fatal(f"several networks are called {doubled[0]}: give each a name of its own", Exit.USAGE)
     return {name: weights_named(Path(one), RUNS) for name, one in zip(names, networks, strict=True)}
 
 
