@@ -16,7 +16,7 @@ import torch
 
 from bench.turns import TURNS, Spread
 from games import get_game
-from games.spec import Game
+from games.spec import NO_ROOT, Game
 from net.architectures.registry import build, named
 from net.inference import Inference
 from net.weights import WeightsMeta
@@ -48,7 +48,7 @@ def chess_like_batch(game: Game, rows: int, seed: int = 0, history: int = 0) -> 
         game.rules.start(positions[0])
         for n in range(1, GAME_PLIES):
             count = game.rules.legal_actions(positions, n, legal)
-            if row == rows or game.rules.end_reason(positions, n, count, False):
+            if row == rows or game.rules.end_reason(positions, n, count, NO_ROOT):
                 break
             game.rules.encode(positions, n, history, features[row])
             counts[row] = count

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from games.spec import PLY_CAP, Game, State, outcome_for_first_player
+from games.spec import NO_ROOT, PLY_CAP, Game, State, outcome_for_first_player
 from protocol.records import CHILD_SCALE, NO_CHILD_VALUE, POLICY_TARGET, GameRecord
 
 
@@ -47,7 +47,7 @@ def random_game(
     kept = 0
     while True:
         count = game.rules.legal_actions(positions, len(actions) + 1, legal)
-        ended = game.rules.end_reason(positions, len(actions) + 1, count, False)
+        ended = game.rules.end_reason(positions, len(actions) + 1, count, NO_ROOT)
         if ended or len(actions) == cap:
             break
         total = simulations + (kept if len(actions) % 2 else 0)

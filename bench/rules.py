@@ -17,7 +17,7 @@ from games.chess.fen import START_FEN, state_from_fen
 from games.jit import bind, kernel
 from games.perft import perft
 from games.shogi.sfen import unchecked_state
-from games.spec import Game, Positions, State
+from games.spec import NO_ROOT, Game, Positions, State
 from games.stubs import Actions, Words, bindings, encode, end_reason, legal_actions, play
 from games.wins import wins_among
 
@@ -95,7 +95,7 @@ def _random_games(game: Game, rng: np.random.Generator) -> Positions:
                 rules.start(positions[0])
                 n = 1
             count = rules.legal_actions(positions, n, actions)
-            if rules.end_reason(positions, n, count, False):
+            if rules.end_reason(positions, n, count, NO_ROOT):
                 n = 0
                 continue
             rules.play(positions[n - 1], int(actions[rng.integers(count)]), positions[n])
@@ -153,7 +153,7 @@ def loop_end(games: Positions, repeats: int) -> int:
     for _ in range(repeats):
         for positions in games:
             for n in range(9, PLIES + 1):
-                total += end_reason(positions, n, 20, True)
+                total += end_reason(positions, n, 20, 0)
     return total
 
 

@@ -57,8 +57,8 @@ class RunConfig:
     """New simulations per move (AlphaZero: 800; small because this is for one machine)."""
     games: int = 0
     """Games in flight per worker process; 0: as many as the devices need for full batches."""
-    workers: int = 1
-    """Worker processes of azserver."""
+    workers: int | None = None
+    """Worker processes of azserver; unset: most cores when GPUs evaluate, one core in four otherwise."""
     client_workers: int = 1
     """Worker processes of azclient; 0 starts no client."""
     client_device: str = "remote"
@@ -66,8 +66,8 @@ class RunConfig:
     processes), `cuda:N`. On two cores without a GPU, `--workers 0 --client-workers 2 --client-device cpu`
     saves the transport; azserver does not count these evaluations."""
     server_config: Path | None = None
-    """TOML file for azserver. azrun passes its own game, net, gpus, simulations, games and workers as flags,
-    which take precedence over the file."""
+    """TOML file for azserver. azrun passes its own game, net, gpus, simulations and games as flags, and
+    workers if given; flags take precedence over the file."""
     client_config: Path | None = None
     """TOML file for azclient."""
     trainer_config: Path | None = None
@@ -91,7 +91,8 @@ def _server(settings: RunConfig, port: int) -> list[str]:
         "server.main",
         *_config_flag(settings.server_config),
         *("--game", settings.game, "--net", settings.net, "--gpus", settings.gpus),
-        *("--workers", str(settings.workers), "--games", str(settings.games)),
+        *(() if settings.workers is None else ("--workers", str(settings.workers))),
+        *("--games", str(settings.games)),
         *("--self-play.search.simulations", str(settings.simulations)),
         *("--port", str(port), "--run", run_name(settings), "--runs", str(settings.runs)),
         *("--trainer-grace", str(TRAINER_GRACE), "--web", str(settings.web)),

@@ -199,7 +199,7 @@ class Launcher:
             self._no_workers.set()
         # Otherwise the client would compile the game at the same time as the server, and both would take
         # twice as long.
-        if (figures.get("sessions") or {}).get("workers", 0) >= min(1, self.settings.workers):
+        if (figures.get("sessions") or {}).get("workers", 0) >= (self.settings.workers != 0):
             self._ready_for_clients.set()
 
     def _parts(self) -> list[Part]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from games.spec import PLY_CAP, Game, Positions, State, outcome_for_first_player
+from games.spec import NO_ROOT, PLY_CAP, Game, Positions, State, outcome_for_first_player
 
 
 class GameHistory:
@@ -97,7 +97,7 @@ class GameHistory:
 
     def _end_index(self) -> int:
         count = self.game.rules.legal_actions(self._states, self.ply + 1, self._legal)
-        return int(self.game.rules.end_reason(self._states, self.ply + 1, count, False))
+        return int(self.game.rules.end_reason(self._states, self.ply + 1, count, NO_ROOT))
 
 
 def replay(game: Game, start: str = "", moves: Sequence[str] = (), max_plies: int = 0) -> GameHistory:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.jit import bind, kernel
-from games.spec import Game, Positions, State
+from games.spec import NO_ROOT, Game, Positions, State
 from games.stubs import bindings, end_reason, legal_actions, play
 
 
@@ -24,7 +24,7 @@ def count_leaves(
     """
     nodes, level = 0, 0
     left[0] = legal_actions(positions, 1, actions[0])
-    if ends and end_reason(positions, 1, left[0], False) != 0:
+    if ends and end_reason(positions, 1, left[0], NO_ROOT) != 0:
         return 0
     if depth == 1:
         return left[0]
@@ -35,7 +35,7 @@ def count_leaves(
         left[level] -= 1
         play(positions[level], actions[level, left[level]], positions[level + 1])
         count = legal_actions(positions, level + 2, actions[level + 1])
-        if ends and end_reason(positions, level + 2, count, False) != 0:
+        if ends and end_reason(positions, level + 2, count, NO_ROOT) != 0:
             continue
         if level + 2 == depth:
             nodes += count

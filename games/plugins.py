@@ -9,6 +9,7 @@ imported before its game is asked for, so one that is broken disturbs no other. 
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -70,6 +71,14 @@ def _checked(name: str, point: EntryPoint, game: Any) -> Game:
         raise UnknownGame(
             _unusable(name, point, f"its entry point is called {name!r}, its game {game.name!r}")
         )
+    rule = game.rules.end_reason
+    *_, last = inspect.signature(getattr(rule, "py_func", rule)).parameters
+    if last != "root":
+        why = (
+            f"the last argument of its end_reason is {last!r}, but has to be `root`, the index of the "
+            "search's root (games/spec.py): the package was written for an older azselfplay"
+        )
+        raise UnknownGame(_unusable(name, point, why))
     return game
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from games.bits import ONE, ZERO
 from games.jit import jit
-from games.spec import Notation, Positions, Rules, State, Symmetry, actions_like_cells
+from games.spec import NO_ROOT, Notation, Positions, Rules, State, Symmetry, actions_like_cells
 
 STATE_WORDS = 3
 PLANES_PER_POSITION = 2
@@ -130,7 +130,7 @@ def action_from_number(rules: Rules, state: State, text: str, noun: str, max_leg
     """The legal action written as a number from 1. Raises ValueError listing the legal ones."""
     positions, actions = state.reshape(1, -1), np.empty(max_legal, dtype=np.uint16)
     count = rules.legal_actions(positions, 1, actions)
-    if rules.end_reason(positions, 1, count, False):
+    if rules.end_reason(positions, 1, count, NO_ROOT):
         raise ValueError("the game is over")
     legal = {str(int(action) + 1): int(action) for action in actions[:count]}
     if text.strip() not in legal:

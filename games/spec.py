@@ -31,6 +31,9 @@ ONGOING = 0
 PLY_CAP = "ply_cap"
 """Name of the end reason of a game that reaches the length limit: scored as a draw."""
 
+NO_ROOT = -1
+"""`root` of `end_reason` outside a search: the rules of the game decide, and nothing else."""
+
 RESIGNATION = "resignation"
 """Name of the end reason of a game in which a side of self-play resigned: it loses."""
 
@@ -79,9 +82,13 @@ class Rules:
         ended in another way, and before `end_reason`; there only the number that it returns is used.
     play(parent, action, child) -> None
         Write the position after a legal `action`. `parent` and `child` do not overlap.
-    end_reason(positions, n, legal_count, in_search) -> int
-        `ONGOING` or an index into `Game.end_reasons`. With `in_search` a game may end earlier than
-        the rules say (chess: a second occurrence counts as a draw). The length limit is checked elsewhere.
+    end_reason(positions, n, legal_count, root) -> int
+        `ONGOING` or an index into `Game.end_reasons`. With `root` = `NO_ROOT` the rules of the game decide.
+        Otherwise a search asks, whose root is `positions[root]`; a game may then end earlier than the rules
+        say. What is counted early must lie in the searched line, `positions[root]` included (chess: a first
+        repetition is a draw if its earlier occurrence is there). A larger `root` never ends a game that a
+        smaller one lets go on, and what ends a game with `root = n - 1` is certain whatever the line: only
+        such ends are proofs. The length limit is checked elsewhere.
     encode(positions, n, history, packed_features: uint64[feature_words]) -> None
         Write the packed features of `positions[n - 1]` with `history` positions (missing ones are 0), in
         the blocks that `Game.feature_words` lists.

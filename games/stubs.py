@@ -32,7 +32,7 @@ def play(parent: State, action: int, child: State) -> None:
     raise _unbound()
 
 
-def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
     raise _unbound()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from games.jit import kernel, signed
+from games.spec import NO_ROOT
 from games.stubs import END_VALUES, end_reason, legal_actions, maybe_won, play, side_to_move
 
 
@@ -17,7 +18,7 @@ def wins_at_once(history: Any, positions: int, action: int, legal: Any) -> bool:
     if not maybe_won(history, positions + 1):
         return False
     count = legal_actions(history, positions + 1, legal)
-    reason = end_reason(history, positions + 1, count, False)
+    reason = end_reason(history, positions + 1, count, NO_ROOT)
     if reason == 0:
         return False
     same = side_to_move(history[positions]) == side_to_move(history[positions - 1])

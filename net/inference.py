@@ -128,11 +128,12 @@ class Inference:
             self._engine.set_weights(folded)
             self._network, self.meta = folded, meta
             return
-        try:
+        with contextlib.suppress(torch.cuda.OutOfMemoryError):
             self._begin(folded, meta)
-        except torch.cuda.OutOfMemoryError:
-            self._network, self.meta = folded, meta
-            self.halve()
+            return
+        # Not in an `except`: its exception would keep the failed engine's buffers alive.
+        self._network, self.meta = folded, meta
+        self.halve()
 
     def _begin(self, folded: Network, meta: WeightsMeta) -> None:
         """Compute with this network from now on. The previous engine stays if a new one cannot be made."""

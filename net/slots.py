@@ -58,7 +58,7 @@ class Slot:
             Buffers.make(rows, feature_words, max_legal, device, pinned=False) if on_cuda else self.host
         )
         self._stream = torch.cuda.Stream(device) if on_cuda else None  # type: ignore[no-untyped-call]
-        self._done = torch.cuda.Event() if on_cuda else None  # type: ignore[no-untyped-call]
+        self._done = torch.cuda.Event(blocking=True) if on_cuda else None  # type: ignore[no-untyped-call]
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self._pool = torch.cuda.graph_pool_handle() if on_cuda else None
 

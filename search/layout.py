@@ -26,7 +26,7 @@ EDGE = np.dtype(
         ("prior", np.float32),  # policy of the network, with noise at the root
         ("value_sum", np.float32),  # for the side that chooses this edge
         ("visits", np.int32),
-        ("child", np.int32),  # node, or UNEXPANDED or TERMINAL
+        ("child", np.int32),  # node, or UNEXPANDED, TERMINAL or CUT - index
         ("action", np.uint16),
         ("in_flight", np.uint16),  # leaves below that wait for their evaluation, or BLOCKED
     ]
@@ -36,6 +36,10 @@ UNEXPANDED = -1
 """`child` of an edge whose position has not been evaluated yet."""
 TERMINAL = -2
 """`child` of an edge that ends the game; its value is value_sum / visits, whatever the visits."""
+CUT = -3
+"""`child` of an edge whose game ends only in a search (`end_reason` with a root) is CUT minus the index, in
+the game's history, of the newest root with which it ends. It has a value like a TERMINAL edge, but proves
+nothing."""
 BLOCKED = 0xFFFF
 """`in_flight` of a root edge that this search must not choose."""
 

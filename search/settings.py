@@ -8,7 +8,7 @@ import numpy as np
 
 from games import GAME_NAMES, get_game
 from games.nearest import nearest
-from games.spec import Game
+from games.spec import NO_ROOT, Game
 from protocol.settings import SearchSettings, SelfPlaySettings, changed
 from search.final_move import FINAL_MOVES
 from search.selection import NAMES
@@ -93,7 +93,7 @@ def _check_start(game: Game, start: str, name: str) -> None:
     except ValueError as error:
         raise ValueError(f"self_play.{name}: {error}") from error
     count = game.rules.legal_actions(positions, 1, np.zeros(game.max_legal, np.uint16))
-    reason = game.rules.end_reason(positions, 1, count, False)
+    reason = game.rules.end_reason(positions, 1, count, NO_ROOT)
     if reason:
         raise ValueError(f"self_play.{name}: the game is over there ({game.reason_name(reason)}): {start!r}")
 

@@ -21,6 +21,7 @@ from search.cache_kernel import NOTHING, find, keep, write_key
 from search.layout import (
     AGAIN,
     ANSWER,
+    CUT,
     DONE,
     EXPANDED,
     GROW,
@@ -78,7 +79,7 @@ def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
             return ENDED, depth
         edge = choose_below(tree, node, edge, child)
         node = child
-    if child == TERMINAL:
+    if child <= TERMINAL:
         value = float(tree.edges[edge].value_sum) / tree.edges[edge].visits
         backup(tree, path, depth, value, tree.nodes[node].mover)
         return ENDED, depth
@@ -97,15 +98,19 @@ def open_leaf(forest: ForestArrays, tree: Tree, path: Any, history: Any, actions
     positions = tree.state[0].positions + depth
     pending.count = legal_actions(history, positions, actions)
     pending.mover = side_to_move(history[positions - 1])
-    reason = end_reason(history, positions, pending.count, True)
+    reason = end_reason(history, positions, pending.count, tree.state[0].positions - 1)
     if reason == 0 and positions - 1 < settings.max_plies:
         if settings.looks_ahead and wins_ahead(forest, tree, path, history, actions, pending):
             return ENDED
         return LEAF
     value = float(END_VALUES[reason])  # 0 where only the ply cap ends the game
-    tree.edges[path[depth - 1].edge].child = TERMINAL
+    newest = positions - 1
+    while reason != 0 and end_reason(history, positions, pending.count, newest) == 0:
+        newest -= 1
+    is_certain = newest == positions - 1
+    tree.edges[path[depth - 1].edge].child = TERMINAL if is_certain else CUT - newest
     backup(tree, path, depth, value, pending.mover)
-    if value != 0.0:
+    if value != 0.0 and is_certain:
         prove(tree, path, depth)
     return ENDED
 

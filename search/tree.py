@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from games.spec import PLY_CAP, Game, State, outcome_for_first_player
+from games.spec import NO_ROOT, PLY_CAP, Game, State, outcome_for_first_player
 from protocol.settings import SelfPlaySettings
 from search.forest import KEPT_TREES, Forest
 from search.layout import UNEXPANDED, Tree
@@ -112,7 +112,7 @@ class SearchTree:
         self._history[0] = start
         self.kept = 0
         count = self.game.rules.legal_actions(self._history, 1, self._root_actions)
-        self._reason = int(self.game.rules.end_reason(self._history, 1, count, False))
+        self._reason = int(self.game.rules.end_reason(self._history, 1, count, NO_ROOT))
 
     def reset_randomness(self) -> None:
         """Reset the random numbers that kernels draw for this tree, if they draw any: for symmetries, and for

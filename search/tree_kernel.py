@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from games.jit import kernel
+from games.spec import NO_ROOT
 from games.stubs import end_reason, legal_actions, play
-from search.layout import BLOCKED, TERMINAL, UNEXPANDED, Tree
+from search.layout import BLOCKED, CUT, TERMINAL, UNEXPANDED, Tree
 
 
 @kernel
@@ -69,7 +70,7 @@ def edge_proof(tree: Tree, node: int, edge: int) -> int:
     """Return what is proven for the side that chooses `edge` at `node`: plies to its win, minus plies to its
     loss, or 0."""
     child = tree.edges[edge].child
-    if child == UNEXPANDED:
+    if child == UNEXPANDED or child <= CUT:
         return 0
     if child == TERMINAL:
         value = float(tree.edges[edge].value_sum) / tree.edges[edge].visits
@@ -209,6 +210,48 @@ def relink(tree: Tree, new_index: Any) -> None:
 
 
 @kernel
+def forget_old_cuts(tree: Tree, parents: Any) -> None:
+    """Take back all visits of edges that were cut because of a position that is now before the root, so that
+    they are searched anew. `parents` int32[node_room] is scratch."""
+    state = tree.state[0]
+    for node in range(state.nodes):
+        first = tree.nodes[node].first_edge
+        for edge in range(first, first + tree.nodes[node].edge_count):
+            if tree.edges[edge].child >= 0:
+                parents[tree.edges[edge].child] = node
+    for node in range(state.nodes):
+        first = tree.nodes[node].first_edge
+        for edge in range(first, first + tree.nodes[node].edge_count):
+            child = tree.edges[edge].child
+            if child <= CUT and CUT - child < state.positions - 1:
+                take_back(tree, parents, node, edge)
+                tree.edges[edge].child = UNEXPANDED
+
+
+@kernel
+def take_back(tree: Tree, parents: Any, node: int, edge: int) -> None:
+    """Take all visits of `edge`, which ends at no node, from it and from everything above its `node`.
+    `parents` int32[node_room]: the node above each node."""
+    state, visits, value = tree.state[0], tree.edges[edge].visits, float(tree.edges[edge].value_sum)
+    tree.edges[edge].visits = 0
+    tree.edges[edge].value_sum = 0.0
+    mover = tree.nodes[node].mover
+    while node > 0:
+        if state.solves and tree.nodes[node].proof != 0:  # all visits above count as the proven result
+            value = float(visits) if tree.nodes[node].proof > 0 else -float(visits)
+            mover = tree.nodes[node].mover
+        above = parents[node]
+        up = tree.nodes[above].first_edge
+        while tree.edges[up].child != node:
+            up += 1
+        tree.edges[up].visits -= visits
+        tree.edges[up].value_sum -= value if tree.nodes[above].mover == mover else -value
+        node = above
+    state.root_visits -= visits
+    state.root_value_sum -= value if tree.nodes[0].mover == mover else -value
+
+
+@kernel
 def advance(tree: Tree, history: Any, new_index: Any, legal: Any, action: int, keep: bool) -> int:
     """Play `action` on the board and keep its subtree if `keep` is set. Returns the end reason of the new
     position.
@@ -233,8 +276,9 @@ def advance(tree: Tree, history: Any, new_index: Any, legal: Any, action: int, k
         state.edges = 0
     else:
         compact(tree, new_index, kept)
+        forget_old_cuts(tree, new_index)
     count = legal_actions(history, state.positions, legal)
     if state.nodes > 0 and tree.nodes[0].edge_count != count:  # only its wins were expanded
         state.nodes = 0
         state.edges = 0
-    return end_reason(history, state.positions, count, False)
+    return end_reason(history, state.positions, count, NO_ROOT)

@@ -16,7 +16,7 @@ so they cost only the session that sent them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -89,14 +89,15 @@ class LeafQueue:
         max_queued_rows: int = MAX_QUEUED_ROWS,
         mask_bytes: int = 0,
         owner_of: OwnerOf = lambda session: session,
+        is_local: Callable[[Hashable], bool] = lambda _: False,
     ) -> None:
         """`mask_bytes`: size of the mask of a row's legal actions, 0 where they come as a list.
         `owner_of(session)`: the owner in whose turn its rows are sent; by default each session is its own
-        owner."""
+        owner. `is_local(owner)`: whether that is one of azserver's own workers."""
         self.counts = QueueCounts()
         self._max_queued_rows = max_queued_rows
         self._mask_bytes = mask_bytes
-        self._queue = OwnerQueue(owner_of)
+        self._queue = OwnerQueue(owner_of, is_local)
         self._suspect_rows = 0
         self._suspects: deque[Piece] = deque()
         self._requests: dict[Session, dict[int, Request]] = {}

@@ -12,6 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -183,21 +184,21 @@ class EvaluatorLoop:
         if batch.rows > self._network.max_rows:  # sent before the front knew that batches are smaller now
             self._answer(_Submitted(batch, positions, None, began), *self._network.run(*positions))
             return
-        try:
+        ticket = None
+        with suppress(self._out_of_memory):
             ticket = self._network.submit(*positions)
-        except self._out_of_memory:
-            self._submitted.append(_Submitted(batch, positions, None, began))
-            self._halve()
-            return
         self._submitted.append(_Submitted(batch, positions, ticket, began))
+        if ticket is None:  # not in an `except`, whose exception would keep the failed batch's memory
+            self._halve()
 
     def _answer_oldest(self) -> None:
-        try:
-            priors, wdl = self._network.collect(self._submitted[0].ticket)
-        except self._out_of_memory:
+        answer = None
+        with suppress(self._out_of_memory):
+            answer = self._network.collect(self._submitted[0].ticket)
+        if answer is None:
             self._halve()
-            return
-        self._answer(self._submitted.popleft(), priors, wdl)
+        else:
+            self._answer(self._submitted.popleft(), *answer)
 
     def _halve(self) -> None:
         """Recover from running out of device memory: make batches smaller, tell the front, and compute

@@ -42,7 +42,7 @@ class LeafService:
         figures: Figures,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.queue = LeafQueue(mask_bytes=game.mask_bytes, owner_of=self._owner_of)
+        self.queue = LeafQueue(mask_bytes=game.mask_bytes, owner_of=self._owner_of, is_local=self._is_local)
         self.shares = shares
         self.credits = shares.credits
         self.version = 0
@@ -107,6 +107,10 @@ class LeafService:
         """Return the key of a player; a player without one is its own owner."""
         session = self._sessions.get(number) if isinstance(number, int) else None
         return number if session is None else session.owner or number
+
+    def _is_local(self, owner: Hashable) -> bool:
+        session = self._sessions.get(owner) if isinstance(owner, int) else None
+        return session is not None and session.role == "worker"
 
     @property
     def games_of_the_next(self) -> int:

@@ -2,7 +2,8 @@
 sessions with one key get no more turns than one.
 
 An owner is a key, or a session without a key. Each of azserver's own workers has a turn like a key, which
-guarantees them a share.
+guarantees them a share. But it saves its turns up until it can send a whole message, because every answer
+costs the front the same, however many rows it has.
 """
 
 from __future__ import annotations
@@ -24,20 +25,25 @@ OwnerOf = Callable[[Session], Hashable]
 
 @dataclass(eq=False, slots=True)
 class _Owned:
-    """What the sessions of one owner wait for, and how many rows are left of its turn."""
+    """What the sessions of one owner wait for."""
 
     queue: FairQueue = field(default_factory=FairQueue)
-    deficit: int = 0
+    saved: int = 0
+    """Rows of turns that it has not used yet."""
+    left: int = 0
+    """Rows left of its present turn."""
 
 
 class OwnerQueue:
     """Deficit round-robin between owners; `server.fair_queue` between the sessions of each."""
 
-    def __init__(self, owner_of: OwnerOf) -> None:
-        """`owner_of` must return the same owner for as long as a session has rows here."""
+    def __init__(self, owner_of: OwnerOf, is_local: Callable[[Hashable], bool] = lambda _: False) -> None:
+        """`owner_of` must return the same owner for as long as a session has rows here. `is_local(owner)`:
+        whether it is one of azserver's own workers."""
         self.rows = 0
         """Rows in the queue."""
         self._owner_of = owner_of
+        self._is_local = is_local
         self._owned: dict[Hashable, _Owned] = {}
         self._turns: deque[Hashable] = deque()
 
@@ -55,17 +61,25 @@ class OwnerQueue:
         taken: list[Piece] = []
         turn = max(LEAST_TURN, min(QUANTUM, room // max(1, len(self._turns))))
         while room and self._turns:
-            owned = self._owned[self._turns[0]]
-            owned.deficit = owned.deficit or turn
+            owner = self._turns[0]
+            owned = self._owned[owner]
+            if owned.left == 0:
+                owned.saved += turn
+                wanted = min(QUANTUM, owned.queue.rows) if self._is_local(owner) else owned.saved
+                if owned.saved < wanted:
+                    self._turns.rotate(-1)
+                    continue
+                owned.left = wanted
+                owned.saved -= wanted
             before = owned.queue.rows
-            taken += owned.queue.take(min(room, owned.deficit))
+            taken += owned.queue.take(min(room, owned.left))
             rows = before - owned.queue.rows
-            owned.deficit -= rows
+            owned.left -= rows
             room -= rows
             self.rows -= rows
             if not owned.queue.rows:
                 del self._owned[self._turns.popleft()]
-            elif owned.deficit == 0:
+            elif owned.left == 0:
                 self._turns.rotate(-1)
         return tuple(taken)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.jit import kernel, signed
-from games.spec import Positions
+from games.spec import NO_ROOT, Positions
 from games.stubs import end_reason, legal_actions, play
 from protocol.records import IMPROVED_POLICY, POLICY_TARGET, PRUNED_TARGET, SHARES
 
@@ -135,7 +135,7 @@ def replay(
     for ply in range(plies):
         report[PLY] = ply
         count = legal_actions(positions, ply + 1, legal)
-        ended = end_reason(positions, ply + 1, count, False)
+        ended = end_reason(positions, ply + 1, count, NO_ROOT)
         if ended != 0:
             report[FOUND] = ended
             return PLAYED_ON
@@ -171,5 +171,5 @@ def replay(
         play(positions[ply], action, positions[ply + 1])
     report[PLY] = plies
     count = legal_actions(positions, plies + 1, legal)
-    report[FOUND] = end_reason(positions, plies + 1, count, False)
+    report[FOUND] = end_reason(positions, plies + 1, count, NO_ROOT)
     return FINE

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.jit import kernel, signed
-from games.spec import Positions
+from games.spec import NO_ROOT, Positions
 from games.stubs import end_reason, legal_actions, play
 from games.wins import wins_among
 from trainer.sampler_kernel import Scratch, SymmetryMaps, replay_game, write_features
@@ -45,7 +45,7 @@ def find_win(scratch: Scratch, n: int, first_move: int) -> tuple[int, int]:
     for i in range(count):
         play(positions[n - 1], signed(legal[(first_move + i) % count]), positions[n])
         answers = signed(legal_actions(positions, n + 1, replies[0]))
-        if end_reason(positions, n + 1, answers, False) != 0:
+        if end_reason(positions, n + 1, answers, NO_ROOT) != 0:
             continue
         wins = signed(wins_among(positions, n + 1, replies[0, :answers], replies[1], replies[2]))
         if wins > 0:

@@ -63,7 +63,7 @@ def enter(positions: Positions, n: int, ply: int, depth: int, max_plies: int, st
     """
     actions, frames = stack.actions, stack.frames
     count = legal_actions(positions, n, actions[ply])
-    reason = end_reason(positions, n, count, True)
+    reason = end_reason(positions, n, count, n - 1 - ply)
     best = -INFINITE
     if reason != 0 or n - 1 >= max_plies:
         count, best = 0, int(END_VALUES[reason]) * (WIN - ply)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from evaluation.match.stubs import SEES_REPLY, material
 from games.jit import kernel, signed
-from games.spec import Positions
+from games.spec import NO_ROOT, Positions
 from games.stubs import END_VALUES, Actions, end_reason, legal_actions, play, side_to_move
 from games.wins import wins_at_once
 
@@ -50,7 +50,7 @@ def greedy_scores(
     count = legal_actions(positions, n, actions)
     for i in range(count):
         play(positions[n - 1], actions[i], positions[n])
-        reason = end_reason(positions, n + 1, legal_actions(positions, n + 1, replies), False)
+        reason = end_reason(positions, n + 1, legal_actions(positions, n + 1, replies), NO_ROOT)
         if reason != 0:
             scores[i] = seen_before(positions, n + 1, int(END_VALUES[reason]) * WON)
         elif SEES_REPLY and has_win_at_once(positions, n + 1, replies, spare):

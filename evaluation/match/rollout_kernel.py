@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.jit import kernel
-from games.spec import Positions
+from games.spec import NO_ROOT, Positions
 from games.stubs import END_VALUES, Actions, Words, end_reason, legal_actions, play, side_to_move
 
 EXPLORATION = 1.4
@@ -47,15 +47,16 @@ def draw_below(seed: Words, limit: int) -> int:
 
 
 @kernel
-def play_out(positions: Positions, n: int, max_plies: int, actions: Actions, seed: Words) -> int:
-    """Value of `positions[n - 1]` for its side to move after random moves to the end of the game.
+def play_out(positions: Positions, n: int, root: int, max_plies: int, actions: Actions, seed: Words) -> int:
+    """Value of `positions[n - 1]` for its side to move after random moves to the end of the game, in a search
+    from `positions[root]`.
 
     positions  [max_plies + 2, state_words]; actions  [max_legal] scratch; seed  [1]
     """
     mover = side_to_move(positions[n - 1])
     while True:
         count = legal_actions(positions, n, actions)
-        reason = end_reason(positions, n, count, True)
+        reason = end_reason(positions, n, count, root)
         if reason != 0:
             value = int(END_VALUES[reason])
             return value if side_to_move(positions[n - 1]) == mover else -value
@@ -66,19 +67,17 @@ def play_out(positions: Positions, n: int, max_plies: int, actions: Actions, see
 
 
 @kernel
-def open_node(
-    tree: Tree, positions: Positions, n: int, max_plies: int, actions: Actions, in_search: bool
-) -> int:
+def open_node(tree: Tree, positions: Positions, n: int, max_plies: int, actions: Actions, root: int) -> int:
     """Append the node of `positions[n - 1]`, and return it.
 
-    `in_search` is False at the root only: a move is needed there, even if a search counts the game as over.
+    `root`: index of the root in `positions`; `NO_ROOT` for the root itself, where a move is needed.
     positions  [>= n, state_words]; actions  [max_legal] scratch
     """
     nodes, edges, used = tree.nodes, tree.edges, tree.used
     node: int = used[0]
     edge = used[1]
     count = legal_actions(positions, n, actions)
-    reason = end_reason(positions, n, count, in_search)
+    reason = end_reason(positions, n, count, root)
     value = 0
     if reason != 0 or n - 1 >= max_plies:
         count = 0
@@ -130,13 +129,13 @@ def simulate(tree: Tree, positions: Positions, n: int, max_plies: int, actions: 
         play(positions[n - 1], edges[edge, 0], positions[n])
         n += 1
         if edges[edge, 1] == NO_CHILD:
-            node = open_node(tree, positions, n, max_plies, actions, True)
+            node = open_node(tree, positions, n, max_plies, actions, root)
             edges[edge, 1] = node
             break
         node = edges[edge, 1]
     value, mover = nodes[node, 2], side_to_move(positions[n - 1])
     if nodes[node, 1] > 0:
-        value = play_out(positions, n, max_plies, actions, seed)
+        value = play_out(positions, n, root, max_plies, actions, seed)
     for i in range(depth):
         edges[path[i], 2] += 1
         edges[path[i], 3] += value if side_to_move(positions[root + i]) == mover else -value
@@ -151,7 +150,7 @@ def run_rollouts(
     positions  [max_plies + 2, state_words]; actions  [max_legal] scratch; seed  [1]
     """
     nodes, edges = tree.nodes, tree.edges
-    open_node(tree, positions, n, max_plies, actions, False)
+    open_node(tree, positions, n, max_plies, actions, NO_ROOT)
     for _ in range(simulations):
         simulate(tree, positions, n, max_plies, actions, seed)
     best = 0

@@ -66,7 +66,7 @@ def has_three(stones: int) -> bool:
 
 
 @jit
-def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
     if has_three(positions[n - 1, 1]):
         return THREE
     return FULL if legal_count == 0 else 0

@@ -8,7 +8,7 @@ from games.bits import ONE, ZERO, count_ones, count_trailing_zeros
 from games.chess.attacks import attackers_of
 from games.chess.layout import CLOCK_MASK, CLOCK_SHIFT, SAME_POSITION_MASK, turned
 from games.jit import jit
-from games.spec import EndReason, Positions, State
+from games.spec import NO_ROOT, EndReason, Positions, State
 
 END_REASONS = (
     EndReason("ongoing", 0),
@@ -22,6 +22,8 @@ CHECKMATE, STALEMATE, INSUFFICIENT_MATERIAL, FIFTY_MOVES, THREEFOLD_REPETITION =
 
 FIFTY_MOVES_CLOCK = 100
 """Half-moves without capture or pawn move that end the game (mate on the last of them wins)."""
+SEVENTY_FIVE_MOVES_CLOCK = 150
+"""The same for a search that begins where nobody has claimed the draw (FIDE Laws, 9.6.2)."""
 
 _LIGHT_SQUARES = np.uint64(0x55AA55AA55AA55AA)
 
@@ -94,14 +96,50 @@ def earlier_occurrences(positions: Positions, n: int, enough: int) -> int:
 
 
 @jit
-def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
-    """`ONGOING`, or why the game is over (see `games.spec`); in a search the second occurrence is a draw."""
+def is_draw_by_repetition(positions: Positions, n: int, root: int) -> bool:
+    """Whether `positions[n - 1]` has occurred twice before, or once from `positions[root]` on."""
+    last = n - 1
+    clock = int((positions[last, 8] >> CLOCK_SHIFT) & CLOCK_MASK)
+    oldest = max(0, last - clock)
+    found = 0
+    earlier = last - 4
+    while earlier >= oldest:
+        if same_position(positions[earlier], positions[last]):
+            found += 1
+            if found == 2 or (root != NO_ROOT and earlier >= root):
+                return True
+        earlier -= 2  # with the same side to move
+    return False
+
+
+@jit
+def too_many_quiet_moves(positions: Positions, n: int, root: int) -> bool:
+    """Whether the game is drawn by fifty moves without capture or pawn move.
+
+    A search may begin where that has already happened, since a draw must be claimed. There only
+    seventy-five moves end the game, and nothing does where those are exceeded too: otherwise every quiet move
+    would have the same value.
+    """
+    clock = int((positions[n - 1, 8] >> CLOCK_SHIFT) & CLOCK_MASK)
+    if clock < FIFTY_MOVES_CLOCK:
+        return False
+    if root == NO_ROOT:
+        return True
+    at_root = clock - (n - 1 - root)  # the root's clock, unless it was set back in the line: then less
+    if at_root < FIFTY_MOVES_CLOCK:
+        return True
+    return clock >= SEVENTY_FIVE_MOVES_CLOCK and at_root < SEVENTY_FIVE_MOVES_CLOCK
+
+
+@jit
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
+    """`ONGOING`, or why the game is over (see `games.spec`). In a search a first repetition is a draw too, if
+    the earlier occurrence is in the searched line: the side that came back to it can do so again."""
     state = positions[n - 1]
     if legal_count == 0:
         return CHECKMATE if in_check(state) else STALEMATE
     if insufficient_material(state):
         return INSUFFICIENT_MATERIAL
-    if int((state[8] >> CLOCK_SHIFT) & CLOCK_MASK) >= FIFTY_MOVES_CLOCK:
+    if too_many_quiet_moves(positions, n, root):
         return FIFTY_MOVES
-    enough = 1 if in_search else 2
-    return THREEFOLD_REPETITION if earlier_occurrences(positions, n, enough) == enough else 0
+    return THREEFOLD_REPETITION if is_draw_by_repetition(positions, n, root) else 0

@@ -16,7 +16,7 @@ import numpy as np
 from games.chess.ends import end_reason, in_check
 from games.chess.fen import state_from_fen, state_to_fen
 from games.chess.notation import legal_list
-from games.spec import StartGenerator, State
+from games.spec import NO_ROOT, StartGenerator, State
 
 TRIES = 1000
 """Random placements, of which at least one must be valid for a name to be accepted: for KQK every third
@@ -85,7 +85,7 @@ def _placed(men: str, side: str, rng: np.random.Generator) -> str:
 
 def _is_fine(state: State) -> bool:
     """Whether nobody is in check (for the other king FEN refuses it) and the game continues."""
-    return not _is_check(state) and not end_reason(state.reshape(1, -1), 1, len(legal_list(state)), False)
+    return not _is_check(state) and not end_reason(state.reshape(1, -1), 1, len(legal_list(state)), NO_ROOT)
 
 
 def _is_check(state: State) -> bool:

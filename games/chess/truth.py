@@ -10,7 +10,7 @@ import numpy as np
 
 from games.chess import GAME, endings, endings_kernel
 from games.knowledge import BadTruth, Check, Known, Row, Say, Solution
-from games.spec import State
+from games.spec import NO_ROOT, State
 
 PER_ENDING = 300
 """Positions of each ending (and as many drawn ones of king and pawn)."""
@@ -86,7 +86,7 @@ def _mate_row(epd: str) -> Row:
     mating = set()
     for action in legal[:count].tolist():
         GAME.rules.play(positions[0], action, positions[1])
-        reason = GAME.rules.end_reason(positions, 2, GAME.rules.legal_actions(positions, 2, replies), False)
+        reason = GAME.rules.end_reason(positions, 2, GAME.rules.legal_actions(positions, 2, replies), NO_ROOT)
         if reason and GAME.end_reasons[reason].value < 0:  # for the side to move, which is mated
             mating.add(action)
     return Row(MATE_IN_ONE, f"{epd} 0 1", (), 1, frozenset(mating), count, {})
@@ -126,7 +126,7 @@ def _ending_rows(
 def row_of(group: str, state: State) -> Row | None:
     """The truth about a position that a table knows; None if the game is over there."""
     positions, legal = state.reshape(1, -1), np.zeros(GAME.max_legal, np.uint16)
-    if GAME.rules.end_reason(positions, 1, GAME.rules.legal_actions(positions, 1, legal), False):
+    if GAME.rules.end_reason(positions, 1, GAME.rules.legal_actions(positions, 1, legal), NO_ROOT):
         return None
     known = probe(state)
     if known is None:

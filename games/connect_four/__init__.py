@@ -72,7 +72,7 @@ def has_four(stones: int) -> bool:
 
 
 @jit
-def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
     if has_four(positions[n - 1, 1]):
         return FOUR_MADE
     return BOARD_FULL if legal_count == 0 else 0

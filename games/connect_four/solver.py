@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from games.connect_four import CELLS, COLS, GAME, ROWS
 from games.connect_four import solver_kernel as kernel
-from games.spec import State
+from games.spec import NO_ROOT, State
 
 TABLE_BITS = 22
 """The solver remembers 2 ** 22 positions (32 MiB), which is enough from 8 stones on."""
@@ -116,5 +116,5 @@ def after(state: State, action: int) -> State:
 def end_value(state: State) -> int | None:
     """Value for the side to move if the game is over, else None."""
     count = len(legal_columns(state))
-    reason = GAME.rules.end_reason(state.reshape(1, -1), 1, count, False)
+    reason = GAME.rules.end_reason(state.reshape(1, -1), 1, count, NO_ROOT)
     return GAME.end_reasons[reason].value if reason else None

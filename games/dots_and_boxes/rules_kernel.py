@@ -14,7 +14,7 @@ import numpy.typing as npt
 from games.bits import ONE, ZERO, count_ones, float_as_word
 from games.dots_and_boxes.board import Board
 from games.jit import Unbound, kernel, signed
-from games.spec import Positions, State
+from games.spec import NO_ROOT, Positions, State
 from games.stubs import Actions, Words
 
 EDGE_WORDS, BOX_WORDS = Unbound(), Unbound()
@@ -101,10 +101,10 @@ def play(parent: State, action: int, child: State) -> None:
 
 
 @kernel
-def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
     """The game is over when all edges are drawn. In a search it is also over when a side has more than half
     of the boxes: nobody can take them away, and the result is known many plies earlier."""
-    if legal_count > 0 and not in_search:
+    if legal_count > 0 and root == NO_ROOT:
         return ONGOING
     state = positions[n - 1]
     side = side_to_move(state)

@@ -105,7 +105,7 @@ def lead(state: State) -> int:
 
 
 @kernel
-def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
     """The game is over after two passes and at LAST_PLY; the area of the final board counts."""
     state = positions[n - 1]
     if passes(state) < 2 and n - 1 < LAST_PLY:

@@ -29,7 +29,7 @@ from games.shogi.layout import (
     occupied_of,
     sides_seen,
 )
-from games.spec import EndReason, Positions, State
+from games.spec import NO_ROOT, EndReason, Positions, State
 
 END_REASONS = (
     EndReason("ongoing", 0),
@@ -100,27 +100,33 @@ def _always_in_check(positions: Positions, last: int, first: int) -> bool:
 
 
 @jit
-def _repetition(positions: Positions, n: int, enough: int) -> int:
-    """`ONGOING`, or how the game ends when the last position has `enough` earlier occurrences."""
-    found, first, at = 0, n - 1, occurrence_before(positions, n - 1, n - 1)
-    while at >= 0:
-        found, first = found + 1, at
-        at = occurrence_before(positions, n - 1, at) if found < OCCURRENCES - 1 else -1
-    if found < enough:
-        return 0
-    suffered = _always_in_check(positions, n - 1, first)
-    given = _always_in_check(positions, n - 2, first)
+def _repetition(positions: Positions, n: int, root: int) -> int:
+    """`ONGOING`, or how the game ends when the last position has occurred three times before, or once from
+    `positions[root]` on."""
+    last = n - 1
+    first = newest = occurrence_before(positions, last, last)
+    found = 1
+    while first >= 0 and found < OCCURRENCES - 1:
+        first = occurrence_before(positions, last, first)
+        found += 1
+    if first < 0:  # not by the rules, but perhaps in the searched line
+        if root == NO_ROOT or newest < root:
+            return 0
+        first = newest
+    suffered = _always_in_check(positions, last, first)
+    given = _always_in_check(positions, last - 1, first)
     if given == suffered:
         return REPETITION
     return PERPETUAL_CHECK_GIVEN if given else PERPETUAL_CHECK_SUFFERED
 
 
 @jit
-def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
-    """`ONGOING`, or why the game is over (see `games.spec`); in a search the second occurrence ends it."""
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
+    """`ONGOING`, or why the game is over (see `games.spec`). In a search a first repetition ends it too, if
+    the earlier occurrence is in the searched line."""
     if legal_count == 0:
         return MATE
-    return _repetition(positions, n, 1 if in_search else OCCURRENCES - 1)
+    return _repetition(positions, n, root)
 
 
 @jit
@@ -168,9 +174,9 @@ def can_declare(state: State) -> bool:
 
 
 @jit
-def end_reason_with_declaration(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
+def end_reason_with_declaration(positions: Positions, n: int, legal_count: int, root: int) -> int:
     """Like `end_reason`; in addition the side to move declares that it has won as soon as it may."""
-    reason = end_reason(positions, n, legal_count, in_search)
+    reason = end_reason(positions, n, legal_count, root)
     if reason == 0 and can_declare(positions[n - 1]):
         return DECLARATION
     return reason

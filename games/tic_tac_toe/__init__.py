@@ -56,7 +56,7 @@ def has_line(stones: int) -> bool:
 
 
 @jit
-def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
     if has_line(positions[n - 1, 1]):
         return LINE_MADE
     return BOARD_FULL if legal_count == 0 else 0

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from games.spec import State
+from games.spec import NO_ROOT, State
 from games.tic_tac_toe import CELLS, GAME
 
 Key = tuple[int, int]
@@ -52,7 +52,7 @@ def _solve(state: State, moves: tuple[int, ...], tree: dict[Key, Solved]) -> int
     if key not in tree:
         positions, legal = state.reshape(1, -1), np.zeros(CELLS, np.uint16)
         count = GAME.rules.legal_actions(positions, 1, legal)
-        reason = GAME.rules.end_reason(positions, 1, count, False)
+        reason = GAME.rules.end_reason(positions, 1, count, NO_ROOT)
         if reason:
             tree[key] = Solved(GAME.end_reasons[reason].value, moves, {}, ())
         else:

@@ -19,6 +19,7 @@ from bench.peers.process import ROOT, Missing, Process, Side, joined, parse_coun
 from bench.peers.tables import BEGIN, END, PAGE, Measured, figures, table, written_into
 from evaluation.truth.rows import rows_for
 from games import get_game
+from games.spec import NO_ROOT
 
 GROUP = Group("connect_four", 2, True, (IN_PROCESS, SERVED))
 SCRIPT = """
@@ -166,7 +167,7 @@ def test_connect_four_of_one_position_a_call_has_the_rules_of_ours() -> None:
             game.rules.play(state, column, after)
             state, board = after, one_position_a_call.after(board, column)
             count = game.rules.legal_actions(state[None], 1, legal)
-            ended = game.rules.end_reason(state[None], 1, count, False) > 0
+            ended = game.rules.end_reason(state[None], 1, count, NO_ROOT) > 0
             assert (search.value_at_end(board) is not None) == ended
 
 

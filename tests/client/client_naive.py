@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from games import get_game
+from games.spec import NO_ROOT
 from protocol.records import IMPROVED_POLICY, POLICY_TARGET, PRUNED_TARGET, SEARCH_DIFFERS, GameRecord
 
 
@@ -28,7 +29,7 @@ def verify(record: GameRecord) -> None:
     kept, after_pruned = 0, False
     for ply, (action, visits) in enumerate(zip(record.actions.tolist(), visits_of(record), strict=True)):
         count = game.rules.legal_actions(positions, ply + 1, legal)
-        assert game.rules.end_reason(positions, ply + 1, count, False) == 0, "played on after the end"
+        assert game.rules.end_reason(positions, ply + 1, count, NO_ROOT) == 0, "played on after the end"
         actions = legal[:count].tolist()
         assert set(visits) <= set(actions)
         total, most = sum(visits.values()), record.simulations + (kept or 1) - 1
@@ -54,7 +55,7 @@ def verify(record: GameRecord) -> None:
 def _verify_end(record: GameRecord, positions: np.ndarray) -> None:
     game = get_game(record.game)
     count = game.rules.legal_actions(positions, record.plies + 1, np.zeros(game.max_legal, np.uint16))
-    reason = game.end_reasons[game.rules.end_reason(positions, record.plies + 1, count, False)]
+    reason = game.end_reasons[game.rules.end_reason(positions, record.plies + 1, count, NO_ROOT)]
     first_player_moves_next = record.plies % 2 == 0
     assert record.reason == (reason.name if reason.name != "ongoing" else "ply_cap")
     assert record.outcome == (reason.value if first_player_moves_next else -reason.value)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import chess
 import numpy as np
 
-from games.spec import Game
+from games.spec import NO_ROOT, Game
 
 WIN, QUIESCENCE = 1_000_000, 8
 PIECES = {chess.PAWN: 100, chess.KNIGHT: 320, chess.BISHOP: 330, chess.ROOK: 500, chess.QUEEN: 900}
@@ -25,7 +25,7 @@ def minimax(
     searched, or none at all."""
     actions, positions = np.zeros(game.max_legal, np.uint16), np.array(states)
     count = game.rules.legal_actions(positions, len(states), actions)
-    reason = game.rules.end_reason(positions, len(states), count, True)
+    reason = game.rules.end_reason(positions, len(states), count, len(states) - 1 - ply)
     if reason:
         return game.end_reasons[reason].value * (WIN - ply)
     legal = [int(action) for action in actions[:count]]
@@ -107,7 +107,7 @@ def end_of(game: Game, states: list[np.ndarray]) -> tuple[int | None, list[int]]
     actions)."""
     actions, positions = np.zeros(game.max_legal, np.uint16), np.array(states)
     count = game.rules.legal_actions(positions, len(states), actions)
-    reason = game.rules.end_reason(positions, len(states), count, False)
+    reason = game.rules.end_reason(positions, len(states), count, NO_ROOT)
     return game.end_reasons[reason].value if reason else None, actions[:count].tolist()
 
 

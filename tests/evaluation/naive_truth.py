@@ -5,7 +5,7 @@ from __future__ import annotations
 import chess
 import numpy as np
 
-from games.spec import Game, State
+from games.spec import NO_ROOT, Game, State
 
 Result = tuple[int, int]
 """Value for the side to move, plies until the end."""
@@ -18,7 +18,7 @@ def legal_of(game: Game, state: State) -> list[int]:
 
 def end_value(game: Game, state: State, legal: list[int]) -> int | None:
     """Return the value for the side to move if the game is over, else None."""
-    reason = game.rules.end_reason(state.reshape(1, -1), 1, len(legal), False)
+    reason = game.rules.end_reason(state.reshape(1, -1), 1, len(legal), NO_ROOT)
     return game.end_reasons[reason].value if reason else None
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from games.chess import GAME
 from games.chess.ends import earlier_occurrences
 from games.chess.movegen import MAX_LEGAL
-from games.spec import ONGOING, Positions, State, outcome_for_first_player
+from games.spec import NO_ROOT, ONGOING, Positions, State, outcome_for_first_player
 
 MAX_PLIES = 220
 GAMES_PER_TASK = 100
@@ -215,10 +215,10 @@ def _compare_end(seed: int, board: chess.Board, positions: Positions, n: int, le
     repeated = (board.is_repetition(2), board.is_repetition(3))
     earlier = earlier_occurrences(positions, n, 2)
     _require(seed, board, "repetitions", (earlier >= 1, earlier >= 2), repeated)
-    reason: int = GAME.rules.end_reason(positions, n, legal_count, False)
+    reason: int = GAME.rules.end_reason(positions, n, legal_count, NO_ROOT)
     expected = expected_reason(board, legal_count)
     _require(seed, board, "end reason", GAME.reason_name(reason), expected)
-    in_search = GAME.reason_name(GAME.rules.end_reason(positions, n, legal_count, True))
+    in_search = GAME.reason_name(GAME.rules.end_reason(positions, n, legal_count, 0))
     if expected == "ongoing" and repeated[0]:
         expected = "threefold_repetition"
     _require(seed, board, "end reason in a search", in_search, expected)

@@ -136,7 +136,7 @@ def points(state: State, side: int) -> int:
 
 
 @jit
-def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
     state = positions[n - 1]
     if passes(state) < 2:
         return 0

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from games import Game, get_game
 from games.packed_scalars import PackedScalars
+from games.spec import NO_ROOT
 
 GAMES_EACH = 12
 
@@ -126,12 +127,12 @@ def _playout(game: Game, rng: random.Random) -> Playout:
     actions: list[int] = []
     while len(actions) < game.max_plies:
         choices = legal(game, positions, len(actions) + 1)
-        reason = game.rules.end_reason(positions, len(actions) + 1, len(choices), False)
+        reason = game.rules.end_reason(positions, len(actions) + 1, len(choices), NO_ROOT)
         if reason:
             return Playout(positions[: len(actions) + 1].copy(), actions, reason)
         actions.append(rng.choice(choices))
         game.rules.play(positions[len(actions) - 1], actions[-1], positions[len(actions)])
     n = len(actions) + 1
     return Playout(
-        positions, actions, game.rules.end_reason(positions, n, len(legal(game, positions, n)), False)
+        positions, actions, game.rules.end_reason(positions, n, len(legal(game, positions, n)), NO_ROOT)
     )

@@ -31,6 +31,7 @@ from games.shogi.ends import (
 )
 from games.shogi.layout import BISHOP, GOLD, KING, KNIGHT, LANCE, PAWN, ROOK, SILVER, codes_of
 from games.shogi.sfen import hand_counts
+from games.spec import NO_ROOT
 
 MAX_PLIES = 220
 GAMES_PER_TASK = 100
@@ -110,7 +111,7 @@ def compare_game(seed: int) -> Counter[str]:
         moves = _compare_position(seed, board, positions, n)
         reason = _compare_end(seed, board, positions, n, len(moves), keys)
         if keys.count(keys[-1]) == 2:
-            met[f"second: {GAME.reason_name(GAME.rules.end_reason(positions, n, len(moves), True))}"] += 1
+            met[f"second: {GAME.reason_name(GAME.rules.end_reason(positions, n, len(moves), 0))}"] += 1
         met["declarations"] += board.is_nyugyoku()
         if reason or n > MAX_PLIES:
             met[GAME.reason_name(reason)] += 1
@@ -227,8 +228,8 @@ def _compare_end(
 ) -> int:
     """Compare mate, fourfold repetition, and how a search ends at a second occurrence. Return the end
     reason."""
-    reason: int = GAME.rules.end_reason(positions, n, legal_count, False)
-    in_search: int = GAME.rules.end_reason(positions, n, legal_count, True)
+    reason: int = GAME.rules.end_reason(positions, n, legal_count, NO_ROOT)
+    in_search: int = GAME.rules.end_reason(positions, n, legal_count, 0)
     times = keys.count(keys[-1])
     _require(seed, board, "mate", reason == MATE, board.is_game_over())
     if legal_count:

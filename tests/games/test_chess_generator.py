@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from games import get_game
+from games.spec import NO_ROOT
 
 GAME = get_game("chess")
 GENERATOR = GAME.generator
@@ -34,7 +35,7 @@ def test_drawn_positions_are_legal_quiet_and_unfinished(name: str) -> None:
         positions = GAME.notation.state_from_text(text)[np.newaxis]
         count = GAME.rules.legal_actions(positions, 1, np.zeros(GAME.max_legal, np.uint16))
         assert count == board.legal_moves.count()
-        assert GAME.rules.end_reason(positions, 1, count, False) == 0
+        assert GAME.rules.end_reason(positions, 1, count, NO_ROOT) == 0
 
 
 def test_either_colour_is_the_stronger_and_either_moves() -> None:

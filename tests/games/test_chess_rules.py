@@ -7,7 +7,7 @@ import pytest
 
 from games.chess import GAME
 from games.chess.notation import legal_list
-from games.spec import Positions
+from games.spec import NO_ROOT, Positions
 
 
 def positions_after(fen: str, *moves: str) -> Positions:
@@ -19,9 +19,9 @@ def positions_after(fen: str, *moves: str) -> Positions:
     return positions
 
 
-def reason_of(positions: Positions, in_search: bool = False) -> str:
+def reason_of(positions: Positions, root: int = NO_ROOT) -> str:
     count = len(legal_list(positions[-1]))
-    return GAME.reason_name(GAME.rules.end_reason(positions, len(positions), count, in_search))
+    return GAME.reason_name(GAME.rules.end_reason(positions, len(positions), count, root))
 
 
 def text_after(fen: str, *moves: str) -> str:
@@ -31,7 +31,7 @@ def text_after(fen: str, *moves: str) -> str:
 def test_mate_is_a_loss_for_the_side_to_move() -> None:
     positions = positions_after("", "f2f3", "e7e5", "g2g4", "d8h4")
     assert reason_of(positions) == "checkmate"
-    assert GAME.end_reasons[GAME.rules.end_reason(positions, len(positions), 0, False)].value == -1
+    assert GAME.end_reasons[GAME.rules.end_reason(positions, len(positions), 0, NO_ROOT)].value == -1
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,17 @@ def test_too_little_material_is_a_draw_only_when_no_mate_can_be(fen: str, dead: 
 KNIGHTS_OUT_AND_BACK = ("g1f3", "g8f6", "f3g1", "f6g8")
 
 
+@pytest.mark.parametrize(("root", "expected"), [(0, "threefold_repetition"), (1, "ongoing"), (4, "ongoing")])
+def test_a_first_repetition_is_a_draw_only_of_a_searched_line_that_holds_both(
+    root: int, expected: str
+) -> None:
+    """The root itself belongs to the line; a position of the game before it does not."""
+    assert reason_of(positions_after("", *KNIGHTS_OUT_AND_BACK), root) == expected
+
+
 def test_second_occurrence_is_a_draw_in_a_search_only() -> None:
     positions = positions_after("", *KNIGHTS_OUT_AND_BACK)
-    assert reason_of(positions, in_search=True) == "threefold_repetition"
+    assert reason_of(positions, root=0) == "threefold_repetition"
     assert reason_of(positions) == "ongoing"
 
 
@@ -84,18 +92,18 @@ def test_third_occurrence_is_a_draw() -> None:
 def test_position_with_other_castling_rights_is_not_a_repetition() -> None:
     fen = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1"
     positions = positions_after(fen, "a1b1", "a8b8", "b1a1", "b8a8")
-    assert reason_of(positions, in_search=True) == "ongoing"
+    assert reason_of(positions, root=0) == "ongoing"
 
 
 def test_en_passant_that_is_not_legal_does_not_hinder_a_repetition() -> None:
     pinned = "4k3/8/8/8/4p3/8/3P4/K3R3 w - - 0 1"
     positions = positions_after(pinned, "d2d4", "e8d7", "e1e2", "d7e8", "e2e1")
-    assert reason_of(positions, in_search=True) == "threefold_repetition"
+    assert reason_of(positions, root=0) == "threefold_repetition"
 
 
 def test_legal_en_passant_makes_the_position_another_one() -> None:
     positions = positions_after("4k3/8/8/8/4p3/8/3P4/4K3 w - - 0 1", "d2d4", "e8d8", "e1d1", "d8e8", "d1e1")
-    assert reason_of(positions, in_search=True) == "ongoing"
+    assert reason_of(positions, root=0) == "ongoing"
 
 
 def test_capture_of_a_rook_at_home_takes_the_castling_right() -> None:

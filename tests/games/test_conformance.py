@@ -16,7 +16,7 @@ from twice import NAME as TWICE
 from games import Game, get_game
 from games.moved_features import move_features
 from games.movers import Movers
-from games.spec import PLY_CAP, outcome_for_first_player
+from games.spec import NO_ROOT, PLY_CAP, outcome_for_first_player
 
 HISTORIES = (1, 3)
 
@@ -50,7 +50,7 @@ def test_the_start_is_the_first_players_move(game: Game) -> None:
     positions = replay(game, [])
     actions = legal(game, positions, 1)
     assert game.rules.side_to_move(positions[0]) == 0
-    assert game.rules.end_reason(positions, 1, len(actions), False) == 0
+    assert game.rules.end_reason(positions, 1, len(actions), NO_ROOT) == 0
     assert np.array_equal(game.notation.state_from_text(""), positions[0])
 
 
@@ -82,19 +82,30 @@ def test_every_game_ends(game: Game) -> None:
         assert playout.reason or len(playout.actions) == game.max_plies
         for n in range(1, len(playout.positions)):
             assert (
-                game.rules.end_reason(playout.positions, n, len(legal(game, playout.positions, n)), False)
+                game.rules.end_reason(playout.positions, n, len(legal(game, playout.positions, n)), NO_ROOT)
                 == 0
             )
 
 
 def test_a_search_never_ends_a_game_later_than_the_rules(game: Game) -> None:
-    """Where the rules end a game, a search sees an end of the same value."""
+    """Where the rules end a game, a search sees an end of the same value, whichever position before is its
+    root."""
     for playout in playouts(game.name):
         n = len(playout.positions)
-        in_search = game.rules.end_reason(playout.positions, n, len(legal(game, playout.positions, n)), True)
-        if playout.reason:
+        for root in range(n - 1) if playout.reason else ():
+            in_search = game.rules.end_reason(
+                playout.positions, n, len(legal(game, playout.positions, n)), root
+            )
             assert game.end_reasons[in_search].value == game.end_reasons[playout.reason].value
             assert in_search != 0
+
+
+def test_a_game_that_ends_in_a_search_ends_in_one_with_an_earlier_root_too(game: Game) -> None:
+    for playout in playouts(game.name)[:2]:
+        for n in range(1, len(playout.positions) + 1):
+            count = len(legal(game, playout.positions, n))
+            ends = [game.rules.end_reason(playout.positions, n, count, root) != 0 for root in range(n)]
+            assert ends == sorted(ends, reverse=True)
 
 
 @pytest.mark.parametrize("name", ["chess", "shogi", "go_9x9"])
@@ -112,7 +123,7 @@ def test_a_move_that_wins_is_never_ruled_out(name: str) -> None:
                 if not game.rules.maybe_won(positions, n + 1):
                     ruled_out += 1
                     replies = legal(game, positions, n + 1)
-                    reason = game.rules.end_reason(positions, n + 1, len(replies), False)
+                    reason = game.rules.end_reason(positions, n + 1, len(replies), NO_ROOT)
                     value = game.end_reasons[reason].value
                     assert value != (1 if game.rules.side_to_move(positions[n]) == mover else -1)
     assert ruled_out >= 0.9 * moves
@@ -273,7 +284,7 @@ def test_the_rules_do_not_see_symmetries(game: Game) -> None:
                 planes = game.plane_map(symmetry, 1)
                 move_features(before, symmetry.cells, planes, game.code_bits, 2, moved)
                 assert np.array_equal(moved, after)
-            assert game.rules.end_reason(mapped, n, len(mapped_actions), False) == playout.reason
+            assert game.rules.end_reason(mapped, n, len(mapped_actions), NO_ROOT) == playout.reason
 
 
 def test_movers_are_those_of_the_positions(game: Game) -> None:

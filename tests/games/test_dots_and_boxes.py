@@ -18,7 +18,7 @@ from games.dots_and_boxes.knowledge import GROUPS, PER_GROUP, VALUES, Truth
 from games.dots_and_boxes.solver import solver_of
 from games.knowledge import knowledge_of
 from games.names import is_game
-from games.spec import Game
+from games.spec import NO_ROOT, Game
 
 GAME = get_game("dots_and_boxes")
 SIZES = ((1, 1), (2, 3), (9, 8))
@@ -82,7 +82,7 @@ def test_a_search_sees_the_end_as_soon_as_a_side_has_more_than_half_of_the_boxes
         for n, state in enumerate(positions, start=1):
             first, second = (one.bit_count() for one in Truth(game).text.parts(state)[1:3])
             decided = 2 * max(first, second) > game.cells or n == len(positions)
-            reason = game.rules.end_reason(positions, n, len(legal(game, positions, n)), True)
+            reason = game.rules.end_reason(positions, n, len(legal(game, positions, n)), n - 1)
             assert bool(reason) == decided
             if decided:
                 value, side = game.end_reasons[reason].value, game.rules.side_to_move(state)
@@ -106,7 +106,7 @@ def test_rules_of_any_size_are_those_of_the_twin(size: tuple[int, int]) -> None:
         assert np.array_equal(state, positions[n - 1])
         if move is not None:
             twin.play(move)
-    reason = game.end_reasons[game.rules.end_reason(positions, len(positions), 0, False)]
+    reason = game.end_reasons[game.rules.end_reason(positions, len(positions), 0, NO_ROOT)]
     assert twin.end() is not None
     assert reason.name == twin.end()[0]  # type: ignore[index]
 

@@ -19,7 +19,7 @@ from games.go import GoRules, game_of
 from games.go.kernels import kernels_of, owners_of
 from games.jit import jit
 from games.perft import perft
-from games.spec import Game
+from games.spec import NO_ROOT, Game
 
 PERFT = {
     "go_2x2": (5, 21, 68, 156, 316, 604, 1088),
@@ -109,7 +109,7 @@ def random_game(game: Game, rng: random.Random, plies: int, pass_share: float) -
     positions, moves = np.zeros((plies + 1, game.state_words), np.uint64), list[int]()
     while len(moves) < plies:
         choices = legal(game, positions, len(moves) + 1)
-        if game.rules.end_reason(positions, len(moves) + 1, len(choices), False):
+        if game.rules.end_reason(positions, len(moves) + 1, len(choices), NO_ROOT):
             break
         stones = choices[:-1]
         moves.append(rng.choice(stones) if stones and rng.random() >= pass_share else choices[-1])
@@ -133,7 +133,7 @@ def test_random_games_go_as_in_the_naive_twin(rules: GoRules) -> None:
             words = features(game, positions, n, 3, fill=2**64 - 1)
             assert bits(game, words, 3).tolist() == twin.planes(3)
             assert scalars(game, words, 3).tolist() == twin.scalars()
-            reason, end = game.rules.end_reason(positions, n, 1, False), twin.end()
+            reason, end = game.rules.end_reason(positions, n, 1, NO_ROOT), twin.end()
             assert (reason and game.reason_name(reason)) == (end[0] if end else 0)
             if move is not None:
                 game.rules.play(positions[n - 1], move, positions[n])
@@ -184,5 +184,5 @@ def test_the_cap_on_plies_counts_the_board_as_it_stands(name: str, cap: int) -> 
     game = get_game(name)
     positions = np.zeros((cap + 1, game.state_words), np.uint64)
     assert game.max_plies == cap
-    assert game.rules.end_reason(positions, cap, 1, False) == 0
-    assert game.reason_name(game.rules.end_reason(positions, cap + 1, 1, False)) == "fewer_points"
+    assert game.rules.end_reason(positions, cap, 1, NO_ROOT) == 0
+    assert game.reason_name(game.rules.end_reason(positions, cap + 1, 1, NO_ROOT)) == "fewer_points"

@@ -11,6 +11,7 @@ from games.game_history import GameHistory, replay
 from games.shogi import GAME
 from games.shogi.ends import in_check
 from games.shogi.notation import legal_list
+from games.spec import NO_ROOT
 
 
 def texts(sfen: str) -> set[str]:
@@ -19,11 +20,11 @@ def texts(sfen: str) -> set[str]:
     return {GAME.notation.action_to_text(state, action) for action in legal_list(state)}
 
 
-def end(game: GameHistory, in_search: bool = False) -> tuple[str, int]:
+def end(game: GameHistory, root: int = NO_ROOT) -> tuple[str, int]:
     """Return name and value (for the side to move) of the end, or ("ongoing", 0) if there is none; check that
     `maybe_won` rules out no lost position."""
     count = len(game.legal_actions())
-    reason = game.game.end_reasons[game.game.rules.end_reason(game.states, game.ply + 1, count, in_search)]
+    reason = game.game.end_reasons[game.game.rules.end_reason(game.states, game.ply + 1, count, root)]
     assert reason.value != -1 or game.ply == 0 or game.game.rules.maybe_won(game.states, game.ply + 1)
     return reason.name, reason.value
 
@@ -98,7 +99,8 @@ def test_the_fourth_occurrence_draws_and_in_a_search_the_second() -> None:
     assert end(replay(GAME, "", moves)) == ("repetition", 0)
     assert end(replay(GAME, "", moves[:11])) == ("ongoing", 0)
     assert end(replay(GAME, "", moves[:4])) == ("ongoing", 0)
-    assert end(replay(GAME, "", moves[:4]), in_search=True) == ("repetition", 0)
+    assert end(replay(GAME, "", moves[:4]), root=0) == ("repetition", 0)
+    assert end(replay(GAME, "", moves[:4]), root=1) == ("ongoing", 0)
 
 
 @pytest.mark.parametrize("is_turned", [False, True])

@@ -12,7 +12,7 @@ from playouts import child_of, legal, playouts
 
 from games import connect_four, get_game, tic_tac_toe
 from games.jit import jit
-from games.spec import outcome_for_first_player
+from games.spec import NO_ROOT, outcome_for_first_player
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def tic_tac_toe_tree() -> dict[bytes, Counter[int]]:
         if state.tobytes() not in tree:
             positions = state.reshape(1, -1)
             actions = legal(game, positions, 1)
-            reason = game.rules.end_reason(positions, 1, len(actions), False)
+            reason = game.rules.end_reason(positions, 1, len(actions), NO_ROOT)
             value = game.end_reasons[reason].value
             ended = Counter({outcome_for_first_player(value, int(game.rules.side_to_move(state))): 1})
             played = (count(child_of(game, state, action)) for action in actions)
@@ -56,7 +56,7 @@ def perft(state: np.ndarray, depth: int, positions: np.ndarray, actions: np.ndar
     if depth == 0:
         return 1
     count = connect_four.legal_actions(here, 1, actions[depth])
-    if connect_four.end_reason(here, 1, count, False) != 0:
+    if connect_four.end_reason(here, 1, count, NO_ROOT) != 0:
         return 0
     total = 0
     for index in range(count):

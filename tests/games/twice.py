@@ -78,7 +78,7 @@ def play(parent: State, action: int, child: State) -> None:
 
 
 @jit
-def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
     if legal_count:
         return 0
     side = positions[n - 1, 2]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from games.coded_cells import CodedCells
 from games.packed_scalars import PackedScalars
-from games.spec import EndReason, Game, Notation, Rules
+from games.spec import NO_ROOT, EndReason, Game, Notation, Rules
 from net.batches import Batch
 
 
@@ -166,7 +166,7 @@ def random_play(game: Game, rows: int, seed: int = 0) -> Batch:
             game.rules.start(positions[0])
             n = 1
         legal = legal[: game.rules.legal_actions(positions, n, legal)]
-        if game.rules.end_reason(positions, n, len(legal), False):
+        if game.rules.end_reason(positions, n, len(legal), NO_ROOT):
             n = 0
             continue
         game.rules.encode(positions, n, game.history, features[len(lists)])

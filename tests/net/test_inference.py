@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +38,7 @@ from net.inference import Inference
 from net.module_forward import NO_ACTION, ModuleForward
 from net.planes import features_tensor
 from net.ragged import spread
+from net.slots import Slot
 from net.torch_engine import TorchEngine
 from net.weights import BadWeights, WeightsMeta, save
 
@@ -354,6 +357,54 @@ def test_a_device_that_is_short_of_memory_gets_smaller_batches(monkeypatch: pyte
     found = small.run(batch.features, batch.counts, batch.actions)
     np.testing.assert_allclose(found[0], wanted[0], atol=2e-3)
     np.testing.assert_allclose(found[1], wanted[1], atol=2e-3)
+
+
+def test_a_batch_that_had_no_room_holds_no_memory_while_a_smaller_one_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise a GPU has even less room for the smaller one. Without the garbage collector, as there."""
+    made: list[weakref.ref[Slot]] = []
+    alive: list[int] = []
+
+    class FullSlot(Slot):
+        def start(self, bucket: int) -> None:
+            if bucket > 4:
+                raise torch.cuda.OutOfMemoryError("no room for the batch")
+            super().start(bucket)
+
+    def make(*arguments: object, **options: object) -> Engine:
+        alive.append(sum(slot() is not None for slot in made))
+        options.pop("threads")
+        engine = TorchEngine(*arguments, torch.float32, **options)  # type: ignore[arg-type]
+        made.extend(weakref.ref(slot) for slot in engine._slots)
+        return engine
+
+    def prepare(inference: Inference) -> None:
+        batch = a_batch(FOUR_SHAPE, 1, inference.max_rows)
+        inference.collect(inference.submit(batch.features, batch.counts, batch.actions))
+
+    monkeypatch.setattr("net.torch_engine.Slot", FullSlot)
+    monkeypatch.setattr("net.inference.make_engine", make)
+    monkeypatch.setattr(Inference, "_prepare", prepare)
+    gc.disable()
+    try:
+        Inference(FOUR_SHAPE, 1, threads=1, max_rows=16, target_rows=8).use(
+            trained_like(ODD_TANH, FOUR_SHAPE, 1), WeightsMeta(FOUR_SHAPE.name, 1, ODD_TANH)
+        )
+    finally:
+        gc.enable()
+    assert alive == [0, 0, 0], "made for 16, 8 and 4 rows"
+
+
+def test_the_evaluator_sleeps_while_a_gpu_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `blocking`, `synchronize` spins on a core for each GPU."""
+    events: list[dict[str, bool]] = []
+    monkeypatch.setattr("torch.cuda.Stream", lambda _: None)
+    monkeypatch.setattr("torch.cuda.graph_pool_handle", lambda: None)
+    monkeypatch.setattr("torch.cuda.Event", lambda **options: events.append(options))
+    monkeypatch.setattr("net.slots.Buffers.make", lambda *_, **__: None)
+    Slot(ModuleForward.__new__(ModuleForward), 4, 1, 7, torch.device("cuda"))
+    assert events == [{"blocking": True}]
 
 
 def test_a_device_without_room_for_one_row_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

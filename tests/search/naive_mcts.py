@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from games.spec import Game, outcome_for_first_player
+from games.spec import NO_ROOT, Game, outcome_for_first_player
 from protocol.settings import SelfPlaySettings
 
 
@@ -73,7 +73,8 @@ class NaiveSearch:
         array = np.array(positions)
         actions = np.zeros(self.game.max_legal, np.uint16)
         count = self.game.rules.legal_actions(array, len(positions), actions)
-        reason = self.game.rules.end_reason(array, len(positions), count, len(positions) > 1)
+        root = len(self.positions) - 1 if len(positions) > len(self.positions) else NO_ROOT
+        reason = self.game.rules.end_reason(array, len(positions), count, root)
         mover = int(self.game.rules.side_to_move(positions[-1]))
         if reason:
             return True, None, float(outcome_for_first_player(self.game.end_reasons[reason].value, mover))

@@ -186,7 +186,7 @@ def minimax(game, state):
     actions = np.zeros(game.max_legal, np.uint16)
     positions = state.reshape(1, -1)
     count = game.rules.legal_actions(positions, 1, actions)
-    reason = game.rules.end_reason(positions, 1, count, True)
+    reason = game.rules.end_reason(positions, 1, count, 0)
     if reason:
         return game.end_reasons[reason].value, 0
     replies = []

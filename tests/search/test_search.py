@@ -14,7 +14,7 @@ from naive_mcts import NaiveSearch, hashed_evaluation, listed
 from twice import NAME as TWICE
 
 from games import get_game
-from games.spec import PLY_CAP
+from games.spec import NO_ROOT, PLY_CAP
 from protocol.settings import SelfPlaySettings
 from search.evaluator import LocalEvaluator
 from search.leaf_batch import Evaluations, LeafBatch
@@ -154,7 +154,7 @@ def test_all_wins_in_one_share_the_visits_evenly(name, moves, start, shares, roo
         positions = np.array([tree.state, tree.state])
         tree.game.rules.play(positions[0], action, positions[1])
         count = tree.game.rules.legal_actions(positions, 2, np.zeros(tree.game.max_legal, np.uint16))
-        reason = tree.game.rules.end_reason(positions, 2, count, False)
+        reason = tree.game.rules.end_reason(positions, 2, count, NO_ROOT)
         wins += [action] if reason and tree.game.end_reasons[reason].value < 0 else []
     assert result.actions.tolist() == wins
     total = 80 if root == "puct" else 10_000
@@ -178,17 +178,6 @@ def test_search_without_knowledge_parries_a_threat(name, moves, start, only):
     result = run(tree)
     best = int(result.actions[np.argmax(result.visits)])
     assert tree.game.notation.action_to_text(tree.state, best) == only
-
-
-def test_a_second_occurrence_is_a_draw_inside_the_search_only():
-    tree = make_tree("chess", varied(QUIET, simulations=200), moves="g1f3 g8f6 f3g1")
-    run(tree, HashEvaluator())
-    back = tree.game.notation.action_from_text(tree.state, "f6g8")
-    (edge,) = (edge for edge in subtree_of_node(tree, 0) if edge[0] == back)
-    _, _, visits, value_sum, child = edge
-    assert (visits > 0, value_sum, child) == (True, 0.0, -2)
-    tree.advance(back)
-    assert tree.end_reason() is None
 
 
 def test_the_ply_cap_ends_search_lines_and_the_game_as_a_draw():

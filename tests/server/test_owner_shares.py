@@ -132,3 +132,23 @@ def test_every_row_comes_out_once_or_is_dropped_with_its_session(seed: int) -> N
         for piece in pieces:
             left[piece.of.session] -= piece.rows  # type: ignore[index]
     assert set(left.values()) <= {0}
+
+
+def test_local_workers_send_whole_messages_and_get_no_more_than_their_share() -> None:
+    """Beside one key, in batches of 512 rows that give each of 33 owners room for 16."""
+    queue = OwnerQueue(lambda session: session, is_local=lambda owner: owner != "key")
+    sent: Counter[Hashable] = Counter()
+    waiting: Counter[Hashable] = Counter()
+    sizes: list[int] = []
+    for _ in range(200):
+        for session in ("key", *range(32)):
+            while waiting[session] < 2 * MESSAGE:
+                queue.append(Piece(Request(session, sent.total(), leaves(MESSAGE), 0.0), 0, MESSAGE))
+                waiting[session] += MESSAGE
+        for piece in queue.take(512):
+            sent[piece.of.session] += piece.rows
+            waiting[piece.of.session] -= piece.rows
+            sizes += [piece.rows] * (piece.of.session != "key")
+    assert set(sizes) == {MESSAGE}
+    fair = sent.total() / 33
+    assert all(0.9 * fair <= rows <= 1.1 * fair for rows in sent.values())

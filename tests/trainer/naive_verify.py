@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from games.spec import Game, State, outcome_for_first_player
+from games.spec import NO_ROOT, Game, State, outcome_for_first_player
 from protocol.records import GameRecord
 
 
@@ -22,7 +22,7 @@ def legal_and_end(game: Game, states: list[State]) -> tuple[list[int], int]:
     positions = np.array(states)
     count = game.rules.legal_actions(positions, len(positions), legal)
     return [int(a) for a in legal[:count]], int(
-        game.rules.end_reason(positions, len(positions), count, False)
+        game.rules.end_reason(positions, len(positions), count, NO_ROOT)
     )
 
 
