@@ -37,7 +37,8 @@ class Request:
     """Whether the search ends by itself: with a proven mate, or when the tree is full."""
     stop_when_proven: bool = False
     may_move_early: bool = False
-    """Whether to stop early because later moves can use the remaining time."""
+    """Whether to stop once no other move can become the most visited: later moves can use the time that is
+    left, and the move is not drawn."""
     claims: frozenset[str] = frozenset()
     """End reasons by which the side to move claims a win instead of moving."""
     temperature: float = 0.0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from engine.core.orders import Request
 from engine.core.report import Found, Progress, Report, best_index, hashfull, line_of_play, lines_of, value_of
+from engine.core.timing import cannot_be_overtaken
 from engine.nets import LoadedNet
 from games.spec import Game, outcome_for_first_player
 from protocol.settings import SelfPlaySettings, changed
@@ -42,6 +43,8 @@ class Thinking:
 
     def __init__(self, request: Request) -> None:
         self.request = request
+        self.started = request.began
+        """When the first simulation began."""
         self.interrupt = Interrupt()
         self.limits = Limits(
             simulations=request.simulations,
@@ -124,6 +127,7 @@ class Thinker:
             action = int(request.allowed[0] if request.allowed else actions[0])
             return Found((self.game.notation.action_to_text(tree.state, action),), action)
         self._plan(thinking)
+        thinking.started = asyncio.get_running_loop().time()
         thinking.limits.is_enough = lambda: self._is_enough(thinking)
         reporter = _Reporter(lambda: tell(self._report(request, draw)), request.report_seconds)
         try:
@@ -134,6 +138,15 @@ class Thinker:
         index = best_index(tree, request.allowed, request.temperature, self._rng)
         action = int(tree.edges_of(0)["action"][index])
         return Found(line_of_play(tree, self.game, index), action, value_of(tree, index))
+
+    def contenders(self, allowed: Sequence[int] = ()) -> list[int]:
+        """Visits of the root's moves, of the actions `allowed` (none: all), that are not proven to lose."""
+        edges, proofs = self.tree.edges_of(0), self.tree.edge_proofs(0)
+        return [
+            int(edge["visits"])
+            for edge, proof in zip(edges, proofs, strict=True)
+            if proof >= 0 and (not allowed or int(edge["action"]) in allowed)
+        ]
 
     # ---- Inside -------------------------------------------------------------------------------
 
@@ -179,12 +192,8 @@ class Thinker:
         if self._is_planned or not request.may_move_early or thinking.limits.until == float("inf"):
             return False
         now = asyncio.get_running_loop().time()
-        speed = tree.simulations / max(1e-3, now - request.began)
-        edges = tree.edges_of(0)
-        if request.allowed:
-            edges = edges[np.isin(edges["action"], request.allowed)]
-        visits = np.sort(edges["visits"])
-        return len(visits) > 1 and visits[-1] - visits[-2] > speed * (thinking.limits.until - now) + 1
+        elapsed, left = now - thinking.started, thinking.limits.until - now
+        return cannot_be_overtaken(self.contenders(request.allowed), tree.simulations, elapsed, left)
 
     def _report(self, request: Request, draw: float | None) -> Report:
         tree, simulations = self.tree, self.tree.simulations

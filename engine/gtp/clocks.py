@@ -23,7 +23,7 @@ class GtpClock:
     def for_move(self) -> SideClock:
         """The clock in the form that a search uses."""
         if self.stones:
-            return SideClock(self.remaining, moves_to_go=self.stones)
+            return SideClock(self.remaining, moves_to_go=self.stones, loses_rest=self.stones == 1)
         return SideClock(
             self.remaining, byoyomi=self.period / self.period_stones if self.period_stones else 0
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from engine.core.options import Options, Setup, shown
 from engine.core.orders import Order, Prepare, Quit, Request, Say, Start, StopSearch
 from engine.core.report import Found, Report
-from engine.core.timing import seconds_for_move
+from engine.core.timing import SideClock, seconds_for_move
 from engine.gtp.analysis import FORMATS, GENMOVE_FORMATS, Format, Wanted, wanted_of
 from engine.gtp.commands import COMMANDS, Desk, answer
 from engine.gtp.protocol import Command, GtpError, begun, colour_of, expect, failure, parse, success
@@ -171,11 +171,8 @@ class GtpEngine:
             begin: list[Order] = [] if stream is None else [Say(begun(command))]
             return begin + self._play(task, "pass")
         clock = self.desk.clocks[colour]
-        seconds = (
-            None if clock is None else seconds_for_move(clock.for_move(), self.options.overhead_ms / 1000)
-        )
         simulations = self._most_nodes or (USUAL_SIMULATIONS if clock is None else 0)
-        return self._start(task, simulations, seconds)
+        return self._start(task, simulations, None if clock is None else clock.for_move())
 
     def _analyse(self, command: Command, now: float) -> list[Order]:
         wanted = wanted_of(command.arguments)
@@ -185,7 +182,7 @@ class GtpEngine:
         task = Task(command, colour, now, wanted, FORMATS[command.name], has_move=False)
         return self._start(task, 0, None)
 
-    def _start(self, task: Task, simulations: int, seconds: float | None) -> list[Order]:
+    def _start(self, task: Task, simulations: int, clock: SideClock | None) -> list[Order]:
         actions, legal = self.desk.board.turned_to(task.colour)
         allowed = _allowed(legal, self.desk, task)
         is_move = task.has_move
@@ -198,9 +195,9 @@ class GtpEngine:
             new_game=self.desk.is_new_game,
             allowed=tuple(allowed) if len(allowed) < len(legal) else (),
             simulations=simulations,
-            seconds=seconds,
+            seconds=None if clock is None else seconds_for_move(clock, self.options.overhead_ms / 1000),
             stop_when_proven=is_move,
-            may_move_early=is_move,
+            may_move_early=clock is not None and clock.keeps_rest and not self.options.temperature,
             temperature=self.options.temperature / 100,
             lines=1 if task.format is None else task.wanted.most,
             report_seconds=task.wanted.interval,

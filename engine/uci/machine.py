@@ -192,7 +192,7 @@ class UciEngine:
         allowed = tuple(dict.fromkeys(self._action(move) for move in go.searchmoves))
         is_free = options.analyse_mode or go.infinite or go.ponder
         simulations = go.nodes
-        seconds = self._seconds(go)
+        clock = self._clock(go)
         if not (simulations or go.infinite):
             simulations = self._most_nodes
         if len(game_history.legal_actions()) == 1 and not is_free and not go.nodes:
@@ -204,12 +204,12 @@ class UciEngine:
             self._new_game,
             allowed,
             simulations,
-            seconds,
+            self._seconds(go, clock),
             go.depth,
             go.ponder,
             go.mate > 0,
             stop_when_proven=not is_free or go.mate > 0,
-            may_move_early=not is_free and go.movetime is None,
+            may_move_early=not (is_free or options.temperature) and _keeps_rest(go, clock),
             claims=frozenset(self.dialect.claims),
             temperature=options.temperature / 100,
             lines=options.multi_pv,
@@ -220,18 +220,23 @@ class UciEngine:
         game_history = self.board.game_history
         return int(game_history.game.notation.action_from_text(game_history.state, move))
 
-    def _seconds(self, go: Go) -> float | None:
-        overhead = self.options.overhead_ms / 1000
-        if go.infinite:
+    def _clock(self, go: Go) -> SideClock | None:
+        """The clock of the side to move; None if it is not to be used."""
+        if go.infinite or go.movetime is not None:
             return None
-        if go.movetime is not None:
-            return seconds_of_movetime(go.movetime / 1000, overhead)
+        if go.wtime is None and go.btime is None and not go.byoyomi:
+            return None
         is_white = (self.board.game_history.side_to_move == 0) == (self.dialect.first == "w")
         left, increment = (go.wtime, go.winc) if is_white else (go.btime, go.binc)
-        if left is None and not go.byoyomi:
-            return None
-        clock = SideClock((left or 0) / 1000, increment / 1000, go.movestogo, go.byoyomi / 1000)
-        return seconds_for_move(clock, overhead)
+        return SideClock((left or 0) / 1000, increment / 1000, go.movestogo, go.byoyomi / 1000)
+
+    def _seconds(self, go: Go, clock: SideClock | None) -> float | None:
+        overhead = self.options.overhead_ms / 1000
+        if clock is not None:
+            return seconds_for_move(clock, overhead)
+        if go.movetime is not None and not go.infinite:
+            return seconds_of_movetime(go.movetime / 1000, overhead)
+        return None
 
     def _is_held(self) -> bool:
         """Whether the GUI decides when the running search ends."""
@@ -263,6 +268,11 @@ class UciEngine:
             return orders
         is_loaded = self._pending is None or self._loaded == self.options.setup
         return orders + (self._go_on() if is_loaded else self._prepare())
+
+
+def _keeps_rest(go: Go, clock: SideClock | None) -> bool:
+    """Whether later moves can use the time that this one leaves."""
+    return go.movetime is None if clock is None else clock.keeps_rest
 
 
 def _has_no_limit(request: Request) -> bool:

@@ -211,6 +211,13 @@ def test_a_clock_limits_the_search_and_goes_on_without_time_left():
     assert start_of(engine, "genmove b").seconds is None
 
 
+@pytest.mark.parametrize(("stones", "saves"), [(0, True), (2, True), (1, False)])
+def test_time_is_saved_unless_a_new_period_begins_with_the_next_move(stones, saves):
+    engine = ready_engine()
+    said(engine, "time_settings 60 10 5", f"time_left b 9 {stones}")
+    assert start_of(engine, "genmove b").may_move_early is saves
+
+
 SGF = "(;GM[1]SZ[5]KM[0.5]AB[cc][dd]AW[aa];W[ee];B[];W[ab](;B[ba])(;B[ca]))"
 
 

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.options import Options, Setup
-from engine.core.timing import SideClock, seconds_for_move, seconds_of_movetime
+from engine.core.timing import (
+    MEASURED_SHARE,
+    MEASURED_SIMULATIONS,
+    SideClock,
+    cannot_be_overtaken,
+    seconds_for_move,
+    seconds_of_movetime,
+)
 from engine.uci.dialect import UCI, USI
 from engine.uci.info import centipawns, score_text, wdl_text
 from engine.uci.position import Board
@@ -102,6 +109,52 @@ def test_a_game_played_by_the_clock_never_loses_on_time_and_uses_most_of_it():
         assert clock > 0
         clock += 0.1
     assert clock < 3
+
+
+@pytest.mark.parametrize(
+    ("visits", "simulations", "elapsed", "left", "is_enough"),
+    [
+        ([900, 10], 0, 0.0, 5.0, False),  # a kept tree, before the first batch
+        ([900, 10], 8, 0.001, 5.0, False),  # its first batch shows no speed
+        ([900, 10], 8, 4.9, 0.1, False),  # nor do a few slow ones
+        ([900, 10], 400, 0.4, 5.0, False),  # only 7 % of the time have passed
+        ([900, 10], 400, 1.0, 5.0, False),  # 2,000 more fit
+        ([900, 10], 400, 4.0, 5.0, True),  # 500 more fit
+        ([900, 400], 400, 4.0, 5.0, False),
+        ([900, 400, 300], 800, 4.0, 0.0, True),
+        ([400], 400, 4.0, 5.0, False),  # the other moves lose, but this one is not proven yet
+        ([501], 500, 1.0, 0.0, True),
+        ([], 500, 5.0, 5.0, False),
+        ([250, 250], 500, 5.0, 0.0, False),
+    ],
+)
+def test_a_search_ends_early_only_if_no_move_can_catch_up_at_the_speed_measured(
+    visits, simulations, elapsed, left, is_enough
+):
+    assert cannot_be_overtaken(visits, simulations, elapsed, left) is is_enough
+
+
+@given(
+    st.lists(st.integers(0, 10**6), max_size=8), st.integers(0, 10**6), st.floats(0, 1e3), st.floats(-1, 1e3)
+)
+def test_no_lead_ends_a_search_before_its_speed_is_measured(visits, simulations, elapsed, left):
+    if cannot_be_overtaken(visits, simulations, elapsed, left):
+        assert simulations >= MEASURED_SIMULATIONS
+        assert elapsed >= MEASURED_SHARE * (elapsed + left)
+
+
+@pytest.mark.parametrize(
+    ("clock", "keeps"),
+    [
+        (SideClock(10.0), True),
+        (SideClock(10.0, byoyomi=5.0), True),
+        (SideClock(0.0, byoyomi=5.0), False),
+        (SideClock(10.0, moves_to_go=1), True),
+        (SideClock(10.0, moves_to_go=1, loses_rest=True), False),
+    ],
+)
+def test_time_is_saved_only_where_later_moves_can_use_it(clock, keeps):
+    assert clock.keeps_rest is keeps
 
 
 def test_movetime_leaves_room_for_the_overhead():

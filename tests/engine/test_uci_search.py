@@ -11,10 +11,12 @@ from leaf_by_leaf import HashEvaluator
 from engine.core.orders import Request
 from engine.core.report import Found
 from engine.core.thinker import PLANNED_SIMULATIONS, Thinker, Thinking
+from engine.core.timing import MEASURED_SHARE, MEASURED_SIMULATIONS
 from engine.nets import LoadedNet
 from engine.search_choice import search_for
 from games import get_game
 from protocol.settings import changed
+from search.leaf_batch import LeafBatch, Reply
 from search.mcts import search
 from search.moves import choose_action
 from search.pool import SearchPool
@@ -25,16 +27,16 @@ from search.tree import tree_for
 GAME = get_game("connect_four")
 
 
-def engine_with(name: str, leaves: int) -> Thinker:
-    net = LoadedNet(GAME, GAME.history, "hash", 0, HashEvaluator(), 1)
+def engine_with(name: str, leaves: int, evaluator: HashEvaluator | None = None) -> Thinker:
+    net = LoadedNet(GAME, GAME.history, "hash", 0, evaluator or HashEvaluator(), 1)
     return Thinker(net, 1, leaves, 0, search_for(name, GAME))
 
 
-def thought(thinker: Thinker, *, seconds_ago: float = 0.0, **request: object) -> tuple[int, int]:
-    """Return (best action, simulations made). `seconds_ago`: when the search was requested."""
+def thought(thinker: Thinker, **request: object) -> tuple[int, int]:
+    """Return (best action, simulations made)."""
 
     async def main() -> Found:
-        now = asyncio.get_running_loop().time() - seconds_ago
+        now = asyncio.get_running_loop().time()
         return await thinker.think(Thinking(Request("", (), now, **request)), lambda _: None)
 
     return asyncio.run(main()).action, thinker.tree.simulations
@@ -60,16 +62,90 @@ def test_a_search_to_a_depth_ends_when_its_lines_are_that_long_on_average() -> N
     assert 0 < made[0] < made[1]
 
 
-def test_a_clock_search_ends_once_no_other_move_can_become_the_best():
-    """`seconds_ago` says how slow the search seems: what is left is worth no simulation."""
-    made = [
-        thought(
-            engine_with("puct", 1), simulations=50, seconds_ago=ago, seconds=ago + 60, may_move_early=early
-        )[1]
-        for ago, early in ((1e6, True), (1e6, False), (0.0, True))
-    ]
-    assert 2 < made[0] < 50
-    assert made[1:] == [50, 50]
+class FakeTime(asyncio.SelectorEventLoop):
+    """An event loop whose clock only moves when a test moves it."""
+
+    now = 1000.0
+
+    def time(self) -> float:
+        return self.now
+
+
+class SlowEvaluator(HashEvaluator):
+    """Takes `seconds` of the fake time for each batch."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self._awaited = 0
+        self._reached = asyncio.Event()
+
+    def answer_all(self, batch: LeafBatch, reply: Reply) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, FakeTime)
+        loop.now += self.seconds
+        super().answer_all(batch, reply)
+        if self.rows >= self._awaited:
+            self._reached.set()
+
+    async def rows_made(self, count: int) -> None:
+        """Wait for the first `count` evaluations."""
+        self._awaited = count
+        self._reached.clear()
+        await self._reached.wait()
+
+
+def game_by_the_clock(
+    *moves: tuple[int, ...], ponders: bool = False, seconds: float = 10.0
+) -> list[tuple[int, float]]:
+    """(simulations, seconds from the request or the ponderhit) of a search after each of the `moves`; a
+    simulation takes 0.01 s of fake time."""
+    evaluator = SlowEvaluator(0.01)
+    thinker = engine_with("puct", 1, evaluator)
+    made = []
+
+    async def search_all() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, FakeTime)
+        for played in moves:
+            began = loop.now
+            limits = {"seconds": seconds, "simulations": 2000, "is_pondering": ponders}
+            thinking = Thinking(Request("", played, began, may_move_early=True, **limits))
+            search_done = asyncio.ensure_future(thinker.think(thinking, lambda _: None))
+            if ponders:
+                await evaluator.rows_made(500)
+                began = loop.now
+                thinking.set_deadline(began + seconds)
+            await search_done
+            made.append((thinker.tree.simulations, loop.now - began))
+
+    with asyncio.Runner(loop_factory=FakeTime) as runner:
+        runner.run(search_all())
+    return made
+
+
+def test_a_kept_tree_does_not_answer_without_a_search() -> None:
+    """Its best move is ahead from the start, and 1,000 simulations of 0.01 s fit into the time of a move."""
+    made = game_by_the_clock((), (3, 3), (3, 3, 3, 3))
+    assert all(simulations >= MEASURED_SIMULATIONS for simulations, _ in made)
+    assert all(seconds >= MEASURED_SHARE * 10.0 for _, seconds in made)
+
+
+def test_a_ponderhit_after_a_long_search_saves_the_time_that_cannot_change_the_move() -> None:
+    ((simulations, seconds),) = game_by_the_clock((), ponders=True, seconds=0.3)
+    assert simulations >= MEASURED_SIMULATIONS
+    assert seconds <= 0.31
+
+
+def test_a_move_that_loses_does_not_count_as_the_leader() -> None:
+    """Column 3 has by far the most visits, but is proven to lose."""
+    thinker = engine_with("puct", 1)
+    thought(thinker, simulations=50)
+    edges = thinker.tree.edges_of(0)
+    edges["visits"] = [10, 10, 10, 900, 20, 10, 10]
+    proofs = [0, 0, 0, -4, 0, 0, 0]
+    thinker.tree.edge_proofs = lambda _: proofs  # type: ignore[method-assign]
+    assert thinker.contenders((0, 3, 4)) == [10, 20]
 
 
 def test_a_temperature_draws_among_the_moves_and_none_always_plays_the_best() -> None:

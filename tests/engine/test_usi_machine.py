@@ -70,6 +70,13 @@ def test_black_moves_first_and_its_clock_is_btime():
     assert start_of(engine, "go btime 0 wtime 60000 binc 0 winc 1000").seconds > 2
 
 
+def test_seconds_of_byoyomi_are_used_up_because_no_later_move_gets_them():
+    engine = ready_engine()
+    assert not start_of(engine, "go btime 0 wtime 0 byoyomi 1030").may_move_early
+    engine.searched(Found(("7g7f",)), 0.0)
+    assert start_of(engine, "go btime 60000 wtime 0 byoyomi 1030").may_move_early
+
+
 def test_a_position_is_given_as_sfen_and_drawn():
     engine = ready_engine()
     sfen = "8l/1l+R2P3/p2pBG1pp/kps1p4/Nn1P2G2/P1P1P2PP/1PS6/1KSG3+r1/LN2+p3L w Sbgn3p 124"
