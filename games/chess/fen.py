@@ -1,7 +1,9 @@
 """Reads and writes FEN. A position that no game of chess could reach is refused with a sentence saying why.
 
-Three liberties: the two counters may be missing (then 0 and 1), "" stands for the usual start, and an
-en-passant square is dropped when no legal move takes there, as python-chess's `fen(en_passant="legal")` does.
+Four liberties: the two counters may be missing (then 0 and 1), a move number of 0 means 1, "" stands for the
+usual start, and an en-passant square is dropped when no legal move takes there, as python-chess's
+`fen(en_passant="legal")` does. A half-move clock of 100 and more is kept: such a game goes on until somebody
+claims the draw.
 Castling rights without king and rook on their squares are refused, not dropped, because they are probably a
 mistake.
 """
@@ -35,7 +37,8 @@ START_FEN = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 PIECES = "PNBRQK"
 SQUARES = tuple(file + rank for rank in "12345678" for file in "abcdefgh")
 COLOURS = ("White", "Black")
-MAX_CLOCK, MAX_MOVE = 100, 9999
+MAX_CLOCK, MAX_MOVE = 9999, 9999
+"""No game is that long: after 150 half-moves without capture or pawn move it is drawn without a claim."""
 
 _CASTLING = {"K": ("e1", "h1"), "Q": ("e1", "a1"), "k": ("e8", "h8"), "q": ("e8", "a8")}
 _USUAL_COUNT = {"P": 8, "N": 2, "B": 2, "R": 2, "Q": 1}
@@ -76,13 +79,13 @@ def state_from_fen(text: str) -> State:
     rights = _parse_castling(fields[2], letters)
     file = _parse_en_passant(fields[3], side, letters)
     clock = _parse_number(fields[4], "half-move clock", 0, MAX_CLOCK) if len(fields) > 4 else 0
-    move = _parse_number(fields[5], "move number", 1, MAX_MOVE) if len(fields) > 5 else 1
+    move = _parse_number(fields[5], "move number", 0, MAX_MOVE) if len(fields) > 5 else 1
     if file is not None and clock:
         raise ValueError(f"half-move clock {clock} is impossible: a pawn has just moved ({fields[3]})")
     _fill_boards(state, letters)
     _check_kings(state, side)
     en_passant = 0 if file is None else int(en_passant_field(state, np.uint64(side), np.uint64(file)))
-    plies = 2 * (move - 1) + side
+    plies = 2 * max(0, move - 1) + side
     flags = side | rights << 1 | en_passant << int(EN_PASSANT_SHIFT)
     state[FLAGS] = flags | clock << int(CLOCK_SHIFT) | plies << int(PLIES_SHIFT)
     return state
@@ -186,7 +189,7 @@ def _parse_en_passant(text: str, side: int, letters: list[str]) -> int | None:
 
 
 def _parse_number(text: str, name: str, low: int, high: int) -> int:
-    if not (text.isascii() and text.isdigit()) or not low <= int(text[:9]) <= high:
+    if not (text.isascii() and text.isdigit() and len(text) < 10) or not low <= int(text) <= high:
         raise ValueError(f"the {name} of a FEN is a number from {low} to {high}, not {text!r}")
     return int(text)
 

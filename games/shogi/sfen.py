@@ -1,7 +1,7 @@
 """Reads and writes SFEN. A position that no game of shogi could reach is refused with a sentence saying why.
 
-Three liberties: the move number may be missing (then 1), "" and "startpos" stand for the usual start, and
-pieces may be missing from the game, as in problems; but both kings must be there.
+Three liberties: the move number may be missing or 0 (then 1), "" and "startpos" stand for the usual start,
+and pieces may be missing from the game, as in problems; but both kings must be there.
 """
 
 from __future__ import annotations
@@ -153,9 +153,9 @@ def _parse_hands(text: str) -> int:
 
 
 def _parse_move_number(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= MAX_MOVE:
-        raise ValueError(f"the move number of an SFEN is a number from 1 to {MAX_MOVE}, not {text!r}")
-    return int(text)
+    if not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) > MAX_MOVE:
+        raise ValueError(f"the move number of an SFEN is a number from 0 to {MAX_MOVE}, not {text!r}")
+    return max(1, int(text))
 
 
 def _check_pieces(codes: list[int], in_hands: Counter[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import chess
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,8 +60,10 @@ REFUSED = [
     ("4k3/8/3n4/3pP3/8/8/8/4K3 w - d6 0 1", "no Black pawn"),
     ("4k3/8/8/3pP3/8/8/8/4K3 w - d6 3 1", "has just moved"),
     (f"{KINGS} w - - -1 1", "half-move clock"),
-    (f"{KINGS} w - - 101 1", "half-move clock"),
-    (f"{KINGS} w - - 0 0", "move number"),
+    (f"{KINGS} w - - 10000 1", "half-move clock"),
+    (f"{KINGS} w - - 000000000100000 1", "half-move clock"),
+    (f"{KINGS} w - - 0 10000", "move number"),
+    (f"{KINGS} w - - 0 -1", "move number"),
     (f"{KINGS} w - - 0 x", "move number"),
     ("4k3/8/8/8/8/8/8/K3R3 w - - 0 1", "Black's king is in check"),
     ("4k3/8/8/8/8/8/5p2/4K3 b - - 0 1", "White's king is in check"),
@@ -72,6 +75,12 @@ REFUSED = [
 def test_impossible_position_is_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         READ(text)
+
+
+@pytest.mark.parametrize("counters", ["0 0", "100 1", "101 60", "150 90", "9999 9999"])
+def test_counters_are_read_as_python_chess_reads_them(counters: str) -> None:
+    text = f"4k3/8/8/8/8/8/8/R3K3 b - - {counters}"
+    assert WRITE(READ(text)) == chess.Board(text).fen()
 
 
 @given(st.text(alphabet="rnbqkpRNBQKP12345678/ wb-KQkqe36", max_size=60))

@@ -29,10 +29,10 @@ KINGS = "4k4/9/9/9/9/9/9/9/4K4"
         (f"{KINGS} b 19P 1", "the hands are"),
         (f"{KINGS} b 3R 1", "more than 2"),
         (f"{KINGS} b PP 1", "twice"),
-        (f"{KINGS} b - 0", "number from 1 to 9999"),
-        (f"{KINGS} b - 1.5", "number from 1 to 9999"),
-        (f"{KINGS} b - ²", "number from 1 to 9999"),
-        (f"{KINGS} b - {'9' * 40}", "number from 1 to 9999"),
+        (f"{KINGS} b - -1", "number from 0 to 9999"),
+        (f"{KINGS} b - 1.5", "number from 0 to 9999"),
+        (f"{KINGS} b - ²", "number from 0 to 9999"),
+        (f"{KINGS} b - {'9' * 40}", "number from 0 to 9999"),
         (KINGS.replace("k", "1") + " b - 1", "White has 0 kings"),
         (KINGS.replace("4K4", "3KK4") + " b - 1", "Black has 2 kings"),
         ("4k4/9/9/PPPPPPPPP/9/9/ppppppppp/9/4K4 b P 1", "19 pawns"),
@@ -65,3 +65,8 @@ def test_the_usual_start_has_four_names(text: str) -> None:
 )
 def test_sfen_is_written_as_cshogi_writes_it(text: str) -> None:
     assert state_to_sfen(state_from_sfen(text)) == text == cshogi.Board(text).sfen()
+
+
+def test_a_move_number_of_nought_means_the_first_move() -> None:
+    text = f"{KINGS} w - 0"
+    assert state_to_sfen(state_from_sfen(text)) == f"{KINGS} w - 1"
