@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
 
 from engine.core.options import Setup
-from engine.core.orders import Engine, Order, Prepare, Quit, Say, SetDeadline, Start, StopSearch
+from engine.core.orders import TOO_LONG, Engine, Order, Prepare, Quit, Say, SetDeadline, Start, StopSearch
 from engine.core.report import Report
 from engine.core.thinker import Thinker, Thinking
 from engine.lines import Input
@@ -69,8 +69,7 @@ class Driver:
         loop = asyncio.get_running_loop()
         while (together := await lines.lines()) is not None:
             for line in together:
-                too_long = f"line-of-more-than-{LONGEST_LINE}-bytes"
-                text = too_long if line is None else line.decode("utf-8", errors="replace")
+                text = TOO_LONG if line is None else line.decode("utf-8", errors="replace")
                 self._carry_out(self._engine.feed(text, loop.time()))
             while not self._engine.takes_input:
                 self._changed.clear()

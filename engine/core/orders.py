@@ -12,6 +12,8 @@ from typing import Protocol
 from engine.core.options import Setup
 from engine.core.report import Found, Report
 
+TOO_LONG = "line-of-too-many-bytes"
+"""What a protocol is fed instead of a line that was too long to keep."""
 REPORT_SECONDS = 0.9
 """Seconds between two reports: GUIs expect one a second."""
 
@@ -49,6 +51,8 @@ class Request:
     """Whether reports include the network's draw probability at the root."""
     report_seconds: float = REPORT_SECONDS
     """Seconds between two reports."""
+    refusal: str = ""
+    """Why nothing can be searched, for people; such a request is never started."""
 
 
 @dataclass(frozen=True)

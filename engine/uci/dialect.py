@@ -34,6 +34,8 @@ class Dialect:
     """Words of `go` that are followed by a number, besides clocks."""
     no_move: str
     """The answer if there is no legal move."""
+    null_move: str
+    """The answer if nothing can be searched: no GUI takes it for a move, for resigning or for a claim."""
     claims: Mapping[str, str] = field(default_factory=dict)
     """The answer at end reasons by which the side to move claims a win."""
     resignation: str = ""
@@ -64,6 +66,7 @@ UCI = Dialect(
     ),
     counts=frozenset({"movestogo", "depth", "nodes", "mate", "movetime"}),
     no_move="(none)",
+    null_move="(none)",
 )
 
 USI = Dialect(
@@ -86,6 +89,7 @@ USI = Dialect(
     ),
     counts=frozenset({"depth", "nodes", "movetime", "byoyomi"}),
     no_move="resign",
+    null_move="none",
     claims={"declaration": "win"},
     resignation="resign",
     mate_in_plies=True,

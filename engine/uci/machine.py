@@ -3,17 +3,28 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
-from engine.core.options import Options, Setup
-from engine.core.orders import Order, Prepare, Quit, Request, Say, SetDeadline, Start, StopSearch
+from engine.core.options import Options, Setup, shown
+from engine.core.orders import (
+    TOO_LONG,
+    Order,
+    Prepare,
+    Quit,
+    Request,
+    Say,
+    SetDeadline,
+    Start,
+    StopSearch,
+)
 from engine.core.report import Found, Report
 from engine.core.timing import SideClock, seconds_for_move, seconds_of_movetime
 from engine.uci.dialect import UCI, Dialect
 from engine.uci.info import best_move_line, info_lines
 from engine.uci.position import Board
-from engine.uci.protocol import BadCommand, Go, Position, SetOption, Simple, parse
+from engine.uci.protocol import Command, Go, Position, SetOption, Simple, parse
 from games.spec import Game
 
 PREPARING = "info string loading the network and compiling rules and search: up to a minute the first time"
@@ -37,7 +48,8 @@ class UciEngine:
         self._loaded: Setup | None = None
         self._preparing: Setup | None = None
         self._readyok_owed = 0
-        self._pending: Request | None = None
+        self._pending: deque[Request] = deque()
+        """Searches that were requested and have not begun: each is owed a bestmove."""
         self._is_stopping = False
         self._is_quitting = False
         self._new_game = False
@@ -54,34 +66,22 @@ class UciEngine:
         if self._is_quitting:
             return []
         try:
-            command = parse(line, self.dialect)
-            if command is None:
-                return []
-            if isinstance(command, Simple):
-                return self._simple(command.name, now)
-            if isinstance(command, SetOption):
-                self.options = self.dialect.options.changed(self.options, command.name, command.value)
-                return []
-            if isinstance(command, Position):
-                self.board.set(command)
-                return []
-            return self._go(command, now)
+            return self._obey(parse(line, self.dialect), now)
         except ValueError as error:  # BadCommand is one
+            if line.split()[:1] in (["position"], [TOO_LONG]):  # only a position is ever so long
+                self.board.refusal = str(error)
             return [_note(str(error))]
 
     def prepared(self, setup: Setup, now: float) -> list[Order]:
         """Note that network and tree are ready."""
         self._loaded, self._preparing = setup, None
-        if setup != self.options.setup:
-            return self._prepare()
         return self._go_on()
 
     def preparation_failed(self, reason: str, now: float) -> list[Order]:
         """Keep the former network and tree. (If the first set-up fails, the driver ends.)"""
         self._preparing = None
         self.options = replace(self.options, setup=self._loaded or self._first_setup)
-        orders: list[Order] = [_note(f"{reason}; the former settings are used")]
-        return orders + (self._go_on() if self._loaded else self._prepare())
+        return [_note(f"{reason}; the former settings are used"), *self._go_on()]
 
     def reported(self, report: Report) -> list[Order]:
         """Turn the interim result into `info` lines."""
@@ -98,6 +98,16 @@ class UciEngine:
         return [Say(PREPARING)]
 
     # ---- Commands -----------------------------------------------------------------------------
+
+    def _obey(self, command: Command | None, now: float) -> list[Order]:
+        """Carry out a command. Raises ValueError, with nothing changed, if that is not possible."""
+        if isinstance(command, Simple):
+            return self._simple(command.name, now)
+        if isinstance(command, SetOption):
+            self.options = self.dialect.options.changed(self.options, command.name, command.value)
+        if isinstance(command, Position):
+            self.board.set(command)
+        return self._go(command, now) if isinstance(command, Go) else []
 
     def _simple(self, name: str, now: float) -> list[Order]:
         if name == "new game":
@@ -123,15 +133,13 @@ class UciEngine:
     @property
     def _is_asked(self) -> bool:
         """Whether a `bestmove` is owed."""
-        return self._pending is not None or self.searching is not None
+        return bool(self._pending) or self.searching is not None
 
     def _is_ready(self) -> list[Order]:
-        if self.searching is not None:
+        if self.searching is not None and not self.searching.refusal:
             return [Say("readyok")]
         self._readyok_owed += 1
-        if self._preparing is not None:
-            return []
-        return self._go_on() if self._loaded == self.options.setup else self._prepare()
+        return self._go_on()
 
     def _drawing(self) -> list[Order]:
         game_history = self.board.game_history
@@ -141,21 +149,33 @@ class UciEngine:
         return [Say(line) for line in [*lines, f"{self.dialect.position.capitalize()}: {text}"]]
 
     def _go(self, go: Go, now: float) -> list[Order]:
-        if self._pending is not None or (self.searching is not None and not self._is_stopping):
-            raise BadCommand("a search is running already; send stop first")
-        self._pending = self._request(go, now)
-        self._new_game = False
-        if self.searching is not None or self._preparing is not None:
-            return []
-        return self._go_on() if self._loaded == self.options.setup else self._prepare()
+        """Search next, or after the searches that were requested before. Of these, the ones without a limit
+        end now, as if `stop` had come first."""
+        orders: list[Order] = [_note(text) for text in go.notes]
+        self._pending = deque(_ended(request) for request in self._pending)
+        allowed, illegal = ((), []) if self.board.refusal else self._allowed(go)
+        orders += [_note(f"searchmoves: {shown(move)} is not legal here") for move in illegal]
+        if self.board.refusal:
+            request = _refused(go, now, f"the position is unknown: {self.board.refusal}")
+        elif go.searchmoves and not allowed and len(self.board.game_history.legal_actions()):
+            request = _refused(go, now, "none of the searchmoves is legal")
+        else:
+            request = self._request(go, now, allowed)
+            self._new_game = False
+        self._pending.append(request)
+        if self.searching is None or self._is_stopping:
+            return orders + self._go_on()
+        is_held = self._is_held()
+        what = "stopped" if is_held else "finished"
+        orders.append(_note(f"a search is running already: it is {what} before this one begins"))
+        return orders + (self._stop_running() if is_held else [])
 
     def _stop(self) -> list[Order]:
-        if self._pending is not None:  # it has not begun yet, but a bestmove is owed
-            self._pending = replace(self._pending, simulations=1, is_pondering=False, seconds=0.0)
-            return []
-        if self.searching is None:
+        """End all searches requested so far; each is still owed its bestmove."""
+        if not self._is_asked:
             return [_note("stop: no search is running")]
-        return self._stop_running()
+        self._pending = deque(_at_once(request) for request in self._pending)
+        return self._stop_running() if self.searching is not None else []
 
     def _stop_running(self) -> list[Order]:
         if self._held is not None:
@@ -167,17 +187,14 @@ class UciEngine:
         """Stop a running search, as other engines do, but answer the commands that came before: a script in a
         pipe is read while the network is still loading."""
         self._is_quitting = True
-        if self._pending is not None and (self._pending.is_pondering or _has_no_limit(self._pending)):
-            self._stop()  # else it would begin after the running one, and never end
-        if self.searching is not None:
-            return self._stop_running()
-        return [] if self._pending is not None or self._readyok_owed else [Quit()]
+        self._pending = deque(_ended(request) for request in self._pending)
+        return self._stop_running() if self.searching is not None else self._go_on()
 
     def _ponder_hit(self, now: float) -> list[Order]:
-        if self._pending is not None and self._pending.is_pondering:
-            self._pending = replace(self._pending, is_pondering=False, began=now)
+        if self._pending and self._pending[-1].is_pondering:
+            self._pending[-1] = replace(self._pending[-1], is_pondering=False, began=now)
             return []
-        if self.searching is None or not self.searching.is_pondering:
+        if self._pending or self.searching is None or not self.searching.is_pondering:
             return [_note("ponderhit: no search is pondering")]
         self.searching = replace(self.searching, is_pondering=False)
         if self._held is not None and not self._is_held():
@@ -187,14 +204,30 @@ class UciEngine:
 
     # ---- Inside -------------------------------------------------------------------------------
 
-    def _request(self, go: Go, now: float) -> Request:
+    def _allowed(self, go: Go) -> tuple[tuple[int, ...], list[str]]:
+        """(actions of the searchmoves, those that are not legal)."""
+        game_history = self.board.game_history
+        legal, allowed, illegal = set(game_history.legal_actions().tolist()), [], []
+        for move in dict.fromkeys(go.searchmoves):
+            try:
+                action = int(game_history.game.notation.action_from_text(game_history.state, move))
+            except ValueError:
+                action = -1
+            if action in legal:
+                allowed.append(action)
+            else:
+                illegal.append(move)
+        return tuple(allowed), illegal
+
+    def _request(self, go: Go, now: float, allowed: tuple[int, ...]) -> Request:
         game_history, options = self.board.game_history, self.options
-        allowed = tuple(dict.fromkeys(self._action(move) for move in go.searchmoves))
         is_free = options.analyse_mode or go.infinite or go.ponder
         simulations = go.nodes
         clock = self._clock(go)
         if not (simulations or go.infinite):
             simulations = self._most_nodes
+        if go.notes and not (simulations or go.infinite or go.is_limited):
+            simulations = 1
         if len(game_history.legal_actions()) == 1 and not is_free and not go.nodes:
             simulations = 1
         return Request(
@@ -215,10 +248,6 @@ class UciEngine:
             lines=options.multi_pv,
             show_draw=options.show_wdl,
         )
-
-    def _action(self, move: str) -> int:
-        game_history = self.board.game_history
-        return int(game_history.game.notation.action_from_text(game_history.state, move))
 
     def _clock(self, go: Go) -> SideClock | None:
         """The clock of the side to move; None if it is not to be used."""
@@ -243,31 +272,54 @@ class UciEngine:
         request = self.searching
         return request is not None and (request.is_pondering or _has_no_limit(request))
 
-    def _prepare(self) -> list[Order]:
-        self._preparing = self.options.setup
-        return [Prepare(self.options.setup)]
-
     def _go_on(self) -> list[Order]:
-        """Print each readyok that is due, then begin the search that waits, or quit."""
-        orders: list[Order] = [Say("readyok")] * self._readyok_owed
-        self._readyok_owed = 0
-        if self._pending is not None:
-            self.searching, self._pending = self._pending, None
-            self._is_stopping, self._held = False, None
-            orders.append(Start(self.searching))
-        elif self._is_quitting:
+        """Do what is due, in order: each readyok, the searches that wait, the end."""
+        orders: list[Order] = []
+        is_ready = self._preparing is None and self._loaded == self.options.setup
+        if is_ready:
+            orders += [Say("readyok")] * self._readyok_owed
+            self._readyok_owed = 0
+        while self._pending and self.searching is None and (is_ready or self._pending[0].refusal):
+            orders += self._begin(self._pending.popleft())
+        waits = self._readyok_owed > 0 or (bool(self._pending) and self.searching is None)
+        if waits and not is_ready and self._preparing is None:
+            self._preparing = self.options.setup
+            orders.append(Prepare(self.options.setup))
+        if self._is_quitting and not waits and self.searching is None:
             orders.append(Quit())
         return orders
+
+    def _begin(self, request: Request) -> list[Order]:
+        self.searching, self._held, self._is_stopping = request, None, False
+        if not request.refusal:
+            return [Start(request)]
+        note, found = _note(f"{request.refusal}; no move is given"), Found((self.dialect.null_move,))
+        if self._is_held():
+            self._held = found
+            return [note]
+        self.searching = None
+        return [note, Say(best_move_line(found, self.dialect, gives_up=False))]
 
     def _finish(self, found: Found) -> list[Order]:
         gives_up = not self.options.analyse_mode and self.options.resigns_at(found.value)
         best = best_move_line(found, self.dialect, gives_up=gives_up)
         self.searching, self._held, self._is_stopping = None, None, False
-        orders: list[Order] = [Say(best)]
-        if self._pending is None and not self._is_quitting:
-            return orders
-        is_loaded = self._pending is None or self._loaded == self.options.setup
-        return orders + (self._go_on() if is_loaded else self._prepare())
+        return [Say(best), *self._go_on()]
+
+
+def _refused(go: Go, now: float, reason: str) -> Request:
+    """A request that is answered by the null move, when `go` would be answered."""
+    return Request("", (), now, simulations=int(not go.infinite), is_pondering=go.ponder, refusal=reason)
+
+
+def _at_once(request: Request) -> Request:
+    """The request, to be answered as soon as it begins."""
+    return replace(request, simulations=1, is_pondering=False, seconds=0.0)
+
+
+def _ended(request: Request) -> Request:
+    """The request, with a limit if it had none: else it would never end."""
+    return _at_once(request) if request.is_pondering or _has_no_limit(request) else request
 
 
 def _keeps_rest(go: Go, clock: SideClock | None) -> bool:

@@ -10,11 +10,13 @@ from games.spec import Game
 
 
 class Board:
-    """The last valid position."""
+    """The last valid position, and why a later one was refused."""
 
     def __init__(self, game: Game) -> None:
         self.game = game
         self.game_history = OpenGame(game)
+        self.refusal = ""
+        """Why the GUI's position is unknown; empty: it is that of `game_history`."""
         self._moves: tuple[str, ...] = ()
 
     def set(self, position: Position) -> None:
@@ -30,6 +32,7 @@ class Board:
             self._extend(game_history, position.moves, 0)
             self.game_history = game_history
         self._moves = position.moves
+        self.refusal = ""
 
     def _extend(self, game_history: OpenGame, moves: tuple[str, ...], known: int) -> None:
         try:

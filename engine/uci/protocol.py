@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +44,8 @@ class Position:
 
 @dataclass(frozen=True)
 class Go:
-    """Times are in milliseconds, as in the protocol; None: not given."""
+    """Times are in milliseconds, as in the protocol; None: not given. Without any limit, and without `notes`,
+    the search ends at `stop`."""
 
     searchmoves: tuple[str, ...] = ()
     wtime: int | None = None
@@ -57,12 +60,21 @@ class Go:
     byoyomi: int = 0
     infinite: bool = False
     ponder: bool = False
+    notes: tuple[str, ...] = ()
+    """What is ignored, and why."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a limit ends the search."""
+        counted = self.depth or self.nodes or self.mate or self.byoyomi
+        return bool(counted) or not (self.wtime is None and self.btime is None and self.movetime is None)
 
 
 Command = Simple | SetOption | Position | Go
 
 _SIMPLE = frozenset({"isready", "stop", "ponderhit", "gameover", "quit", "d", "debug", "register"})
 _CLOCKS = frozenset({"wtime", "btime", "winc", "binc"})
+_TIMES = _CLOCKS | {"movetime", "byoyomi"}
 _FLAGS = frozenset({"infinite", "ponder"})
 
 
@@ -108,25 +120,41 @@ def _position(words: list[str], dialect: Dialect) -> Position:
 
 
 def _go(words: list[str], counts: frozenset[str]) -> Go:
-    go, index = Go(), 0
-    known = _CLOCKS | counts | _FLAGS | {"searchmoves"}
-    while index < len(words):
-        word = words[index]
-        index += 1
-        if word in _FLAGS:
-            go = _with(go, word, True)
-        elif word == "searchmoves":
-            end = index
-            while end < len(words) and words[end] not in known:
-                end += 1
-            go = replace(go, searchmoves=tuple(words[index:end]))
-            index = end
-        elif word in known:
-            go = _with(go, word, _number(word, words[index] if index < len(words) else ""))
-            index += 1
-        else:
-            raise BadCommand(f"unknown word {shown(word)} in go")
-    return go
+    """The command, without the words that mean nothing: for each of them there is a note."""
+    go, notes, names = Go(), [], set()
+    for name, values in _groups(words, _CLOCKS | counts | _FLAGS | {"searchmoves"}):
+        names.add(name)
+        rest = values
+        if name in _FLAGS:
+            go = _with(go, name, True)
+        elif name == "searchmoves":
+            go, rest = replace(go, searchmoves=tuple(values)), []
+        elif name:
+            rest = values[1:]
+            try:
+                go = _with(go, name, _number(name, values[0] if values else ""))
+            except BadCommand as error:
+                notes.append(str(error))
+        if rest:
+            notes.append(f"unknown in go: {shown(' '.join(rest))}")
+    has_words = bool(notes or names - _FLAGS - {"searchmoves"})
+    if has_words and not go.is_limited and not go.infinite:
+        notes.append("no limit is left in go: the move is given after one simulation, or after --nodes")
+    return replace(go, notes=tuple(notes))
+
+
+def _groups(words: list[str], known: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each known word with the words up to the next one; first "" with those before the first, if any."""
+    group: tuple[str, list[str]] = ("", [])
+    for word in words:
+        if word not in known:
+            group[1].append(word)
+            continue
+        if group != ("", []):
+            yield group
+        group = (word, [])
+    if group != ("", []):
+        yield group
 
 
 def _with(go: Go, field: str, value: int | bool) -> Go:
@@ -135,10 +163,11 @@ def _with(go: Go, field: str, value: int | bool) -> Go:
 
 
 def _number(name: str, text: str) -> int:
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 15):
+    """The number after a word of `go`. Times may have a fraction of a millisecond, which is dropped."""
+    found = re.fullmatch(r"(-?)([0-9]{1,15})(\.[0-9]{0,15})?", text)
+    if found is None or (found[3] and name not in _TIMES):
         raise BadCommand(f"go {name} needs a whole number, not {shown(text)}")
-    value = int(text)
-    if value > MOST or (value < 0 and name not in _CLOCKS):
-        raise BadCommand(f"go {name} {value} is out of range")
-    return max(0, value)  # some GUIs send negative times
+    value = int(found[2])
+    if value > MOST or (found[1] and value and name not in _CLOCKS):
+        raise BadCommand(f"go {name} {text} is out of range")
+    return 0 if found[1] else value  # some GUIs send negative times

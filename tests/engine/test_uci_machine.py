@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.options import Options, Setup
-from engine.core.orders import Prepare, Quit, Request, Say, SetDeadline, Start, StopSearch
+from engine.core.orders import TOO_LONG, Prepare, Quit, Request, Say, SetDeadline, Start, StopSearch
 from engine.core.report import Found
+from engine.uci.dialect import UCI, USI
 from engine.uci.machine import UciEngine
 from games import get_game
 
@@ -86,10 +87,111 @@ def test_a_search_for_a_mate_ends_by_itself():
     assert engine.searched(Found(("e2e4",)), 0.0) == [Say("bestmove e2e4")]
 
 
-def test_a_second_go_is_refused_but_waits_its_turn_behind_a_stop():
+def test_a_go_behind_another_one_waits_for_its_end_and_ends_it_if_it_has_no_limit():
+    engine = ready_engine()
+    start_of(engine, "go nodes 9")
+    (note,) = engine.feed("go infinite", 0.0)
+    assert note.text.startswith("info string a search is running already")
+    said, start = engine.searched(Found(("e2e4",)), 0.0)
+    assert (said, start.request.simulations) == (Say("bestmove e2e4"), 0)
+    note, stop = engine.feed("go nodes 8", 0.0)
+    assert stop == StopSearch()
+    said, start = engine.searched(Found(("d2d4",)), 0.0)
+    assert (said, start.request.simulations) == (Say("bestmove d2d4"), 8)
+
+
+def test_stop_position_and_go_without_pauses_search_the_newest_position_and_answer_each_go():
     engine = ready_engine()
     start_of(engine, "go infinite")
-    assert engine.feed("go nodes 1", 0.0)[0].text.startswith("info string a search is running")
+    moves = ["d2d4", "d7d5", "c2c4", "e7e6"]
+    for count in range(1, 5):
+        engine.feed("stop", 0.0)
+        engine.feed(f"position startpos moves {' '.join(moves[:count])}", 0.0)
+        assert engine.feed("go infinite", 0.0) == []
+    for count in range(1, 5):
+        said, start = engine.searched(Found((f"a{count}a1",)), 0.0)
+        assert said == Say(f"bestmove a{count}a1")
+        assert (len(start.request.actions), start.request.simulations) == (count, int(count < 4))
+    assert engine.searched(Found(("e2e4",)), 0.0) == []
+    assert engine.feed("stop", 0.0) == [Say("bestmove e2e4")]
+
+
+def test_each_go_that_comes_while_the_network_loads_is_answered():
+    engine = UciEngine(get_game("chess"), "test", Options())
+    assert engine.feed("go nodes 5", 0.0) == [Prepare(Setup())]
+    engine.feed("position startpos moves e2e4", 0.0)
+    assert engine.feed("go nodes 6", 0.0) == []
+    (start,) = engine.prepared(Setup(), 0.0)
+    assert (start.request.simulations, len(start.request.actions)) == (5, 0)
+    said, start = engine.searched(Found(("e2e4",)), 0.0)
+    assert (said, start.request.simulations, len(start.request.actions)) == (Say("bestmove e2e4"), 6, 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "position",
+        "position startpos e2e4",
+        "position fen 8/8/8/8/8/8/8/8 w - - 0 1",
+        "position startpos moves e2e4 e2e4",
+        TOO_LONG,
+    ],
+)
+@pytest.mark.parametrize("is_loaded", [True, False])
+def test_after_a_position_that_was_refused_go_gives_the_null_answer_until_there_is_another(line, is_loaded):
+    engine = ready_engine() if is_loaded else UciEngine(get_game("chess"), "test", Options())
+    engine.feed("position startpos moves e2e4", 0.0)
+    (refused,) = engine.feed(line, 0.0)
+    reason, answer = engine.feed("go nodes 5", 0.0)
+    assert refused.text.removeprefix("info string ") in reason.text
+    assert answer == Say("bestmove (none)")
+    assert len(engine.feed("go infinite", 0.0)) == 1, "only the reason, until stop"
+    assert engine.feed("stop", 0.0) == [Say("bestmove (none)")]
+    engine.feed("position startpos", 0.0)
+    (order,) = engine.feed("go nodes 5", 0.0)
+    assert isinstance(order, Start if is_loaded else Prepare)
+
+
+def test_a_null_answer_waits_for_the_search_before_it():
+    engine = ready_engine()
+    start_of(engine, "go nodes 5")
+    engine.feed("position nowhere", 0.0)
+    assert Say("bestmove (none)") not in engine.feed("go nodes 5", 0.0)
+    best, _, null = engine.searched(Found(("e2e4",)), 0.0)
+    assert (best, null) == (Say("bestmove e2e4"), Say("bestmove (none)"))
+
+
+def test_searchmoves_that_are_not_legal_are_left_out_and_none_at_all_give_the_null_answer():
+    engine = ready_engine()
+    note, start = engine.feed("go nodes 5 searchmoves e2e4 e2e5 perft", 0.0)[1:]
+    assert "'perft' is not legal" in note.text
+    assert len(start.request.allowed) == 1
+    engine.searched(Found(("e2e4",)), 0.0)
+    assert engine.feed("go nodes 5 searchmoves e2e5", 0.0)[-1] == Say("bestmove (none)")
+
+
+@pytest.mark.parametrize(
+    "line", ["nodes abc", "perft 3", "depth 0", f"nodes {10**20}", "movetime", "mate -1"]
+)
+def test_a_go_whose_limit_cannot_be_used_makes_one_simulation_or_the_usual_number(line):
+    engine = ready_engine()
+    *notes, start = engine.feed(f"go {line}", 0.0)
+    assert all(note.text.startswith("info string ") for note in notes)
+    assert notes
+    assert start.request.simulations == 1
+    engine = UciEngine(get_game("chess"), "test", Options(), most_nodes=800)
+    engine.feed("isready", 0.0)
+    engine.prepared(Setup(), 0.0)
+    assert engine.feed(f"go {line}", 0.0)[-1].request.simulations == 800
+
+
+def test_a_clock_of_the_other_side_alone_ends_a_search_too():
+    assert start_of(ready_engine(), "go btime 60000").seconds == 0.0
+
+
+def test_a_go_waits_its_turn_behind_a_stop():
+    engine = ready_engine()
+    start_of(engine, "go infinite")
     engine.feed("stop", 0.0)
     engine.feed("position startpos moves d2d4", 0.0)
     assert engine.feed("go nodes 3", 0.0) == []
@@ -176,7 +278,7 @@ def test_quit_ends_at_once_when_nothing_is_owed_and_cuts_an_endless_search_short
     assert engine.searched(Found(("e2e4",)), 0.0) == [Say("bestmove e2e4"), Quit()]
 
 
-@pytest.mark.parametrize("line", HOSTILE)
+@pytest.mark.parametrize("line", [line for line in HOSTILE if not line.startswith(("go", "position"))])
 def test_a_hostile_line_is_answered_with_a_note_or_silence_and_changes_nothing(line):
     engine = ready_engine()
     said = engine.feed(line, 0.0)
@@ -189,21 +291,33 @@ def test_a_hostile_line_is_answered_with_a_note_or_silence_and_changes_nothing(l
 LINES = [
     *("stop", "ponderhit", "go nodes 4", "go infinite", "go ponder wtime 9", "isready", "ucinewgame", "uci"),
     *("position startpos moves e2e4", "setoption name Hash value 8", "setoption name Hash value 9"),
+    *(
+        "go perft 3",
+        "go movetime 1.5",
+        "go searchmoves a1a9 e2e4 nodes",
+        "go ponder depth 0",
+        "position startpos",
+    ),
     *HOSTILE,
 ]
 
 
+@pytest.mark.parametrize(("protocol", "game"), [(UCI, "chess"), (USI, "shogi")])
 @given(
-    st.lists(st.sampled_from([*LINES, "(searched)", "(prepared)", "(failed)"]), max_size=40), st.booleans()
+    events=st.lists(st.sampled_from([*LINES, "(searched)", "(prepared)", "(failed)"]), max_size=40),
+    quits=st.booleans(),
 )
-def test_whatever_comes_every_go_that_began_gets_one_bestmove_and_every_isready_one_readyok(events, quits):
-    engine = UciEngine(get_game("chess"), "test", Options())
-    starts = said = asked = ready = 0
+def test_whatever_comes_every_go_gets_one_bestmove_and_every_isready_one_readyok(
+    events, quits, protocol, game
+):
+    engine = UciEngine(get_game(game), "test", Options(), dialect=protocol)
+    gos = said = asked = ready = 0
     searching, preparing, last = False, [], None
-    for event in [*events, "quit" if quits else "stop", *["(prepared)", "stop", "(searched)"] * 3]:
+    for event in [*events, "quit" if quits else "stop", *["(prepared)", "stop", "(searched)"] * 44]:
         actions = []
         if event == "(searched)" and searching:
-            actions, searching = engine.searched(Found(("e2e4",)), 0.0), False
+            searching = False
+            actions = engine.searched(Found(("e2e4",)), 0.0)
         elif event == "(prepared)" and preparing:
             actions = engine.prepared(preparing.pop(), 0.0)
         elif event == "(failed)" and preparing:
@@ -211,18 +325,20 @@ def test_whatever_comes_every_go_that_began_gets_one_bestmove_and_every_isready_
             actions = engine.preparation_failed("bad", 0.0)
         elif not event.startswith("("):
             asked += event == "isready"
+            gos += event.split()[:1] == ["go"]
             actions = engine.feed(event, 1.0)
         for action in actions:
             assert last != Quit(), "nothing comes after it"
             last = action
             if isinstance(action, Start):
                 assert not searching
-                starts, searching = starts + 1, True
+                assert not preparing, "a search keeps its tree"
+                searching = True
             elif isinstance(action, Prepare):
                 assert not preparing
                 preparing.append(action.setup)
             elif isinstance(action, Say):
                 said += action.text.startswith("bestmove")
                 ready += action.text == "readyok"
-    assert (said, ready) == (starts, asked)
+    assert (said, ready) == (gos, asked)
     assert (last == Quit()) is quits

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,11 +45,6 @@ def test_lines_are_read_as_the_protocol_says(line, command):
     "line",
     [
         "joho",
-        "go nodes",
-        "go nodes x",
-        "go nodes -1",
-        f"go nodes {10**20}",
-        "go depth ٣",
         "position",
         "setoption x",
     ],
@@ -55,6 +52,35 @@ def test_lines_are_read_as_the_protocol_says(line, command):
 def test_a_line_that_means_nothing_is_refused_with_a_reason(line):
     with pytest.raises(BadCommand, match=r"\w+"):
         parse(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "go", "notes"),
+    [
+        ("go nodes", Go(), 2),
+        ("go nodes abc", Go(), 2),
+        ("go nodes -1", Go(), 2),
+        (f"go nodes {10**20}", Go(), 2),
+        ("go nodes 1.5", Go(), 2),
+        ("go nodes infinite", Go(infinite=True), 1),
+        ("go nodes abc wtime 900", Go(wtime=900), 1),
+        ("go depth \u0663", Go(), 2),
+        ("go depth 0", Go(), 1),
+        ("go movestogo 3", Go(movestogo=3), 1),
+        ("go perft 3", Go(), 2),
+        ("go fast nodes 5 please", Go(nodes=5), 2),
+        ("go ponder movetime soon", Go(ponder=True), 2),
+        ("go movetime 1.5", Go(movetime=1), 0),
+        ("go wtime -7.25 btime 60000.0", Go(wtime=0, btime=60000), 0),
+        ("go nodes 5 nodes 7 infinite infinite", Go(nodes=7, infinite=True), 0),
+        ("go searchmoves", Go(), 0),
+    ],
+)
+def test_a_word_of_go_that_means_nothing_is_ignored_with_a_note(line, go, notes):
+    found = parse(line)
+    assert isinstance(found, Go)
+    assert len(found.notes) == notes
+    assert replace(found, notes=()) == go
 
 
 @pytest.mark.parametrize("table", [UCI.options, USI.options], ids=["UCI", "USI"])

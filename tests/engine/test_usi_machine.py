@@ -98,6 +98,16 @@ def test_the_end_of_a_game_is_said_as_resign_or_win():
         assert engine.searched(found, 0.0) == [Say(line)]
 
 
+def test_the_null_answer_is_neither_a_move_nor_resigning_nor_a_claim():
+    engine = ready_engine(resign_percent=50)
+    engine.feed("position sfen 9/9/9 b - 1", 0.0)
+    reason, answer = texts(engine.feed("go btime 0 wtime 0 byoyomi 1000", 0.0))
+    assert "9 ranks" in reason
+    assert answer == "bestmove none"
+    engine.feed("position startpos", 0.0)
+    assert texts(engine.feed("go nodes 5 searchmoves 7g7e", 0.0))[-1] == "bestmove none"
+
+
 def test_mates_are_counted_in_plies():
     engine = ready_engine()
     report = Report(
