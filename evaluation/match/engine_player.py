@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import shlex
 import shutil
 from collections.abc import Awaitable, Callable
@@ -29,6 +30,14 @@ DEBIANS_GAMES = "/usr/games"
 """Where Debian installs engines, which is not on everyone's path."""
 USUAL_NODES = 1000
 """Default where the protocol can count nodes and nothing else limits a move."""
+
+
+OPTION = re.compile(
+    r"\s*option\s+name\s+(?P<name>\S.*?)\s+type\s+(?P<kind>check|spin|combo|button|string)"
+    r"(?:\s+(?P<rest>(?:default|min|max|var)\b.*))?\s*$"
+)
+"""An option that an engine for UCI or USI announces. Its name may contain `type`, `default`, `min`, `max` and
+`var`: it ends where one of the types follows, and then values or nothing."""
 
 
 class EngineError(Exception):
@@ -100,8 +109,12 @@ class Connection(Protocol):
         """Say hello, set the options, wait until the engine is ready."""
         ...
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> Choice:
-        """The engine's move in `game`. Raises PlayerResigned if it resigns."""
+    async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
+        """Say that a game begins, and wait until the engine could move at once: its network is loaded."""
+        ...
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
+        """The engine's move in the game that was begun last. Raises PlayerResigned if it resigns."""
         ...
 
     async def quit(self) -> None:
@@ -113,6 +126,7 @@ class Connection(Protocol):
         ...
 
 
+T = TypeVar("T")
 C = TypeVar("C", bound=Connection)
 
 
@@ -185,14 +199,25 @@ class EngineSeat:
         self._player = player
         self._connection: Connection | None = connection
         self._game = game
+        self._is_ready = False
+
+    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
+        self._is_ready = True
+        patience = max(START_SECONDS, self._player.spec.timeout)
+        await self._answer(lambda engine: engine.begin_game(game_history, clock, self._game), patience)
 
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
+        if not self._is_ready:
+            await self.be_ready(game_history, clock)
+        return await self._answer(lambda engine: engine.choose(game_history, clock), self._patience(clock))
+
+    async def _answer(self, ask: Callable[[Connection], Awaitable[T]], patience: float) -> T:
+        """What the engine answers within `patience` seconds. Raises PlayerFailed otherwise, and kills it."""
         if self._connection is None:
             raise PlayerFailed(f"{self._player.name} has failed in this game before")
-        patience = self._patience(clock)
         try:
             async with asyncio.timeout(patience):
-                return await self._connection.choose(game_history, clock, self._game)
+                return await ask(self._connection)
         except PlayerResigned:
             raise
         except asyncio.CancelledError:

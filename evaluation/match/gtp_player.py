@@ -40,7 +40,6 @@ class GtpConnection:
     def __init__(self, spec: EngineSpec, process: LineProcess) -> None:
         self._spec = spec
         self._process = process
-        self._game: EngineGame | None = None
         self._knows: set[str] = set()
         """Commands that the engine has beyond those that every engine has."""
         self._played: list[int] = []
@@ -70,10 +69,7 @@ class GtpConnection:
             raise EngineError(f"refuses {text!r}: {lines[0]}")
         return "\n".join(lines)
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> Choice:
-        if game != self._game:
-            self._game = game
-            await self._begin_game(game_history, clock, game.seed)
+    async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
         await self._follow(game_history)
         side = game_history.side_to_move
         if clock is not None:
@@ -85,13 +81,15 @@ class GtpConnection:
         self._played.append(action)
         return Choice(action)
 
-    async def _begin_game(self, game_history: GameHistory, clock: Clock | None, seed: int) -> None:
+    async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
+        """Set up the board and the clock. An engine that loads its network late, such as ours, does so before
+        it answers `time_settings`."""
         rules = rules_of(game_history.game)
         await self.command(f"boardsize {rules.size}")
         await self.command("clear_board")
         await self.command(f"komi {rules.komi:g}")
         if SEED in self._knows:
-            await self.command(f"{SEED} {seed % SEEDS}")
+            await self.command(f"{SEED} {game.seed % SEEDS}")
         if RULES in self._knows:
             await self.command(f"{RULES} {as_json(rules)}")
         for colour, vertices in zip(

@@ -88,6 +88,10 @@ class NetSeat:
             self._followed.append(action)
         return tree
 
+    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
+        """Make the tree."""
+        self._follow(game_history)
+
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
         tree, net = self._follow(game_history), self._player.net
         evaluator = averaged(net.evaluator, net.game, tree.settings)

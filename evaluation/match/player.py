@@ -40,6 +40,11 @@ class PlayerResigned(Exception):
 class Seat(Protocol):
     """A player in one game. Calls come one at a time."""
 
+    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
+        """Prepare for the first move, in `game_history`: no clock runs meanwhile. `clock`: as at that move.
+        Raises PlayerFailed."""
+        ...
+
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
         """The move to play in `game_history`, whose game is not over. Raises PlayerFailed or
         PlayerResigned."""

@@ -170,6 +170,10 @@ class _Match:
         try:
             for side, one in enumerate(order):
                 seats.append(await _sit_down(self.players[one], job.seeds[one], side))
+            given = self.settings.clock
+            clock = Clock(given.base, given.increment, given.base) if given else None
+            for side, seat in enumerate(seats):
+                await _be_ready(seat, game_history, clock, side)
             outcome, reason = await self._play_moves(game_history, seats)
         except _Lost as lost:
             outcome, reason = (-1 if lost.side == 0 else 1), lost.reason
@@ -228,6 +232,13 @@ class _Match:
                 raise _Lost(TIME, side, f"{-left[side]:.2f} s over the time at ply {game_history.ply + 1}")
             left[side] += settings.increment
         return choice
+
+
+async def _be_ready(seat: Seat, game_history: GameHistory, clock: Clock | None, side: int) -> None:
+    try:
+        await seat.be_ready(game_history, clock)
+    except PlayerFailed as error:
+        raise _Lost(FAILURE, side, str(error)) from error
 
 
 async def _sit_down(player: Player, seed: int, side: int) -> Seat:

@@ -93,6 +93,9 @@ class ThinkingSeat:
         self._player = player
         self._rng = rng
 
+    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
+        """Do nothing: its kernels are compiled with its first move."""
+
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
         return await self._player.think(game_history, self._rng)
 
@@ -126,6 +129,9 @@ class BlendSeat:
         self._inner = inner
         self._share = share
         self._rng = rng
+
+    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
+        await self._inner.be_ready(game_history, clock)
 
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
         if self._rng.random() < self._share:

@@ -1,11 +1,12 @@
 """USI engines: shogi."""
+# ruff: noqa: ARG002
 
 from __future__ import annotations
 
 import math
 from itertools import pairwise
 
-from evaluation.match.engine_player import USUAL_NODES, EngineError, EngineGame, EngineSpec, begun
+from evaluation.match.engine_player import OPTION, USUAL_NODES, EngineError, EngineGame, EngineSpec, begun
 from evaluation.match.line_process import LineProcess
 from evaluation.match.player import Choice, Clock, PlayerResigned
 from games.game_history import GameHistory
@@ -30,14 +31,13 @@ class UsiConnection:
     def __init__(self, spec: EngineSpec, process: LineProcess) -> None:
         self._spec = spec
         self._process = process
-        self._game: EngineGame | None = None
 
     async def begin(self) -> None:
         await self._process.send("usi")
         known = {""}
-        while (line := await self._process.line()) != "usiok":
-            if line.startswith("option name "):
-                known.add(line.removeprefix("option name ").partition(" type ")[0].lower())
+        while (line := await self._process.line()).strip() != "usiok":
+            if option := OPTION.match(line):
+                known.add(option["name"].lower())
         for name, value in self._spec.options.items():
             if name.lower() not in known:
                 raise EngineError(f"it has no option {name!r}")
@@ -46,14 +46,14 @@ class UsiConnection:
 
     async def _be_ready(self) -> None:
         await self._process.send("isready")
-        while await self._process.line() != "readyok":
+        while (await self._process.line()).strip() != "readyok":
             pass
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> Choice:
-        if game != self._game:
-            self._game = game
-            await self._process.send("usinewgame")
-            await self._be_ready()
+    async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
+        await self._process.send("usinewgame")
+        await self._be_ready()
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
         start = f"sfen {game_history.start}" if game_history.start else "startpos"
         moves = game_history.moves_text()
         await self._process.send(" ".join(["position", start, *(["moves", *moves] if moves else [])]))

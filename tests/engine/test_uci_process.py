@@ -92,14 +92,16 @@ HOSTILE = [
 def test_hostile_input_never_kills_it_and_it_still_plays():
     with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdin is not None and process.stdout is not None  # noqa: PT018
-        lines = []
-        for script in (HOSTILE, [b"go nodes 20"]):
-            process.stdin.write(b"\n".join(script) + b"\n")
-            process.stdin.flush()
-            while not (lines and lines[-1].startswith("bestmove")):
+        script = [*HOSTILE, b"go nodes 20"]
+        process.stdin.write(b"\n".join(script) + b"\n")
+        process.stdin.flush()
+        lines: list[str] = []
+        for _ in [line for line in script if line.startswith(b"go")]:
+            while not lines or not lines[-1].startswith("bestmove"):
                 lines.append(process.stdout.readline().decode())
                 assert lines[-1], "it has ended"
             lines.append("--")
+        assert lines[-2].split()[1] not in ("(none)", "0000")
         process.stdin.close()  # end of input ends it
         assert process.wait(timeout=PATIENCE) == 0
     notes = [line for line in lines if line.startswith("info string")]

@@ -1,5 +1,5 @@
 """A UCI engine that behaves as its mode says: `good`; `crash`, `hang`, `illegal` or `garbage` when it is
-asked for a move; or `dead` from the start.
+asked for a move; or `dead` from the start. `options` announces odd options, and ends when one is set wrongly.
 
 `good` plays the first legal move in UCI order. A number after the mode is the number of good moves before it.
 """
@@ -10,6 +10,19 @@ import os
 import sys
 
 import chess
+
+ODD_OPTIONS = [
+    "option name max depth type type spin default 1 min 0 max 9",
+    "option name min var default type string default max 3 min var",
+    "option name Style type combo default Very Short var Solid var Very Short",
+    "option name MultiPV type spin default many min 1 max 5",
+    "option name Threads type spin default 99 min 1 max 8",
+    "option name Level type spin default 1 min x max",
+    "option name Mode type combo default none var some",
+    "option name Ponder type combo default odd var odd",
+    *("option name", "option", "option name type spin", "option name X type dance default 1", "option type"),
+    "option name Clear Hash type button",
+]
 
 
 def misbehave(mode: str) -> None:
@@ -31,7 +44,11 @@ def main() -> None:
     board, moves = chess.Board(), 0
     for line in sys.stdin:
         words = line.split()
-        if words[:1] == ["uci"]:
+        if words[:1] == ["uci"] and mode == "options":
+            print("\n".join(["id name scripted", *ODD_OPTIONS, "uciok"]), flush=True)
+        elif words[:1] == ["setoption"] and line.strip() != "setoption name max depth type value 3":
+            return
+        elif words[:1] == ["uci"]:
             print("id name scripted\nuciok", flush=True)
         elif words[:1] == ["isready"]:
             print("readyok", flush=True)
@@ -41,7 +58,7 @@ def main() -> None:
                 board.push_uci(move)
         elif words[:1] == ["go"]:
             moves += 1
-            if mode != "good" and moves > after:
+            if mode not in ("good", "options") and moves > after:
                 misbehave(mode)
             else:
                 first = min(move.uci() for move in board.legal_moves)

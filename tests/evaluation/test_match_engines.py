@@ -10,11 +10,13 @@ import pytest
 
 from evaluation.match.engine_player import EnginePlayer, EngineSpec
 from evaluation.match.openings import Opening
-from evaluation.match.player import Clock
+from evaluation.match.player import Choice, Clock
 from evaluation.match.players import make_player, prepare
 from evaluation.match.runner import FAILURE, ClockSettings, MatchSettings, PlayedGame, play_match
+from evaluation.match.search_players import Blend
 from evaluation.match.usi_player import go_line, heard
 from games import get_game
+from games.game_history import GameHistory
 from games.spec import RESIGNATION
 from runtime.exits import Fatal
 
@@ -137,6 +139,90 @@ def test_a_usi_engine_is_told_its_limits_and_says_values() -> None:
     assert heard("info score mate -4", 0.5, 3) == (-1.0, 3)
     assert heard("info string score cp 5", None, 3) == (None, 3)
     assert heard("info mate 5", 0.5, 3) == (0.5, 3)
+
+
+class Loading:
+    """An engine whose network takes a minute to load, and whose moves take no time."""
+
+    def __init__(self, clock: list[float]) -> None:
+        self.clock, self.is_loaded = clock, False
+
+    async def begin(self) -> None: ...
+
+    async def begin_game(self, *_: object) -> None:
+        self.clock[0] += 0 if self.is_loaded else 60.0
+        self.is_loaded = True
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
+        assert clock is not None
+        assert clock.remaining == 1.0
+        return Choice(int(game_history.legal_actions()[0]))
+
+    async def quit(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+@pytest.mark.parametrize("share", [1.0, 0.99999], ids=["alone", "in a blend"])
+def test_no_clock_runs_while_an_engine_loads_its_network(
+    monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("evaluation.match.runner.time.monotonic", lambda: now[0])
+
+    async def connect(_: EngineSpec) -> Loading:
+        return Loading(now)
+
+    async def match() -> list[PlayedGame]:
+        game = get_game("tic_tac_toe")
+        players = [EnginePlayer(name, EngineSpec(()), connect) for name in "ab"]
+        first = players[0] if share == 1.0 else Blend("a", players[0], share)
+        return await play_match(
+            game, first, players[1], [Opening("start")], MatchSettings(clock=ClockSettings(1.0))
+        )
+
+    assert {game.reason for game in asyncio.run(match())} == {"line"}
+    assert now == [220.0]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "before", "during"),
+    [
+        ("uci", ["ucinewgame", "isready"], ["position", "go"]),
+        ("usi", ["usinewgame", "isready"], ["position", "go"]),
+        ("gtp", ["clear_board", "time_settings"], ["time_left", "genmove"]),
+    ],
+)
+def test_an_engine_is_ready_before_its_first_move_and_is_not_asked_again(
+    protocol: str, before: list[str], during: list[str], tmp_path: Path
+) -> None:
+    """The engine's input is kept by `tee`."""
+    game = get_game({"uci": "chess", **GAMES}[protocol])
+    script = (
+        f"{ENGINE.with_name('scripted_engine.py')} good" if protocol == "uci" else f"{ENGINE} {protocol} good"
+    )
+    heard_lines = tmp_path / "heard"
+    command = f"sh -c 'tee {heard_lines} | {sys.executable} {script}'"
+
+    def words() -> list[str]:
+        return [line.split()[0] for line in heard_lines.read_text().splitlines()]
+
+    async def playing() -> tuple[list[str], list[str]]:
+        player = make_player(f"{protocol}:{command}?timeout=240", game)
+        history, clock = GameHistory(game), Clock(100.0)
+        try:
+            seat = await player.sit_down(0)
+            await seat.be_ready(history, clock)
+            first = words()
+            await seat.choose(history, clock)
+            await seat.close()
+            return first, words()[len(first) :]
+        finally:
+            await player.close()
+
+    first, then = asyncio.run(playing())
+    assert [word for word in first if word in before][-2:] == before
+    assert then == during
 
 
 def test_engines_are_killed_even_if_their_end_is_not_waited_for() -> None:

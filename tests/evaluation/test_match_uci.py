@@ -12,6 +12,7 @@ from evaluation.match.engine_player import parse_spec
 from evaluation.match.openings import Opening, book_openings
 from evaluation.match.players import make_player
 from evaluation.match.runner import FAILURE, MatchSettings, PlayedGame, play_match
+from evaluation.match.uci_player import option_of
 from games import get_game
 
 CHESS = get_game("chess")
@@ -81,3 +82,34 @@ def test_spec_is_read_into_limits_and_options() -> None:
     assert found.command == (sys.executable, "-x")
     assert (found.nodes, found.movetime, found.depth) == (5, 0.25, None)
     assert found.options == {"Skill Level": "3", "Hash": "16"}
+
+
+def test_odd_options_do_not_end_the_match_and_can_be_set() -> None:
+    """It plays only if it is told exactly the option that was asked for."""
+    games = played(spec("options", "timeout=240&max depth type=3"), "random", [Opening("start")])
+    assert all(game.reason != FAILURE for game in games)
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("name max depth type spin default 1 min 0 max 9", ("max depth", "spin", 1, 0, 9, [])),
+        ("name min type max type spin default -1 min -9 max 9", ("min type max", "spin", -1, -9, 9, [])),
+        ("name type type check default true", ("type", "check", True, None, None, [])),
+        (
+            "name default var type string default a max b",
+            ("default var", "string", "a max b", None, None, []),
+        ),
+        ("name var type combo default a b var c var a b", ("var", "combo", "a b", None, None, ["c", "a b"])),
+        ("name Skill  Level type spin default x min 5000z", ("Skill  Level", "spin", None, None, None, [])),
+        ("name N type spin default 1 min 9 max 0", ("N", "spin", 1, None, None, [])),
+        ("name Clear Hash type button", ("Clear Hash", "button", None, None, None, [])),
+        ("name Ponder type string default x", None),
+        ("name type spin", None),
+        ("name X type dance", None),
+        ("", None),
+    ],
+)
+def test_an_announced_option_is_read_whatever_words_its_name_has(line: str, option: object) -> None:
+    found = option_of(f"option {line}")
+    assert (found and (found.name, found.type, found.default, found.min, found.max, found.var)) == option
