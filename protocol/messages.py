@@ -97,7 +97,7 @@ class Welcome(Message, frozen=True, tag="welcome"):
     games_in_flight: Count
     """Concurrent games the server would like one worker process to play."""
     heartbeat: Seconds
-    """Send PING when nothing was sent, or nothing was received, for this long."""
+    """Seconds between two PINGs of a peer, whatever else it sends."""
     lease: Seconds
     """A session silent for this long is forgotten."""
     weights: WeightsInfo | None = None
@@ -128,6 +128,9 @@ class Pong(Message, frozen=True, tag="pong"):
     """Shows that the server's event loop is alive."""
 
     version: Count = 0
+    session: RequestId = 0
+    """The session that the server has with this peer; if the peer's is another one, it has to join again. 0:
+    not told."""
 
 
 class Bye(Message, frozen=True, tag="bye"):

@@ -1,8 +1,9 @@
 """Sessions, both ends: joining, keeping alive, losing and rejoining. No sockets and no clock inside.
 
 Each call is `(event, now) -> instructions`; the owner of the socket carries them out. A session is a lease.
-Any traffic renews it, and PING is sent when one direction was quiet. Its end loses nothing, because the side
-that still has unfinished work sends it again.
+Any traffic renews it, and a client sends PING once a heartbeat. PONG names the server's session: a WELCOME
+that was lost, or one of an earlier server, is noticed by that. The end of a session loses nothing, because
+the side that still has unfinished work sends it again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from enum import Enum
 import msgspec
 
 from protocol.errors import REJOIN_CODES, Code
-from protocol.messages import PROTOCOL_VERSION, AnyMessage, Bye, Goodbye, Hello, Ping, Welcome
+from protocol.messages import PROTOCOL_VERSION, AnyMessage, Bye, Goodbye, Hello, Ping, Pong, Welcome
 
 MAX_SESSIONS = 10_000
 """Most sessions of one port of a server."""
@@ -69,7 +70,7 @@ class ClientState(Enum):
 
 
 class ClientSession:
-    """The client's end. Call `tick` at `due()`, and `sent` whenever another message was sent."""
+    """The client's end. Call `tick` at `due()`."""
 
     def __init__(self, hello: Hello, now: float, rng: random.Random) -> None:
         self.state = ClientState.NEW
@@ -80,8 +81,7 @@ class ClientSession:
         self._wait = HELLO_FIRST
         self._hello_at = now
         self._heard_at = now
-        self._sent_at = now
-        self._pinged_at = -math.inf
+        self._ping_at = math.inf
 
     def start(self, now: float) -> list[Instruction]:
         """Say HELLO for the first time. Does nothing when called again."""
@@ -99,11 +99,10 @@ class ClientSession:
             return self._on_welcome(message, now)
         if isinstance(message, Goodbye):
             return self._on_goodbye(message, now)
+        known = 0 if self.welcome is None else self.welcome.session
+        if isinstance(message, Pong) and known and message.session not in (0, known):
+            return self._lose("the server has begun another session", now)
         return []
-
-    def sent(self, now: float) -> None:
-        """Note that something was sent, so that no PING is needed for a while."""
-        self._sent_at = now
 
     def tick(self, now: float) -> list[Instruction]:
         """Act on the time that has passed."""
@@ -113,8 +112,8 @@ class ClientSession:
             return []
         if now >= self._lost_at(self.welcome):
             return self._lose(f"nothing heard from the server for {now - self._heard_at:.1f} s", now)
-        if now >= self._ping_at(self.welcome):
-            self._sent_at = self._pinged_at = now
+        if now >= self._ping_at:
+            self._ping_at = now + _heartbeat(self.welcome)
             return [Send(Ping())]
         return []
 
@@ -123,28 +122,20 @@ class ClientSession:
         if self.state is ClientState.JOINING:
             return self._hello_at
         if self.state is ClientState.JOINED and self.welcome is not None:
-            return min(self._lost_at(self.welcome), self._ping_at(self.welcome))
+            return min(self._lost_at(self.welcome), self._ping_at)
         return None
 
-    def leave(self, now: float) -> list[Instruction]:
+    def leave(self) -> list[Instruction]:
         """Leave on purpose: send BYE if there is a session to end."""
         joined = self.state is ClientState.JOINED
         self.state, self.welcome = ClientState.LEFT, None
-        self._sent_at = now
         return [Send(Bye())] if joined else []
-
-    def _ping_at(self, welcome: Welcome) -> float:
-        """Return when the next PING is due. A peer that only sends hears nothing, and one that only receives
-        would be forgotten: both must ping."""
-        quiet_since = min(self._sent_at, self._heard_at)
-        return max(quiet_since, self._pinged_at) + max(welcome.heartbeat, SHORTEST_HEARTBEAT)
 
     def _lost_at(self, welcome: Welcome) -> float:
         return self._heard_at + max(welcome.lease, 2 * SHORTEST_HEARTBEAT)
 
     def _say_hello(self, now: float) -> Instruction:
         self._schedule_hello(now)
-        self._sent_at = now
         return Send(self._hello)
 
     def _schedule_hello(self, now: float) -> None:
@@ -159,7 +150,7 @@ class ClientSession:
         instructions: list[Instruction] = [Lost("the server began another session")] if again else []
         self.state, self.welcome = ClientState.JOINED, welcome
         self._wait = HELLO_FIRST
-        self._sent_at = now
+        self._ping_at = now + _heartbeat(welcome)
         return [*instructions, Joined(welcome)]
 
     def _on_goodbye(self, goodbye: Goodbye, now: float) -> list[Instruction]:
@@ -180,6 +171,10 @@ class ClientSession:
         self._hello = msgspec.structs.replace(self._hello, join=self._hello.join + 1)
         self._schedule_hello(now)
         return [Lost(reason)]
+
+
+def _heartbeat(welcome: Welcome) -> float:
+    return max(welcome.heartbeat, SHORTEST_HEARTBEAT)
 
 
 @dataclass

@@ -151,7 +151,7 @@ class Connection:
                 self._watch_absence(now)
                 self._watch_silence(now)
         finally:
-            self._carry_out(self._session.leave(time.monotonic()))
+            self._carry_out(self._session.leave())
             self._watch.close()
             self._channel.close(BYE_LINGER)
 
@@ -185,10 +185,7 @@ class Connection:
             self._changed.set()
 
     def _send(self, message: Message, *frames: Frame) -> bool:
-        sent = self._channel.send([encode(message), *frames])
-        if sent:
-            self._session.sent(time.monotonic())
-        return sent
+        return self._channel.send([encode(message), *frames])
 
     def _on_frames(self, frames: list[memoryview]) -> None:
         self._has_ended = False

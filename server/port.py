@@ -210,7 +210,7 @@ class Port:
     ) -> None:
         peer = _peer(session)
         if tag == _PING:
-            self.send(peer, Pong(self._version()))
+            self.send(peer, Pong(self._version(), session.number))
         elif tag == _BYE:
             self.sessions.leave(peer)
             self._ended(session, "", "left")

@@ -110,29 +110,35 @@ def test_a_welcome_to_another_session_is_a_new_beginning() -> None:
     assert joined == Joined(welcome(session=2))
 
 
-def test_ping_goes_out_only_when_nothing_else_did() -> None:
-    """It goes out `heartbeat` seconds after the last message sent, even if something was received."""
-    session = joined_client()
-    session.sent(3.0)
-    session.on_message(Pong(), 4.0)
-    assert session.tick(HEARTBEAT) == []
-    assert session.due() == 3.0 + HEARTBEAT
-    assert session.tick(3.0 + HEARTBEAT) == [Send(Ping())]
-    assert session.tick(3.0 + HEARTBEAT) == []
-
-
-def test_a_peer_that_only_tells_pings_to_hear_something() -> None:
-    """It pings once a heartbeat, whatever it sends: so its session goes on although the server has nothing to
-    send."""
+def test_a_peer_pings_once_a_heartbeat_whatever_it_hears() -> None:
+    """So it hears something although the server has nothing to send, and learns the server's session."""
     session = joined_client()
     pings = []
     for second in range(1, 201):
-        session.sent(float(second))
         for instruction in session.tick(float(second)):
             assert instruction == Send(Ping())
             pings.append(second)
-            session.on_message(Pong(), float(second))
+        session.on_message(Pong(session=welcome().session), float(second))
     assert pings == list(range(5, 201, 5))
+    assert session.state is ClientState.JOINED
+
+
+def test_a_pong_of_another_session_makes_the_client_join_anew() -> None:
+    """The client has the WELCOME of a server that was restarted, and that of the new one was lost."""
+    session = joined_client()
+    (lost,) = session.on_message(Pong(session=2), 1.0)
+    assert isinstance(lost, Lost)
+    due = session.due()
+    assert due is not None
+    (hello,) = session.tick(due)
+    assert isinstance(hello, Send)
+    assert isinstance(hello.message, Hello)
+    assert hello.message.join == 1, "so that the server ends the session that the client does not know"
+
+
+def test_a_pong_that_names_no_session_changes_nothing() -> None:
+    session = joined_client()
+    assert session.on_message(Pong(), 1.0) == []
     assert session.state is ClientState.JOINED
 
 
@@ -141,7 +147,6 @@ def test_a_silent_server_is_pinged_once_a_heartbeat_until_it_is_given_up() -> No
     session = joined_client()
     instructions = []
     for second in range(1, 61):
-        session.sent(float(second))
         instructions += session.tick(float(second))
     assert instructions[:-1] == [Send(Ping())] * 11
     assert isinstance(instructions[-1], Lost)
@@ -151,7 +156,6 @@ def test_any_message_renews_the_lease() -> None:
     """The session is lost `lease` seconds after the last message, not after the last PONG."""
     session = joined_client()
     session.on_message(welcome(), 50.0)
-    session.sent(109.0)
     assert session.tick(109.0) == [Send(Ping())]
     (lost,) = session.tick(110.0)
     assert isinstance(lost, Lost)
@@ -206,10 +210,10 @@ def test_a_final_goodbye_is_final() -> None:
 def test_leaving_says_bye_only_to_a_server_that_knows_us() -> None:
     """Nothing is sent after BYE."""
     session = joined_client()
-    assert session.leave(1.0) == [Send(Bye())]
-    assert session.leave(1.0) == []
+    assert session.leave() == [Send(Bye())]
+    assert session.leave() == []
     assert session.due() is None
-    assert client().leave(0.0) == []
+    assert client().leave() == []
 
 
 def test_a_heartbeat_of_nothing_does_not_make_a_loop() -> None:

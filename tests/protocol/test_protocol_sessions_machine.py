@@ -78,10 +78,10 @@ class Sessions(RuleBasedStateMachine):
         if isinstance(message, Hello):
             self.to_client[peer].append(self.table.join(peer, message, self.now))
             self.end_sessions()
-        elif self.table.touch(peer, self.now) is None:
+        elif (session := self.table.touch(peer, self.now)) is None:
             self.to_client[peer].append(hello_first())
         else:
-            self.to_client[peer].append(Pong())
+            self.to_client[peer].append(Pong(0, session.number))
 
     @rule(peer=peers)
     def client_reads(self, peer: int) -> None:
@@ -92,7 +92,6 @@ class Sessions(RuleBasedStateMachine):
     @rule(peer=peers)
     def client_works(self, peer: int) -> None:
         if self.joined[peer]:
-            self.clients[peer].sent(self.now)
             self.to_server[peer].append(Ping())
 
     @rule(peer=peers)
