@@ -26,7 +26,7 @@ from runtime.faults import Faults
 from runtime.holdings import Holdings
 from runtime.listening import LOCAL, Listener
 from runtime.logs import Repeated
-from runtime.pacing import AddressPaces, end_of_pause, pause_of
+from runtime.pacing import AddressPaces, end_of_pause, pause_of, place_of
 from runtime.strangers import Strangers
 
 log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class Door:
 
     def dismiss(self, peer: bytes) -> None:
         """Note that the peer's session has ended."""
-        if (connection := self._connections.get(peer)) is not None:
+        if (connection := self._connections.get(peer)) is not None and not connection.broken:
             connection.incoming.joined = False
             self._add_stranger(connection)
 
@@ -139,8 +139,11 @@ class Door:
 
     def charge(self, peer: bytes, size: int = 0, price: float = 1.0, is_ping: bool = False) -> None:
         """Charge a peer for a message of `size` bytes that brings no work and costs as much as `price`
-        others. A peer that sends many of them is read more slowly, or cut. Peers that share its address and
-        do the same are read more slowly.
+        others. A peer that sends many of them is read more slowly, or cut. Peers that share its address or
+        its key and do the same are read more slowly.
+
+        A pause is no answer to a large message of a crowd: each of its connections could send another one
+        after the longest pause. So who sends one while the debt is longer than that is cut.
 
         Peers on local sockets are this user's own processes and are never delayed. Some PINGs are free.
         """
@@ -150,12 +153,21 @@ class Door:
         now = self._clock()
         if is_ping and not connection.crumbs.take(now):
             return
-        wait = connection.talk.take(now, price)
+        price += size / pacing.PRICED_BYTES
+        wait, of_all = connection.talk.take(now, price), self._take(connection, now, price)
         if wait > pacing.LONGEST_PAUSE:
             self._cut_soon(peer, f"it sent more messages than {self._limits.talk.rate:.0f} a second")
-            return
-        of_address = self._addresses.take(connection.address, now, price + size / pacing.PRICED_BYTES)
-        connection.pause = pause_of(max(wait, of_address))
+        elif of_all > pacing.LONGEST_PAUSE and size > pacing.PRICED_BYTES:
+            self._cut_soon(peer, "its address or its key sends too many bytes that bring no work")
+        connection.pause = pause_of(max(wait, of_all))
+
+    def _take(self, connection: DoorConnection, now: float, price: float) -> float:
+        """Charge the address of a connection, and its key if it has shown one. Returns seconds until both
+        have paid."""
+        wait, owner = self._addresses.take(connection.address, now, price), connection.incoming.owner
+        if owner is None:
+            return wait
+        return max(wait, self._addresses.take(place_of(owner.name, ""), now, price))
 
     def send(self, peer: bytes, frames: Sequence[bytes | memoryview]) -> bool:
         """Send a message. Returns False if the peer is gone or does not read. Never waits.
@@ -291,7 +303,7 @@ class Door:
             self._cut(connection, "a fault of ours", "fault")
             return
         if price := connection.price_of_reading(size, handled):
-            wait = pause_of(self._addresses.take(connection.address, connection.heard, price))
+            wait = pause_of(self._take(connection, connection.heard, price))
             connection.pause = max(connection.pause, wait if price >= pacing.CRUMB_PRICE else 0.0)
         if handled == TURN or connection.pause:
             self._stop_reading(connection, messages)
@@ -365,8 +377,6 @@ class Door:
     def _say_cut(self, connection: DoorConnection, reason: str, kind: str) -> None:
         """Log a cut connection. `kind`: one of a few fixed texts, each logged at most every half a minute."""
         self.cut += 1
-        held = connection.incoming.held / pacing.PRICED_BYTES
-        self._addresses.take(connection.address, self._clock(), held)
         text = f"cut a connection of {connection.address or 'this machine'}: {reason}"
         self._warn.warning(kind, text, self._clock())
 
@@ -380,8 +390,12 @@ class Door:
 
     def _drop(self, connection: DoorConnection, reason: str) -> None:
         if self._connections.get(connection.peer) is connection:
-            self._forget(connection)
-            self._on_gone(connection.peer, reason)
+            self._take(connection, self._clock(), connection.incoming.held / pacing.PRICED_BYTES)
+            connection.broken = True
+            try:  # it is forgotten last: what it leaves undone is charged to its address
+                self._on_gone(connection.peer, reason)
+            finally:
+                self._forget(connection)
 
     def _forget(self, connection: DoorConnection) -> None:
         connection.broken = True

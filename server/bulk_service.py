@@ -163,20 +163,20 @@ class BulkService:
     def _on_put_game(self, session: Session, message: PutGame, frames: list[memoryview]) -> None:
         peer = peer_of(session)
         if len(frames[0]) > MAX_RECORD:
-            self.port.charge(peer, len(frames[0]))
+            self.port.charge(peer)
             self._figures.protocol_errors += 1
             reason = f"{Code.TOO_LONG}: a record of {len(frames[0])} bytes, expected at most {MAX_RECORD}"
             self.port.send(peer, GameAck(message.uid, "rejected", reason))
             return
         now, size, address = self._clock(), len(frames[0]), self.port.door.address(peer)
         if refusal := self._over_quota(session, message.uid, size):
-            self.port.charge(peer, size)
+            self.port.charge(peer)
             self.port.send(peer, refusal)
             return
         game = message.uid, message.sha256
         instructions = self.relay.put(peer, session.role, *game, now, address, size, session.owner)
         if not any(isinstance(one, Relay) for one in instructions):
-            self.port.charge(peer, size)
+            self.port.charge(peer)
         self._carry_out(instructions, frames[0])
 
     def _over_quota(self, session: Session, uid: bytes, size: int) -> GameAck | None:
@@ -188,8 +188,10 @@ class BulkService:
         return refusal and GameAck(uid, "retry", *refusal)
 
     def _on_relay_ack(self, session: Session, message: RelayAck, _: list[memoryview]) -> None:
-        if self._is_trainer(session):
-            self._carry_out(self.relay.trainer_acked(message.acks, self._clock()))
+        answers = self.relay.trainer_acked(message.acks, self._clock()) if self._is_trainer(session) else []
+        if not answers:
+            self.port.charge(peer_of(session))
+        self._carry_out(answers)
 
     def _on_trainer_status(self, session: Session, message: TrainerStatus, _: list[memoryview]) -> None:
         if self._is_trainer(session):
@@ -205,6 +207,7 @@ class BulkService:
                     assert self.trainer is not None
                     assert record is not None
                     if not self.port.send(peer_of(self.trainer), message, record):
+                        self.port.charge(message.peer)
                         self._carry_out(self.relay.undeliverable(message.peer, message.uid))
                 case Acknowledge(peer, ack):
                     self.port.send(peer, ack)
@@ -222,7 +225,10 @@ class BulkService:
         return self.pool.newest if self.gate is None else self.gate.newest
 
     def _on_chunk(self, session: Session, message: Chunk, frames: list[memoryview]) -> None:
-        self._follow(peer_of(session), self._upload.chunk(message, frames[0]), frames[0])
+        peer, instructions = peer_of(session), self._upload.chunk(message, frames[0])
+        if not any(isinstance(one, Append) for one in instructions):
+            self.port.charge(peer)
+        self._follow(peer, instructions, frames[0])
 
     def _follow(
         self, peer: bytes, instructions: Sequence[Instruction], data: memoryview | None = None

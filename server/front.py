@@ -35,7 +35,7 @@ from server.config import QuotaConfig
 from server.evaluator_watch import Kill, Phase, WatchTimes
 from server.evaluators import LIMITS, Device, EvaluatorPool, PoolEvents
 from server.figures import Figures
-from server.leaf_service import LeafService
+from server.leaf_service import LeafService, message_limits
 from server.port import PLAYERS, Port, Route, peer_of
 from server.shares import Share, Shares
 from server.weights import WeightsStore
@@ -120,10 +120,11 @@ class Front:
         share = (raise_file_limit() - SPARE_DESCRIPTORS) // 2
         lock = None if settings.allowed is None else settings.allowed.lock
         limits = replace(settings.limits, connections=min(settings.limits.connections, share))
+        of_leaves = message_limits(settings.game, settings.history)
         most = min(MAX_SESSIONS, limits.connections - limits.connections // STRANGERS_PART)
         self.leaf.port = Port(
             "leaves",
-            Door(settings.leaves, limits, lock=lock),
+            Door(settings.leaves, replace(limits, incoming=of_leaves), lock=lock),
             SessionTable(self._welcome_to_leaves, lease=settings.lease, rng=rng, limit=most),
             {**self.leaf.routes(), **looking_in},
             self.figures,

@@ -10,13 +10,23 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from games.spec import Game
 from protocol.errors import Code
 from protocol.frames import are_probabilities, check_leaves, read_evaluations, wrong_rows
-from protocol.messages import BadMessage, BatchDone, Evaluate, Evaluated, Grant, Message
+from protocol.messages import (
+    MAX_HEADER,
+    MAX_ROWS,
+    BadMessage,
+    BatchDone,
+    Evaluate,
+    Evaluated,
+    Grant,
+    Message,
+)
 from protocol.sessions import Session
+from protocol.zmtp import Limits
 from runtime.logs import Repeated
 from server.batching import LeafQueue
 from server.evaluators import Device, EvaluatorPool
 from server.figures import Figures
-from server.pieces import Answer, Instruction, Refuse, SendBatch, gather
+from server.pieces import ACTION_BYTES, COUNT_BYTES, Answer, Instruction, Refuse, SendBatch, gather
 from server.port import PLAYERS, Port, Route, peer_of
 from server.shares import Share, Shares
 
@@ -26,6 +36,18 @@ PRIOR_BYTES, WDL_BYTES = 2, 12
 """Bytes in an answer: of one legal action's prior, and of one row's wdl."""
 OVER_CREDIT_RETRY = 1.0
 """Seconds after which a request beyond the credits may be sent again."""
+
+
+def message_limits(game: Game, history: int) -> Limits:
+    """Return how large a message to the leaves port may be: `MAX_ROWS` rows of the game. `MAX_HEADER` more
+    bytes let a message that is slightly too long get an answer; one far beyond is cut off unread."""
+    usual = Limits()
+    features, actions = 8 * game.feature_words(history), game.mask_bytes or ACTION_BYTES * game.max_legal
+    return Limits(
+        frame=min(usual.frame, MAX_HEADER + MAX_ROWS * max(features, actions)),
+        message=min(usual.message, 3 * MAX_HEADER + MAX_ROWS * (features + COUNT_BYTES + actions)),
+        frames=usual.frames,
+    )
 
 
 class LeafService:
@@ -59,7 +81,8 @@ class LeafService:
         return {Evaluate: Route(self._on_evaluate, PLAYERS, frames=3, is_work=True)}
 
     def session_ended(self, session: Session) -> None:
-        self.queue.cancel(session.number)
+        if undone := self.queue.cancel(session.number):
+            self.port.door.charge(peer_of(session), undone)
         self.shares.leave(session.number)
         self._sessions.pop(session.number, None)
 

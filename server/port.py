@@ -98,6 +98,8 @@ class Port:
         self._clock = clock
         self._warn = Repeated(log)
         self._say = Sparing(log)
+        self._in_hand, self._unpaid = b"", 0
+        """Sender of the message in hand, and the bytes of it that it has not been charged for."""
 
     def start(self) -> None:
         """Accept peers. Must be called in the thread of the event loop."""
@@ -110,10 +112,12 @@ class Port:
         """Send a message. Returns False when the peer is gone or does not read."""
         return self.door.send(peer, (encode(message), *frames))
 
-    def charge(self, peer: bytes, size: int = 0, price: float = 1.0) -> None:
-        """Charge `peer` for `size` bytes that bring no work: a peer that sends many of them is read more
-        slowly."""
-        self.door.charge(peer, size, price)
+    def charge(self, peer: bytes, price: float = 1.0, *, is_ping: bool = False) -> None:
+        """Charge `peer` for a message that brings no work, and for all its bytes if it is the one in hand: a
+        peer that sends many of them is read more slowly."""
+        size = self._unpaid if peer == self._in_hand else 0
+        self._unpaid -= size
+        self.door.charge(peer, size, price, is_ping)
 
     def refuse(self, peer: bytes, code: Code, reason: str, request: int, retry_after: float = 0.0) -> None:
         """Tell `peer` that one of its messages is refused."""
@@ -155,10 +159,13 @@ class Port:
 
     def _on_frames(self, peer: bytes, frames: list[memoryview]) -> None:
         now = self._clock()
+        self._in_hand, self._unpaid = peer, sum(map(len, frames))
         try:
             self._read(peer, frames, now)
         except Exception as error:
             self._figures.faults.note(f"{self._name} port", error, now)
+        finally:
+            self._in_hand, self._unpaid = b"", 0
 
     def _on_gone(self, peer: bytes, why: str) -> None:
         """End the session of a connection that ended. Unfinished work is sent again on the next one."""
@@ -177,7 +184,7 @@ class Port:
             return
         if route is None or not route.is_work:
             is_ping = session is not None and tag == _PING
-            self.door.charge(peer, sum(map(len, frames)), 1.0, is_ping)
+            self.charge(peer, is_ping=is_ping)
         if len(header) > longest:
             reason = f"frame 0 has {len(header)} bytes, expected at most {longest}"
             self._misfit(peer, session, reason, 0)

@@ -2,7 +2,7 @@
 
 `stalled` requests evaluations and weights and reads nothing. `flooding` opens eight connections with its key
 and sends as much as it can on each, far beyond its credits. `garbage` sends invalid headers, frames of wrong
-shapes, rows of NaN and games of random bytes, and dials again when it is cut. Prints `ready` once it has
+shapes, rows of NaN, games of random bytes and messages of 4 MiB, and dials again when it is cut. Prints `ready` once it has
 joined, and continues until it is killed.
 """
 
@@ -25,6 +25,8 @@ TURN = 0.005
 """Seconds between two turns of an attacker, so that it does not burn a core of the measured machine."""
 SOURCES = {"stalled": "127.0.3.1", "flooding": "127.0.3.2", "garbage": "127.0.3.3"}
 NAN = 0x7FC00000
+LARGE = bytes(4 * 1024 * 1024)
+"""A frame: as long as a record may be."""
 
 
 def joined(socket: Socket) -> tuple[int, bytes]:
@@ -67,6 +69,10 @@ def garbage(guest: Guest) -> None:
         lambda: [*ask("evaluate", request=request, rows=ROWS), rng.randbytes(50)],
         lambda: evaluate(request, history, NAN),
         lambda: [*ask("put_game", uid=os.urandom(16), sha256=bytes(32)), rng.randbytes(300)],
+        lambda: [*ask("evaluate", request=request, rows=ROWS), LARGE, b"", b""],
+        lambda: [b"\x81\xa4type\xa8evaluate", *evaluate(request, history)[1:], LARGE[: 1 << 16]],
+        lambda: [b"\x81\xa4type\xa8put_game", LARGE],
+        lambda: [*ask("put_game", uid=os.urandom(16), sha256=bytes(32)), LARGE],
         lambda: ask("put_weights", version=9, step=1, sha256=bytes(32), size=1 << 40),
     ]
     while True:

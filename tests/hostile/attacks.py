@@ -10,6 +10,7 @@ from attacks_crowd import (
     flood_of_bytes,
     flood_of_connections,
     flood_of_hellos,
+    flood_of_large_messages,
     flood_of_questions,
     thousand_workers,
 )
@@ -75,5 +76,6 @@ ATTACKS = (
     Attack(0, flood_of_questions),
     Attack(0, flood_of_connections),
     Attack(0, flood_of_bytes),
+    Attack(0, flood_of_large_messages),
     Attack(18, thousand_workers, strokes=1, most=1),
 )

@@ -18,6 +18,8 @@ QUESTIONS = 2000
 """Requests of each of four peers per stroke."""
 CONNECTIONS = 100
 """Connections per stroke."""
+LARGE, LARGE_MESSAGES = bytes(4 * 1024 * 1024), 8
+"""A frame, and how many messages with one each of four peers sends per stroke."""
 CRUMBS = 2000
 """Pieces sent by each of four peers per stroke."""
 
@@ -82,6 +84,27 @@ def flood_of_bytes(target: Target) -> Iterator[None]:
                 for number, peer in enumerate(joined):
                     with suppress(Cut, TimeoutError):
                         peer.send_bytes(ping if number > 1 else message[at : at + 1])
+            yield
+            peers.cut()
+
+
+def flood_of_large_messages(target: Target) -> Iterator[None]:
+    """Issue 33, point 18. Peers that have joined send messages of 4 MiB that are refused: leaves of the wrong
+    size, and games whose header cannot be read. Who is cut dials again."""
+    evaluate = msgpack.packb({"type": "evaluate", "request": 1, "rows": 1})
+    parts = ([evaluate, LARGE, b"", b""], [b"\x81\xa4type\xa8put_game", LARGE])
+    messages = [b"".join(frame(part, 1) for part in one[:-1]) + frame(one[-1]) for one in parts]
+    with crowd() as peers:
+        while True:
+            for offset, message in enumerate(messages):
+                for _ in range(2):
+                    peer = peers.peer(target.port + offset)
+                    if peer is None or peer.join("client").get("type") != "welcome":
+                        continue
+                    with suppress(Cut, TimeoutError):
+                        for _ in range(LARGE_MESSAGES):
+                            peer.send_bytes(message)
+                            SENT.messages += 1
             yield
             peers.cut()
 

@@ -305,7 +305,7 @@ def test_a_handshake_costs_its_address_more_than_a_connection_without_keys() -> 
         client = locked.dial()
         await client.exchange([b"join"])
         limits = DoorLimits().talk_of_address
-        (pace,) = locked.door._addresses._paces.values()
+        pace = locked.door._addresses._paces["127.0.0.1"]
         assert limits.burst - LOCKED_PRICE - 1.0 < pace._tokens <= limits.burst - CONNECTION_PRICE
         client.close()
 

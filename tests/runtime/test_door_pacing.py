@@ -24,6 +24,7 @@ from runtime.pacing import (
     LONGEST_DEBT,
     LONGEST_GREETING,
     LONGEST_PAUSE,
+    PRICED_BYTES,
     AddressPaces,
     Pace,
     PaceLimits,
@@ -207,6 +208,48 @@ def test_bytes_before_a_session_count() -> None:
             door.close()
 
     assert asyncio.run(main()) == b"", "the address is in debt, and the second connection turned away"
+
+
+def test_a_crowd_that_sends_large_messages_without_work_is_heard_for_its_burst_and_then_cut() -> None:
+    """However many connections an address has: with a clock that stands still, no debt is ever paid."""
+    large = frame(bytes(64 * PRICED_BYTES))
+
+    async def main() -> tuple[int, int]:
+        endpoint, heard = free_tcp(), list[int]()
+        door = Door([endpoint], DoorLimits(talk_of_address=PaceLimits(rate=240.0, burst=1200.0)), lambda: 7.0)
+
+        def on_message(peer: bytes, frames: list[memoryview]) -> None:
+            door.admit(peer)
+            if len(frames[0]) > 1:
+                heard.append(1)
+                door.charge(peer, len(frames[0]))
+            door.send(peer, [b"read"])
+
+        def join(peer: RawPeer) -> None:
+            peer.send_frame(b"j")
+            peer.receive_frame()
+
+        def pour(peer: RawPeer) -> None:
+            with suppress(Cut):
+                peer.send_bytes(large)
+                peer.receive_frame()
+
+        door.start(on_message, lambda _peer, _why: None)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                with ExitStack() as stack:
+                    crowd = []
+                    for _ in range(60):
+                        crowd.append(stack.enter_context(await asyncio.to_thread(RawPeer, endpoint)))
+                        await asyncio.to_thread(join, crowd[-1])
+                    for peer in crowd:
+                        await asyncio.to_thread(pour, peer)
+            return len(heard), door.cut
+        finally:
+            door.close()
+
+    heard, cut = asyncio.run(main())
+    assert cut == heard - (1200 + 5 * 240 - 60 * 4) // 65, "those beyond the burst and five seconds of debt"
 
 
 def test_an_address_deep_in_debt_is_turned_away_at_the_door() -> None:

@@ -7,8 +7,9 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pytest
-from front_bench import PATIENCE, Bench, Peer, Play, Worker, publish
+from front_bench import PATIENCE, Bench, Peer, Play, Worker, publish, random_leaves
 from raw_zmtp import (
     Cut,
     RawPeer,
@@ -21,7 +22,22 @@ from raw_zmtp import (
     unseeded_identity,
 )
 
-from protocol.messages import CHUNK, MAX_FRAME, PROTOCOL_VERSION, GameAck, PutGame, RelayAck, RelayGame
+from games import get_game
+from protocol.messages import (
+    CHUNK,
+    MAX_FRAME,
+    MAX_HEADER,
+    MAX_ROWS,
+    PROTOCOL_VERSION,
+    Chunk,
+    Evaluate,
+    GameAck,
+    PutGame,
+    RelayAck,
+    RelayGame,
+    encode,
+)
+from server.leaf_service import message_limits
 
 MEGABYTE = 1024 * 1024
 LITTLE = 64 * MEGABYTE
@@ -97,11 +113,11 @@ def test_large_frames_of_a_stranger_are_answered_and_not_held(play: Play) -> Non
 
     async def scenario(bench: Bench) -> None:
         def attack() -> dict[str, object]:
-            with RawPeer(bench.endpoints["leaves"]) as peer:
-                peer.send_frame(b"\x81\xa4type\xa8evaluate", more=True)
+            with RawPeer(bench.endpoints["bulk"]) as peer:
+                peer.send_frame(b"\x81\xa4type\xa8put_game", more=True)
                 peer.send_bytes(frame(bytes(4 * MEGABYTE), 1)[: 2 * MEGABYTE])
                 time.sleep(0)
-                assert bench.front.leaf.port.door.held < 8192
+                assert bench.front.bulk.port.door.held < 8192
                 peer.send_bytes(bytes(2 * MEGABYTE + 9) + frame(b""))
                 return peer.receive()[0]
 
@@ -172,5 +188,105 @@ def test_a_frame_beyond_its_limit_ends_the_connection(play: Play) -> None:
                     peer.receive()
 
         await asyncio.to_thread(attack)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("game", ["tic_tac_toe", "connect_four", "chess", "go_9x9"])
+def test_the_largest_request_that_a_game_allows_fits_and_a_much_larger_frame_is_cut_off_unread(
+    game: str,
+) -> None:
+    spec = get_game(game)
+    words, limits = spec.feature_words(spec.history), message_limits(spec, spec.history)
+    largest = [8 * words * MAX_ROWS, 2 * MAX_ROWS, (spec.mask_bytes or 2 * spec.max_legal) * MAX_ROWS]
+    assert max(largest) + MAX_HEADER == limits.frame
+    assert sum(largest) + MAX_HEADER < limits.message <= sum(largest) + 3 * MAX_HEADER
+
+
+def test_the_leaves_port_cuts_a_frame_that_no_row_of_its_game_needs(play: Play) -> None:
+    """Only the frame's header is sent: nobody waits for the rest."""
+
+    async def scenario(bench: Bench) -> None:
+        def attack() -> None:
+            with RawPeer(bench.endpoints["leaves"]) as peer:
+                peer.ask(hello(PROTOCOL_VERSION, "watcher"))
+                peer.send_bytes(b"\x03" + MAX_FRAME.to_bytes(8, "big"))
+                with pytest.raises(Cut):
+                    peer.receive()
+
+        await asyncio.to_thread(attack)
+
+    play(scenario)
+
+
+def wasted(kind: str) -> tuple[str, str, list[bytes]]:
+    """Return port, role and frames of a large message that brings no work."""
+    rows = 1000
+    leaves = [part.tobytes() for part in random_leaves(np.random.default_rng(1), rows)]
+    large = bytes(150_000)
+    evaluate, game = encode(Evaluate(7, rows)), encode(PutGame(b"g" * 16, b"s" * 32))
+    return {
+        "a frame of the wrong size": ("leaves", "client", [evaluate, large, *leaves[1:]]),
+        "a frame too many": ("leaves", "client", [evaluate, *leaves, large]),
+        "beyond the credits": ("leaves", "client", [encode(Evaluate(7, rows)), *leaves]),
+        "a header that cannot be read": ("leaves", "client", [b"\x81\xa4type\xa8evaluate", *leaves]),
+        "another role's": ("leaves", "watcher", [evaluate, *leaves]),
+        "a game without a trainer": ("bulk", "client", [game, large]),
+        "a game's unreadable header": ("bulk", "client", [b"\x81\xa4type\xa8put_game", large]),
+        "weights that nobody offered": ("bulk", "trainer", [encode(Chunk(b"s" * 32, 0)), large]),
+        "an answer to no game": (
+            "bulk",
+            "trainer",
+            [encode(RelayAck([(b"p" * 8, GameAck(b"g" * 16, "stored"))] * 900))],
+        ),
+        "a strange type": ("leaves", "client", [b"\x81\xa4type\xa3odd", large]),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", [
+    "a frame of the wrong size", "a frame too many", "beyond the credits", "a header that cannot be read",
+    "another role's", "a game without a trainer", "a game's unreadable header", "weights that nobody offered",
+    "an answer to no game", "a strange type",
+])  # fmt: skip
+def test_who_sends_a_large_message_that_brings_no_work_is_charged_for_all_its_bytes(
+    play: Play, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator()
+        port, role, frames = wasted(kind)
+        peer = Peer(bench, port)
+        await peer.join(role)
+        charged: list[int] = []
+        door = (bench.front.leaf if port == "leaves" else bench.front.bulk).port.door
+        monkeypatch.setattr(door, "charge", lambda _peer, size=0, *_: charged.append(size))
+        assert peer.channel.send(frames)
+        async with asyncio.timeout(PATIENCE):
+            while not charged:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert sum(charged) == sum(map(len, frames))
+
+    play(scenario)
+
+
+def test_who_leaves_before_its_leaves_are_evaluated_is_charged_for_them(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it could join again and again, and have its largest request read each time."""
+
+    async def scenario(bench: Bench) -> None:
+        (await bench.evaluator()).holding = True
+        worker, charged = Worker(bench, 1), list[int]()
+        await worker.join("client")
+        worker.ask(1, 100)
+        async with asyncio.timeout(PATIENCE):
+            while not bench.front.leaf.queue.sent_rows:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            monkeypatch.setattr(
+                bench.front.leaf.port.door, "charge", lambda _peer, size=0, *_: charged.append(size)
+            )
+            worker.channel.close()
+            while not charged:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert charged == [sum(part.nbytes for part in worker.requests[1])]
 
     play(scenario)
