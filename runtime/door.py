@@ -26,7 +26,7 @@ from runtime.faults import Faults
 from runtime.holdings import Holdings
 from runtime.listening import LOCAL, Listener
 from runtime.logs import Repeated
-from runtime.pacing import AddressPaces, end_of_pause, pause_of, place_of
+from runtime.pacing import AddressPaces, Pace, end_of_pause, pause_of, place_of
 from runtime.strangers import Strangers
 
 log = logging.getLogger(__name__)
@@ -65,6 +65,7 @@ class Door:
         self._strangers = Strangers(self._limits.strangers, self._limits.stranger_patience)
         self._held = Holdings(self._limits.held, self._limits.patience)
         self._addresses = AddressPaces(self._limits.talk_of_address)
+        self._newcomers = Pace(self._limits.newcomers, clock())
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._warn = Repeated(log)
@@ -220,11 +221,15 @@ class Door:
         Returns False if it is turned away.
         """
         now = self._clock()
-        if self._addresses.wait(address, now) > pacing.LONGEST_GREETING:
-            self._turn_away(sock, address)
-            return False
         lock = None if address == LOCAL else self._lock
-        pause = pause_of(self._addresses.take(address, now, lock.price if lock else pacing.CONNECTION_PRICE))
+        pause = 0.0
+        if address != LOCAL:
+            wait = max(self._addresses.wait(address, now), self._newcomers.wait(now))
+            if wait > pacing.LONGEST_GREETING:
+                self._turn_away(sock, address)
+                return False
+            price = lock.price if lock else pacing.CONNECTION_PRICE
+            pause = pause_of(max(self._addresses.take(address, now, price), self._newcomers.take(now, price)))
         if len(self._connections) >= self._limits.connections:
             leaving = self._strangers.next_to_go()
             if leaving is None:

@@ -32,6 +32,9 @@ class DoorLimits:
     talk_of_address: PaceLimits = PaceLimits(rate=240.0, burst=60.0)
     """The same for all connections from one address, including the connections themselves. A thousand workers
     behind one address have all joined after 20 s, or after 29 s with keys."""
+    newcomers: PaceLimits = PaceLimits(rate=1200.0, burst=1200.0)
+    """The connections of all addresses together, each at its price: 200 handshakes with keys a second, which
+    take a twentieth of a core. Sessions do not wait for it."""
     crumbs: PaceLimits = PaceLimits(rate=1.0, burst=10.0)
     """Free allowance of one connection for crumbs (`runtime.pacing.CRUMB`) and PINGs: those of its handshake
     and of an honest peer. So these never wait, and a thousand quiet peers cost nothing."""

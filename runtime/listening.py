@@ -13,7 +13,7 @@ from pathlib import Path
 
 from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
-from runtime.ports import PORTS
+from runtime.ports import PORTS, network_of
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +57,8 @@ class Listener:
     def start(
         self, loop: asyncio.AbstractEventLoop, on_connection: Callable[[socket.socket, str], bool]
     ) -> None:
-        """Begin to accept. `on_connection(socket, address)` is called for each connection; it returns False
-        to turn it away."""
+        """Begin to accept. `on_connection(socket, address)` is called for each connection, with the network
+        that its limits go by (`runtime.ports.network_of`); it returns False to turn it away."""
         self._loop, self._on_connection = loop, on_connection
         for sock in self._sockets:
             loop.add_reader(sock.fileno(), self._accept, sock)
@@ -81,7 +81,7 @@ class Listener:
                 self._warn.warning("accept", text, self._clock())
                 self._pause(listening, ACCEPT_PAUSE)
                 return
-            if self._on_connection(sock, address[0] if isinstance(address, tuple) else LOCAL):
+            if self._on_connection(sock, network_of(address[0]) if isinstance(address, tuple) else LOCAL):
                 continue
             self._turned_away[listening] += 1
             if self._turned_away[listening] >= CROWD:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -107,21 +108,79 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Parse `host`, `host:port`, `[v6]:port` or a bare IPv6 address. Raises Fatal(CONFIG) saying what is
-    wrong."""
+    """Parse `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address. Raises Fatal(CONFIG) saying what
+    is wrong."""
+    host, port = _parts(text, "--server", f"give HOST or HOST:PORT, for example gpu-box:{DEFAULT_PORT}")
+    return Address(host, DEFAULT_PORT if port is None else port)
+
+
+def parse_listen(text: str, port: int) -> tuple[str, int]:
+    """Return host and base port to listen on: `text` as for `parse_address`, or `*`; `port` is taken where it
+    names none. Raises Fatal(CONFIG) saying what is wrong."""
+    host, own = _parts(text, "--listen", "give an address of this machine, for example 0.0.0.0 or ::")
+    if own is not None and port not in (own, DEFAULT_PORT):
+        raise Fatal(f"--listen {text} and --port {port} name two ports: give one", Exit.CONFIG)
+    return host, port if own is None else own
+
+
+def _parts(text: str, flag: str, example: str) -> tuple[str, int | None]:
+    """Return host and port; None: there is none.
+
+    `::1:5600` is a whole IPv6 address, and may be meant as ::1 with a port. Nobody can tell, so it is
+    refused.
+    """
     host, port = text.strip(), ""
+    problem = f"{flag}: {text!r} is not an address; {example}"
     if host.startswith("["):
-        host, _, port = host[1:].partition("]")
-        port = port.removeprefix(":")
+        host, bracket, port = host[1:].partition("]")
+        if not bracket or not _is_ipv6(host) or (port and not port.startswith(":")) or port == ":":
+            raise Fatal(problem, Exit.CONFIG)
+        port = port[1:]
     elif host.count(":") == 1:
         host, _, port = host.partition(":")
-    if not host or any(char.isspace() or char in "/@" for char in host):
-        raise _no_address(f"{text!r} is not an address")
-    if port and not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65534):
-        raise _no_address(f"{port!r} is not a base port (1 to 65534)")
-    return Address(host, int(port or DEFAULT_PORT))
+        if not port:
+            raise Fatal(problem, Exit.CONFIG)
+    elif ":" in host:
+        before, _, last = host.rpartition(":")
+        if last.isdecimal() and _is_ipv6(before):
+            raise Fatal(
+                f"{flag}: {text!r} is not a clear address: [{before}]:{last} or [{host}]? Give the one that "
+                "you mean, with its brackets",
+                Exit.CONFIG,
+            )
+        if not _is_ipv6(host):
+            raise Fatal(problem, Exit.CONFIG)
+    if not host or any(char.isspace() or not char.isprintable() or char in "/@[]" for char in host):
+        raise Fatal(problem, Exit.CONFIG)
+    if port and not (port.isascii() and port.isdigit() and len(port) < 6 and 1 <= int(port) <= 65534):
+        raise Fatal(f"{flag}: {port!r} is not a base port (1 to 65534); {example}", Exit.CONFIG)
+    return host, int(port) if port else None
 
 
-def _no_address(problem: str) -> Fatal:
-    example = f"give HOST or HOST:PORT, for example gpu-box:{DEFAULT_PORT}"
-    return Fatal(f"--server: {problem}; {example}", Exit.CONFIG)
+def _is_ipv6(host: str) -> bool:
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def network_of(address: str) -> str:
+    """Return whose limits an address has: an IPv6 address those of its /64, which one host has for itself,
+    and one that carries an IPv4 address those of the latter."""
+    if ":" not in address:
+        return address
+    number = ipaddress.IPv6Address(address.partition("%")[0])
+    if number.ipv4_mapped is not None:
+        return str(number.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(number) >> 64 << 64, 64)))
+
+
+def wants_ipv6(host: str) -> bool:
+    """Return whether a host can only be dialled over IPv6: it is such an address, or a name without an IPv4
+    one. A name with both is dialled over IPv4, since most servers listen there."""
+    try:
+        socket.getaddrinfo(host, None, socket.AF_INET)
+    except (OSError, UnicodeError):
+        return True
+    return False

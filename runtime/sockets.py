@@ -23,6 +23,7 @@ from zmq.utils import z85
 from protocol.keys import DialKeys
 from protocol.messages import MAX_FRAME
 from runtime.exits import Exit, Fatal
+from runtime.ports import wants_ipv6
 
 LEAVES_LIMIT = 4 * 1024 * 1024
 """Largest frame on the leaves port, in bytes: 4,096 chess leaves of 952 bytes."""
@@ -110,6 +111,8 @@ def new_dealer(
         socket.set(zmq.CURVE_PUBLICKEY, z85.encode(keys.own.public))
         socket.set(zmq.CURVE_SECRETKEY, z85.encode(keys.own.secret))
     _set_reconnect(socket, endpoint)
+    if endpoint.startswith("tcp:") and wants_ipv6(urlsplit(endpoint).hostname or ""):
+        socket.set(zmq.IPV6, 1)
     socket.set(zmq.IMMEDIATE, 1)
     return socket
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from games.names import DEFAULT_GAME, parts_of
 from net.architectures.registry import check_name
@@ -76,8 +76,8 @@ class ServerConfig:
     games: int = 0
     """Games in flight per worker process; 0 derives it from the batch sizes of the evaluators."""
     listen: str = "127.0.0.1"
-    """Address to listen on for clients and the trainer; with 0.0.0.0 other machines can join, which then need
-    keys (docs/security.md)."""
+    """Address to listen on for clients and the trainer; with 0.0.0.0, or :: for IPv6 as well, other machines
+    can join, which then need keys (docs/security.md)."""
     keys: Path | None = None
     """Folder with this server's key and the list of allowed keys. Not given: ~/.config/azselfplay; no keys
     are needed on the loopback address."""
@@ -116,8 +116,9 @@ class ServerConfig:
     self_play: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     """How games are played, by local workers and clients alike."""
 
-    def check(self) -> ServerConfig:
-        """Return the same settings. Raises Fatal(CONFIG) naming the setting that is wrong."""
+    def check(self) -> Self:
+        """Return the same settings, with the host of `listen` and its port apart. Raises Fatal(CONFIG) naming
+        the setting that is wrong."""
         for flag, check, value in (("--net", check_name, self.net), ("--game", parts_of, self.game)):
             try:
                 check(value)
@@ -128,4 +129,5 @@ class ServerConfig:
         counts = dict.fromkeys(("workers", "games", "cpu_threads", "trainer_grace"), (0, math.inf))
         check_ranges(self, metrics_port=ports.NUMBERS, web=ports.NUMBERS, **counts)
         check_ranges(self.quota, "quota.", stored_a_day=(0, math.inf), weights_rate=(1, math.inf))
-        return self
+        host, port = ports.parse_listen(self.listen, self.port)
+        return replace(self, listen=host, port=port)

@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
         description="Checks machine, run folder and ports for azserver, or an azserver that already runs.",
         moved=MOVED,
     )
-    settings.check()
+    settings = settings.check()
     findings = examine(settings)
     print(as_json(findings) if settings.json else as_text(findings))
     return int(exit_status(findings))

@@ -8,7 +8,7 @@ import socket
 
 from runtime.exits import Exit, Fatal
 from runtime.keys import as_text, keys_folder, server_command
-from runtime.ports import ANYWHERE, DEFAULT_PORT, LOOPBACK
+from runtime.ports import ANYWHERE, DEFAULT_PORT, LOOPBACK, Address
 from server.allowed import Allowed
 from server.config import ServerConfig
 
@@ -33,7 +33,7 @@ def say_address(config: ServerConfig, allowed: Allowed | None) -> None:
     """Log where to join, with the complete command for another machine."""
     if allowed is not None:
         host = socket.gethostname() if config.listen in ANYWHERE else config.listen
-        place = host if config.port == DEFAULT_PORT else f"{host}:{config.port}"
+        place = host if config.port == DEFAULT_PORT else Address(host, config.port).server
         key = shlex.quote(as_text(allowed.pair.public))
         allow = server_command(allowed.path.parent, "allow")
         log.info("port %d, for %d allowed keys (%s client NAME KEY)", config.port, len(allowed), allow)

@@ -2,8 +2,8 @@
 
 `stalled` requests evaluations and weights and reads nothing. `flooding` opens eight connections with its key
 and sends as much as it can on each, far beyond its credits. `garbage` sends invalid headers, frames of wrong
-shapes, rows of NaN, games of random bytes and messages of 4 MiB, and dials again when it is cut. Prints `ready` once it has
-joined, and continues until it is killed.
+shapes, rows of NaN, games of random bytes and messages of 4 MiB, and dials again when it is cut. Prints
+`ready` once it has joined, and continues until it is killed.
 """
 
 from __future__ import annotations
