@@ -167,14 +167,14 @@ class Handshake:
 
     def _check_vouch(self, plain: bytes, client: bytes, secret: bytes) -> KeyOwner:
         """Return the owner of the long-term key that vouches to this server for the short-term key C' =
-        `client`."""
+        `client`. Only who holds a key learns whether it is allowed."""
         long_term, tail, vouch = plain[:32], plain[32:48], plain[48:128]
-        owner = self._owner_of(long_term)
-        if owner is None:
-            raise Broken("its key is not allowed; `azserver allow` takes it", error(UNKNOWN_KEY))
         said = _opened(vouch, b"VOUCH---" + tail, _shared(long_term, secret), "nobody vouches for its key")
         if said != client + self._server.public:
             raise Broken("its key vouches for another connection")
+        owner = self._owner_of(long_term)
+        if owner is None:
+            raise Broken("its key is not allowed; `azserver allow` takes it", error(UNKNOWN_KEY))
         return owner
 
 

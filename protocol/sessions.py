@@ -295,6 +295,10 @@ class SessionTable:
         not counted."""
         return self._roles[role]
 
+    def by_key(self) -> Counter[str]:
+        """Return the number of sessions of each key that has any, by the key's name; see `count`."""
+        return self._owned.copy()
+
     def all(self) -> list[Session]:
         return list(self._sessions.values())
 

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import random
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -52,6 +51,9 @@ QUIET_SECONDS = 20.0
 """An evaluator that has been silent for so long is named in the log, before it is restarted."""
 SPARE_DESCRIPTORS = 256
 """File descriptors that are kept for everything but the connections of the two ports."""
+LEAST_CONNECTIONS = 16
+"""Connections that each port must have room for: with fewer files azserver would run, and let hardly anybody
+in."""
 STRANGERS_PART = 11
 """One of so many connections is kept for peers without a session, so that whoever has a key can show it."""
 
@@ -117,7 +119,15 @@ class Front:
         settings = self.settings
         looking_in: Mapping[type[Message], Route] = {GetStatus: Route(self._on_get_status)}
         rng = random.SystemRandom()
-        share = (raise_file_limit() - SPARE_DESCRIPTORS) // 2
+        files = raise_file_limit()
+        share = (files - SPARE_DESCRIPTORS) // 2
+        if share < LEAST_CONNECTIONS:
+            least = SPARE_DESCRIPTORS + 2 * LEAST_CONNECTIONS
+            raise Fatal(
+                f"this user may open {files} files, and azserver needs {least}: raise the limit (ulimit -n, "
+                "LimitNOFILE= in systemd, --ulimit nofile= in Docker)",
+                Exit.CONFIG,
+            )
         lock = None if settings.allowed is None else settings.allowed.lock
         limits = replace(settings.limits, connections=min(settings.limits.connections, share))
         of_leaves = message_limits(settings.game, settings.history)
@@ -236,8 +246,7 @@ class Front:
 
     def _sessions_by_key(self) -> dict[str, int]:
         """Return the number of sessions of each key, by the key's name."""
-        everybody = [*self.leaf.port.sessions.all(), *self.bulk.port.sessions.all()]
-        return dict(Counter(session.owner for session in everybody if session.owner))
+        return dict(self.leaf.port.sessions.by_key() + self.bulk.port.sessions.by_key())
 
     # ---- sessions ---------------------------------------------------------------------------
 

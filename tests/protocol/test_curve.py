@@ -172,17 +172,20 @@ def test_an_unknown_key_is_told_so_and_gets_nothing() -> None:
     assert (one.server.ready, one.server.owner) == (False, None)
 
 
-def test_nobody_passes_with_the_public_key_of_another() -> None:
+@pytest.mark.parametrize("named", [CLIENT_SECRET, b"\x44" * 32], ids=["allowed", "unknown"])
+def test_nobody_passes_with_the_public_key_of_another_nor_learns_whether_it_is_allowed(named: bytes) -> None:
+    """The end is the same, and no ERROR comes, whose key it may be."""
     one = greeted(pair(secret=b"\x33" * 32))
     forged = one.client
-    honest = CurveClient(SERVER.public, CLIENT_SECRET)
+    honest = CurveClient(SERVER.public, named)
     forged.long_term = type("Claims", (), {"public_key": honest.long_term.public_key})()  # type: ignore
     plain_vouch = bytes(80)
     nonce = forged.nonce()
     plain = bytes(honest.long_term.public_key) + bytes(16) + plain_vouch + b"\x0bSocket-Type\0\0\0\x06DEALER"
     box = forged.box.encrypt(plain, b"CurveZMQINITIATE" + nonce).ciphertext
-    with pytest.raises(Broken, match="vouch"):
+    with pytest.raises(Broken, match="nobody vouches for its key") as caught:
         one.say(frame(b"\x08INITIATE" + forged.cookie + nonce + box, COMMAND))
+    assert caught.value.answer == b""
 
 
 def test_a_client_of_another_server_is_told_that_its_key_is_wrong() -> None:

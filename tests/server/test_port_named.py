@@ -7,8 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from runtime.exits import Exit
+import pytest
+from front_bench import Bench
+
+from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
+from runtime.sockets import new_context
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,3 +34,18 @@ def test_when_the_second_port_is_in_use_the_first_is_named_too(tmp_path: Path) -
     assert (
         f"--port {port} takes the ports {port} and {port + 1}, and port {port + 1} is in use" in done.stderr
     )
+
+
+@pytest.mark.parametrize("files", [100, 256, 287])
+def test_too_few_files_for_any_connection_are_said_and_end_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    """With 256 each of its two ports would have room for nobody."""
+    monkeypatch.setattr("server.front.raise_file_limit", lambda: files)
+    context = new_context()
+    try:
+        with pytest.raises(Fatal, match=f"may open {files} files, and azserver needs 288") as error:
+            Bench(tmp_path, context)
+    finally:
+        context.destroy(0)
+    assert error.value.code == Exit.CONFIG
