@@ -31,6 +31,9 @@ EXAMPLES = (
 )
 NICE = 5
 """Added to this process's niceness, so that training on this machine has priority."""
+REQUEST_WITHIN = 30.0
+"""Seconds that a connection may be without a whole request, between two or in the middle of a header. (By
+default aiohttp waits for an hour.)"""
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,12 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
 
     host, port = listener.getsockname()[:2]
     async with open_site(runs, config.threads) as site:
-        runner = web.AppRunner(make_app(site, config.listen), access_log=None, shutdown_timeout=2.0)
+        runner = web.AppRunner(
+            make_app(site, config.listen),
+            access_log=None,
+            shutdown_timeout=2.0,
+            keepalive_timeout=REQUEST_WITHIN,
+        )
         await runner.setup()
         try:
             await web.SockSite(runner, listener).start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import itertools
 import json
@@ -19,12 +20,13 @@ from bench.stored_games import entry
 from diagnostics.advice import ADVICE
 from games import get_game
 from games.game_history import replay
+from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 from store.sqlite import Store
 from web.asking import address_of
 from web.boards import board, place_of
-from web.command import folder_of, listen
+from web.command import WebConfig, folder_of, listen, serve
 from web.curves import Curves, charts
 from web.next_weights import Pace, seconds_to_next
 from web.players import MOST_READ, Players, _sample
@@ -289,3 +291,29 @@ def test_nobody_is_to_move_on_the_text_board_of_a_game_that_is_over() -> None:
     state = replay(game, "", ["1", "4", "2", "5", "3"]).state
     assert "to move" in board(game, state, "3")["text"]
     assert "to move" not in board(game, state, "3", is_over=True)["text"]
+
+
+@pytest.mark.parametrize(
+    "before", [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"], ids=["first", "second"]
+)
+def test_a_request_whose_header_does_not_end_ends_with_its_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes
+) -> None:
+    monkeypatch.setattr("web.command.REQUEST_WITHIN", 0.3)
+
+    async def scenario() -> bytes:
+        stop, listener = Stop(), listen("127.0.0.1", 0)
+        port = listener.getsockname()[1]
+        serving = asyncio.create_task(serve(tmp_path, listener, WebConfig(), "/", stop))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(before + b"GET / HTTP/1.1\r\nX-Slow: ")
+        async with asyncio.timeout(60):
+            answered = await reader.read()  # until the server has closed the connection
+        writer.close()
+        stop.request()
+        await serving
+        return answered
+
+    answered = asyncio.run(scenario())
+    assert answered.startswith(b"HTTP/1.1 200" if before else b"")
+    assert answered.count(b"HTTP/1.1 ") == bool(before)
