@@ -14,6 +14,8 @@ import struct
 from collections.abc import Callable
 from enum import Enum
 
+import numpy as np
+from nacl._sodium import ffi, lib  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from nacl.bindings import (
     crypto_box_beforenm,
     crypto_box_easy_afternm,
@@ -34,6 +36,8 @@ _HELLO_BEGIN = b"\1\0" + bytes(72)
 """Version and padding."""
 SHORT_NONCE, LONG_NONCE, MAC = 8, 16, 16
 MESSAGE = b"\x07MESSAGE"
+_ALIGNED = 8
+"""Where an opened body begins in its memory, behind its flags, so that NumPy can read it where it is."""
 BOX_OVERHEAD = len(MESSAGE) + SHORT_NONCE + MAC + 1
 """Bytes that boxing adds to a frame: name, nonce, authenticator, flags."""
 MORE, COMMAND = 1, 2
@@ -56,7 +60,11 @@ class NotNow(Exception):
 
 
 class Boxes:
-    """Seals and opens the messages of one connection with the key derived from both short-term key pairs."""
+    """Seals and opens the messages of one connection with the key derived from both short-term key pairs.
+
+    It calls libsodium itself: PyNaCl's functions copy a box up to three times, and 5 MiB then take 8 ms
+    instead of 5.
+    """
 
     def __init__(self, key: bytes, ours: bytes, theirs: bytes) -> None:
         """`ours` and `theirs` are the 16 bytes before the nonce of outgoing and of incoming boxes."""
@@ -67,13 +75,18 @@ class Boxes:
         self._sent = 1
         """Last short nonce sent; READY has used 1."""
 
-    def seal(self, flags: int, body: bytes | memoryview) -> bytes:
+    def seal(self, flags: int, body: bytes | memoryview) -> bytearray:
         """Return the content of a MESSAGE."""
         self._sent += 1
         nonce = struct.pack(">Q", self._sent)
-        return (
-            MESSAGE + nonce + crypto_box_easy_afternm(bytes((flags,)) + body, self._ours + nonce, self._key)
-        )
+        size, start = len(body) + 1, len(MESSAGE) + SHORT_NONCE
+        content = bytearray(start + MAC + size)
+        content[:start] = MESSAGE + nonce
+        content[start + MAC] = flags
+        content[start + MAC + 1 :] = body
+        box = ffi.from_buffer(content) + start
+        lib.crypto_box_easy_afternm(box, box + MAC, size, self._ours + nonce, self._key)
+        return content
 
     def open(self, content: bytes | memoryview) -> tuple[int, memoryview]:
         """Return flags and body of a MESSAGE. Raises Broken if the peer did not box it, or sent it before."""
@@ -83,10 +96,15 @@ class Boxes:
         number = int.from_bytes(nonce, "big")
         if number <= self.heard:
             raise Broken("a MESSAGE that came before, or out of order")
-        box = bytes(content[len(MESSAGE) + SHORT_NONCE :])
-        plain = _opened(box, self._theirs + nonce, self._key, "a MESSAGE was changed on its way")
+        box = memoryview(content)[len(MESSAGE) + SHORT_NONCE :]
+        room = np.empty(_ALIGNED - 1 + len(box) - MAC, np.uint8).data
+        plain = ffi.from_buffer(room[_ALIGNED - 1 :])
+        if lib.crypto_box_open_easy_afternm(
+            plain, ffi.from_buffer(box), len(box), self._theirs + nonce, self._key
+        ):
+            raise Broken("a MESSAGE was changed on its way")
         self.heard = number
-        return plain[0], memoryview(plain)[1:]
+        return room[_ALIGNED - 1], room[_ALIGNED:].toreadonly()
 
 
 class _Stage(Enum):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from curve_client import GREETING, CurveClient
 from hypothesis import given
@@ -14,7 +15,7 @@ from nacl.exceptions import CryptoError
 from nacl.public import PrivateKey
 from raw_zmtp import COMMAND, frame
 
-from protocol.curve import Handshake, NotNow
+from protocol.curve import MORE, Boxes, Handshake, NotNow
 from protocol.curve_incoming import CurveIncoming
 from protocol.keys import KeyOwner, KeyPair, role_refusal
 from protocol.messages import MAX_HELLO
@@ -282,3 +283,14 @@ def test_a_key_allows_the_roles_of_its_kind(key: str, roles: set[str]) -> None:
     everybody = ("worker", "client", "trainer", "watcher")
     assert {role for role in everybody if role_refusal(owner, role) is None} == roles
     assert all(role_refusal(None, role) is None for role in everybody)
+
+
+@pytest.mark.parametrize("size", [0, 1, 8, 1000, 8 * 4096])
+def test_an_opened_body_is_read_where_it_is_and_cannot_be_changed(size: int) -> None:
+    """Features are 64-bit words: if their memory were not aligned, each message would be copied once more."""
+    key, body = b"\x0a" * 32, bytes(range(256)) * (size // 256) + bytes(size % 256)
+    ours, theirs = b"CurveZMQMESSAGES", b"CurveZMQMESSAGEC"
+    sealed = Boxes(key, ours, theirs).seal(MORE, body)
+    flags, opened = Boxes(key, theirs, ours).open(sealed)
+    assert (flags, bytes(opened), opened.readonly) == (MORE, body, True)
+    assert not size or np.frombuffer(opened, np.uint8).ctypes.data % 8 == 0
