@@ -10,18 +10,24 @@ RUN ?=
 ARGS ?=
 BENCH ?= all
 
-.PHONY: help install run test test-bounds test-nightly test-oracles check style types imports docs format bench profile hostile faults soak gpu-check peers clean
+.PHONY: help install lock run test test-bounds test-nightly test-oracles check style types imports docs format bench profile hostile faults soak gpu-check peers clean
 
 install: $(INSTALLED)
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "azselfplay needs Python 3.11 or newer, and $(PYTHON) is older or missing: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "Installing azselfplay and its packages into .venv: about 2.4 GB, a few minutes; later starts skip this."
 	@echo "On a machine where pip takes PyTorch for NVIDIA GPUs, several GB more (docs/install.md says how to avoid that)."
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	deploy/install.sh $(BIN)/python dev editable
 	touch $@
+
+# requirements.lock anew, with the newest versions that pyproject.toml allows.
+lock:
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/pip install --quiet --disable-pip-version-check uv==0.13.9
+	build/lock/bin/python deploy/lock.py build/lock/bin/uv
 
 # The whole loop on this machine: server, one TCP client, trainer. MINUTES=0 runs until Ctrl-C.
 run: $(INSTALLED)
@@ -124,6 +130,7 @@ clean:
 
 help:
 	@echo "make install  everything into .venv: about 2.4 GB, a few minutes; the other targets do it by themselves"
+	@echo "make lock     renew requirements.lock: all packages, one version each, with hashes"
 	@echo "make run      install, then self-play and training on this machine (GAME=chess MINUTES=0 RUN= ARGS=; games: .venv/bin/azrun --help)"
 	@echo "make test     all tests (ARGS='-k search')"
 	@echo "make test-bounds   search, rules, sampler, verification with bounds checks in compiled code"

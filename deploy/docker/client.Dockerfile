@@ -6,7 +6,7 @@ FROM python:${PYTHON}-slim-bookworm AS build
 WORKDIR /src
 COPY . .
 RUN python -m venv /opt/azselfplay \
-    && /opt/azselfplay/bin/pip install --no-cache-dir --constraint constraints.txt .
+    && PIP_NO_CACHE_DIR=1 deploy/install.sh /opt/azselfplay/bin/python client
 
 FROM python:${PYTHON}-slim-bookworm
 RUN groupadd --gid 10001 azselfplay \

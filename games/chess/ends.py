@@ -23,7 +23,7 @@ CHECKMATE, STALEMATE, INSUFFICIENT_MATERIAL, FIFTY_MOVES, THREEFOLD_REPETITION =
 FIFTY_MOVES_CLOCK = 100
 """Half-moves without capture or pawn move that end the game (mate on the last of them wins)."""
 SEVENTY_FIVE_MOVES_CLOCK = 150
-"""The same for a search that begins where nobody has claimed the draw (FIDE Laws, 9.6.2)."""
+"""The same for a game or search that begins where nobody has claimed the draw (FIDE Laws, 9.6.2)."""
 
 _LIGHT_SQUARES = np.uint64(0x55AA55AA55AA55AA)
 
@@ -116,19 +116,18 @@ def is_draw_by_repetition(positions: Positions, n: int, root: int) -> bool:
 def too_many_quiet_moves(positions: Positions, n: int, root: int) -> bool:
     """Whether the game is drawn by fifty moves without capture or pawn move.
 
-    A search may begin where that has already happened, since a draw must be claimed. There only
-    seventy-five moves end the game, and nothing does where those are exceeded too: otherwise every quiet move
-    would have the same value.
+    A game or a search may begin where that has already happened, since a draw must be claimed. There only
+    seventy-five moves end it, and nothing does where those are exceeded too: otherwise every quiet move would
+    have the same value.
     """
     clock = int((positions[n - 1, 8] >> CLOCK_SHIFT) & CLOCK_MASK)
     if clock < FIFTY_MOVES_CLOCK:
         return False
-    if root == NO_ROOT:
+    first = 0 if root == NO_ROOT else root
+    at_first = clock - (n - 1 - first)  # its clock, or less if a capture or pawn move came since
+    if at_first < FIFTY_MOVES_CLOCK:
         return True
-    at_root = clock - (n - 1 - root)  # the root's clock, unless it was set back in the line: then less
-    if at_root < FIFTY_MOVES_CLOCK:
-        return True
-    return clock >= SEVENTY_FIVE_MOVES_CLOCK and at_root < SEVENTY_FIVE_MOVES_CLOCK
+    return clock >= SEVENTY_FIVE_MOVES_CLOCK and at_first < SEVENTY_FIVE_MOVES_CLOCK
 
 
 @jit
