@@ -96,10 +96,10 @@ class SlowEvaluator(HashEvaluator):
 
 
 def game_by_the_clock(
-    *moves: tuple[int, ...], ponders: bool = False, seconds: float = 10.0
+    searches: int, *, ponders: bool = False, seconds: float = 10.0
 ) -> list[tuple[int, float]]:
-    """(simulations, seconds from the request or the ponderhit) of a search after each of the `moves`; a
-    simulation takes 0.01 s of fake time."""
+    """(simulations, seconds from the request or the ponderhit) of each search in a game in which the expected
+    replies are played; a simulation takes 0.01 s of fake time."""
     evaluator = SlowEvaluator(0.01)
     thinker = engine_with("puct", 1, evaluator)
     made = []
@@ -107,7 +107,8 @@ def game_by_the_clock(
     async def search_all() -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, FakeTime)
-        for played in moves:
+        played: tuple[int, ...] = ()
+        for _ in range(searches):
             began = loop.now
             limits = {"seconds": seconds, "simulations": 2000, "is_pondering": ponders}
             thinking = Thinking(Request("", played, began, may_move_early=True, **limits))
@@ -116,8 +117,9 @@ def game_by_the_clock(
                 await evaluator.rows_made(500)
                 began = loop.now
                 thinking.set_deadline(began + seconds)
-            await search_done
+            found = await search_done
             made.append((thinker.tree.simulations, loop.now - began))
+            played += tuple(int(move) - 1 for move in found.moves[:2])
 
     with asyncio.Runner(loop_factory=FakeTime) as runner:
         runner.run(search_all())
@@ -126,13 +128,13 @@ def game_by_the_clock(
 
 def test_a_kept_tree_does_not_answer_without_a_search() -> None:
     """Its best move is ahead from the start, and 1,000 simulations of 0.01 s fit into the time of a move."""
-    made = game_by_the_clock((), (3, 3), (3, 3, 3, 3))
+    made = game_by_the_clock(3)
     assert all(simulations >= MEASURED_SIMULATIONS for simulations, _ in made)
     assert all(seconds >= MEASURED_SHARE * 10.0 for _, seconds in made)
 
 
 def test_a_ponderhit_after_a_long_search_saves_the_time_that_cannot_change_the_move() -> None:
-    ((simulations, seconds),) = game_by_the_clock((), ponders=True, seconds=0.3)
+    ((simulations, seconds),) = game_by_the_clock(1, ponders=True, seconds=0.3)
     assert simulations >= MEASURED_SIMULATIONS
     assert seconds <= 0.31
 
