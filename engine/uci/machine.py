@@ -152,7 +152,8 @@ class UciEngine:
         """Search next, or after the searches that were requested before. Of these, the ones without a limit
         end now, as if `stop` had come first."""
         orders: list[Order] = [_note(text) for text in go.notes]
-        self._pending = deque(_ended(request) for request in self._pending)
+        if self._pending:  # those before it have ended in this way already
+            self._pending[-1] = _ended(self._pending[-1])
         allowed, illegal = ((), []) if self.board.refusal else self._allowed(go)
         orders += [_note(f"searchmoves: {shown(move)} is not legal here") for move in illegal]
         if self.board.refusal:
