@@ -280,7 +280,9 @@ class UciEngine:
         if is_ready:
             orders += [Say("readyok")] * self._readyok_owed
             self._readyok_owed = 0
-        while self._pending and self.searching is None and (is_ready or self._pending[0].refusal):
+        while self._pending and self.searching is None and not self._readyok_owed:
+            if not (is_ready or self._pending[0].refusal):
+                break
             orders += self._begin(self._pending.popleft())
         waits = self._readyok_owed > 0 or (bool(self._pending) and self.searching is None)
         if waits and not is_ready and self._preparing is None:

@@ -152,6 +152,15 @@ def test_after_a_position_that_was_refused_go_gives_the_null_answer_until_there_
     assert isinstance(order, Start if is_loaded else Prepare)
 
 
+def test_a_null_answer_waits_for_the_readyok_before_it():
+    engine = UciEngine(get_game("chess"), "test", Options())
+    assert engine.feed("isready", 0.0) == [Prepare(Setup())]
+    engine.feed("position nowhere", 0.0)
+    assert engine.feed("go nodes 5", 0.0) == []
+    ready, _, null = engine.prepared(Setup(), 0.0)
+    assert (ready, null) == (Say("readyok"), Say("bestmove (none)"))
+
+
 def test_a_null_answer_waits_for_the_search_before_it():
     engine = ready_engine()
     start_of(engine, "go nodes 5")

@@ -85,14 +85,18 @@ HOSTILE = [
 
 
 def test_hostile_input_never_kills_it_and_it_still_plays():
-    script = b"\n".join([b"usi", *HOSTILE, b"isready", b"go nodes 10", b""])
+    script = b"\n".join(
+        [b"usi", *HOSTILE, b"isready", b"go nodes 9", b"position startpos", b"go nodes 10", b""]
+    )
     done = subprocess.run(
         COMMAND, input=script, stdout=subprocess.PIPE, cwd=ROOT, timeout=PATIENCE, check=True
     )
     lines = done.stdout.decode().splitlines()
     assert len([line for line in lines if line.startswith("info string")]) >= len(HOSTILE)
     assert "readyok" in lines
-    assert lines[-1].startswith("bestmove ")
+    bad, null, best = [line for line in lines if line.startswith("bestmove ")]
+    assert bad == null == "bestmove none"
+    assert cshogi.Board().is_legal(cshogi.Board().move_from_usi(best.split()[1]))
 
 
 def test_a_game_that_is_not_shogi_ends_it_with_a_clear_message():
