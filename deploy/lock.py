@@ -1,11 +1,11 @@
-"""Writes requirements.lock anew: every package of every extra, one version each, with the hashes of its files.
+"""Writes requirements.lock anew: every package of every extra, in one version, with the hashes of its files.
 
     make lock
 
-uv resolves for the oldest supported Python. The sections are in the order of the extras, each with what it adds
-to those before, so `deploy/install.sh` installs the file down to a section. PyTorch has no hash, because its
-build (CPU or CUDA) is the user's: the first line names its version, and what every build of it needs is locked
-like everything else. Packages of NVIDIA, which only some builds need, are pinned by PyTorch itself.
+uv resolves for the oldest supported Python. The sections are in the order of the extras, each with what it
+adds to those before, so `deploy/install.sh` installs the file down to a section. PyTorch has no hash, because
+its build (CPU or CUDA) is the user's: the first line names its version, and what every build of it needs is
+locked like everything else. Packages of NVIDIA, which only some builds need, are pinned by PyTorch itself.
 """
 
 from __future__ import annotations
