@@ -121,7 +121,7 @@ class Launcher:
                     "(some seconds; Ctrl-C ends it at once)"
                 )
                 await self._end(parts, watcher)
-            for key in ("evals_per_s", "mean_batch"):
+            for key in ("evals", "uptime_s", "mean_batch"):
                 self.figures[key] = at_end.get(key, 0.0)
 
     def summary(self) -> dict[str, Any]:
@@ -131,7 +131,9 @@ class Launcher:
             "games": trainer.get("games", 0),
             "positions": trainer.get("positions", 0),
             "steps": trainer.get("step", 0),
-            "evals_per_s": self.figures.get("evals_per_s", 0.0),
+            "evals_per_s": round(
+                self.figures.get("evals", 0) / max(1.0, self.figures.get("uptime_s", 0.0)), 1
+            ),
             "mean_batch": self.figures.get("mean_batch", 0.0),
             "versions": trainer.get("versions", {"workers": 0, "clients": 0}),
             "games_by_source": trainer.get("games_by_source", {"workers": 0, "clients": 0}),

@@ -12,4 +12,5 @@ awk -v last="$section" '/^# section: /{ if (done) exit; if ($3 == last) done = 1
 pip() { "$python" -m pip --quiet --disable-pip-version-check "$@"; }
 pip install --no-deps --require-hashes --requirement "$wanted"
 [ "$section" = client ] || pip install "$(sed -n 's/^# \(torch==.*\)/\1/p' requirements.lock)"
+rm -rf build/lib # setuptools would install modules from there that are gone
 pip install --no-deps --no-build-isolation ${3:+--editable} .

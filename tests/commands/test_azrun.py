@@ -28,7 +28,8 @@ trainer = {"games": 5, "positions": 50, "step": 3, "versions": {"workers": 2, "c
 while True:
     peer, header = socket.recv_multipart()
     workers = pathlib.Path(sys.argv[2], "trainer-is-up").exists()
-    figures = {"evals_per_s": 7.5, "mean_batch": 2.5, "sessions": {"workers": workers}, "trainer": trainer}
+    figures = {"evals": 450, "uptime_s": 60.0, "mean_batch": 2.5, "sessions": {"workers": workers},
+               "trainer": trainer}
     match decode(header):
         case Hello():
             answer = Welcome(1, "fake", "run", "chess", {}, 1, 1, 5.0, 30.0)
@@ -76,7 +77,7 @@ def test_it_ends_players_before_the_trainer_and_sums_up(
         "games": 5,
         "positions": 50,
         "steps": 3,
-        "evals_per_s": 7.5,
+        "evals_per_s": 7.5,  # the mean of the run, not the last reading
         "mean_batch": 2.5,
         "versions": {"workers": 2, "clients": 1},
         "games_by_source": {"workers": 3, "clients": 2},
@@ -144,6 +145,7 @@ def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
     server, trainer, client = (" ".join(argv) for argv in make_commands(settings, 7000).values())
     assert "-m server.main --game connect_four" in server
     assert "--self-play.search.simulations 9 --port 7000 --run connect_four-tiny" in server
+    assert "--workers" not in server, "azserver knows how many the machine takes: most cores beside GPUs"
     assert "-m client.main" in client
     assert "--server 127.0.0.1:7000 --device cpu" in client
     assert "-m trainer --server 127.0.0.1:7000 --run connect_four-tiny" in trainer
