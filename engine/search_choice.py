@@ -6,7 +6,6 @@ accept the name of a search. By default they use the search of the run to which 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
@@ -19,6 +18,7 @@ from games.spec import Game
 from protocol.settings import MOVED, SelfPlaySettings, changed
 from runtime.config import flattened, nested, renamed
 from runtime.exits import Exit, Fatal
+from runtime.reading import read_toml
 from runtime.runs import RunFolder
 from search.evaluation_settings import FIELDS, FOR_EVALUATION, fields_of
 from search.settings import resolve
@@ -89,7 +89,7 @@ def _of_run(weights: Path | None) -> SelfPlaySettings:
         return FOR_EVALUATION
     file = folder.parent / "config.toml"
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8")).get("self_play", {})
+        table = read_toml(file).get("self_play", {})
         found = flattened(renamed(table, MOVED))
         return _with({path: found[path] for path in FIELDS if path in found}, strict=True)
     except (OSError, ValueError, AttributeError, TypeError) as error:

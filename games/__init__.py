@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from games.names import GAME_MODULES, GAME_NAMES, parts_of
-from games.plugins import load_plugin
+from games.plugins import UnknownGame, load_plugin
 
 if TYPE_CHECKING:
     from games.spec import Game
@@ -20,9 +20,16 @@ __all__ = ["GAME_NAMES", "Game", "get_game"]
 def get_game(name: str) -> Game:
     """The game called `name`, which may be a variant of a game (`games.names.OPTIONS`).
 
-    Raises ValueError naming the nearest known game, or the package whose game cannot be used. Only that
-    game's module is imported.
+    Raises UnknownGame (a ValueError) naming the nearest known game, or the package whose game cannot be used.
+    Only that game's module is imported.
     """
+    try:
+        return _game_called(name)
+    except (ValueError, OverflowError) as error:
+        raise UnknownGame(str(error)) from error
+
+
+def _game_called(name: str) -> Game:
     base, options = parts_of(name)
     if base not in GAME_MODULES:
         return load_plugin(base)

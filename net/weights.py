@@ -26,6 +26,8 @@ from net.architectures.sizes import Architecture
 
 FORMAT = "azselfplay-net-1"
 _HEADER_LIMIT = 8 << 20
+MOST_HISTORY = 8
+"""Most positions in the features of any run."""
 _MALFORMED = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 """Exceptions that malformed metadata may raise; Overflow: infinity where a whole number should be."""
 
@@ -81,6 +83,8 @@ def load(
     changed them since they were stored to other plausible numbers. None: unknown.
     """
     try:
+        if Path(path).exists() and not Path(path).is_file():  # a pipe or a device, which may have no end
+            raise BadWeights(f"{path} is not a file")
         data = Path(path).read_bytes()
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         raise BadWeights(f"{path}: cannot be read: {error.strerror}") from error
@@ -124,15 +128,15 @@ def read_meta(data: bytes) -> WeightsMeta:
             f"unknown architecture ({error}); written by another version of this program?"
         ) from error
     try:
-        return WeightsMeta(
-            game=found["game"],
-            history=int(found["history"]),
-            architecture=architecture,
-            step=int(found["step"]),
-            version=int(found["version"]),
-        )
+        game = found["game"]
+        history, step, version = (int(found[name]) for name in ("history", "step", "version"))
     except _MALFORMED as error:
         raise BadWeights(f"metadata missing or malformed ({error})") from error
+    if not isinstance(game, str) or not 1 <= history <= MOST_HISTORY or not min(step, version) >= 0:
+        raise BadWeights(
+            f"metadata malformed: game {str(game)[:50]!r}, history {history}, step {step}, version {version}"
+        )
+    return WeightsMeta(game, history, architecture, step, version)
 
 
 def _header(data: bytes) -> dict[str, object]:

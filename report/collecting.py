@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from diagnostics.alerts import Alert, Signs, find_alerts
@@ -17,7 +14,8 @@ from report.boards import Shown, sample_games
 from report.history import History, read_history
 from report.ratings import Rated, read_ratings
 from report.sampling import Sample, take_sample
-from runtime.runs import RunFolder
+from runtime.reading import read_json
+from runtime.runs import RunFolder, settings_in
 from store.reader import Range, StoreReader
 
 MOMENTS = 100
@@ -57,7 +55,7 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
     stretches = [sums.stretch for sums in sample.bins]
     signs = Signs(get_game(games.game), stretches, history.lessons(), _lag(run, games, history), reuse)
     return Report(
-        run, _about(run, games), _settings(run.config), figures, history, binned, sample, _times(games),
+        run, _about(run, games), settings_in(run.config), figures, history, binned, sample, _times(games),
         read_ratings(run.path / "ratings.json"), sample_games(games), find_alerts(signs),
     )  # fmt: skip
 
@@ -70,13 +68,6 @@ def _about(run: RunFolder, games: StoreReader) -> dict[str, Any]:
     return run.describe() if run.about.is_file() else {"game": games.game}
 
 
-def _settings(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-
-
 def _lag(run: RunFolder, games: StoreReader, history: History) -> float | None:
     """How many weights versions the newest games are behind, as last reported by the trainer, so that all
     tools agree.
@@ -87,8 +78,8 @@ def _lag(run: RunFolder, games: StoreReader, history: History) -> float | None:
     if said is not None:
         return said
     try:
-        newest = int(json.loads((run.weights / "current.json").read_bytes())["version"])
-    except (OSError, ValueError, KeyError, TypeError):
+        newest = int(read_json(run.weights / "current.json")["version"])
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None
     played = [one.version_max for one in games.rows(Range(newest=NEWEST_GAMES), with_data=False)]
     return max(0, newest - statistics.median_low(played)) if len(played) == NEWEST_GAMES else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from diagnostics.alerts import Lesson
+from runtime.reading import json_in, open_regular
 from runtime.runs import RunFolder
 
 STEP = "trainer/step"
@@ -57,7 +57,7 @@ def read_history(run: RunFolder) -> History:
 def _lines(path: Path) -> tuple[list[dict[str, float]], int]:
     rows, damaged = [], 0
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             for line in file:
                 row = row_of(line)
                 if row is None:
@@ -72,10 +72,10 @@ def _lines(path: Path) -> tuple[list[dict[str, float]], int]:
 def row_of(line: bytes) -> dict[str, float] | None:
     """The numbers of a line of figures.jsonl; None if it is damaged, or incomplete."""
     try:
-        found = json.loads(line)
+        found = json_in(line)
         row = {name: float(n) for name, n in found.items() if isinstance(n, int | float)}
         row[STEP], row["time"]
-    except (ValueError, AttributeError, KeyError):
+    except (ValueError, AttributeError, KeyError, OverflowError):
         return None
     return row
 

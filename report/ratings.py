@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
 
 from evaluation.rating.book import Entrant
 from evaluation.rating.plots import ELO
 from report.drawing import COLOURS, Chart, chart
+from runtime.reading import read_struct
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,8 +31,8 @@ class Rated(Struct, frozen=True):
 def read_ratings(path: Path) -> Rated | None:
     """The ratings in a file; None if there is no such file or it cannot be read."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Rated)
-    except (OSError, msgspec.DecodeError):
+        return read_struct(path, Rated)
+    except (OSError, ValueError):
         return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from runtime.figures_text import rows
 from runtime.finding import RUNS, SERVER_LOCK, run_named, served_runs
 from runtime.keys import dial_keys, own_server_keys
 from runtime.ports import ANYWHERE, DEFAULT_PORT, Address, parse_address
+from runtime.reading import json_in, open_regular, read_toml
 from runtime.runs import RunFolder, is_locked
 from runtime.text_table import aligned
 
@@ -156,10 +156,10 @@ def _written_at(path: Path) -> float:
 def _last_line(path: Path) -> dict[str, Any]:
     """The trainer's newest figures over time."""
     last: dict[str, Any] = {}
-    with contextlib.suppress(OSError), path.open("rb") as file:
+    with contextlib.suppress(OSError), open_regular(path) as file:
         for line in file:
-            with contextlib.suppress(ValueError):  # cut off by a kill
-                last = dict(json.loads(line))
+            with contextlib.suppress(ValueError, TypeError):  # cut off by a kill
+                last = dict(json_in(line))
     figures: dict[str, Any] = {"alerts": last.get("alerts", [])}
     for name, value in last.items():
         group, _, key = name.partition("/")
@@ -173,8 +173,8 @@ def _last_line(path: Path) -> dict[str, Any]:
 def _address_in(folder: RunFolder) -> Address:
     """The address of the run's azserver, from the settings that it left in the folder."""
     try:
-        settings = tomllib.loads(folder.config.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as error:
+        settings = read_toml(folder.config)
+    except (OSError, ValueError) as error:
         raise Fatal(
             f"{folder.config} cannot be read ({error}); give --server HOST:PORT", Exit.BAD_DATA
         ) from error

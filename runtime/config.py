@@ -14,7 +14,6 @@ import json
 import math
 import os
 import sys
-import tomllib
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 from games.names import with_board
 from runtime.exits import Exit, Fatal
 from runtime.help_texts import settings_rule
+from runtime.reading import read_toml
 from runtime.setting_hints import refuse_bare_game, what_was_meant
 from runtime.version import version
 
@@ -200,10 +200,10 @@ def _settings(config_class: type, path: tuple[str, ...] = ()) -> Iterator[tuple[
 
 def _from_file(config_class: type, file: Path, moved: Mapping[str, str]) -> dict[str, Any]:
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        table = read_toml(file)
     except OSError as error:
         raise Fatal(f"cannot read the settings file {file}: {error.strerror}", Exit.CONFIG) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise Fatal(f"{file} is not TOML: {error}", Exit.CONFIG) from error
     known = dict(_settings(config_class))
     values: dict[str, Any] = {}

@@ -15,6 +15,8 @@ from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
 from pathlib import Path
 
+from games.plugins import UnknownGame
+
 
 class Exit(IntEnum):
     """What an exit status means."""
@@ -94,6 +96,9 @@ def guarded(main: Callable[[], int]) -> int:
             return _fault(command)
         _say(f"{command}: error: {text}")
         return int(Exit.DISK)
+    except UnknownGame as error:  # of a file: those who read settings say which setting it was
+        _say(f"{command}: error: {error}")
+        return int(Exit.BAD_DATA)
     except Exception:
         return _fault(command)
 

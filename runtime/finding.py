@@ -10,10 +10,9 @@ import contextlib
 import difflib
 from pathlib import Path
 
-import msgspec
-
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
+from runtime.reading import read_struct
 from runtime.runs import RunFolder
 from runtime.weights_files import SUFFIX, weights_path
 
@@ -59,8 +58,8 @@ def newest_weights(run: RunFolder) -> Path:
     """Return the network of a run that plays now. Raises Fatal(BAD_DATA) if it has none yet."""
     current = run.weights / "current.json"
     try:
-        info = msgspec.json.decode(current.read_bytes(), type=WeightsInfo)
-    except (OSError, msgspec.DecodeError) as error:
+        info = read_struct(current, WeightsInfo)
+    except (OSError, ValueError) as error:
         raise Fatal(
             f"the run {run.path} has no network yet (cannot read {current}: {error}); wait until azserver "
             "has begun it",

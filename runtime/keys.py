@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import stat
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +18,7 @@ from typing import Any
 from protocol.keys import KEY_BYTES, DialKeys, KeyPair
 from runtime.exits import Exit, Fatal
 from runtime.ports import LOOPBACK
+from runtime.reading import read_toml
 from runtime.runs import sync_folder
 
 SERVER_FILE, ALLOWED_FILE = "server.key", "allowed.toml"
@@ -110,10 +110,10 @@ def read_pair(path: Path, how_to_make: str, instead: str = "") -> KeyPair:
 
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = read_toml(path)
     except FileNotFoundError:
         raise Fatal(f"there is no key in {path}: {how_to_make} makes one{instead}", Exit.CONFIG) from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise Fatal(f"the key in {path} cannot be read: {error}", Exit.CONFIG) from None
     if mode & 0o027:
         raise Fatal(f"other users may read {path} (mode {mode:03o}): chmod 600 {path}", Exit.CONFIG)

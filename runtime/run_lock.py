@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
+from runtime.reading import read_bytes
+
 TRIES, TRY_AGAIN = 5, 0.05
 """How often a lock that is held is tried, and the seconds between."""
 
@@ -76,7 +78,7 @@ class RunLock:
 def left_by(path: Path) -> Left | None:
     """Return what the lock file of a process that no longer holds it tells; None if there is none."""
     try:
-        holder = path.read_text(encoding="utf-8", errors="replace")
+        holder = read_bytes(path).decode(errors="replace")
     except OSError:
         return None
     if not holder:

@@ -28,6 +28,7 @@ from typing import Any
 
 from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
+from runtime.reading import open_regular, read_json, read_toml
 from runtime.run_lock import RunLock
 
 OLD_PART = 600.0
@@ -133,7 +134,7 @@ class RunFolder:
         """Return the contents of run.json. Raises Fatal(BAD_DATA) if there is none or it is damaged,
         Fatal(DISK) if it cannot be read now."""
         try:
-            about = json.loads(self.about.read_bytes())
+            about = read_json(self.about)
             if isinstance(about["game"], str) and isinstance(about["history"], int):
                 return dict(about)
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -178,7 +179,7 @@ class RunFolder:
     def read_figures(self) -> dict[str, Any]:
         """Return the trainer's last figures; empty if there are none that can be read."""
         try:
-            return dict(json.loads(self.figures.read_bytes()))
+            return dict(read_json(self.figures))
         except (OSError, ValueError, TypeError):
             return {}
 
@@ -193,11 +194,20 @@ class RunFolder:
                 )
 
 
+def settings_in(path: Path) -> dict[str, Any]:
+    """Return the tables of a program's settings file in a run folder, to be shown; empty if it cannot be
+    read."""
+    try:
+        return read_toml(path)
+    except (OSError, ValueError):
+        return {}
+
+
 def is_locked(path: Path) -> bool:
     """Return whether a process holds the lock of this file (`RunFolder.lock`), which is shared for a moment
     to find that out."""
     try:
-        with path.open() as file:
+        with open_regular(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False

@@ -15,9 +15,12 @@ from pathlib import Path
 
 from protocol.messages import WeightsInfo
 from runtime.exits import DISK_BROKEN, Exit, Fatal
+from runtime.reading import read_bytes
 
 SUFFIX = ".safetensors"
 NEWEST = "newest"
+MOST_BYTES = 4 << 30
+"""Most bytes of a file: what azserver takes, too."""
 DIGITS = 8
 """Hex digits of the sha256 in a name; where it matters, the whole hash is compared with the bytes."""
 _NAMED = re.compile(f"(?:[0-9]{{6,}}-(?=.{{{DIGITS}}}$)|(?=.{{64}}$))([0-9a-f]+)")
@@ -55,7 +58,7 @@ def read_weights(path: Path) -> bytes:
     its name says, or that of the file that a link points to; Fatal(DISK) if the disk fails. A name without a
     hash says nothing."""
     try:
-        data = path.read_bytes()
+        data = read_bytes(path, MOST_BYTES)
     except OSError as error:
         code = Exit.DISK if error.errno in DISK_BROKEN else Exit.BAD_DATA
         raise Fatal(f"{path} cannot be used: it cannot be read: {error.strerror}", code) from error

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from runtime.exits import Exit, Fatal
+from runtime.reading import open_regular, read_text
 from runtime.runs import PARTIAL, sync_folder
 
 OURS = "FILLED_BY_AZPLAY"
@@ -98,7 +99,7 @@ def copy_file(source: Path, target: Path) -> str:
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
-    with source.open("rb") as old, target.open("wb") as new:
+    with open_regular(source) as old, target.open("wb") as new:
         about = os.fstat(old.fileno())
         while block := old.read(_BLOCK):
             digest.update(block)
@@ -112,7 +113,7 @@ def copy_file(source: Path, target: Path) -> str:
 def hash_file(path: Path, *, sync: bool = False) -> str:
     """Return the SHA-256 of a file in hex. `sync`: make it survive a power loss, because another program
     wrote it."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if sync:
             os.fsync(file.fileno())
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -139,10 +140,10 @@ def read_sums(folder: Path) -> dict[str, str]:
     `folder`."""
     sums: dict[str, str] = {}
     try:
-        for line in (folder / SUMS).read_bytes().decode().splitlines():
+        for line in read_text(folder / SUMS).splitlines():
             digest, _, path = line.partition("  ")
             sums[path] = digest
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise Fatal(
             f"{folder / SUMS} cannot be read ({error}): this is not a complete backup", Exit.BAD_DATA
         ) from None

@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
@@ -18,6 +17,7 @@ from protocol.keys import KeyOwner, KeyPair, KeyRole
 from runtime.door_lock import DoorLock
 from runtime.exits import Exit, Fatal
 from runtime.keys import ALLOWED_FILE, as_text, from_text, read_server_pair, server_keygen, write_private
+from runtime.reading import open_regular, text_in, toml_in
 
 log = logging.getLogger("azserver")
 
@@ -99,11 +99,11 @@ class Allowed:
 def read_allowed(path: Path) -> Keys:
     """Return the keys in the file. Raises Fatal(CONFIG) saying what is wrong with it."""
     try:
-        table = tomllib.loads(_text_of(path))
+        table = toml_in(_text_of(path))
     except FileNotFoundError:
         make = server_keygen(path.parent)
         raise Fatal(f"there is no list of keys {path}: {make} makes one", Exit.CONFIG) from None
-    except (OSError, ValueError, RecursionError) as error:  # ValueError: also of a number of 5000 digits
+    except (OSError, ValueError) as error:
         raise Fatal(f"the list of keys {path} cannot be read: {error}", Exit.CONFIG) from None
     keys: Keys = {}
     for name, entry in table.items():
@@ -122,16 +122,14 @@ def _text_of(path: Path) -> str:
 
     Raises OSError and ValueError.
     """
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with open_regular(path) as file:
         mode = os.fstat(file.fileno()).st_mode
-        if not stat.S_ISREG(mode):
-            raise ValueError("it is not a file")
         if mode & stat.S_IWOTH:
             raise ValueError(f"other users may change it (mode {stat.S_IMODE(mode):03o}): chmod 600 {path}")
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise ValueError(f"it is longer than {MOST_BYTES} bytes")
-    return data.decode()
+    return text_in(data)
 
 
 @contextlib.contextmanager

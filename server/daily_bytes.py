@@ -17,6 +17,7 @@ from typing import Any
 
 from protocol.errors import Code
 from runtime.pacing import MEGABYTE
+from runtime.reading import read_json
 from runtime.runs import write_atomically
 
 log = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ class DailyFile:
     def load(self) -> None:
         """Continue from the counts in the file. If it cannot be read, the server starts anyway."""
         try:
-            found = json.loads(self._path.read_bytes())
+            found = read_json(self._path)
             stored = {str(key): int(size) for key, size in found["stored"].items()}
             self._daily.restore(int(found["day"]), stored)
             self._saved = stored

@@ -19,6 +19,7 @@ from runtime.child_process import ChildProcess, start_patiently
 from runtime.gating import PROGRESS_SECONDS, GateReport
 from runtime.log_files import LogFile
 from runtime.processes import describe_exit, python_module
+from runtime.reading import read_struct
 from runtime.runs import write_atomically
 from search.evaluation_settings import evaluation_settings
 from server.config import ServerConfig
@@ -94,10 +95,10 @@ def read_state(store: WeightsStore) -> GateState | None:
     path, current = store.about.with_name(FILE), store.current
     assert current is not None
     try:
-        state = msgspec.json.decode(path.read_bytes(), type=GateState)
+        state = read_struct(path, GateState)
     except FileNotFoundError:
         return None
-    except (msgspec.DecodeError, OSError) as error:
+    except (ValueError, OSError) as error:
         log.warning("%s cannot be read (%s): the gate begins anew with the current weights", path, error)
         return None
     if not belongs(state, current) or not store.has(state.best):

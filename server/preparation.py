@@ -25,6 +25,7 @@ from runtime.finding import weights_named
 from runtime.gpu_drivers import NOT_FOUND, may_have_gpus
 from runtime.listening import check_base_port
 from runtime.processes import describe_exit, python_module
+from runtime.reading import read_text
 from runtime.runs import RunFolder, write_atomically
 from runtime.temporary import own_folder
 from runtime.weights_files import read_weights
@@ -116,8 +117,8 @@ def with_start_positions(config: ServerConfig) -> SelfPlaySettings:
         return config.self_play
     file = Path(positions.removeprefix(FILE_MARK))
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(file)
+    except (OSError, ValueError) as error:
         raise Fatal(
             f"the start positions in {file} cannot be read ({error}); "
             "name a text file with one position a line",

@@ -22,6 +22,7 @@ from protocol.messages import CHUNK, WeightsInfo
 from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
+from runtime.reading import read_struct
 from runtime.runs import sync_folder, write_atomically
 from runtime.weights_files import find_weights, point_newest, version_in, weights_path
 
@@ -90,12 +91,12 @@ class WeightsStore:
         file cannot be read now.
         """
         try:
-            info = msgspec.json.decode(self.about.read_bytes(), type=WeightsInfo)
+            info = read_struct(self.about, WeightsInfo)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise Fatal(f"{self.about} cannot be read: {error.strerror}", Exit.DISK) from error
-        except msgspec.DecodeError as error:
+        except ValueError as error:
             raise self._damaged(f"{self.about} cannot be read ({error})") from error
         if info.game != self._game:
             raise self._damaged(f"{self.about} is for the game {info.game}, this run plays {self._game}")

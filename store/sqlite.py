@@ -23,6 +23,7 @@ import zstandard
 
 from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
+from runtime.reading import check_regular
 from store import players
 from store.errors import DAMAGE, NO_DAMAGE, damaged, reading
 from store.rows import readable
@@ -147,7 +148,14 @@ class Totals:
 
 
 def connect(path: Path, *, read_only: bool) -> Any:
-    """An apsw connection; a foreign lock delays it for at most `BUSY_TIMEOUT_MS`. Raises apsw.Error."""
+    """An apsw connection; a foreign lock delays it for at most `BUSY_TIMEOUT_MS`. Raises apsw.Error, and
+    Fatal(BAD_DATA) for what is no file."""
+    try:
+        for suffix in ("", "-wal", "-shm"):
+            check_regular(f"{path}{suffix}")  # SQLite would wait for a pipe
+    except OSError as error:
+        text = f"the games in {path} cannot be read: {error.filename}: {error.strerror}"
+        raise Fatal(f"{text}; move it away, or name another run", Exit.BAD_DATA) from error
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from report.history import STEP, row_of
+from runtime.reading import open_regular
 
 MOST = 1000
 """Most moments of a curve; a page is rarely wider in pixels."""
@@ -156,7 +157,7 @@ class Curves:
         """Read what is new. Returns whether there was anything. A file that was replaced or cut is read
         again."""
         try:
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 about = self._path.stat()
                 if about.st_size < self._offset or about.st_ino != self._inode:
                     self._forget()

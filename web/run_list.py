@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import logging
 import os
 import time
-import tomllib
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -14,8 +13,11 @@ from typing import Any
 
 from report.ratings import read_ratings
 from runtime.exits import Fatal
-from runtime.runs import RunFolder
+from runtime.reading import json_in, open_regular, read_json
+from runtime.runs import RunFolder, settings_in
 from web.run_state import Held, State, changed_at, has_final_figures, locked_inodes, state_of
+
+log = logging.getLogger(__name__)
 
 MOST_RUNS = 200
 """Most runs in the list: those that changed last."""
@@ -36,7 +38,22 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
                     found.append((changed_at(run), run))
     found.sort(key=lambda one: one[0], reverse=True)
     held = locked_inodes()
-    return [summary(run, held) for _, run in found[:MOST_RUNS]]
+    return [_listed(run, held) for _, run in found[:MOST_RUNS]]
+
+
+def _listed(run: RunFolder, held: Held) -> dict[str, Any]:
+    """The summary of a run, or what its damage leaves of it: the other runs are still listed."""
+    try:
+        return summary(run, held)
+    except Exception as error:  # the files may hold anything
+        log.warning("the run %s cannot be shown: %s: %s", run.path, type(error).__name__, error)
+        return _unreadable(run, f"cannot be read ({type(error).__name__}: {error})"[:300])
+
+
+def _unreadable(run: RunFolder, why: str) -> dict[str, Any]:
+    unknown = ("network", "created", "silent_s", "games", "games_per_h", "step", "version", "strength")
+    about = {"name": run.name, "game": why, "state": State.ENDED, "running": False}
+    return about | dict.fromkeys(unknown) | {"changed": changed_at(run), "alerts": []}
 
 
 def summary(run: RunFolder, held: Held) -> dict[str, Any]:
@@ -75,7 +92,7 @@ def _about(run: RunFolder) -> Mapping[str, Any]:
 def _network(run: RunFolder, figures: Mapping[str, Any]) -> str | None:
     """The network's requested name and its size: `tiny (2x32)`. The size comes from the trainer's final
     figures, or before that from the file of the newest weights."""
-    asked = settings_of(run.config).get("net")
+    asked = settings_in(run.config).get("net")
     what = figures.get("architecture") or _newest_weights(run).get("architecture")
     known = list(dict.fromkeys(name for name in (asked, what) if isinstance(name, str) and name))
     return f"{known[0]} ({known[1]})" if len(known) > 1 else next(iter(known), None)
@@ -83,31 +100,23 @@ def _network(run: RunFolder, figures: Mapping[str, Any]) -> str | None:
 
 def _newest_weights(run: RunFolder) -> Mapping[str, Any]:
     try:
-        found = json.loads((run.weights / "current.json").read_bytes())
+        found = read_json(run.weights / "current.json")
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def settings_of(path: Path) -> dict[str, Any]:
-    """A file of settings as used; {} if there is none."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-
-
 def newest_row(run: RunFolder) -> dict[str, Any]:
     """The last whole line of figures.jsonl; {} if there is none."""
     try:
-        with run.figures_log.open("rb") as file:
+        with open_regular(run.figures_log) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
             lines = file.read(LAST_BYTES).split(b"\n")
     except OSError:
         return {}
     for line in reversed(lines[:-1]):
         with contextlib.suppress(ValueError):
-            found = json.loads(line)
+            found = json_in(line)
             return found if isinstance(found, dict) else {}
     return {}
 

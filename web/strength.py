@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from games import get_game
 from games.knowledge import knowledge_of
 from report.ratings import read_ratings
 from runtime.exits import Fatal
+from runtime.reading import read_json
 from runtime.runs import RunFolder
 
 MOST_FILES = 200
@@ -86,7 +86,7 @@ def errors(run: RunFolder) -> list[dict[str, Any]]:
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     """Rows of one file; from a damaged one those before the damage."""
     try:
-        for player in json.loads(path.read_bytes())["players"]:
+        for player in read_json(path)["players"]:
             step = STEP_IN_NAME.search(player["player"])
             if step is None:
                 continue

@@ -19,12 +19,12 @@ import msgspec
 
 from diagnostics.advice import advice_on
 from runtime.figures_text import rows as as_rows
-from runtime.runs import RunFolder
+from runtime.runs import RunFolder, settings_in
 from web.asking import ServerFigures
 from web.curves import Curves, charts
 from web.next_weights import Pace, seconds_to_next
 from web.players import Players
-from web.run_list import settings_of, summary
+from web.run_list import summary
 from web.run_state import State, locked_inodes
 from web.trouble import FAULT, Trouble, trouble_of
 
@@ -60,7 +60,7 @@ class Files:
             raise Trouble(f"Run {self.run.name} is gone: it is being deleted, or was moved.", HTTPStatus.GONE)
         self.curves.look()
         about = summary(self.run, locked_inodes())
-        pace = Pace.of(settings_of(self.run.trainer_config))
+        pace = Pace.of(settings_in(self.run.trainer_config))
         to_next = seconds_to_next(self.curves.rows, pace, time.time()) if about["running"] else None
         return {
             "summary": about,

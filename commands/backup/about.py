@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from runtime.exits import Exit, Fatal
+from runtime.reading import read_struct
 from runtime.whole_folders import is_unfinished
 
 Identity = Literal["auto", "keep", "new"]
@@ -56,15 +58,19 @@ def read_about(backup: Path) -> About:
             Exit.BAD_DATA,
         )
     try:
-        about = msgspec.json.decode((backup / FILE).read_bytes(), type=About)
+        about = read_struct(backup / FILE, About)
     except (FileNotFoundError, NotADirectoryError) as error:
         why = f"it has no {FILE}" if backup.is_dir() else "there is no such folder"
         text = f"{backup} is not a backup of a run: {why}; name a folder that `azplay backup` has made"
         raise Fatal(text, Exit.BAD_DATA) from error
     except OSError as error:
         raise Fatal(f"{backup / FILE} cannot be read: {error.strerror}", Exit.BAD_DATA) from error
-    except msgspec.DecodeError as error:
+    except ValueError as error:
         raise Fatal(f"{backup} is not a backup of a run ({FILE}: {error})", Exit.BAD_DATA) from error
+    if not re.fullmatch("(?:[0-9a-f]{32})?", about.run_id):
+        raise Fatal(
+            f"{backup / FILE} is damaged: {about.run_id[:50]!r} is not the identity of a run", Exit.BAD_DATA
+        )
     if about.format != FORMAT:
         raise Fatal(
             f"{backup} was made by azselfplay {about.software} in format {about.format}; this version reads "

@@ -14,6 +14,7 @@ from games import get_game
 from report.games.checking import fault_of
 from runtime.exits import Exit, Fatal
 from runtime.finding import find_run
+from runtime.reading import read_json
 from runtime.runs import RunFolder
 from runtime.whole_folders import SUMS, copy_file, filled, hash_file, read_sums, write_file
 from store.copying import check_file
@@ -101,7 +102,7 @@ def _check_identity(about: About, run: RunFolder) -> None:
 def _forget_identity(about: Path) -> None:
     """Remove the identity: azserver draws a new one at its first start, and a trainer elsewhere adopts the
     server's."""
-    described = json.loads(about.read_bytes())
+    described = read_json(about)
     described.pop("id", None)
     write_file(about, json.dumps(described, indent=1).encode())
 

@@ -17,6 +17,7 @@ from games.game_history import GameHistory, replay
 from games.knowledge import knowledge_of
 from games.spec import Game
 from runtime.exits import Exit, Fatal
+from runtime.reading import read_text
 
 RANDOM_PLIES = 4
 """Plies of `random` without a number, and of `auto` after the book."""
@@ -84,8 +85,8 @@ def openings_from_file(game: Game, path: Path) -> list[Opening]:
     (`#`) are skipped. Raises Fatal(BAD_DATA) naming the line that cannot be read.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_text(path).splitlines()
+    except (OSError, ValueError) as error:
         raise Fatal(f"the openings in {path} cannot be read: {error}", Exit.BAD_DATA) from error
     openings = []
     for number, text in enumerate(lines, 1):

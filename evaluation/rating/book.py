@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from evaluation.rating.bradley_terry import Fit, Rating, Score, fit, unconnected
 from runtime.exits import Exit, Fatal
+from runtime.reading import read_struct
 from runtime.runs import write_atomically
 
 FORMAT = 1
@@ -89,8 +90,8 @@ class Book:
     def _read(self) -> None:
         again = "move it away to begin anew"
         try:
-            found = msgspec.json.decode(self.path.read_bytes(), type=_File)
-        except (OSError, msgspec.DecodeError) as error:
+            found = read_struct(self.path, _File)
+        except (OSError, ValueError) as error:
             raise Fatal(f"{self.path} cannot be read ({error}); {again}", Exit.BAD_DATA) from error
         if (found.format, found.game) != (FORMAT, self.game):
             what = f"format {found.format} and game {found.game}, not {FORMAT} and {self.game}"

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from runtime.exits import Exit, Fatal
+from runtime.reading import open_regular
 from runtime.runs import RunFolder
 from runtime.weights_files import hash_in_name
 from store.reader import StoreReader
@@ -68,7 +69,7 @@ def _games_by_version(path: Path) -> dict[int, int] | None:
 
 def head(path: Path) -> bytes:
     """The part of a weights file that holds its metadata."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         length = file.read(8)
         if len(length) < 8:
             return length

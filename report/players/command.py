@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import tomllib
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from tyro.conf import Positional
 from runtime.config import check_ranges, load, renamed
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS
+from runtime.reading import read_toml
 
 if TYPE_CHECKING:
     from games.spec import Game
@@ -132,7 +132,7 @@ def _self_play(folder: Path, game: Game) -> SelfPlaySettings:
 
     path = folder / "config.toml"
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8")).get("self_play", {})
+        found = read_toml(path).get("self_play", {})
         settings = msgspec.convert(renamed(found, MOVED), SelfPlaySettings)
         return resolve(
             changed(settings, {"start.share": 0.0, "start.positions": "", "start.generator": ""}), game

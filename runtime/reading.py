@@ -1,0 +1,136 @@
+"""Reads files that people have made, moved or damaged: whatever is wrong with one is an error to catch.
+
+Only regular files are read: a pipe would be waited for, and a device may have no end. A fault of the file is
+an OSError, one of its content a ValueError; nothing here raises RecursionError, MemoryError or OverflowError.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import json
+import os
+import stat
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+MOST_BYTES = 1 << 28
+"""Most bytes of a text, and of other files that are read at once: 256 MiB. Ours are far smaller."""
+MOST_LEVELS = 50
+"""Most levels of tables or lists in each other; our files have up to 6."""
+_TOO_DEEP = f"it has more than {MOST_LEVELS} levels in each other"
+_SPECIAL = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"))
+_WIDE_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def open_regular(path: Path | str) -> BinaryIO:
+    """Open a regular file for reading. Raises OSError, also for a folder, a pipe or a device; its strerror
+    says which."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), "rb")
+    try:
+        _check(os.fstat(file.fileno()).st_mode, path)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def check_regular(path: Path | str) -> None:
+    """Raise OSError, as `open_regular` does, unless this is a regular file or there is none: before another
+    library opens it."""
+    try:
+        _check(Path(path).stat().st_mode, path)
+    except FileNotFoundError:
+        return
+
+
+def _check(mode: int, path: Path | str) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder, not a file", str(path))
+    if not stat.S_ISREG(mode):
+        what = next((name for fits, name in _SPECIAL if fits(mode)), "a device")
+        raise OSError(errno.EINVAL, f"it is {what}, not a file", str(path))
+
+
+def read_bytes(path: Path | str, most: int = MOST_BYTES) -> bytes:
+    """Return the content of a regular file of at most `most` bytes. Raises OSError."""
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > most:  # a file with a hole may be larger than any memory
+            raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
+        return file.read()
+
+
+def read_text(path: Path | str, most: int = MOST_BYTES) -> str:
+    """Return the text of a regular file. Raises OSError, and ValueError as `text_in` does."""
+    return text_in(read_bytes(path, most))
+
+
+def text_in(data: bytes) -> str:
+    """Return a text in UTF-8 without the byte order mark that some editors write before it. Raises ValueError
+    for any other encoding."""
+    if data.startswith(_WIDE_MARKS):
+        raise ValueError("it is in UTF-16 or UTF-32; save it as UTF-8")
+    return data.decode("utf-8-sig")
+
+
+def read_toml(path: Path | str) -> dict[str, Any]:
+    """Return the tables of a TOML file. Raises OSError and ValueError."""
+    return toml_in(read_text(path))
+
+
+def toml_in(text: str) -> dict[str, Any]:
+    """Return the tables in a text. Raises ValueError."""
+    table: dict[str, Any] = _parsed(tomllib.loads, text)
+    return table
+
+
+def read_json(path: Path | str) -> Any:
+    """Return what a JSON file holds. Raises OSError and ValueError."""
+    return json_in(read_bytes(path))
+
+
+def json_in(data: bytes) -> Any:
+    """Return what a JSON text in UTF-8 holds. Raises ValueError."""
+    return _parsed(json.loads, text_in(data))
+
+
+def read_struct(path: Path | str, kind: type[T]) -> T:
+    """Return the `msgspec.Struct` in a JSON file. Raises OSError and ValueError."""
+    return struct_in(read_bytes(path), kind)
+
+
+def struct_in(data: bytes, kind: type[T]) -> T:
+    """Return the `msgspec.Struct` in a JSON text. Raises ValueError."""
+    try:
+        return msgspec.json.decode(text_in(data), type=kind)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+
+
+def _parsed(parse: Callable[[str], Any], text: str) -> Any:
+    try:
+        found = parse(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    except ValueError as error:
+        if "integer string conversion" in str(error):
+            raise ValueError("a number in it has thousands of digits") from None
+        raise
+    inside = [found]
+    for _ in range(MOST_LEVELS + 1):
+        inside = [value for one in inside for value in _values(one)]
+        if any(isinstance(value, int) and abs(value) >> 64 for value in inside):
+            raise ValueError("a number in it has more than 64 bits")
+        if not inside:
+            return found
+    raise ValueError(_TOO_DEEP)
+
+
+def _values(one: Any) -> list[Any]:
+    return list(one.values()) if isinstance(one, dict) else one if isinstance(one, list) else []

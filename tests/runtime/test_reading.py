@@ -1,0 +1,146 @@
+"""Files that somebody made, damaged or put there."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from games import get_game
+from net.weights import BadWeights, read_meta
+from runtime.config import load
+from runtime.exits import Exit, Fatal, guarded
+from runtime.finding import newest_weights
+from runtime.runs import RunFolder, is_locked
+from runtime.weights_files import read_weights
+from server.daily_bytes import DailyBytes, DailyFile
+from store.reader import StoreReader
+from web.run_list import summaries
+
+DEEP = 5000
+
+
+@dataclass(frozen=True)
+class Settings:
+    port: int = 1
+    rate: float = 1.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "port = " + "[" * DEEP + "]" * DEEP,
+        "port = " + "{a=" * DEEP + "1" + "}" * DEEP,
+        "a." * DEEP + "b = 1",
+        "[" + "a." * DEEP + "b]",
+        "port = " + "9" * 5000,
+        "rate = " + "9" * 400,
+    ],
+    ids=["lists", "tables", "dots", "header", "5000 digits", "400 digits"],
+)
+def test_settings_that_no_program_wrote_are_refused_in_words(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "az.toml"
+    file.write_text(text)
+    with pytest.raises(Fatal, match="is not TOML") as refused:
+        load(Settings, ["--config", str(file)], command="az", examples=("", "", ""))
+    assert refused.value.code == Exit.CONFIG
+
+
+@pytest.mark.parametrize("kind", ["pipe", "loop", "folder", "device"])
+def test_what_is_no_file_is_refused_at_once_wherever_a_file_is_read(tmp_path: Path, kind: str) -> None:
+    runs = tmp_path / "runs"
+    run = RunFolder(runs, "bad")
+    run.create("chess", 4)
+    places = [
+        run.games, run.figures, run.figures_log, run.config, run.trainer_config, run.path / "ratings.json",
+        run.path / "truth.json", run.path / "azserver.lock", run.weights / "current.json",
+    ]  # fmt: skip
+    for place in [*places, tmp_path / "given"]:
+        _put(kind, place)
+    with pytest.raises(Fatal, match="is not TOML|cannot read"):
+        load(Settings, ["--config", str(tmp_path / "given")], command="az", examples=("", "", ""))
+    with pytest.raises(Fatal, match="cannot be read"):
+        read_weights(tmp_path / "given")
+    with pytest.raises(Fatal, match="has no network yet"):
+        newest_weights(run)
+    with pytest.raises(Fatal, match="cannot"):
+        StoreReader(run.games)
+    assert is_locked(run.path / "azserver.lock") in (True, False)
+    assert [one["name"] for one in summaries(runs)] == ["bad"]
+
+
+def _put(kind: str, place: Path) -> None:
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "folder":
+        place.mkdir()
+    else:
+        place.symlink_to(place if kind == "loop" else "/dev/zero")
+
+
+@pytest.mark.parametrize(
+    "content", ["[" * 100_000, '{"game": {"a": 1}, "history": 1}', '{"game": "x"}', '{"a": ' + "9" * 5000]
+)
+def test_one_damaged_run_leaves_the_others_in_the_list(tmp_path: Path, content: str) -> None:
+    RunFolder(tmp_path, "good").create("chess", 4)
+    bad = RunFolder(tmp_path, "bad")
+    bad.create("chess", 4)
+    for path in (bad.about, bad.figures, bad.figures_log, bad.weights / "current.json"):
+        path.write_text(content + "\n")
+    listed = {one["name"]: one["game"] for one in summaries(tmp_path)}
+    assert listed["good"] == "chess"
+    assert "damaged" in listed["bad"]
+    with pytest.raises(Fatal, match="damaged"):
+        bad.describe()
+
+
+@pytest.mark.parametrize(
+    "figures", ['{"alerts": 7, "games": {}}', "[1]", '{"step": "x"}', '{"alerts": [[]]}']
+)
+def test_figures_of_any_content_leave_the_list_as_it_is(tmp_path: Path, figures: str) -> None:
+    run = RunFolder(tmp_path, "odd")
+    run.create("chess", 4)
+    run.figures.write_text(figures)
+    assert [one["game"] for one in summaries(tmp_path)] == ["chess"]
+
+
+def test_todays_bytes_in_a_nested_file_begin_at_0(tmp_path: Path) -> None:
+    (tmp_path / "stored_today.json").write_text('{"stored":' * DEEP * 20)
+    DailyFile(tmp_path / "stored_today.json", DailyBytes(1)).load()
+
+
+@pytest.mark.parametrize("name", ["no_such_game", "go_9x9_komi1e999", "go_9x9_komi", "go_0x0", ""])
+def test_a_run_of_a_game_that_is_unknown_ends_a_command_with_a_sentence(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main() -> int:
+        get_game(name)
+        return 0
+
+    assert guarded(main) == Exit.BAD_DATA
+    assert "bug" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("history", "-1"),
+        ("history", "0"),
+        ("history", "1000000000"),
+        ("game", 7),
+        ("game", None),
+        ("step", "-1"),
+    ],
+)
+def test_weights_whose_metadata_cannot_be_true_are_refused(field: str, value: object) -> None:
+    from net.architectures.registry import named
+
+    about = {"format": "azselfplay-net-1", "game": "chess", "history": "4", "step": "0", "version": "0"}
+    header = json.dumps(
+        {"__metadata__": {**about, "architecture": named("tiny").to_json(), field: value}}
+    ).encode()
+    with pytest.raises(BadWeights, match="malformed"):
+        read_meta(len(header).to_bytes(8, "little") + header)
