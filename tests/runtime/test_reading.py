@@ -60,7 +60,7 @@ def test_what_is_no_file_is_refused_at_once_wherever_a_file_is_read(tmp_path: Pa
     ]  # fmt: skip
     for place in [*places, tmp_path / "given"]:
         _put(kind, place)
-    with pytest.raises(Fatal, match="is not TOML|cannot read"):
+    with pytest.raises(Fatal, match=r"is not TOML|cannot read"):
         load(Settings, ["--config", str(tmp_path / "given")], command="az", examples=("", "", ""))
     with pytest.raises(Fatal, match="cannot be read"):
         read_weights(tmp_path / "given")

@@ -182,7 +182,7 @@ def test_a_disk_that_fails_is_no_damaged_run(tmp_path: Path, monkeypatch: pytest
     def fail(_: Path) -> bytes:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(Path, "read_bytes", fail)
+    monkeypatch.setattr("runtime.reading.open_regular", fail)
     with pytest.raises(Fatal, match="cannot be read") as of_run:
         run.describe()
     with pytest.raises(Fatal, match="cannot be read") as of_weights:

@@ -213,8 +213,8 @@ def test_only_damage_ends_the_trainer(store: Store, kind: type[Exception]) -> No
 
 
 def test_a_store_that_cannot_be_opened_now_is_not_called_damaged(tmp_path: Path) -> None:
-    """The process may simply be started again: a folder in place of the file gives SQLITE_CANTOPEN."""
-    (tmp_path / "games.db").mkdir()
+    """The process may simply be started again: a link to a disk that is away gives SQLITE_CANTOPEN."""
+    (tmp_path / "games.db").symlink_to(tmp_path / "away" / "games.db")
     with pytest.raises(Fatal, match="at the moment") as caught:
         Store(tmp_path / "games.db", "g")
     assert caught.value.code == Exit.DISK
