@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from engine.core.options import shown
 from engine.gtp.board import GoBoard
@@ -12,7 +11,7 @@ from engine.gtp.clocks import GtpClock, clock_of
 from engine.gtp.handicap import LEAST, handicap_points, most_points
 from engine.gtp.protocol import GtpError, colour_of, expect, number, whole_number
 from engine.gtp.rule_names import as_json, change_of, changes_in, value_of
-from engine.gtp.sgf_file import board_from
+from engine.gtp.sgf_file import board_from, path_and_move
 from games.go.sgf import result_text
 from games.rendering import board_text
 
@@ -221,8 +220,8 @@ def _showboard(desk: Desk, _: Arguments) -> str:
 @command("loadsgf FILE [MOVE]")
 def _loadsgf(desk: Desk, arguments: Arguments) -> str:
     """Load an SGF file. Nothing changes if it cannot be used."""
-    before = whole_number(arguments[1], "a move number") if len(arguments) > 1 else 0
-    board = board_from(Path(arguments[0]), desk.board.rules, before)
+    path, move = path_and_move(arguments[0])
+    board = board_from(path, desk.board.rules, whole_number(move, "a move number"))
     _check_size(desk, board.size)
     desk.board, desk.is_new_game = board, True
     return ""

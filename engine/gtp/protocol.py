@@ -11,6 +11,8 @@ from engine.core.options import shown
 COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 """Colours by name; 0 is the first player."""
 NAMES = ("black", "white")
+PATHS = frozenset({"loadsgf"})
+"""Commands whose arguments are one text: there may be blanks in a path."""
 LONGEST_ID = 12
 """Most digits of an id. The specification has 31 bits."""
 
@@ -30,12 +32,15 @@ class Command:
 def parse(line: str) -> Command | None:
     """The command in a line; None if there is none."""
     printable = "".join(one for one in line.replace("\t", " ") if one >= " " and one != "\x7f")
-    words = printable.partition("#")[0].split()
-    if not words:
+    text = printable.partition("#")[0].strip()
+    if not text:
         return None
-    has_id = words[0].isascii() and words[0].isdigit() and len(words[0]) <= LONGEST_ID
-    head = words.pop(0) if has_id else ""
-    return Command(head, words[0] if words else "", tuple(words[1:]))
+    first = text.split()[0]
+    has_id = first.isascii() and first.isdigit() and len(first) <= LONGEST_ID
+    head = first if has_id else ""
+    name, _, rest = text.removeprefix(head).strip().partition(" ")
+    arguments = tuple(filter(None, [rest.strip()])) if name in PATHS else tuple(rest.split())
+    return Command(head, name, arguments)
 
 
 def success(command: Command, text: str = "") -> str:

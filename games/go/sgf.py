@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from encodings.aliases import aliases
+from functools import partial
+from itertools import pairwise
+from typing import Any
 
-from sgfmill import sgf
+from sgfmill import sgf, sgf_grammar
 
 from games.game_history import GameHistory
 from games.go import game_of
 from games.go.board import Board
 from games.go.kernels import kernels_of
 from games.go.notation import STONES, Text
-from games.go.rules import GoRules
+from games.go.rules import MOST_KOMI, GoRules, Superko
 from games.go.vertices import action_of, vertex_of
 from games.knowledge import PgnWriter, WrittenMove
 from games.spec import RESIGNATION
@@ -58,54 +63,262 @@ def result_text(score: float) -> str:
 
 TAGS = ("PB", "PW", "RE", "DT", "EV", "GN")
 """Properties that `read` keeps."""
-RULES_NAMES = {("positional", True): "Tromp-Taylor", ("situational", True): "NZ"}
-"""What RU says, by (superko, suicide); other rules have no name there."""
+WITHOUT_DOT = frozenset(
+    {55, 65, 75, *(komi for komi in range(100, 1000, 25) if komi % 100 or komi > MOST_KOMI)}
+)
+"""A komi as some programs write it, without its dot. Nobody means as many points, except a whole hundred."""
+LEAST_HANDICAP = 2
+LONGEST = 60
+"""Most characters of a value that a message repeats."""
+
+
+@dataclass(frozen=True)
+class NamedRules:
+    """What the name of a set of rules in RU says."""
+
+    superko: Superko
+    suicide: bool
+    pays_handicap: bool = False
+    """Whether White gets points for Black's handicap stones, which is not supported."""
+
+
+RULES = {
+    "tromptaylor": NamedRules("positional", suicide=True),
+    "chinese": NamedRules("positional", suicide=False, pays_handicap=True),
+    "nz": NamedRules("situational", suicide=True),
+    "newzealand": NamedRules("situational", suicide=True),
+    "aga": NamedRules("situational", suicide=False, pays_handicap=True),
+    "bga": NamedRules("situational", suicide=False, pays_handicap=True),
+    "french": NamedRules("situational", suicide=False, pays_handicap=True),
+}
+"""Rules with area scoring and superko, by the letters of their names. The text of the Chinese rules forbids
+every position to be repeated, though referees often do otherwise."""
+TERRITORY = frozenset({"japanese", "japan", "korean", "korea"})
+KATAGO = re.compile(r"ko(positional|situational)scoreareataxnonesui([01])")
+"""What KataGo writes into RU for rules that we play, also those without a name."""
 
 
 def read(data: bytes, usual: GoRules | None = None) -> SgfGame:
     """The main line of the first game in a file. Rules that the file does not give are as in `usual` (superko
     and suicide, and the komi if it has none).
 
-    Raises ValueError for what cannot be read: not SGF, an unavailable board or komi, stones set after the
-    first node, two moves of one side in a row. `SgfGame.game_history` checks whether the moves are legal.
+    Raises ValueError for what cannot be read: not SGF, another game, a board, komi or rules that we do not
+    play, stones set after the first move, two moves of one side in a row. `SgfGame.game_history` checks
+    whether the moves are legal.
     """
-    try:
-        tree = sgf.Sgf_game.from_bytes(data)
-        size, root = tree.get_size(), tree.get_root()
-        komi = float(tree.get_komi()) if root.has_property("KM") else None
-        nodes = [(node, node.get_move()) for node in tree.get_main_sequence()]
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"this is no SGF of Go that can be read: {error}") from error
-    rules = replace(usual or GoRules(), size=size)
-    if komi is not None:
-        rules = replace(rules, komi=komi)
-    moves = [(COLOURS.index(colour), point) for _, (colour, point) in nodes if colour is not None]
-    for number, (node, _) in enumerate(nodes):
-        if number > 0 and node.has_setup_stones():
-            raise ValueError("stones are set up in the middle of the game, which is not supported")
-    start, mover = _start(root, rules, moves[0][0] if moves else None)
+    tree = _tree_of(data)
+    size, nodes = tree.get_size(), list(tree.main_sequence_iter())
+    moves = [move for node in nodes if (move := _move(node, size)) is not None]
+    stones = _stones(nodes, size)
+    handicap = _handicap(nodes)
+    if handicap >= LEAST_HANDICAP and not stones:  # Black places them with moves, as Chinese rules have it
+        placed, moves = moves[:handicap], moves[handicap:]
+        if len(placed) < handicap or any(side != 0 or point is None for side, point in placed):
+            raise ValueError(
+                f"HA says {handicap} handicap stones, and the file places none; write them as AB"
+            )
+        stones = {point: 0 for _, point in placed if point is not None}
+    has_handicap = handicap >= LEAST_HANDICAP or (len(stones) >= LEAST_HANDICAP and 1 not in stones.values())
+    rules = _rules(nodes, replace(usual or GoRules(), size=size), has_handicap=has_handicap)
+    start, mover = _start(nodes, rules, stones, moves[0][0] if moves else None)
     for number, (side, _) in enumerate(moves):
         if side != (mover + number) % 2:
             raise ValueError(f"move {number + 1} is by the same side as the move before")
     actions = [size * size if point is None else point[0] * size + point[1] for _, point in moves]
-    tags = {name: str(root.get(name)) for name in TAGS if root.has_property(name)}
+    root = nodes[0]
+    tags = {name: _plain(root.get_raw(name)) for name in TAGS if root.has_property(name)}
     return SgfGame(rules, start, tuple(actions), tags)
 
 
-def _start(root: sgf.Tree_node, rules: GoRules, first_to_move: int | None) -> tuple[str, int]:
+def _tree_of(data: bytes) -> sgf.Sgf_game:
+    """The file's first game. Raises ValueError if there is none, or it is no Go on a board that we have."""
+    try:
+        coarse = sgf_grammar.parse_sgf_game(_decoded(data).encode())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"this is no SGF of Go that can be read: {error or type(error).__name__}") from error
+    root = coarse.sequence[0]
+    game, size = (root.get(name, [b""])[0].decode().strip() for name in ("GM", "SZ"))
+    if game not in ("", "1"):
+        raise ValueError(f"GM[{game[:LONGEST]}] is not Go, which is GM[1]")
+    sizes = [word.strip() for word in (size or "19").split(":")]
+    if len(sizes) > 2 or not all(re.fullmatch(r"[0-9]{1,3}", word) for word in sizes):
+        raise ValueError(f"SZ[{size[:LONGEST]}] is not the size of a board: write SZ[19]")
+    if int(sizes[0]) != int(sizes[-1]):
+        raise ValueError(f"SZ[{size}] is not square, and Go is played on square boards only")
+    root["SZ"] = [str(GoRules(int(sizes[0])).size).encode()]
+    return sgf.Sgf_game.from_coarse_game_tree(coarse, override_encoding="UTF-8")
+
+
+def _letters(name: str) -> str:
+    """A name without what people write differently: `Tromp-Taylor`, `tromp taylor`."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+CODECS = (
+    *("ascii", "utf_8", "gb18030", "gbk", "gb2312", "hz", "big5", "big5hkscs", "cp950", "shift_jis", "cp932"),
+    *("euc_jp", "iso2022_jp", "euc_kr", "cp949", "iso2022_kr", "koi8_r", "koi8_u", "cp437", "cp850", "cp866"),
+    *("latin_1", *(f"iso8859_{part}" for part in (*range(2, 12), *range(13, 17)))),
+    *("mac_roman", "tis_620", "cp874", *(f"cp{page}" for page in range(1250, 1259))),
+)
+"""Codecs of Python that CA may name. Others are no encodings of text (`zlib_codec`)."""
+LARGER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "ascii": "utf_8"}
+"""Files that name the first often have characters that only the second has, which contains it."""
+CHARSETS = {
+    _letters(name): LARGER.get(codec, codec)
+    for name, codec in (*aliases.items(), *zip(CODECS, CODECS, strict=True))
+    if codec in CODECS
+}
+"""Codecs by the letters of all their names."""
+
+
+def _decoded(data: bytes) -> str:
+    """The text of a file, in the encoding that CA names if it is a known one, else UTF-8, else Latin-1.
+
+    A wrong byte becomes a replacement character: names and comments shall not block the moves.
+    """
+    tokens, _ = sgf_grammar.tokenise(data)
+    ends = (at for at, (kind, token) in enumerate(tokens) if kind == "D" and at > 1)
+    root = tokens[: next(ends, None)]
+    given = [value for (kind, name), (_, value) in pairwise(root) if (kind, name) == ("I", b"CA")]
+    codec = CHARSETS.get(_letters(given[0].decode("ascii", "replace")).removeprefix("x")) if given else None
+    if codec:
+        return data.decode(codec, "replace")
+    try:
+        return data.decode("utf_8")
+    except UnicodeDecodeError:
+        return data.decode("latin_1")
+
+
+def _text(nodes: Sequence[sgf.Node], name: str) -> str:
+    """The value of a property in the first node that has it; "" if none has.
+
+    Raises ValueError if it has several.
+    """
+    for node in nodes:
+        if node.has_property(name):
+            values = node.get_raw_list(name)
+            if len(values) > 1:
+                raise ValueError(f"{name} has {len(values)} values")
+            return _plain(values[0]).strip()
+    return ""
+
+
+def _plain(value: bytes) -> str:
+    """A value without SGF's escapes."""
+    return str(sgf_grammar.simpletext_value(value).decode())
+
+
+def _move(node: sgf.Node, size: int) -> tuple[int, tuple[int, int] | None] | None:
+    """(side, point or None for a pass) of a node; None if it has no move. Raises ValueError."""
+    sides = [side for side, colour in enumerate("BW") if node.has_property(colour)]
+    if not sides:
+        return None
+    name = "BW"[sides[0]]
+    values = node.get_raw_list(name)
+    if len(sides) > 1 or len(values) > 1:
+        raise ValueError("there are several moves in one node")
+    return sides[0], _on_board(node.get_move, name, values, size)[1]
+
+
+def _stones(nodes: Sequence[sgf.Node], size: int) -> dict[tuple[int, int], int]:
+    """The stones that are set up before the first move: side by point. Raises ValueError."""
+    stones: dict[tuple[int, int], int] = {}
+    has_begun = False
+    for node in nodes:
+        if has_begun and node.has_setup_stones():
+            raise ValueError("stones are set up in the middle of the game, which is not supported")
+        has_begun = has_begun or node.get_raw_move()[0] is not None
+        given = [
+            _on_board(partial(node.get, name), name, node.get_raw_list(name), size)
+            if node.has_property(name)
+            else set()
+            for name in ("AB", "AW", "AE")
+        ]
+        if given[0] & given[1]:
+            raise ValueError("a point is set up with stones of both sides")
+        stones |= {point: side for side, points in enumerate(given[:2]) for point in points}
+        stones = {point: side for point, side in stones.items() if point not in given[2]}
+    return stones
+
+
+def _on_board(found: Callable[[], Any], name: str, values: Sequence[bytes], size: int) -> Any:
+    """found(), in which sgfmill reads the points of a property. Raises ValueError naming them."""
+    try:
+        return found()
+    except ValueError:
+        text = "".join(f"[{value.decode()}]" for value in values)
+        raise ValueError(f"{name}{text[:LONGEST]}: not all of it is on a board of {size} x {size}") from None
+
+
+def _handicap(nodes: Sequence[sgf.Node]) -> int:
+    text = _text(nodes, "HA") or "0"
+    if not re.fullmatch(r"[0-9]{1,3}", text):
+        raise ValueError(f"HA[{text[:LONGEST]}] is not a number of handicap stones")
+    return int(text)
+
+
+def _rules(nodes: Sequence[sgf.Node], usual: GoRules, *, has_handicap: bool) -> GoRules:
+    """The rules by RU and KM, else those of `usual`. Raises ValueError for rules that we do not play."""
+    komi, text = _text(nodes, "KM"), _text(nodes, "RU")
+    rules = replace(usual, komi=_komi_of(komi)) if komi else usual
+    if not text:
+        return rules
+    name = _letters(text)
+    what = f"the file is of a game by RU[{text[:LONGEST]}]"
+    if katago := KATAGO.fullmatch(name.removesuffix("whb0")):
+        return replace(rules, superko=katago[1], suicide=katago[2] == "1")
+    found = RULES.get(name.removesuffix("rules").removesuffix("rule"))
+    if found is None:
+        kind = "territory" if name in TERRITORY else "other rules"
+        raise ValueError(
+            f"{what}: {kind}, and only area scoring with superko is played; to read it by other rules, "
+            "remove RU or write RU[Tromp-Taylor], RU[NZ], RU[AGA] or RU[Chinese]"
+        )
+    if found.pays_handicap and has_handicap:
+        raise ValueError(
+            f"{what}, which gives White points for handicap stones, and that is not played; to read it, add "
+            "them to KM and remove RU"
+        )
+    return replace(rules, superko=found.superko, suicide=found.suicide)
+
+
+def _komi_of(text: str) -> float:
+    """The komi in points. Raises ValueError if it is not a number.
+
+    65 and 375 are 6.5 and 3.75 (`WITHOUT_DOT`), but 65.0 is 65. Quarters count stones, as in China: a stone
+    is worth two points, so 3.75 is 7.5 points.
+    """
+    number = r"([+-]?)([0-9]{1,9}([.,][0-9]{0,9})?)"
+    found = re.fullmatch(rf"{number}\s*(points?|pts?|moku|目)?", text.lower().replace("½", ".5"))
+    if found is None:
+        raise ValueError(f"KM[{text[:LONGEST]}] is not a komi: write the points, as in KM[6.5]")
+    komi = float(found[2].replace(",", "."))
+    if found[3] is None and komi in WITHOUT_DOT:
+        komi /= 10 if komi < 100 else 100
+    komi *= 2 if (4 * komi) % 2 == 1 else 1
+    return -komi if found[1] == "-" else komi
+
+
+def _start(
+    nodes: Sequence[sgf.Node],
+    rules: GoRules,
+    stones: Mapping[tuple[int, int], int],
+    first_to_move: int | None,
+) -> tuple[str, int]:
     """(start position, side to move first). Raises ValueError for stones that cannot stand there."""
-    black, white, _ = root.get_setup_stones()
-    mover = 1 if black and not white else 0  # handicap stones are Black's move
+    mover = 1 if stones and 1 not in stones.values() else 0  # handicap stones are Black's move
     if first_to_move is not None:
         mover = first_to_move
-    elif root.has_property("PL"):
-        mover = COLOURS.index(root.get("PL"))
-    if not black and not white and mover == 0:
+    elif player := _text(nodes, "PL"):
+        sides = {"b": 0, "black": 0, "w": 1, "white": 1}
+        if player.lower() not in sides:
+            raise ValueError(f"PL[{player[:LONGEST]}] is not a side: write PL[B] or PL[W]")
+        mover = sides[player.lower()]
+    if not stones and mover == 0:
         return "", 0
     text, letters = Text(Board(rules.size), kernels_of(rules)), ["."] * rules.size**2
-    for stones, letter in zip((black, white), STONES, strict=True):
-        for row, col in stones:
-            letters[row * rules.size + col] = letter
+    for (row, col), side in stones.items():
+        letters[row * rules.size + col] = STONES[side]
     return text.text_of(text.state_of("".join(letters), mover)), mover
 
 
@@ -119,9 +332,9 @@ def write(game: SgfGame) -> bytes:
     start = text.state_from(game.start)
     tree = sgf.Sgf_game(size=size)
     root = tree.get_root()
-    root.set("KM", rules.komi)
-    if name := RULES_NAMES.get((rules.superko, rules.suicide)):
-        root.set("RU", name)
+    komi = rules.komi + 0
+    root.set_raw("KM", (f"{komi:.1f}" if abs(komi) in WITHOUT_DOT else f"{komi:g}").encode())
+    root.set("RU", _name_of(rules))
     for name, value in game.tags.items():
         root.set(name, value)
     mover = int(text.kernels.side_to_move(start))
@@ -144,6 +357,13 @@ def write(game: SgfGame) -> bytes:
             _note(other, comment)
     data: bytes = tree.serialise()
     return data
+
+
+def _name_of(rules: GoRules) -> str:
+    """What RU says: a name that programs know, else the rules one by one, as KataGo writes them."""
+    if rules.suicide:
+        return "Tromp-Taylor" if rules.superko == "positional" else "NZ"
+    return f"ko{rules.superko.upper()}scoreAREAtaxNONEsui0"
 
 
 def _note(node: sgf.Tree_node, comment: str) -> None:

@@ -244,6 +244,7 @@ def test_a_game_is_loaded_up_to_the_move_before_the_one_named(tmp_path):
         "(;SZ[5];B[aa];W[aa])",
         "(" * 5000,
         "(;SZ[5]KM[x])",
+        "(;SZ[5]RU[Japanese])",
     ],
 )
 def test_a_file_that_cannot_be_used_changes_nothing(tmp_path, text):
@@ -253,6 +254,18 @@ def test_a_file_that_cannot_be_used_changes_nothing(tmp_path, text):
     assert said(engine, f"loadsgf {file}").startswith("?")
     assert said(engine, f"loadsgf {tmp_path}").startswith("? cannot load file")
     assert engine.desk.board.stones() == (["C3"], [])
+
+
+@pytest.mark.parametrize("name", ["my game.sgf", "two  blanks.sgf", "game 7", "a 'b' c.sgf"])
+@pytest.mark.parametrize("quote", ["", '"', "'"])
+def test_the_path_of_a_file_may_have_blanks_and_quotes(tmp_path, name, quote):
+    file, engine = tmp_path / name, engine_of(size=5)
+    file.write_text(SGF)
+    assert said(engine, f"loadsgf {quote}{file}{quote}") == "="
+    assert {*engine.desk.board.stones()[1]} == {"A5", "A4", "E1"}
+    assert said(engine, f"loadsgf {quote}{file}{quote} 2") == "="
+    assert {*engine.desk.board.stones()[1]} == {"A5", "E1"}
+    assert said(engine, "loadsgf") == "? syntax error: write loadsgf FILE [MOVE]"
 
 
 REPORT = Report((Line(("C3", "C2"), 30, 0.5, 0.25), Line(("pass",), 10, -0.5, 0.05)), Progress(1.0, 40, 2, 4))

@@ -12,7 +12,8 @@ from sgfmill import sgf
 
 from games.game_history import GameHistory
 from games.go import GoRules, game_of
-from games.go.sgf import SgfGame, read, result_text, write
+from games.go.rules import Superko
+from games.go.sgf import CHARSETS, SgfGame, read, result_text, write
 from games.knowledge import WrittenMove, knowledge_of
 
 RULES = GoRules(9, komi=6.5)
@@ -56,13 +57,93 @@ def test_a_file_of_another_program_is_read() -> None:
     [
         (GoRules(5), b"RU[Tromp-Taylor]"),
         (GoRules(5, superko="situational"), b"RU[NZ]"),
-        (GoRules(5, superko="situational", suicide=False), b""),
+        (GoRules(5, suicide=False), b"RU[koPOSITIONALscoreAREAtaxNONEsui0]"),
+        (GoRules(5, superko="situational", suicide=False), b"RU[koSITUATIONALscoreAREAtaxNONEsui0]"),
     ],
 )
-def test_a_file_names_its_rules_if_they_have_a_name(rules: GoRules, name: bytes) -> None:
+def test_a_file_names_its_rules_and_is_read_by_them(rules: GoRules, name: bytes) -> None:
     written = write(SgfGame(rules, "", ()))
     assert name in written
-    assert (b"RU[" in written) is bool(name)
+    assert read(written).rules == rules
+
+
+@pytest.mark.parametrize(
+    ("name", "superko", "suicide"),
+    [
+        ("", "positional", True),
+        ("tromp taylor rules", "positional", True),
+        ("New Zealand", "situational", True),
+        ("AGA", "situational", False),
+        ("chinese", "positional", False),
+    ],
+)
+def test_rules_of_other_programs_are_read(name: str, superko: Superko, suicide: bool) -> None:
+    assert read(f"(;SZ[5]RU[{name}])".encode()).rules == GoRules(5, superko=superko, suicide=suicide)
+
+
+@pytest.mark.parametrize(
+    ("text", "komi"),
+    [
+        *(("6.5", 6.5), ("7", 7), ("0", 0), ("-5.5", -5.5), ("", 0.5), ("6,5", 6.5), ("7.5 points", 7.5)),
+        *(("650", 6.5), ("750", 7.5), ("65", 6.5), ("700", 7), ("100", 100), ("40", 40), ("375.0", 375)),
+    ],
+)
+def test_a_komi_is_read_as_it_was_meant(text: str, komi: float) -> None:
+    """Nothing is no komi, a comma is a dot, and nobody gives 650 points: the dot was dropped."""
+    assert read(f"(;KM[{text}])".encode(), GoRules(5, 0.5)).rules.komi == komi
+
+
+@pytest.mark.parametrize(("text", "komi"), [("375", 7.5), ("3.75", 7.5), ("275", 5.5), ("3.25", 6.5)])
+def test_a_komi_with_quarters_counts_stones_of_two_points_each(text: str, komi: float) -> None:
+    """The Chinese komi is 3 3/4 stones, which are 7.5 points of area."""
+    assert read(f"(;KM[{text}]RU[Chinese])".encode()).rules.komi == komi
+
+
+@pytest.mark.parametrize("komi", [-400, -65, 0, 5.5, 55, 65, 375, 400])
+def test_every_komi_is_read_as_it_was_written(komi: float) -> None:
+    assert read(write(SgfGame(GoRules(19, komi)))).rules.komi == komi
+
+
+@pytest.mark.parametrize(
+    ("charset", "name"),
+    [
+        *((None, "latin_1"), (None, "utf_8"), ("UTF-8", "utf_8"), ("", "utf_8"), ("zlib_codec", "latin_1")),
+        *(("no such", "utf_8"), ("ISO-8859-1", "latin_1"), ("windows-1252", "cp1252"), ("a/../b", "utf_8")),
+        *(
+            (odd, "utf_8")
+            for odd in ("hex", "idna", "punycode", "undefined", "unicode_escape", "utf-7", "\0")
+        ),
+    ],
+)
+def test_a_name_is_read_in_the_encoding_of_the_file(charset: str | None, name: str) -> None:
+    """UTF-8 or Latin-1 where it names none, or what is no encoding of text."""
+    head = "" if charset is None else f"CA[{charset}]"
+    assert read(f"(;SZ[5]{head}PB[Jos\xe9];B[aa])".encode(name)).tags == {"PB": "Jos\xe9"}
+
+
+@pytest.mark.parametrize(
+    ("charset", "codec", "name"),
+    [
+        ("GB2312", "gb18030", "\u67ef\u6f54"),
+        ("Shift_JIS", "cp932", "\u8868\u30bd"),
+        ("Big5", "big5", "\u529f"),
+    ],
+)
+def test_brackets_and_escapes_inside_characters_of_two_bytes_are_no_syntax(
+    charset: str, codec: str, name: str
+) -> None:
+    assert read(f"(;SZ[5]CA[{charset}]PB[{name}];B[aa])".encode(codec)).tags == {"PB": name}
+
+
+@pytest.mark.parametrize("charset", sorted(CHARSETS))
+def test_a_wrong_byte_in_a_name_does_not_block_the_moves(charset: str) -> None:
+    assert read(f"(;SZ[5]CA[{charset}];B[aa]C[".encode() + b"\xff\x81 ];W[bb])").actions == (20, 16)
+
+
+def test_handicap_stones_may_be_placed_by_moves() -> None:
+    placed = read(b"(;SZ[5]HA[2];B[aa];B[bb];W[cc])")
+    assert placed == read(b"(;SZ[5]HA[2];AB[aa][bb];W[cc])")
+    assert placed.start == "x..../.x.../...../...../..... o 0"
 
 
 def test_what_the_file_does_not_say_is_as_usual() -> None:
@@ -76,10 +157,28 @@ def test_what_the_file_does_not_say_is_as_usual() -> None:
     [
         (b"", "no SGF of Go"),
         (b"nonsense", "no SGF of Go"),
-        (b"(;SZ[9:8])", "no SGF of Go"),
-        (b"(;SZ[x])", "no SGF of Go"),
-        (b"(;SZ[5];B[zz])", "no SGF of Go"),
-        (b"(;SZ[5]KM[x])", "no SGF of Go"),
+        (bytes(range(256)), "no SGF of Go"),
+        (b"(;GM[2]SZ[8];B[c4])", "GM\\[2\\] is not Go"),
+        (b"(;SZ[19:13])", "is not square"),
+        (b"(;SZ[x])", "SZ\\[x\\] is not the size"),
+        (b"(;SZ[5];B[zz])", "B\\[zz\\]: not all of it is on a board of 5 x 5"),
+        (b"(;SZ[5];B[a])", "B\\[a\\]: not all of it"),
+        (b"(;SZ[5]AB[aa][zz])", "AB\\[aa\\]\\[zz\\]: not all of it"),
+        (b"(;SZ[5]AB[aa]AW[aa])", "stones of both sides"),
+        (b"(;SZ[5];B[aa]W[bb])", "several moves in one node"),
+        (b"(;SZ[5]PL[x])", "PL\\[x\\] is not a side"),
+        (b"(;SZ[5]HA[2];B[aa];W[bb])", "the file places none"),
+        (b"(;SZ[5]HA[x])", "HA\\[x\\] is not a number"),
+        *(
+            (b"(;SZ[5]KM[%s])" % komi, "is not a komi")
+            for komi in (b"x", b"nan", b"inf", b"1e3", b"9" * 5000)
+        ),
+        (b"(;SZ[5]KM[6.5][7.5])", "KM has 2 values"),
+        (b"(;SZ[5]RU[Japanese])", "RU\\[Japanese\\]: territory"),
+        (b"(;SZ[5]RU[Korean])", "RU\\[Korean\\]: territory"),
+        (b"(;SZ[5]RU[GOE])", "RU\\[GOE\\]: other rules"),
+        (b"(;SZ[5]RU[koSIMPLEscoreAREAtaxNONEsui0])", "other rules"),
+        (b"(;SZ[5]RU[Chinese]HA[2]AB[aa][bb])", "points for handicap stones"),
         (b"(;SZ[25])", "sizes go from 2 to 19"),
         (b"(;SZ[9]KM[6.3])", "a multiple of 0.5"),
         (b"(;SZ[5];B[aa];AB[bb])", "in the middle of the game"),
