@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import codecs
 import errno
+import io
 import json
 import os
 import stat
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -29,7 +30,7 @@ _SPECIAL = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCH
 _WIDE_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def open_regular(path: Path | str) -> BinaryIO:
+def open_regular(path: Path | str) -> io.BufferedReader:
     """Open a regular file for reading. Raises OSError, also for a folder, a pipe or a device; its strerror
     says which."""
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), "rb")
@@ -41,13 +42,13 @@ def open_regular(path: Path | str) -> BinaryIO:
     return file
 
 
-def check_regular(path: Path | str) -> None:
-    """Raise OSError, as `open_regular` does, unless this is a regular file or there is none: before another
-    library opens it."""
+def is_endless(path: Path | str) -> bool:
+    """Return whether this is a pipe, a socket or a device, for which another library might wait for ever."""
     try:
-        _check(Path(path).stat().st_mode, path)
-    except FileNotFoundError:
-        return
+        mode = Path(path).stat().st_mode
+    except OSError:
+        return False  # the library says why
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def _check(mode: int, path: Path | str) -> None:
@@ -133,4 +134,6 @@ def _parsed(parse: Callable[[str], Any], text: str) -> Any:
 
 
 def _values(one: Any) -> list[Any]:
-    return list(one.values()) if isinstance(one, dict) else one if isinstance(one, list) else []
+    if isinstance(one, str):
+        one.encode()  # half of a surrogate pair, which JSON can hold, could not be printed: a ValueError
+    return [*one, *one.values()] if isinstance(one, dict) else one if isinstance(one, list) else []

@@ -23,7 +23,7 @@ import zstandard
 
 from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
-from runtime.reading import check_regular
+from runtime.reading import is_endless
 from store import players
 from store.errors import DAMAGE, NO_DAMAGE, damaged, reading
 from store.rows import readable
@@ -149,13 +149,10 @@ class Totals:
 
 def connect(path: Path, *, read_only: bool) -> Any:
     """An apsw connection; a foreign lock delays it for at most `BUSY_TIMEOUT_MS`. Raises apsw.Error, and
-    Fatal(BAD_DATA) for what is no file."""
-    try:
-        for suffix in ("", "-wal", "-shm"):
-            check_regular(f"{path}{suffix}")  # SQLite would wait for a pipe
-    except OSError as error:
-        text = f"the games in {path} cannot be read: {error.filename}: {error.strerror}"
-        raise Fatal(f"{text}; move it away, or name another run", Exit.BAD_DATA) from error
+    Fatal(BAD_DATA) for a pipe or a device."""
+    for file in (f"{path}{suffix}" for suffix in ("", "-wal", "-shm")):
+        if is_endless(file):
+            raise Fatal(f"{file} is a pipe or a device, not a file of games: move it away", Exit.BAD_DATA)
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)

@@ -179,7 +179,7 @@ def test_a_disk_that_fails_is_no_damaged_run(tmp_path: Path, monkeypatch: pytest
     run = RunFolder(tmp_path, "run")
     run.create("chess", 8)
 
-    def fail(_: Path) -> bytes:
+    def fail(_: Path) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr("runtime.reading.open_regular", fail)
