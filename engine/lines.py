@@ -6,6 +6,7 @@ The threads are daemons, so a process that ends does not wait for the other side
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
 import queue
 import threading
@@ -26,6 +27,7 @@ class LineSplitter:
         self._limit = limit
         self._begun = b""
         self._too_long = False
+        self._is_first = True
 
     def feed(self, data: bytes) -> list[Line]:
         """The lines that `data` completes, without their newlines."""
@@ -46,6 +48,9 @@ class LineSplitter:
     def _complete(self, part: bytes) -> Line:
         self._begin(part)
         line = None if self._too_long else self._begun
+        if self._is_first and line is not None:
+            line = line.removeprefix(codecs.BOM_UTF8)  # as Windows programs write it
+        self._is_first = False
         self._begun, self._too_long = b"", False
         return line
 

@@ -7,6 +7,7 @@ The codes follow sysexits, so that a supervisor can tell what is worth retrying 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import traceback
@@ -75,6 +76,9 @@ def guarded(main: Callable[[], int]) -> int:
     if sys.platform != "linux":
         _say(f"{command}: error: azselfplay needs Linux (on Windows: WSL 2), and this is {sys.platform}")
         return int(Exit.CONFIG)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        # A path in a script that the terminal's encoding lacks is shown with escapes and ends nothing.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _profile(command):
             return main()

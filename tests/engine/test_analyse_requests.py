@@ -114,3 +114,12 @@ def test_positions_in_flight_follow_from_the_batch() -> None:
     """Three batches' worth, unless the user says otherwise."""
     assert positions_in_flight(0, 64) == 192
     assert positions_in_flight(5, 64) == 5
+
+
+@pytest.mark.parametrize("sizes", [[100], [1, 1, 100], [2, 100]])
+def test_a_byte_order_mark_is_skipped_at_the_start_of_a_stream_and_nowhere_else(sizes: list[int]) -> None:
+    splitter, data, found = LineSplitter(100), b"\xef\xbb\xbfuci\n\xef\xbb\xbfuci\n", []
+    for size in sizes:
+        found += splitter.feed(data[:size])
+        data = data[size:]
+    assert found == [b"uci", b"\xef\xbb\xbfuci"]

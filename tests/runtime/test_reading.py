@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 
 from commands.backup.about import FILE, FORMAT, About, read_about
+from evaluation.match.openings import openings_from_file
 from games import get_game
 from net.weights import BadWeights, read_meta
 from runtime.config import load
@@ -50,6 +52,34 @@ def test_settings_that_no_program_wrote_are_refused_in_words(tmp_path: Path, tex
     with pytest.raises(Fatal, match="is not TOML") as refused:
         load(Settings, ["--config", str(file)], command="az", examples=("", "", ""))
     assert refused.value.code == Exit.CONFIG
+
+
+def test_a_byte_order_mark_before_a_file_is_skipped_and_utf16_is_named(tmp_path: Path) -> None:
+    file, chess = tmp_path / "file", get_game("chess")
+    file.write_text("port = 7\n", encoding="utf-8-sig")
+    assert load(Settings, ["--config", str(file)], command="az", examples=("", "", "")).port == 7
+    file.write_text("e2e4\n", encoding="utf-8-sig")
+    (opening,) = openings_from_file(chess, file)
+    assert opening.game_history(chess).moves_text() == ["e2e4"]
+    file.write_text("e2e4\n", encoding="utf-16")
+    with pytest.raises(Fatal, match="UTF-16 or UTF-32; save it as UTF-8"):
+        openings_from_file(chess, file)
+
+
+@pytest.mark.parametrize("name", ["сеть", "网络", "\udcff"], ids=["Cyrillic", "Chinese", "no UTF-8"])
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8", "latin-1"])
+def test_a_name_that_the_encoding_of_the_output_lacks_ends_no_command(
+    name: str, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding=encoding, write_through=True))
+
+    def main() -> int:
+        print(f"network {name} is loaded")
+        return 0
+
+    assert guarded(main) == 0
+    assert written.getvalue().endswith(b" is loaded\n")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "loop", "folder", "device"])
