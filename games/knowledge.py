@@ -49,6 +49,14 @@ PgnWriter = Callable[[Mapping[str, str], str, Sequence[WrittenMove], str], str]
 """(tags of PGN, start, the moves, last comment) -> the game as text, in PGN or the like."""
 
 
+class ReadGame(NamedTuple):
+    """A game of a file, in the game's notation."""
+
+    start: str
+    """"" is the usual start."""
+    moves: Sequence[str]
+
+
 @dataclass(frozen=True)
 class Heuristic:
     """Jitted functions that give positions a value without search, for alpha-beta and greedy players.
@@ -275,6 +283,9 @@ class Knowledge:
     pgn: PgnWriter | None = None
     """Writes games in the usual format of programs for the game: PGN for chess, CSA for shogi. None: there is
     none."""
+    read_pgn: Callable[[str], Iterator[ReadGame]] | None = None
+    """Reads the main lines of the games in a PGN, one after the other. Raises ValueError at the first that
+    cannot be read, saying why. None: it reads none."""
     more_forms: Mapping[str, PgnWriter] = field(default_factory=dict)
     """Writers of other formats by name: `kif`."""
     between_games: str = ""

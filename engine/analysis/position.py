@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.analysis.requests import BadRequest, Request
+from games.knowledge import knowledge_of
 from games.spec import Game, outcome_for_first_player
 from protocol.settings import SelfPlaySettings, changed
 from search.averaging import averaged
@@ -90,7 +91,7 @@ class Analyst:
         settings = changed(self.settings, changes)
         tree = tree_for(self.game, resolve(settings, self.game), np.random.default_rng(0))
         try:
-            tree.reset(self.game.notation.state_from_text(request.fen))
+            tree.reset(self.game.notation.state_from_text(knowledge_of(self.game).read_start(request.fen)))
         except ValueError as error:
             raise BadRequest(f"fen: {error}", request.id) from error
         for number, move in enumerate(request.moves, 1):

@@ -55,7 +55,7 @@ class MatchConfig:
     more than there are cores."""
     openings: str = "auto"
     """auto (the game's well-known openings, then random ones), start, book, random:PLIES, or a file of FEN,
-    EPD or moves."""
+    EPD or moves, or a PGN."""
     seed: int = 1
     """Seed of random openings and of players that choose at random."""
     max_plies: int = 0

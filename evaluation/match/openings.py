@@ -6,9 +6,11 @@ playing each from both sides cancels the advantage that an opening gives.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +19,14 @@ from games.game_history import GameHistory, replay
 from games.knowledge import knowledge_of
 from games.spec import Game
 from runtime.exits import Exit, Fatal
-from runtime.reading import read_text
+from runtime.reading import read_bytes
+from runtime.texts import text_of
 
 RANDOM_PLIES = 4
 """Plies of `random` without a number, and of `auto` after the book."""
 RANDOM = "random-"
 """Names of random openings begin so."""
+GAME_FILES = frozenset({".pgn", ".sgf"})
 MISSES = 500
 """Number of random openings in a row without a new position after which we assume that there are no more."""
 
@@ -77,34 +81,49 @@ def book_openings(game: Game) -> list[Opening]:
     ]
 
 
-def openings_from_file(game: Game, path: Path) -> list[Opening]:
-    """The openings in a file, one per line: a start position (chess: FEN or EPD), or moves from the usual
-    start.
+def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[Opening]:
+    """The openings in a file: its first `most` games if it is a PGN, else one per line, a start
+    position (chess: FEN or EPD) or moves from the usual start.
 
     A line whose first word contains `/` is a position; `|` and moves may follow it. Empty lines and comments
-    (`#`) are skipped. Raises Fatal(BAD_DATA) naming the line that cannot be read.
+    (`#`) are skipped. Raises Fatal(BAD_DATA) naming the line or the game that cannot be read.
     """
     try:
-        lines = read_text(path).splitlines()
+        text = text_of(read_bytes(path), "latin_1")
     except (OSError, ValueError) as error:
         raise Fatal(f"the openings in {path} cannot be read: {error}", Exit.BAD_DATA) from error
-    openings = []
-    for number, text in enumerate(lines, 1):
-        words = text.partition("#")[0].strip()
-        if words:
-            try:
-                openings.append(_opening_of(game, words, f"{path.name}:{number}"))
-            except ValueError as error:
-                raise Fatal(f"{path} line {number}: {error}", Exit.BAD_DATA) from error
+    found: Iterator[tuple[str, list[str]]]
+    if path.suffix.lower() in GAME_FILES or text.lstrip().startswith(("[", "(;")):
+        read_pgn = knowledge_of(game).read_pgn
+        if read_pgn is None or path.suffix.lower() == ".sgf" or text.lstrip().startswith("(;"):
+            todo = "write openings one a line, as moves or positions"
+            raise Fatal(f"{path} has games in a form that {game.name} does not read; {todo}", Exit.BAD_DATA)
+        kind, found = "game", islice(((start, list(moves)) for start, moves in read_pgn(text)), most)
+    else:
+        kind, found = "line", map(_start_and_moves, text.splitlines())
+    openings, number = list[Opening](), 1
+    try:
+        while (opening := next(found, None)) is not None:
+            if any(opening):
+                openings.append(_opening_of(game, *opening, f"{path.name}:{number}"))
+            number += 1
+    except ValueError as error:
+        raise Fatal(f"{path} {kind} {number}: {error}", Exit.BAD_DATA) from error
     if not openings:
         raise Fatal(f"{path} has no openings; write one a line", Exit.BAD_DATA)
     return openings
 
 
-def _opening_of(game: Game, text: str, name: str) -> Opening:
-    start, _, moves = text.partition("|") if "/" in text.split()[0] else ("", "", text)
+def _start_and_moves(line: str) -> tuple[str, list[str]]:
+    """The start position and the moves in a line of a file; both are empty if there are none."""
+    text = re.sub(r'("[^"]*")|(?:^|\s)#.*', r"\1", line)  # but Qh7# and "no. #1" are no comments
+    start, _, moves = text.partition("|") if "/" in "".join(text.split()[:1]) else ("", "", text)
+    return start, moves.split()
+
+
+def _opening_of(game: Game, start: str, moves: Sequence[str], name: str) -> Opening:
     start = knowledge_of(game).read_start(start)
-    game_history = replay(game, start, moves.split())
+    game_history = replay(game, start, moves)
     if game_history.end_reason() is not None:
         raise ValueError(f"the game is over before it begins ({game_history.end_reason()})")
     return Opening(name, start, tuple(game_history.actions))
@@ -126,7 +145,7 @@ def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Ope
         book = book_openings(game)[:count]
         found = book + random_openings(game, count - len(book), usual_plies(game), seed)
     elif Path(source).exists():
-        found = openings_from_file(game, Path(source))
+        found = openings_from_file(game, Path(source), count)
     else:
         raise Fatal(f"openings {source!r}: give auto, start, book, random:PLIES or a file", Exit.CONFIG)
     if not found:

@@ -3,18 +3,43 @@ PGN."""
 
 from __future__ import annotations
 
+import re
+
 from games.chess import heuristic, pictures
 from games.chess.ends import CHECKMATE, END_REASONS
 from games.chess.openings import BOOK, MOST_PLAYED
 from games.chess.truth import SOLUTION
 from games.knowledge import Heuristic, Knowledge, Matches, Odds
 
+OPERATION = re.compile(r"""\s*([A-Za-z][A-Za-z0-9_]*)((?:\s+(?:"[^"]*"|[^\s;"]+))*)\s*(?:;|$)""")
+"""A name and its operands. The last semicolon may be missing."""
 
-def _without_operations(epd: str) -> str:
-    """An EPD's four fields (and a FEN's counters) without operations such as `bm Nf3;`."""
-    words = epd.split()
-    counters = words[4:6] if all(word.isdecimal() for word in words[4:6]) else []
-    return " ".join(words[:4] + counters)
+
+def fen_of_epd(text: str) -> str:
+    """The FEN of an EPD, or of a FEN with operations after it: `hmvc` and `fmvn` are its counters,
+    and others, such as `bm Nf3;`, are left out.
+
+    Raises ValueError for what is no operation. Whether the FEN is right is for its reader to say.
+    """
+    fields, rest = text.split()[:4], " ".join(text.split()[4:])
+    counters: list[str] = []
+    while len(counters) < 2 and (number := re.match(r"([0-9]+)(?:\s+|$)", rest)):
+        counters.append(number[1])
+        rest = rest[number.end() :]
+    if len(counters) == 1 and rest and ";" not in rest:
+        return text  # a FEN whose last field is wrong
+    given: dict[str, str] = {}
+    while rest:
+        found = OPERATION.match(rest)
+        if found is None:
+            raise ValueError(f"{rest[:60]!r} after the position is no operation of an EPD, such as hmvc 12;")
+        name, operand = found[1], found[2].strip()
+        if name in ("hmvc", "fmvn") and (name in given or len(operand.split()) != 1):
+            raise ValueError(f"{name} of an EPD is one number, as in {name} 12;")
+        given[name], rest = operand, rest[found.end() :].strip()
+    if not counters and {"hmvc", "fmvn"} & {*given}:
+        counters = [given.get("hmvc", "0"), given.get("fmvn", "1")]
+    return " ".join(fields + counters)
 
 
 QUEEN_UP = (
@@ -46,10 +71,11 @@ KNOWLEDGE = Knowledge(
     },
     book=BOOK,
     counted_openings=MOST_PLAYED,
-    read_start=_without_operations,
+    read_start=fen_of_epd,
     svg=pictures.svg,
     clicks=pictures.CLICKS,
     pgn=pictures.pgn,
+    read_pgn=pictures.read_pgn,
     solution=SOLUTION,
     matches=Matches(
         opponents=("random", "greedy", "alphabeta:1", "alphabeta:2"),

@@ -1,13 +1,14 @@
-"""Chess games as PGN and boards as SVG, by python-chess, which is imported when needed."""
+"""Chess games as PGN, written and read, and boards as SVG, by python-chess, which is imported when needed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from games.chess.fen import SQUARES, state_to_fen
 from games.chess.notation import action_to_uci
-from games.knowledge import Clicks, WrittenMove, grid
+from games.knowledge import Clicks, ReadGame, WrittenMove, grid
 from games.spec import State
 
 PICTURE_SIZE = 230
@@ -46,6 +47,36 @@ def pgn(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
     if ending:
         node.comment = ending
     return tree.accept(chess.pgn.StringExporter(columns=PGN_COLUMNS))
+
+
+def read_pgn(text: str) -> Iterator[ReadGame]:
+    """The main lines of the games in a PGN, moves in UCI.
+
+    Raises ValueError at a game with an illegal move, a FEN that is none, without moves, or of a variant.
+    """
+    import chess
+    import chess.pgn
+
+    class MainLine(chess.pgn.GameBuilder):  # type: ignore[type-arg]
+        def begin_variation(self) -> chess.pgn.SkipType:  # type: ignore[override]
+            super().begin_variation()
+            return chess.pgn.SKIP
+
+        def handle_error(self, error: Exception) -> None:
+            self.game.errors.append(error)  # without a line in the log
+
+    file = io.StringIO(text)
+    while (found := chess.pgn.read_game(file, Visitor=MainLine)) is not None:
+        variant = found.headers.get("Variant", chess.Board.aliases[0])
+        if variant.lower() not in map(str.lower, chess.Board.aliases):
+            raise ValueError(f"it is of the variant {variant[:60]!r}, not of standard chess")
+        if found.errors:
+            raise ValueError(str(found.errors[0]) or type(found.errors[0]).__name__)
+        start = found.headers.get("FEN", "")
+        moves = [move.uci() for move in found.mainline_moves()]
+        if not start and not moves:
+            raise ValueError("it has neither moves nor a FEN")
+        yield ReadGame(start, moves)
 
 
 def _clicked(state: State, action: int) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from encodings.aliases import aliases
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from sgfmill import sgf, sgf_grammar
 
@@ -266,11 +266,7 @@ def _rules(nodes: Sequence[sgf.Node], usual: GoRules, *, has_handicap: bool) -> 
     name = _letters(text)
     what = f"the file is of a game by RU[{text[:LONGEST]}]"
     if katago := KATAGO.fullmatch(name.removesuffix("whb0")):
-        return replace(
-            rules,
-            superko="positional" if katago[1] == "positional" else "situational",
-            suicide=katago[2] == "1",
-        )
+        return replace(rules, superko=cast(Superko, katago[1]), suicide=katago[2] == "1")
     found = RULES.get(name.removesuffix("rules").removesuffix("rule"))
     if found is None:
         kind = "territory" if name in TERRITORY else "other rules"

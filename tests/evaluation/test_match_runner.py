@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import chess
 import numpy as np
 import pytest
 from twice import GAME as TWICE
@@ -224,6 +225,116 @@ def test_openings_from_a_file_may_be_fen_epd_or_moves(tmp_path: Path) -> None:
     with pytest.raises(Fatal, match=r"line 1: move 2 .*not a legal move") as refused:
         openings_from_file(CHESS, file)
     assert refused.value.code == Exit.BAD_DATA
+
+
+PGN = """
+[Event "one"]\n[White "Jos\xe9"]\n
+1. e4 {best by test} e5 $1 (1... c5 2. Ke3) 2. Nf3 ; a comment
+*\n
+[FEN "8/8/8/8/8/3k4/3p4/3K4 b - - 7 60"]\n[SetUp "1"]\n
+60... Ke3 *\n
+[Variant "From Position"]\n[FEN "8/P7/8/8/8/3k4/3p4/3K4 w - - 0 1"]\n
+1. a8=Q *\n
+1. e4 e5 2. Nf3 1-0
+"""
+
+
+@pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "latin-1"])
+def test_openings_from_a_pgn_are_the_main_lines_of_its_games(tmp_path: Path, codec: str) -> None:
+    file = tmp_path / "book.pgn"
+    file.write_text(PGN, encoding=codec)
+    found = openings_from_file(CHESS, file)
+    assert [one.id for one in found] == [f"book.pgn:{number}" for number in (1, 2, 3, 4)]
+    games = [one.game_history(CHESS) for one in found]
+    assert games[0].moves_text() == games[3].moves_text() == ["e2e4", "e7e5", "g1f3"]
+    assert CHESS.notation.state_to_text(games[1].states[0]) == "8/8/8/8/8/3k4/3p4/3K4 b - - 7 60"
+    assert [one.moves_text() for one in games[1:3]] == [["d3e3"], ["a7a8q"]]
+    assert openings_from_file(CHESS, file, most=2) == found[:2]
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        ("1. e4 Ke7", "game 2: illegal san: 'Ke7'"),
+        ("1. e4 --", "game 2: move 2"),
+        ('[Variant "Atomic"]\n\n1. e4', "game 2: it is of the variant 'Atomic'"),
+        ('[Variant "Chess960"]\n\n1. e4', "game 2: it is of the variant 'Chess960'"),
+        ('[Variant "nonsense"]\n\n1. e4', "game 2: it is of the variant 'nonsense'"),
+        ('[FEN "8/8/8 w"]\n\n1. e4', "game 2: "),
+        ("1. f3 e5 2. g4 Qh4#", r"game 2: the game is over before it begins \(checkmate\)"),
+        ('[Event "empty"]\n\n*', "game 2: it has neither moves nor a FEN"),
+    ],
+)
+def test_a_game_that_is_no_opening_is_named(
+    tmp_path: Path, second: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "book.pgn"
+    file.write_text(f"1. e4 e5 *\n\n{second} *\n")
+    with pytest.raises(Fatal, match=reason) as refused:
+        openings_from_file(CHESS, file)
+    assert refused.value.code == Exit.BAD_DATA
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("a.pgn", b"1. 4 *", "has games in a form that tic_tac_toe does not read"),
+        ("a.sgf", b"(;SZ[3];B[aa])", "has games in a form"),
+        ("a.txt", b'[Event "x"]', "has games in a form"),
+        ("a.txt", "4\n".encode("utf-16"), "it is text in UTF-16; save it as UTF-8"),
+    ],
+)
+def test_a_file_that_has_other_things_than_openings_is_refused(
+    tmp_path: Path, name: str, data: bytes, reason: str
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(data)
+    with pytest.raises(Fatal, match=reason) as refused:
+        openings_from_file(TIC, file)
+    assert refused.value.code == Exit.BAD_DATA
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        "",
+        "hmvc 12; fmvn 34;",
+        "fmvn 34; bm Ra8; hmvc 12;",
+        "hmvc 12;",
+        "fmvn 34",
+        'id "hmvc 3; #1"; bm Qh7#; hmvc 12;',
+        "bm Kd6 Kf6; hmvc 12",
+    ],
+)
+def test_the_counters_of_an_epd_are_kept(tmp_path: Path, operations: str) -> None:
+    file, epd = tmp_path / "openings.epd", "4k3/8/4K3/8/8/8/8/R7 w - -"
+    file.write_text(f"{epd} {operations}\n")
+    start = openings_from_file(CHESS, file)[0].game_history(CHESS).states[0]
+    told = chess.Board()
+    told.set_epd(f"{epd} {operations.replace('bm Qh7#; ', '')}")
+    assert CHESS.notation.state_to_text(start) == told.fen()
+
+
+@pytest.mark.parametrize(
+    ("operations", "reason"),
+    [
+        ("hmvc x;", "half-move clock of a FEN is a number"),
+        ("hmvc -1;", "half-move clock of a FEN is a number"),
+        ("hmvc;", "hmvc of an EPD is one number"),
+        ("fmvn 1 2;", "fmvn of an EPD is one number"),
+        ("hmvc 1; hmvc 2;", "hmvc of an EPD is one number"),
+        ("fmvn 99999;", "move number of a FEN is a number"),
+        ("0 x", "move number of a FEN is a number"),
+        ("-5 1", "is no operation of an EPD"),
+        ('id "open', "is no operation of an EPD"),
+    ],
+)
+def test_a_counter_that_is_none_is_refused(tmp_path: Path, operations: str, reason: str) -> None:
+    file = tmp_path / "openings.epd"
+    file.write_text(f"4k3/8/4K3/8/8/8/8/R7 w - - {operations}\n")
+    with pytest.raises(Fatal, match=f"line 1: .*{reason}"):
+        openings_from_file(CHESS, file)
 
 
 def test_report_counts_pairs_and_repeated_games() -> None:
