@@ -67,17 +67,23 @@ def read_bytes(path: Path | str, most: int = MOST_BYTES) -> bytes:
         return file.read()
 
 
-def read_text(path: Path | str, most: int = MOST_BYTES) -> str:
+def read_text(path: Path | str, most: int = MOST_BYTES, *, otherwise: str = "") -> str:
     """Return the text of a regular file. Raises OSError, and ValueError as `text_in` does."""
-    return text_in(read_bytes(path, most))
+    return text_in(read_bytes(path, most), otherwise)
 
 
-def text_in(data: bytes) -> str:
-    """Return a text in UTF-8 without the byte order mark that some editors write before it. Raises ValueError
-    for any other encoding."""
+def text_in(data: bytes, otherwise: str = "") -> str:
+    """Return a text in UTF-8 without the byte order mark that some editors write before it. Bytes that are
+    not UTF-8 are in the encoding `otherwise`, if there is one. Raises ValueError for any other encoding."""
     if data.startswith(_WIDE_MARKS):
         raise ValueError("it is in UTF-16 or UTF-32; save it as UTF-8")
-    return data.decode("utf-8-sig")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if otherwise:
+            return data.decode(otherwise)
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"line {line} is not text in UTF-8; save it as UTF-8") from error
 
 
 def read_toml(path: Path | str) -> dict[str, Any]:

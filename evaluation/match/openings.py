@@ -19,8 +19,7 @@ from games.game_history import GameHistory, replay
 from games.knowledge import knowledge_of
 from games.spec import Game
 from runtime.exits import Exit, Fatal
-from runtime.reading import read_bytes
-from runtime.texts import text_of
+from runtime.reading import read_text
 
 RANDOM_PLIES = 4
 """Plies of `random` without a number, and of `auto` after the book."""
@@ -89,7 +88,7 @@ def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[
     (`#`) are skipped. Raises Fatal(BAD_DATA) naming the line or the game that cannot be read.
     """
     try:
-        text = text_of(read_bytes(path), "latin_1")
+        text = read_text(path, otherwise="latin_1")
     except (OSError, ValueError) as error:
         raise Fatal(f"the openings in {path} cannot be read: {error}", Exit.BAD_DATA) from error
     found: Iterator[tuple[str, list[str]]]
