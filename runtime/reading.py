@@ -27,7 +27,12 @@ MOST_LEVELS = 50
 """Most levels of tables or lists in each other; our files have up to 6."""
 _TOO_DEEP = f"it has more than {MOST_LEVELS} levels in each other"
 _SPECIAL = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"))
-_WIDE_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_WIDE = {  # UTF-32 first, because its mark begins like that of UTF-16
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
 
 
 def open_regular(path: Path | str) -> io.BufferedReader:
@@ -75,8 +80,9 @@ def read_text(path: Path | str, most: int = MOST_BYTES, *, otherwise: str = "") 
 def text_in(data: bytes, otherwise: str = "") -> str:
     """Return a text in UTF-8 without the byte order mark that some editors write before it. Bytes that are
     not UTF-8 are in the encoding `otherwise`, if there is one. Raises ValueError for any other encoding."""
-    if data.startswith(_WIDE_MARKS):
-        raise ValueError("it is in UTF-16 or UTF-32; save it as UTF-8")
+    for mark, name in _WIDE.items():
+        if data.startswith(mark):
+            raise ValueError(f"it is text in {name}; save it as UTF-8")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
