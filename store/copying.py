@@ -10,7 +10,7 @@ import apsw
 
 from runtime.exits import Exit, Fatal
 from store.errors import reading
-from store.sqlite import connect
+from store.sqlite import at_rest, connect
 
 OF_WRITING = (apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError)
 """Errors of writing the copy. All others come from the store that is copied."""
@@ -25,6 +25,15 @@ def copy_games(source: Path, target: Path) -> None:
     or nothing, however many come meanwhile, and none of them waits for it. (The write-ahead log is not
     checkpointed while it lasts.) Raises Fatal as `store.errors.reading` does.
     """
+    while True:
+        marks = at_rest(source)
+        _copy(source, target)
+        if at_rest(source) == marks:
+            return
+        target.unlink()  # a trainer has begun meanwhile, for which a reader of a store at rest does not look
+
+
+def _copy(source: Path, target: Path) -> None:
     with reading(source), contextlib.closing(connect(source, read_only=True)) as old:
         try:
             with contextlib.closing(apsw.Connection(str(target))) as new:

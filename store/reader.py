@@ -17,7 +17,7 @@ from runtime.exits import Exit, Fatal
 from runtime.finding import run_named
 from store.errors import reading
 from store.rows import COLUMNS, DATA, Damaged, Stored, readable
-from store.sqlite import connect
+from store.sqlite import at_rest, connect
 
 PAGE = 256
 """Games per query."""
@@ -47,6 +47,7 @@ class StoreReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.damaged = Damaged()
+        self._marks = at_rest(path)
         with reading(path):
             self._connection = connect(path, read_only=True)
         found = self.query("SELECT value FROM meta WHERE key = 'game'")
@@ -58,7 +59,15 @@ class StoreReader:
     def query(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
         """All rows of one short query."""
         with reading(self.path):
-            return list(self._connection.execute(sql, arguments))
+            return list(self._execute(sql, arguments))
+
+    def _execute(self, sql: str, arguments: Sequence[Any]) -> Any:
+        """A cursor. A trainer may have begun or ended since the last query: then the file is opened again,
+        and the old connection ends with its last cursor."""
+        if (marks := at_rest(self.path)) != self._marks:
+            self._marks = marks
+            self._connection = connect(self.path, read_only=True)
+        return self._connection.execute(sql, arguments)
 
     def close(self) -> None:
         self._connection.close()
@@ -224,7 +233,7 @@ class StoreReader:
     def _rows(self, where: str, *bounds: int | bytes, with_data: bool = True) -> Iterator[Stored]:
         columns = f"{COLUMNS}, {DATA}" if with_data else COLUMNS
         with reading(self.path):
-            for row in self._connection.execute(f"SELECT {columns} FROM games WHERE {where}", bounds):
+            for row in self._execute(f"SELECT {columns} FROM games WHERE {where}", bounds):
                 yield Stored.of(row)
 
     def _whole(self, game: Game, rows: Iterable[Stored]) -> Iterator[tuple[Stored, GameRecord]]:

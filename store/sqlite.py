@@ -8,6 +8,7 @@ brings its own SQLite, newer than the WAL-reset bug fixed in 3.51.3.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections import Counter, defaultdict
@@ -24,6 +25,8 @@ import zstandard
 from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
 from runtime.reading import is_endless
+from runtime.run_lock import Left, left_by
+from runtime.runs import is_locked
 from store import players
 from store.errors import DAMAGE, NO_DAMAGE, damaged, reading
 from store.rows import readable
@@ -149,14 +152,56 @@ class Totals:
 
 def connect(path: Path, *, read_only: bool) -> Any:
     """An apsw connection; a foreign lock delays it for at most `BUSY_TIMEOUT_MS`. Raises apsw.Error, and
-    Fatal(BAD_DATA) for a pipe or a device."""
+    Fatal(BAD_DATA) for a pipe or a device.
+
+    A read-only connection to a store at rest changes no file beside it. It must be opened again when
+    `at_rest` changes.
+    """
     for file in (f"{path}{suffix}" for suffix in ("", "-wal", "-shm")):
         if is_endless(file):
             raise Fatal(f"{file} is a pipe or a device, not a file of games: move it away", Exit.BAD_DATA)
-    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    connection = apsw.Connection(str(path), flags=flags)
+    name, flags = str(path), apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    if read_only:
+        name, flags = _looking(path), apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(name, flags=flags)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     return connection
+
+
+Marks = tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]
+
+
+def at_rest(path: Path) -> Marks | None:
+    """None while a trainer works on the store. Otherwise what identifies the content of the file and of its
+    write-ahead log, which is None if empty: inode, bytes, and time of the last change."""
+    lock = path.with_name("trainer.lock")
+    if is_locked(lock) or left_by(lock) is Left.ELSEWHERE or _beside(path, "-journal").exists():
+        return None
+    return _mark(path), _mark(_beside(path, "-wal"))
+
+
+def _looking(path: Path) -> str:
+    """The address under which a store is read. An ordinary reader of a WAL database makes -wal and -shm
+    files, or writes to them."""
+    address, marks = path.absolute().as_uri(), at_rest(path)
+    if marks is None or marks[0] is None:
+        return address
+    if marks[1] is None:
+        return f"{address}?immutable=1"
+    # The writer was killed. Where its -shm is gone, SQLite has to make one to find the games in the log.
+    return f"{address}?readonly_shm=1" if _beside(path, "-shm").exists() else address
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _mark(path: Path) -> tuple[int, int, int] | None:
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        if found.st_size:
+            return found.st_ino, found.st_size, found.st_mtime_ns
+    return None
 
 
 def cache_kib(games: int) -> int:

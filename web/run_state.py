@@ -78,9 +78,10 @@ def changed_at(run: RunFolder) -> float:
 
 def _grew_at(run: RunFolder) -> float:
     """When the last figures or games were written, seconds since 1970. Games come into the write-ahead log
-    first, and only at times into the store itself."""
+    first, and only at times into the store itself. An empty log is of somebody who looked."""
     log = run.games.with_name(run.games.name + "-wal")
-    return max(modified(path) for path in (run.figures_log, run.games, log))
+    logs = (log,) if log.is_file() and log.stat().st_size else ()
+    return max(modified(path) for path in (run.figures_log, run.games, *logs))
 
 
 def has_final_figures(run: RunFolder) -> bool:

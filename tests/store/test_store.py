@@ -18,6 +18,7 @@ import pytest
 from runtime.exits import Exit, Fatal
 from store import reader as reading
 from store import sqlite
+from store.copying import check_file, copy_games
 from store.reader import Range, StoreReader
 from store.sqlite import (
     CONFLICT,
@@ -308,3 +309,54 @@ def test_rejected_games_are_bounded_in_number_and_bytes(
     assert [(uid[0], kept, text) for uid, kept, text in rows] == [
         (number, int(number >= 90 and number != 95), 2000) for number in range(70, 100)
     ]
+
+
+def seen(folder: Path) -> dict[str, tuple[int, int]]:
+    """Names, bytes and times of the last change of all files and folders."""
+    found = ((path, path.stat()) for path in [folder, *folder.rglob("*")])
+    return {str(path): (about.st_size, about.st_mtime_ns) for path, about in found}
+
+
+def test_looking_at_a_store_at_rest_changes_nothing(store: Store, tmp_path: Path) -> None:
+    store.commit([entry(1)])
+    store.close()
+    before = seen(tmp_path)
+    with closing(StoreReader(tmp_path / "games.db")) as reader:
+        assert reader.span() == (1, 1)
+        assert seen(tmp_path) == before
+    copy_games(tmp_path / "games.db", tmp_path.with_name("copy.db"))
+    check_file(tmp_path / "games.db")
+    assert seen(tmp_path) == before
+
+
+def test_looking_at_the_store_of_a_killed_trainer_finds_all_games_and_changes_nothing(tmp_path: Path) -> None:
+    """The games are in the write-ahead log only."""
+    path = tmp_path / "a run" / "games.db"
+    path.parent.mkdir()
+    code = (
+        "import os, sys, pathlib; from store.sqlite import Store, Entry; "
+        "store = Store(pathlib.Path(sys.argv[1]), 'g'); "
+        "store.commit([Entry(b'u' * 16, b's' * 32, 'workers', 9, 1, 'line', 0, 0, b'data')]); os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    before = seen(path.parent)
+    assert before[f"{path}-wal"][0] > 0
+    with closing(StoreReader(path)) as reader:
+        assert reader.span() == (1, 1)
+    assert seen(path.parent) == before
+
+
+def test_a_reader_of_a_store_at_rest_sees_the_games_of_a_trainer_that_begins_and_ends(
+    store: Store, tmp_path: Path
+) -> None:
+    store.commit([entry(1)])
+    store.close()
+    with closing(StoreReader(tmp_path / "games.db")) as reader:
+        assert reader.span() == (1, 1)
+        again = Store(tmp_path / "games.db", "g")
+        again.commit([entry(2)])
+        assert reader.span() == (1, 2)
+        again.commit([entry(n, bytes(range(256)) * 400) for n in range(3, 400)])
+        assert reader.span() == (1, 399)
+        again.close()
+        assert len(list(reader.rows(Range()))) == 399

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient
+from in_process import azplay_here
 from report_runs import STEPS, figures
 from web_runs import looked_at, next_event, run_with_games
 
@@ -151,3 +152,68 @@ def test_pages_that_end_with_their_run_tell_its_last_figures(tmp_path: Path) -> 
             assert not (await answer.content.read()).strip()
 
     looked_at(tmp_path, look)
+
+
+PAGES = tuple(f"run/a-run/{page}" for page in ("history", "strength", "games", "weights", "games/1"))
+COMMANDS = (
+    *("report RUN --out OUT", "status RUN", "games RUN list", "games RUN show 1", "games RUN stats"),
+    *(
+        "openings RUN",
+        "games RUN verify",
+        "games RUN export --out OUT",
+        "games RUN salvage --out OUT",
+        "backup RUN OUT",
+    ),
+)
+
+
+def seen(folder: Path) -> dict[str, tuple[int, int]]:
+    """Names, bytes and times of the last change of all files and folders."""
+    found = ((path, path.stat()) for path in [folder, *folder.rglob("*")])
+    return {str(path): (about.st_size, about.st_mtime_ns) for path, about in found}
+
+
+def ended_run(runs: Path) -> RunFolder:
+    run_with_games(runs, "tic_tac_toe")
+    folder = RunFolder(runs, "a-run")
+    folder.lock("azserver").close()
+    folder.lock("trainer").close()
+    for path in [*folder.path.rglob("*"), folder.path]:
+        os.utime(path, (1e9, 1e9))
+    return folder
+
+
+def test_the_pages_of_an_ended_run_change_nothing_in_it_nor_the_time_of_its_end(tmp_path: Path) -> None:
+    folder = ended_run(tmp_path)
+    before = seen(folder.path)
+    answered = []
+
+    async def look(client: Client) -> None:
+        for page in ("runs", *PAGES):
+            async with client.get(f"/api/{page}") as answer:
+                answered.append((page, answer.status))
+                await answer.read()
+
+    looked_at(tmp_path, look)
+    assert [page for page, status in answered if status == 200] == ["runs", *PAGES]
+    assert seen(folder.path) == before
+    assert summary(folder, locked_inodes())["changed"] == 1e9
+
+
+def test_an_empty_log_beside_the_games_is_of_somebody_who_looked(tmp_path: Path) -> None:
+    """Older versions left one."""
+    folder = ended_run(tmp_path)
+    folder.games.with_name("games.db-wal").touch()
+    assert summary(folder, locked_inodes())["changed"] == 1e9
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_that_looks_at_an_ended_run_changes_nothing_in_it(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = ended_run(tmp_path)
+    before = seen(folder.path)
+    words = {"RUN": str(folder.path), "OUT": str(tmp_path / "out")}
+    ended = azplay_here(monkeypatch, capsys)(*(words.get(word, word) for word in command.split()))
+    assert ended.returncode in (0, 3), ended
+    assert seen(folder.path) == before
