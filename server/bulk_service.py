@@ -96,9 +96,11 @@ class BulkService:
         }
 
     def tell_weights(self) -> None:
-        """Tell all players that the current weights changed. A player that cannot be reached now is told at a
-        later `tick`."""
-        players = (session for session in self.port.sessions.all() if session.role in PLAYERS)
+        """Tell all players that the current weights changed, and the trainer, which may have gone back to an
+        older checkpoint and must not take the games of these weights for forged. Who cannot be reached now is
+        told at a later `tick`."""
+        told = {*PLAYERS, *TRAINER}
+        players = (session for session in self.port.sessions.all() if session.role in told)
         # In the order in which they joined, so that a simulation is repeatable.
         self._untold = dict.fromkeys(peer_of(session) for session in players)
         self._tell()

@@ -73,6 +73,11 @@ class Intake:
         """Compile now (some seconds the first time) rather than at the first game."""
         self._verifier.check(record, self._expected, 0)
 
+    @property
+    def newest_version(self) -> int:
+        """Newest weights version in any stored game."""
+        return self._store.totals.newest_version
+
     def process(self, jobs: Sequence[Job], newest_version: int) -> Committed:
         """Check all jobs and commit them together. Once this returns they may be acknowledged."""
         records: list[GameRecord] = []

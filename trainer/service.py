@@ -61,8 +61,6 @@ FRESH_LIMIT = 8192
 """Stored games that may wait for the training thread before new ones are sent back."""
 SAVE_AGAIN = 30.0
 """Seconds after which a checkpoint that could not be written is tried again."""
-VERSION_SLACK = 16
-"""How many weights versions a game may be ahead of what this trainer knows."""
 GAMES_PER_FILL = 1000
 """Stored games read at a time while the window is filled: short queries, because SQLite's log would grow
 otherwise."""
@@ -252,7 +250,9 @@ class Service:
             self._games_came.clear()
             while self._jobs:
                 jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), JOBS_PER_COMMIT))]
-                newest = max(run.training.version, self._weights.server_version) + VERSION_SLACK
+                # A trainer that went back to an older checkpoint hears of the server's weights before the
+                # first game that they played.
+                newest = max(run.training.version, self._weights.server_version, run.intake.newest_version)
                 begun = time.monotonic()
                 result = await loop.run_in_executor(self._intake_thread, run.intake.process, jobs, newest)
                 self._figures.commits.observe(time.monotonic() - begun)

@@ -108,6 +108,7 @@ class WeightsOut:
             case Refused():
                 self._carry_out(self._publisher.on_refused(message, now))
             case WeightsInfo():
+                self.server_version = max(self.server_version, message.version)
                 self._carry_out(self._publisher.on_info(message, now))
             case _:
                 return False

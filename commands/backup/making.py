@@ -33,6 +33,7 @@ import msgspec
 from commands.backup.about import FILE, FORMAT, About
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
+from runtime.reading import read_struct
 from runtime.runs import RunFolder
 from runtime.version import version
 from runtime.weights_files import SUFFIX, find_weights
@@ -178,7 +179,10 @@ class _Copy:
     def _current(self) -> WeightsInfo | None:
         """The weights named by the copied current.json, if the copy has them, intact."""
         folder = self._folder / self._run.weights.name
-        info = msgspec.json.decode((folder / "current.json").read_bytes(), type=WeightsInfo)
+        try:
+            info = read_struct(folder / "current.json", WeightsInfo)
+        except ValueError:
+            return None
         file = find_weights(folder, info.sha256)
         return info if file is not None and info.sha256.hex() in self.sums.values() else None
 

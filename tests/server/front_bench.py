@@ -77,6 +77,7 @@ class Peer:
 
     def __init__(self, bench: Bench, port: str, routing_id: bytes = b"") -> None:
         self.bench = bench
+        self.role = ""
         self.inbox: asyncio.Queue[tuple[AnyMessage, list[memoryview]]] = asyncio.Queue()
         socket = bench.context.socket(zmq.DEALER)
         socket.set(zmq.LINGER, 0)
@@ -94,13 +95,17 @@ class Peer:
         assert self.channel.send([encode(message), *frames])
 
     async def receive(self, kind: type) -> tuple:
-        """Return the next message with its frames; it must be of this kind."""
+        """Return the next message with its frames; it must be of this kind. A trainer hears of new weights at
+        any time, and passes over that."""
         async with asyncio.timeout(PATIENCE):
             message, frames = await self.inbox.get()
+            while self.role == "trainer" and isinstance(message, WeightsInfo) and kind is not WeightsInfo:
+                message, frames = await self.inbox.get()
         assert isinstance(message, kind), message
         return message, frames
 
     async def join(self, role: str, name: str = "test", protocol: int = PROTOCOL_VERSION) -> Welcome:
+        self.role = role
         self.send(Hello(protocol, role, name))
         return (await self.receive(Welcome))[0]
 

@@ -19,7 +19,7 @@ from fake_server import TIMEOUT, FakeServer, welcome
 from bench.random_games import random_game
 from games import get_game
 from net.weights import from_bytes
-from protocol.messages import PROTOCOL_VERSION, Hello, Welcome
+from protocol.messages import PROTOCOL_VERSION, Hello, WeightsInfo, Welcome
 from protocol.rounds import uid_of
 from protocol.sessions import hello_first
 from runtime.aio import Stop, first_cause, run
@@ -97,6 +97,25 @@ def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeypatch: 
     assert list((folder / "tensorboard").glob("events*"))
     assert server.figures["alerts"] == []
     assert json.loads((folder / "figures.jsonl").read_text().splitlines()[0])["trainer/games"] > 0
+
+
+def test_a_game_of_weights_that_do_not_exist_yet_is_refused_until_the_server_has_them(tmp_path: Path) -> None:
+    """WELCOME names version 7. Version 8 is of a trainer that was lost with its newest checkpoint."""
+    early, late = (random_game(GAME, np.random.default_rng(seed), simulations=20) for seed in (1, 2))
+    early, late = (
+        dataclasses.replace(one, versions=np.full(one.plies, 8, np.uint32)) for one in (early, late)
+    )
+
+    async def script(server: FakeServer, _: service.Service) -> None:
+        server.play(early)
+        await server.until(lambda: early.uid in server.acks)
+        server.send(WeightsInfo(8, 100, bytes(32), 1000, GAME.name))
+        server.play(late)
+        await server.until(lambda: late.uid in server.acks)
+
+    acks = beside_trainer(tmp_path, script).acks
+    assert (acks[early.uid].status, acks[early.uid].reason.split(":")[0]) == ("rejected", "unknown_version")
+    assert acks[late.uid].status == "stored"
 
 
 def test_a_game_that_the_trainer_cannot_read_is_answered(tmp_path: Path) -> None:
