@@ -120,6 +120,7 @@ def test_a_win_in_one_is_best_and_certain() -> None:
     [
         ("chess", {"moves": FOOLS_MATE}, "checkmate", -1, -1),
         ("chess", {"fen": "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1"}, "stalemate", 0, 0),
+        ("chess", {"fen": '7k/5Q2/6K1/8/8/8/8/8 b - - hmvc 3; id "an EPD";'}, "stalemate", 0, 0),
         ("connect_four", {"moves": list("1212121")}, "four", 1, -1),
     ],
 )

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -112,6 +113,19 @@ def test_guarded_prints_a_fatal_as_one_line(capsys: pytest.CaptureFixture[str]) 
     printed = capsys.readouterr().err
     assert printed.count("\n") == 1
     assert "error: port 5600 is in use: give another --port" in printed
+
+
+def test_a_path_that_is_no_text_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file name may have any bytes; Python reads those that are not UTF-8, and cannot write them."""
+
+    def main() -> int:
+        (tmp_path / "config.toml").write_text(f"runs = '{os.fsdecode(b'/tmp/Jos' + bytes([233]))}'", "utf-8")
+        return 0
+
+    assert guarded(main) == Exit.CONFIG
+    said = capsys.readouterr().err
+    assert "bytes that are not UTF-8 text; rename it" in said
+    assert "/tmp/Jos\\udce9" in said
 
 
 def test_guarded_says_that_it_needs_linux(
