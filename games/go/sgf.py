@@ -82,14 +82,13 @@ class NamedRules:
     """Whether White gets points for Black's handicap stones, which is not supported."""
 
 
+CHINESE = ("chinese", "chineseogs", "chinesekgs")
 RULES = {
     "tromptaylor": NamedRules("positional", suicide=True),
-    "chinese": NamedRules("positional", suicide=False, pays_handicap=True),
+    **dict.fromkeys(CHINESE, NamedRules("positional", suicide=False, pays_handicap=True)),
     "nz": NamedRules("situational", suicide=True),
     "newzealand": NamedRules("situational", suicide=True),
-    "aga": NamedRules("situational", suicide=False, pays_handicap=True),
-    "bga": NamedRules("situational", suicide=False, pays_handicap=True),
-    "french": NamedRules("situational", suicide=False, pays_handicap=True),
+    **dict.fromkeys(("aga", "bga", "french"), NamedRules("situational", suicide=False, pays_handicap=True)),
 }
 """Rules with area scoring and superko, by the letters of their names. The text of the Chinese rules forbids
 every position to be repeated, though referees often do otherwise."""
@@ -236,8 +235,9 @@ def _stones(nodes: Sequence[sgf.Node], size: int) -> dict[tuple[int, int], int]:
         ]
         if given[0] & given[1]:
             raise ValueError("a point is set up with stones of both sides")
-        stones |= {point: side for side, points in enumerate(given[:2]) for point in points}
-        stones = {point: side for point, side in stones.items() if point not in given[2]}
+        stones.update((point, side) for side, points in enumerate(given[:2]) for point in points)
+        for point in given[2]:
+            stones.pop(point, None)
     return stones
 
 
@@ -263,11 +263,11 @@ def _rules(nodes: Sequence[sgf.Node], usual: GoRules, *, has_handicap: bool) -> 
     rules = replace(usual, komi=_komi_of(komi)) if komi else usual
     if not text:
         return rules
-    name = _letters(text)
+    name = _letters(text).removesuffix("rules").removesuffix("rule")
     what = f"the file is of a game by RU[{text[:LONGEST]}]"
     if katago := KATAGO.fullmatch(name.removesuffix("whb0")):
         return replace(rules, superko=cast(Superko, katago[1]), suicide=katago[2] == "1")
-    found = RULES.get(name.removesuffix("rules").removesuffix("rule"))
+    found = RULES.get(name)
     if found is None:
         kind = "territory" if name in TERRITORY else "other rules"
         raise ValueError(

@@ -175,6 +175,7 @@ def test_what_the_file_does_not_say_is_as_usual() -> None:
         ),
         (b"(;SZ[5]KM[6.5][7.5])", "KM has 2 values"),
         (b"(;SZ[5]RU[Japanese])", "RU\\[Japanese\\]: territory"),
+        (b"(;SZ[5]RU[japanese rules])", "rules\\]: territory"),
         (b"(;SZ[5]RU[Korean])", "RU\\[Korean\\]: territory"),
         (b"(;SZ[5]RU[GOE])", "RU\\[GOE\\]: other rules"),
         (b"(;SZ[5]RU[koSIMPLEscoreAREAtaxNONEsui0])", "other rules"),
