@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import msgspec
 from experiments import recipe as recipes
 from experiments.recipe import Recipe
 from runtime.exits import Exit, Fatal
+from runtime.reading import read_toml
 
 FOLDER = Path(__file__).parent / "ablations"
 BASE = "as the recipe"
@@ -48,7 +48,7 @@ def load(name: str) -> Ablation:
 
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     try:
-        found = tomllib.loads(path.read_text())
+        found = read_toml(path)
         recipe, base = recipes.load(found.pop("recipe")), found.pop("base", {})
         if not isinstance(base, Mapping):
             raise Fatal(f"{path}: `base` must be a table of settings, not {base!r}", Exit.CONFIG)
@@ -63,7 +63,7 @@ def load(name: str) -> Ablation:
         raise Fatal(f"there is no ablation {name!r}; there are {known}", Exit.CONFIG) from error
     except KeyError as error:
         raise Fatal(f"{path} names no recipe", Exit.CONFIG) from error
-    except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except (OSError, ValueError) as error:
         raise Fatal(f"{path} is wrong: {error}", Exit.CONFIG) from error
 
 

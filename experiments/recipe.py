@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -15,6 +14,7 @@ from games.names import GAME_NAMES, is_game, listed
 from games.nearest import near, nearest
 from runtime.config import renamed
 from runtime.exits import Exit, Fatal
+from runtime.reading import read_toml
 from server.config import MOVED as MOVED_SERVER
 from trainer.config import MOVED as MOVED_TRAINER
 
@@ -90,7 +90,7 @@ def load(name: str) -> Recipe:
     trained for MINUTES with default settings. Raises Fatal(CONFIG) otherwise."""
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     try:
-        settings = tomllib.loads(path.read_text())
+        settings = read_toml(path)
     except FileNotFoundError as error:
         if is_game(name):
             return _of_game(name)
@@ -100,7 +100,7 @@ def load(name: str) -> Recipe:
             f"Recipes: {', '.join(names())}. Games: {listed()}",
             Exit.CONFIG,
         ) from error
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise Fatal(f"{path} cannot be read: {error}", Exit.CONFIG) from error
     return from_settings(path.stem, settings)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -103,6 +104,26 @@ def test_hostile_input_never_kills_it_and_the_end_of_input_ends_it_after_its_ans
     answers = done.stdout.decode().split("\n\n")
     assert [answer[:1] for answer in answers] == ["=", *"???????", "=", "=", ""]
     assert answers[8].startswith("=1 ")
+
+
+@pytest.mark.parametrize("coding", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
+def test_a_path_that_the_terminal_cannot_show_ends_no_engine(coding):
+    """It is written with escapes. The byte order mark before the first command is no part of it."""
+    script = "\ufeff1 name\n2 loadsgf /tmp/\u68cb\u8c31.sgf\n3 play b \u68cb\n4 quit\n"
+    done = subprocess.run(
+        [*COMMAND, "--game", "go_5x5"],
+        input=script.encode(),
+        capture_output=True,
+        cwd=ROOT,
+        env=os.environ | coding,
+        timeout=PATIENCE,
+        check=True,
+    )
+    answers = done.stdout.decode("ascii").split("\n\n")
+    assert answers[0] == "=1 azselfplay"
+    assert answers[1].startswith("?2 cannot load file: there is no file")
+    assert "\\u68cb" in answers[1]
+    assert answers[3] == "=4"
 
 
 def test_weights_that_do_not_exist_end_the_process_with_a_status_of_their_own():

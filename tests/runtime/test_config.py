@@ -146,6 +146,25 @@ def test_tables_of_an_older_version_are_read_under_the_new_names() -> None:
     assert nested(flattened(now)) == now
 
 
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-8"])
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path, codec: str) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text("workers = 3\r\n", encoding=codec)
+    assert settings("--config", str(path), "--server", "x").workers == 3
+
+
+@pytest.mark.parametrize(
+    ("codec", "message"),
+    [("utf-16", "it is text in UTF-16; save it as UTF-8"), ("latin-1", "line 2 is not text")],
+)
+def test_a_file_in_another_encoding_is_named(tmp_path: Path, codec: str, message: str) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text("workers = 3\nserver = 'Jos\xe9'\n", encoding=codec)
+    with pytest.raises(Fatal, match=message) as caught:
+        settings("--config", str(path), "--server", "x")
+    assert caught.value.code == Exit.CONFIG
+
+
 def test_a_missing_file_is_named() -> None:
     """The message has the path."""
     with pytest.raises(Fatal, match=r"no-such\.toml"):

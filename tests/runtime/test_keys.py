@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import stat
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from runtime.keys import (
 def test_a_pair_comes_back_from_its_file_which_only_its_user_may_read(tmp_path: Path) -> None:
     pair, path = new_pair(), tmp_path / "new" / "client.key"
     write_pair(path, pair, "about it")
+    assert read_pair(path, "keygen") == pair
+    path.write_bytes(codecs.BOM_UTF8 + path.read_bytes())  # as an editor may leave it
     assert read_pair(path, "keygen") == pair
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) & 0o077 == 0

@@ -49,6 +49,7 @@ class Keyed(Peer):
 
     def __init__(self, bench: Bench, endpoint: str, keys: DialKeys) -> None:
         self.bench = bench
+        self.role = ""
         self.inbox = asyncio.Queue()
         self.writable = asyncio.Event()
         self.channel = Channel(dealer(bench.context, endpoint, keys=keys), self.on_frames, self.writable.set)

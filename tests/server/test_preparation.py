@@ -33,6 +33,8 @@ def test_start_positions_are_read_from_their_file(tmp_path: Path) -> None:
     assert fault.value.code == Exit.CONFIG
     file.write_text("x../.../...\n")
     assert with_start_positions(config).start.positions == "x../.../...\n"
+    file.write_text("x../.../...\n", encoding="utf-8-sig")
+    assert with_start_positions(config).start.positions == "x../.../...\n"
     for given in ("", "x../.../..."):
         config = ServerConfig(game="tic_tac_toe", self_play=self_play(positions=given))
         assert with_start_positions(config) is config.self_play
