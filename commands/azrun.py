@@ -40,15 +40,16 @@ def _main() -> int:
         compiling = compile_seconds(server) if settings.minutes else 0.0
         launcher = Launcher(settings, port, commands, compiling)
         run(launcher.main)
+    failure = launcher.failure()
     print(json.dumps(launcher.summary()), flush=True)
     print(
         "",
-        *ending(settings, launcher.folder, launcher.figures),
+        *ending(settings, launcher.folder, launcher.figures, failure[0] if failure else ""),
         sep="\n",
         file=sys.stderr,
         flush=True,
     )
-    return int(Exit.OK)
+    return int(failure[1] if failure else Exit.OK)
 
 
 def main() -> int:

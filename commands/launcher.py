@@ -11,18 +11,20 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from commands.azrun_config import TRAINER_GRACE, Commands, RunConfig, make_commands, run_name
 from commands.compile_share import warning
-from commands.milestones import Milestones
+from commands.milestones import Milestones, Troubles
 from commands.next_steps import beginning
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, Status
 from runtime import logs
 from runtime.aio import Stop
 from runtime.connection import Connection
+from runtime.exits import Exit
 from runtime.log_files import LogFile
 from runtime.processes import Children
 from runtime.runs import RunFolder
@@ -44,11 +46,18 @@ CONNECTION_LOG = "runtime.connection"
 class Part:
     """One of the three processes, with its own stop so that they can be ended in order."""
 
-    def __init__(self, name: str, argv: Sequence[str], log_file: LogFile) -> None:
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        sink: Callable[[bytes], None],
+        on_exit: Callable[[Part, int], None],
+    ) -> None:
+        """`sink` gets what it prints; `on_exit(part, code)` is called after each end of its process."""
         self.name = name
         self.stop = Stop()
-        self.children = Children(grace=GRACES.get(name, GRACE), sink=log_file.write)
-        self.children.add(name, argv)
+        self.children = Children(grace=GRACES.get(name, GRACE), sink=sink)
+        self.children.add(name, argv, on_exit=partial(on_exit, self))
         self.ended = asyncio.Event()
 
     async def run(self, begin: asyncio.Event) -> None:
@@ -93,17 +102,19 @@ class Launcher:
         self._ready_for_clients = asyncio.Event()
         self._no_workers = asyncio.Event()
         self._is_ending = False
+        self._troubles = Troubles()
+        self._begun = self._step()
 
     async def main(self, stop: Stop) -> None:
         """Run until the time is over or a signal comes; then end players, trainer and server."""
         stop.waits_for = "games and training steps under way, at most a minute"
-        parts = self._parts()
         with View(f"{self.name}, port {self.port}") as view, contextlib.ExitStack() as stack:
             logs.set_up("azrun", self.folder.logs / "azrun.log", quiet=True)
             warnings = view.warnings()
             warnings.addFilter(self._is_worth_telling)
             logging.getLogger().addHandler(warnings)
             stack.callback(logging.getLogger().removeHandler, warnings)
+            parts = self._parts(view)
             told = beginning(self.settings, self.folder, self.port)
             for text in [*told, *warning(self.settings, self._compiling)]:
                 view.note(text)
@@ -138,6 +149,14 @@ class Launcher:
             "versions": trainer.get("versions", {"workers": 0, "clients": 0}),
             "games_by_source": trainer.get("games_by_source", {"workers": 0, "clients": 0}),
         }
+
+    def failure(self) -> tuple[str, Exit] | None:
+        """Why training failed, and the exit status for it; None if it did not."""
+        return self._troubles.of_training(time.monotonic(), self._step(), self._begun)
+
+    def _step(self) -> int:
+        trainer = self.figures.get("trainer") or self.folder.read_figures()
+        return int(trainer.get("step") or 0)
 
     def _is_worth_telling(self, record: logging.LogRecord) -> bool:
         """Whether to show a log record: not the lost connection of the watcher at the end, when the server
@@ -178,7 +197,8 @@ class Launcher:
                 # At the end the parts leave one after the other, which need not be reported.
                 for text in [] if self._is_ending else milestones.lines(self.figures):
                     view.note(f"{datetime.now():%H:%M:%S} {text}")
-                view.update(self.figures, time.monotonic())
+                troubles = self._troubles.current(time.monotonic())
+                view.update({**self.figures, "troubles": troubles}, time.monotonic())
 
         connection = Connection(context, f"tcp://127.0.0.1:{self.port}", hello, on_message=on_message)
         try:
@@ -204,9 +224,20 @@ class Launcher:
         if (figures.get("sessions") or {}).get("workers", 0) >= (self.settings.workers != 0):
             self._ready_for_clients.set()
 
-    def _parts(self) -> list[Part]:
+    def _parts(self, view: View) -> list[Part]:
         self.folder.logs.mkdir(parents=True, exist_ok=True)
+
+        def said(name: str, log_file: LogFile, output: bytes) -> None:
+            log_file.write(output)
+            for text in self._troubles.said(name, output, time.monotonic(), self._step()):
+                view.note(f"{datetime.now():%H:%M:%S} {text}")
+
+        def ended(part: Part, code: int) -> None:
+            asked, why = part.stop.finishing.is_set(), part.children.told_error(part.name)
+            if not asked or part.name == "trainer":
+                self._troubles.ended(part.name, code, why, time.monotonic(), self._step(), asked=asked)
+
         return [
-            Part(name, argv, LogFile(self.folder.logs / f"azrun-{name}.log"))
+            Part(name, argv, partial(said, name, LogFile(self.folder.logs / f"azrun-{name}.log")), ended)
             for name, argv in self.commands.items()
         ]

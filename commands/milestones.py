@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+import signal
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from diagnostics.advice import told
+from runtime.exits import Exit
+from runtime.processes import describe_exit
 
 Figures = Mapping[str, Any]
 """Keys as in docs/protocol.md; any may be missing."""
@@ -110,3 +116,81 @@ class Milestones:
 
 def _about(alert: str) -> str:
     return alert.partition(":")[0]
+
+
+FRESH = 120.0
+"""Seconds for which an error counts as not mended. A part that fails again and again does so more often."""
+_LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d E \S+  (.*)")
+"""A line of the log about an error (`runtime.logs.FORMAT`)."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """An error of a part."""
+
+    text: str
+    at: float
+    step: int
+    """The step of training at that time."""
+    code: int | None = None
+    """The exit status if the part ended by it."""
+    at_end: bool = False
+    """Whether it had been asked to end, so that nothing came after it."""
+
+
+class Troubles:
+    """The last error of each part, from its log and from how it ended. Pure; times in seconds."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Trouble] = {}
+        self._parts: dict[str, bytes] = {}
+
+    def said(self, part: str, output: bytes, now: float, step: int) -> list[str]:
+        """Read what a part prints. Returns the errors in it that are not those of before."""
+        *lines, self._parts[part] = (self._parts.get(part, b"") + output)[-65_536:].split(b"\n")
+        new = []
+        for line in lines:
+            text = _logged_error(line.decode(errors="replace").strip())
+            if not text:
+                continue
+            if part not in self._last or self._last[part].text != text:
+                new.append(f"{part}: {text}")
+            self._last[part] = Trouble(text, now, step)
+        return new
+
+    def ended(self, part: str, code: int, why: str, now: float, step: int, *, asked: bool = False) -> None:
+        """Note how a process of a part ended. `why`: its last line about an error, or ""."""
+        if asked and code in (Exit.OK, -signal.SIGTERM):
+            return
+        more = f": {why}" if why else ""
+        if not why and code == -signal.SIGKILL and not asked:
+            more = ": the machine may lack memory (`dmesg` says so)"
+        self._last[part] = Trouble(f"{describe_exit(code)}{more}", now, step, code, asked)
+
+    def current(self, now: float) -> dict[str, str]:
+        """The errors that are not known to be over, by part."""
+        return {part: one.text for part, one in self._last.items() if now - one.at < FRESH}
+
+    def of_training(self, now: float, step: int, begun: int) -> tuple[str, Exit] | None:
+        """Why training failed, and the exit status for it; None if it did not. `begun` and `step`: the steps
+        at the begin and at the end."""
+        for part in ("trainer", "server", "client"):
+            one = self._last.get(part)
+            if one is None or now - one.at >= FRESH:
+                continue
+            if one.at_end or step <= (one.step if part == "trainer" else begun):
+                known = one.code in set(Exit) - {Exit.OK}
+                return f"{part}: {one.text}", Exit(one.code) if known else Exit.FOUND
+        return None
+
+
+def _logged_error(line: str) -> str:
+    """The text of a line of the log about an error, in either format; "" for other lines."""
+    if line.startswith("{"):
+        try:
+            found = json.loads(line)
+            return str(found["event"]) if found["level"] == "error" else ""
+        except (ValueError, KeyError, TypeError):
+            return ""
+    match = _LOGGED.match(line)
+    return match[1] if match else ""

@@ -61,13 +61,19 @@ def _minutes(settings: RunConfig) -> str:
     return f"{settings.minutes:g} minute{'' if settings.minutes == 1 else 's'}"
 
 
-def ending(settings: RunConfig, folder: RunFolder, figures: Mapping[str, Any]) -> list[str]:
-    """What was finished, where it is, and what to do with it now. `figures`: the last ones, {} for none."""
+def ending(
+    settings: RunConfig, folder: RunFolder, figures: Mapping[str, Any], failure: str = ""
+) -> list[str]:
+    """What was finished, where it is, and what to do with it now. `figures`: the last ones, {} for none.
+    `failure`: why training failed, if it did."""
     run, trainer = _run(settings, folder), figures.get("trainer") or {}
     rows = [(f"{azplay()} {name} {run}", why) for name, why in SHOWN if _is_usable(name)][:LOOKS]
     rows.append((_again(), "continue it"))
     too_short = []
-    if not trainer.get("step"):
+    if failure:
+        too_short = [f"Training FAILED. {failure}", f"The logs in {folder.logs} have the whole story."]
+        rows[-1] = (_again(), "continue it, once that is mended")
+    elif not trainer.get("step"):
         too_short = [_too_short(settings, figures)]
         rows = [(_again_longer(settings, _prepared(figures)), "continue it")]
     width = max(len(command) for command, _ in rows)

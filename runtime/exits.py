@@ -27,7 +27,7 @@ class Exit(IntEnum):
     """Wrong flags."""
     FOUND = 3
     """The command succeeded, but what it examined is not well: a fault (doctor), an alert (status), games
-    lost (salvage)."""
+    lost (salvage), training that failed without an exit status of ours (azrun)."""
     BAD_DATA = 65
     """A file or run folder is damaged or of the wrong kind."""
     UNREACHABLE = 69

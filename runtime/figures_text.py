@@ -1,6 +1,7 @@
 """The figures of STATUS as text for people: rows of a table, or one line.
 
-Keys are those in docs/protocol.md; any of them may be missing. Imports nothing that a small client lacks.
+Keys are those in docs/protocol.md, and `troubles`: the last errors of azrun's parts, by part. Any may be
+missing. Imports nothing that a small client lacks.
 """
 
 from __future__ import annotations
@@ -37,14 +38,16 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
         ("trainer", _trainer_state(figures)),
         *_resignation(trainer.get("resignation") or {}),
         *(("alert", str(text)) for text in trainer.get("alerts") or ()),
+        *((f"{part} FAILS", str(text)) for part, text in (figures.get("troubles") or {}).items()),
     ]  # fmt: skip
 
 
 def line(figures: Figures) -> str:
     """Return the most important figures in one line; before anything is played, what is being prepared
     instead."""
+    troubles = "".join(f", {part} FAILS: {text}" for part, text in (figures.get("troubles") or {}).items())
     if figures.get("preparing"):
-        return _preparing(figures)
+        return _preparing(figures) + troubles
     trainer: Figures = figures.get("trainer") or {}
     gate = f", gate {_gate(figures['gate'])}" if figures.get("gate") else ""
     alerts = "".join(f", ALERT {text}" for text in trainer.get("alerts") or ())
@@ -57,7 +60,7 @@ def line(figures: Figures) -> str:
         f", loss {_number(trainer.get('policy_loss'), 3)} + {_number(trainer.get('value_loss'), 3)}"
         f", weights {_count(figures.get('weights_version'))}{gate}"
         f", workers {_count(sessions.get('workers'))}, clients {_count(sessions.get('clients'))}"
-        f", trainer {_trainer_state(figures)}{alerts}"
+        f", trainer {_trainer_state(figures)}{alerts}{troubles}"
     )
 
 

@@ -41,6 +41,9 @@ def python_module(module: str, *flags: str) -> list[str]:
     return [sys.executable, *apart, "-m", module, *flags]
 
 
+_BUG = "this is a bug in azselfplay"
+
+
 def describe_exit(code: int) -> str:
     """Return a description such as `exit 78 (CONFIG)` or `killed by SIGKILL`."""
     if code < 0:
@@ -84,11 +87,23 @@ class Child:
 
     def last_error(self) -> str:
         """Return its last line about an error, without its command name and without box-drawing frames."""
+        words = [line for line in self._lines() if line and line[0].isalnum()]
+        return self.told_error() or (words or ["it said nothing"])[0]
+
+    def told_error(self) -> str:
+        """Return its last line about an error, "" if there is none. For a bug also what was raised."""
+        lines = [line for line in self._lines() if line]
+        for index in reversed(range(len(lines))):
+            told = lines[index].partition("error: ")[2]
+            if told and _BUG in told and index:
+                return f"{lines[index - 1]} ({_BUG})"
+            if told:
+                return told
+        return ""
+
+    def _lines(self) -> list[str]:
         text = bytes(self.tail).decode(errors="replace")
-        lines = [event_in(line.strip(" \u2502\r")) for line in text.splitlines()]
-        told = [line.partition("error: ")[2] for line in lines if "error: " in line]
-        words = [line for line in lines if line and line[0].isalnum()]
-        return (told[-1:] or words[:1] or ["it said nothing"])[0]
+        return [event_in(line.strip(" \u2502\r")) for line in text.splitlines()]
 
 
 class Children:
@@ -134,6 +149,10 @@ class Children:
         """Return the process ids of the children that run at this moment."""
         return {child.name: child.pid for child in self._children.values() if child.pid is not None}
 
+    def told_error(self, name: str) -> str:
+        """Return the last line about an error of a child's last process, "" if there is none."""
+        return self._children[name].told_error()
+
     def restarts(self) -> int:
         """Return how often a child was restarted."""
         return sum(max(0, child.starts - 1) for child in self._children.values())
@@ -172,7 +191,8 @@ class Children:
                 raise Fatal(f"{child.name}: {child.last_error()}", Exit(code))
             if time.monotonic() - started > HEALTHY_AFTER:
                 delay = self._backoff
-            log.warning("%s ended (%s), starting it again in %.1f s", child.name, describe_exit(code), delay)
+            why = describe_exit(code) + (f": {told}" if (told := child.told_error()) else "")
+            log.warning("%s ended (%s), starting it again in %.1f s", child.name, why, delay)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.finishing.wait(), delay)
             delay = min(2 * delay, BACKOFF_LONGEST)

@@ -249,7 +249,7 @@ class TrainStep:
         if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
             raise Fatal(
                 f"the network is not finite at step {self.step}; start again with a smaller --optimizer.lr "
-                "(training goes on from the last checkpoint)"
+                "(azrun: in the file of --trainer-config; training goes on from the last checkpoint)"
             )
         meta = WeightsMeta(self._game.name, self._history, self.network.architecture, self.step, version)
         return to_bytes(self.playing, meta)

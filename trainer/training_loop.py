@@ -251,7 +251,7 @@ class TrainingLoop:
         if figures is not None and not all(math.isfinite(figure) for figure in figures if figure is not None):
             raise Fatal(
                 f"the loss is not finite at step {self.step}; start again with a smaller --optimizer.lr "
-                "(training goes on from the last checkpoint)",
+                "(azrun: in the file of --trainer-config; training goes on from the last checkpoint)",
                 Exit.INTERNAL,
             )
         drawn_from = self.window.next_position - self.window.newest(self._newest or self.window.capacity)

@@ -237,3 +237,64 @@ def test_a_wrong_network_is_explained_before_anything_starts(tmp_path: Path) -> 
     with pytest.raises(Fatal, match="BLOCKSxCHANNELS") as caught:
         check(RunConfig(net="4*64", runs=tmp_path))
     assert caught.value.code == Exit.CONFIG
+
+
+FAILS = """
+import os, pathlib, signal, sys
+folder, ending, said = sys.argv[1:]
+starts = pathlib.Path(folder, "starts")
+starts.open("a").write("x")
+print(said, file=sys.stderr, flush=True)
+if len(starts.read_text()) == 2:
+    os.kill(os.getppid(), signal.SIGTERM)
+if ending == "waits":
+    os.kill(os.getppid(), signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    signal.sigwait([signal.SIGTERM])
+    sys.exit(0)
+os.kill(os.getpid(), signal.SIGKILL) if ending == "killed" else sys.exit(int(ending))
+"""
+NOT_FINITE = "trainer: error: the loss is not finite at step 3; start again with a smaller --optimizer.lr"
+FULL = "2026-11-25 18:00:00 E trainer  games are NOT being stored: database or disk is full"
+
+
+@pytest.mark.parametrize(
+    ("part", "ending", "said", "told", "status"),
+    [
+        ("trainer", "70", NOT_FINITE, "the loss is not finite at step 3", Exit.INTERNAL),
+        ("trainer", "74", "trainer: error: a.db: Permission denied", "a.db: Permission denied", Exit.DISK),
+        ("trainer", "killed", "", "killed by SIGKILL: the machine may lack memory", Exit.FOUND),
+        ("trainer", "waits", FULL, "games are NOT being stored: database or disk is full", Exit.FOUND),
+        ("client", "70", "azclient: error: no room", "client: exit 70 (INTERNAL): no room", Exit.INTERNAL),
+        ("client", "1", "ImportError", "client: exit 1", Exit.FOUND),
+    ],
+)
+def test_why_training_fails_is_said_at_the_end_and_is_the_exit_status(
+    part: str,
+    ending: str,
+    said: str,
+    told: str,
+    status: Exit,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
+    server = SERVER.replace('"step": 3', '"step": 0').replace("workers = ", "workers = True or ")
+    waits = WAITS_FOR_ITS_END.replace('name == "client"', "False")
+
+    def made(_: RunConfig, port: int) -> dict[str, list[str]]:
+        parts = {"server": [sys.executable, "-c", server, str(port), str(tmp_path)]}
+        for name in ("trainer", "client"):
+            parts[name] = [sys.executable, "-c", waits, name, str(tmp_path)]
+        return parts | {part: [sys.executable, "-c", FAILS, str(tmp_path), ending, said]}
+
+    monkeypatch.setattr(azrun, "make_commands", made)
+    monkeypatch.setattr(azrun, "check_parts", lambda _: None)
+    monkeypatch.setattr(sys, "argv", ["azrun", "--runs", str(tmp_path), "--run", "run"])
+    assert azrun.main() == status
+    *_, before, end = capsys.readouterr().err.split("Training FAILED. ")
+    assert told in end.splitlines()[0]
+    assert "too short" not in end
+    if ending != "killed":
+        assert told.rpartition(": ")[2] in before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from commands import next_steps
 from commands.azplay import COMMANDS
 from commands.azrun_config import RunConfig
 from commands.compile_share import compile_seconds, warning
-from commands.milestones import Milestones
+from commands.milestones import FRESH, Milestones, Troubles
+from runtime.exits import Exit
+from runtime.figures_text import line
 from runtime.runs import RunFolder
 from search.compile_times import LEAST_SECONDS, Compiled
 from server.config import ServerConfig
@@ -198,3 +201,37 @@ def test_an_alert_says_what_to_do_and_where_to_read_on() -> None:
         "ALERT repetitions: 40%. What to do: double --self-play.moves.temperature-plies of azserver. "
         "More: docs/troubleshooting.md#repetitions"
     )
+
+
+def test_an_error_is_told_once_and_is_over_when_training_has_gone_on() -> None:
+    troubles = Troubles()
+    line = b"2026-11-25 18:00:00 E trainer  games are NOT being stored: full\n"
+    assert troubles.said("trainer", line[:30], 0.0, 5) == []
+    assert troubles.said("trainer", line[30:], 0.0, 5) == ["trainer: games are NOT being stored: full"]
+    assert troubles.said("trainer", line, 9.0, 5) == []
+    assert troubles.current(10.0) == {"trainer": "games are NOT being stored: full"}
+    assert troubles.of_training(10.0, 5, 0) is not None
+    assert troubles.of_training(10.0, 6, 0) is None
+    assert troubles.current(10.0 + FRESH) == {}
+
+
+def test_an_error_in_a_log_of_json_lines_is_found() -> None:
+    line = (
+        b'{"level": "error", "event": "the disk is full"}\n{"level": "info", "event": "x"}\n{"a": 1}\n'
+    )
+    assert Troubles().said("server", line, 0.0, 0) == ["server: the disk is full"]
+
+
+def test_a_part_that_ends_badly_when_asked_has_failed_whatever_was_trained_before() -> None:
+    """Its last games, weights and checkpoint may be missing."""
+    troubles = Troubles()
+    troubles.ended("trainer", Exit.DISK, "no space", 0.0, 5, asked=True)
+    assert troubles.of_training(1.0, 99, 0) == ("trainer: exit 74 (DISK): no space", Exit.DISK)
+    troubles = Troubles()
+    troubles.ended("trainer", -signal.SIGTERM, "", 0.0, 5, asked=True)
+    assert troubles.of_training(1.0, 5, 0) is None
+
+
+def test_what_fails_is_in_the_line_of_progress() -> None:
+    told = line({"troubles": {"trainer": "the disk is full"}})
+    assert told.endswith(", trainer FAILS: the disk is full")

@@ -158,11 +158,9 @@ PAGES = tuple(f"run/a-run/{page}" for page in ("history", "strength", "games", "
 COMMANDS = (
     *("report RUN --out OUT", "status RUN", "games RUN list", "games RUN show 1", "games RUN stats"),
     *(
-        "openings RUN",
         "games RUN verify",
         "games RUN export --out OUT",
         "games RUN salvage --out OUT",
-        "backup RUN OUT",
     ),
 )
 
