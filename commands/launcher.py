@@ -106,7 +106,12 @@ class Launcher:
         self._begun = self._step()
 
     async def main(self, stop: Stop) -> None:
-        """Run until the time is over or a signal comes; then end players, trainer and server."""
+        """Run until the time is over or a signal comes; then end players, trainer and server. A new run whose
+        parts are refused leaves no folder."""
+        with self.folder.removed_if_refused():
+            await self._run(stop)
+
+    async def _run(self, stop: Stop) -> None:
         stop.waits_for = "games and training steps under way, at most a minute"
         with View(f"{self.name}, port {self.port}") as view, contextlib.ExitStack() as stack:
             logs.set_up("azrun", self.folder.logs / "azrun.log", quiet=True)

@@ -179,8 +179,8 @@ class Troubles:
             if one is None or now - one.at >= FRESH:
                 continue
             if one.at_end or step <= (one.step if part == "trainer" else begun):
-                known = one.code in set(Exit) - {Exit.OK}
-                return f"{part}: {one.text}", Exit(one.code) if known else Exit.FOUND
+                code = next((known for known in Exit if known and known == one.code), Exit.FOUND)
+                return f"{part}: {one.text}", code
         return None
 
 

@@ -24,7 +24,7 @@ from games.names import with_board
 from runtime.exits import Exit, Fatal
 from runtime.help_texts import settings_rule
 from runtime.reading import read_toml
-from runtime.setting_hints import refuse_bare_game, what_was_meant
+from runtime.setting_hints import refuse_bare_game, refuse_foreign_flags, settings_in, what_was_meant
 from runtime.version import version
 
 T = TypeVar("T")
@@ -132,6 +132,8 @@ def _parse_flags(
     )
     default = _build(config_class, values, tyro.MISSING)
     refuse_bare_game(config_class, arguments, command)
+    if not {"-h", "--help"} & set(arguments):
+        refuse_foreign_flags(config_class, arguments, command)
     named = (tyro.conf.PositionalMetavarFromFieldName,)  # RUN, not STR
     registry = tyro.constructors.ConstructorRegistry()
     registry.struct_rule(settings_rule)
@@ -187,17 +189,6 @@ def _build(config_class: type[T], values: Mapping[str, Any], missing: Any, base:
 # ---- File and environment ------------------------------------------------------------------------
 
 
-def _settings(config_class: type, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield all settings as (path, type), including those of nested dataclasses."""
-    hints = get_type_hints(config_class)
-    for field in dataclasses.fields(config_class):
-        kind = hints[field.name]
-        if dataclasses.is_dataclass(kind):
-            yield from _settings(cast(type, kind), (*path, field.name))
-        else:
-            yield (*path, field.name), kind
-
-
 def _from_file(config_class: type, file: Path, moved: Mapping[str, str]) -> dict[str, Any]:
     try:
         table = read_toml(file)
@@ -205,7 +196,7 @@ def _from_file(config_class: type, file: Path, moved: Mapping[str, str]) -> dict
         raise Fatal(f"cannot read the settings file {file}: {error.strerror}", Exit.CONFIG) from error
     except ValueError as error:
         raise Fatal(f"{file} is not TOML: {error}", Exit.CONFIG) from error
-    known = dict(_settings(config_class))
+    known = dict(settings_in(config_class))
     values: dict[str, Any] = {}
     for path, value in _entries(table):
         if path not in known:
@@ -219,7 +210,7 @@ def _from_file(config_class: type, file: Path, moved: Mapping[str, str]) -> dict
 def _from_environment(
     config_class: type, environment: Mapping[str, str], command: str, moved: Mapping[str, str]
 ) -> dict[str, Any]:
-    known = {_variable(".".join(path)): (path, kind) for path, kind in _settings(config_class)}
+    known = {_variable(".".join(path)): (path, kind) for path, kind in settings_in(config_class)}
     new_names = {_variable(old): _variable(new) for old, new in moved.items()}
     values: dict[str, Any] = {}
     for name in sorted(environment):

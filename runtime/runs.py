@@ -21,7 +21,9 @@ import json
 import os
 import re
 import secrets
+import shutil
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -129,6 +131,27 @@ class RunFolder:
                 # A folder is a backup under way that somebody makes here.
                 if part.is_file() and time.time() - part.stat().st_mtime > OLD_PART:
                     part.unlink()
+
+    @contextlib.contextmanager
+    def removed_if_refused(self, *, with_games: bool = False) -> Iterator[None]:
+        """Remove the folder, if it is new, when an error comes before there is a network in it.
+
+        with_games: also remove `games.db`, which is this process's own and has no games yet.
+        """
+        new = [path for path in (self.path, self.path.parent) if not path.exists()]
+        try:
+            yield
+        except Exception:
+            kept = [
+                *self.path.glob("weights/*"),
+                *self.path.glob("checkpoints/*"),
+                *self.spool.rglob("*.game"),
+            ]
+            if self.path in new and not kept and (with_games or not self.games.exists()):
+                shutil.rmtree(self.path, ignore_errors=True)
+                with contextlib.suppress(OSError):  # others have runs there by now
+                    new[-1].rmdir()
+            raise
 
     def describe(self) -> dict[str, Any]:
         """Return the contents of run.json. Raises Fatal(BAD_DATA) if there is none or it is damaged,

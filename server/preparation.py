@@ -140,14 +140,16 @@ async def compile_rules(game: Game, selection: str, preparing: Preparing, stop: 
 @contextlib.contextmanager
 def opened_run(config: ServerConfig, history: int) -> Iterator[RunFolder]:
     """Open or create the run folder, and lock it for this process. A new one is created only if the ports are
-    free. Raises Fatal as `check_base_port` does."""
+    free, and removed if this process is refused before it has a network. Raises Fatal as `check_base_port`
+    does."""
     folder = RunFolder(config.runs, config.run or f"{config.game}-{config.net}")
     if not folder.about.exists():
         check_base_port(config.listen, config.port)  # otherwise a port in use would leave an empty run
-    folder.create(config.game, history)
-    with folder.lock("azserver"):
-        write_atomically(folder.config, to_toml(config).encode())
-        yield folder
+    with folder.removed_if_refused():
+        folder.create(config.game, history)
+        with folder.lock("azserver"):
+            write_atomically(folder.config, to_toml(config).encode())
+            yield folder
 
 
 @contextlib.contextmanager

@@ -73,6 +73,12 @@ def settings_of(welcome: Welcome) -> SelfPlaySettings:
 
 
 def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
+    """As `_open_run`. A new folder is removed again if it raises."""
+    with RunFolder(config.runs, config.run or welcome.run).removed_if_refused(with_games=True):
+        return _open_run(config, welcome)
+
+
+def _open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     """Open or create the run folder. The window is still empty: `TrainingLoop.fill` may take minutes.
 
     Raises Fatal for an unknown game, a folder of another game or with another trainer in it, impossible

@@ -216,9 +216,7 @@ def test_an_error_is_told_once_and_is_over_when_training_has_gone_on() -> None:
 
 
 def test_an_error_in_a_log_of_json_lines_is_found() -> None:
-    line = (
-        b'{"level": "error", "event": "the disk is full"}\n{"level": "info", "event": "x"}\n{"a": 1}\n'
-    )
+    line = b'{"level": "error", "event": "the disk is full"}\n{"level": "info", "event": "x"}\n{"a": 1}\n'
     assert Troubles().said("server", line, 0.0, 0) == ["server: the disk is full"]
 
 

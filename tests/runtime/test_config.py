@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -11,10 +12,12 @@ import pytest
 from changed_settings import self_play
 from tyro.conf import Positional
 
+from client.config import ClientConfig
+from commands.azrun_config import RunConfig
 from protocol.settings import SelfPlaySettings
 from runtime.config import flattened, load, nested, renamed, to_toml, without_settings
 from runtime.exits import Exit, Fatal
-from runtime.setting_hints import GROUPS
+from runtime.setting_hints import refuse_foreign_flags, settings_in
 from server.config import ServerConfig
 from trainer.config import TrainerConfig
 
@@ -242,14 +245,50 @@ def test_a_group_of_another_program_names_that_program(tmp_path: Path) -> None:
         settings("--config", str(tmp_path / "mixed.toml"), "--server", "x")
 
 
-def test_every_group_of_settings_has_the_program_that_it_belongs_to() -> None:
-    found = {
-        field.name: program
-        for program, config_class in (("azserver", ServerConfig), ("the trainer", TrainerConfig))
-        for field in fields(config_class)
-        if str(field.type).endswith(("Settings", "GateConfig"))
-    }
-    assert found == GROUPS
+@pytest.mark.parametrize(
+    ("command", "config_class", "others"),
+    [
+        ("azrun", RunConfig, (ServerConfig, ClientConfig, TrainerConfig)),
+        ("azserver", ServerConfig, (ClientConfig, TrainerConfig)),
+        ("azclient", ClientConfig, (ServerConfig, TrainerConfig)),
+        ("python -m trainer", TrainerConfig, (ServerConfig, ClientConfig)),
+    ],
+)
+def test_a_flag_of_another_program_names_the_way(
+    command: str, config_class: type, others: tuple[type, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For all flags of the others that this program does not have itself."""
+    own = {path for path, _ in settings_in(config_class)}
+    foreign = {path for other in others for path, _ in settings_in(other)} - own
+    assert foreign
+    for path in sorted(foreign):
+        flag = "--" + ".".join(path).replace("_", "-")
+        with pytest.raises(SystemExit) as caught:
+            refuse_foreign_flags(config_class, [flag, "2"], command)
+        assert caught.value.code == Exit.USAGE
+        told = capsys.readouterr().err
+        assert re.search(r"-config FILE(.|\n)*" + path[-1] + " = 2|did you mean --", told), flag
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        (
+            "--self-play.search.c-puct=2",
+            "--server-config FILE, with a file of\n  [self_play.search]\n  c_puct = 2\n",
+        ),
+        (
+            "--self-play.search.cpuct",
+            "self_play belongs to azserver, whose file azrun takes as --server",
+        ),
+    ],
+)
+def test_azrun_shows_the_file_for_a_flag_of_a_part(
+    flag: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        load(RunConfig, [flag], command="azrun", examples=EXAMPLES)
+    assert told in capsys.readouterr().err
 
 
 def test_a_game_without_its_flag_is_told_the_flag(capsys: pytest.CaptureFixture[str]) -> None:

@@ -241,3 +241,29 @@ def test_parts_of_files_that_killed_processes_left_are_removed(tmp_path: Path) -
     assert not old.exists()
     assert young.exists()
     assert backup.exists(), "a folder is somebody's backup"
+
+
+@pytest.mark.parametrize(
+    "kept", ["", "weights/1.safetensors", "checkpoints/1.state", "games.db", "spool/a.game"]
+)
+def test_a_new_run_that_is_refused_leaves_nothing_but_what_was_learned(kept: str, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "runs", "a")
+
+    def begin() -> None:
+        with folder.removed_if_refused():
+            folder.create("chess", 1)
+            if kept:
+                (folder.path / kept).touch()
+            raise Fatal("refused")
+
+    with pytest.raises(Fatal):
+        begin()
+    assert (tmp_path / "runs").exists() == bool(kept)
+
+
+def test_a_run_that_was_there_stays_when_it_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "a")
+    folder.create("chess", 1)
+    with pytest.raises(Fatal), folder.removed_if_refused():
+        raise Fatal("refused")
+    assert folder.about.exists()
