@@ -15,7 +15,7 @@ from report.history import History, read_history
 from report.ratings import Rated, read_ratings
 from report.sampling import Sample, take_sample
 from runtime.reading import read_json
-from runtime.runs import RunFolder, settings_in
+from runtime.runs import RunFolder, shown_settings
 from store.reader import Range, StoreReader
 
 MOMENTS = 100
@@ -55,7 +55,7 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
     stretches = [sums.stretch for sums in sample.bins]
     signs = Signs(get_game(games.game), stretches, history.lessons(), _lag(run, games, history), reuse)
     return Report(
-        run, _about(run, games), settings_in(run.config), figures, history, binned, sample, _times(games),
+        run, _about(run, games), shown_settings(run.config), figures, history, binned, sample, _times(games),
         read_ratings(run.path / "ratings.json"), sample_games(games), find_alerts(signs),
     )  # fmt: skip
 

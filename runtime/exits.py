@@ -76,7 +76,7 @@ def guarded(main: Callable[[], int]) -> int:
     if sys.platform != "linux":
         _say(f"{command}: error: azselfplay needs Linux (on Windows: WSL 2), and this is {sys.platform}")
         return int(Exit.CONFIG)
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+    if isinstance(sys.stdout, io.TextIOWrapper):
         # A path in a script that the terminal's encoding lacks is shown with escapes and ends nothing.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -217,7 +217,7 @@ class RunFolder:
                 )
 
 
-def settings_in(path: Path) -> dict[str, Any]:
+def shown_settings(path: Path) -> dict[str, Any]:
     """Return the tables of a program's settings file in a run folder, to be shown; empty if it cannot be
     read."""
     try:

@@ -13,7 +13,7 @@ from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, St
 from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Fatal
 from runtime.keys import own_server_keys
-from runtime.runs import RunFolder, settings_in
+from runtime.runs import RunFolder, shown_settings
 from runtime.sockets import Context, new_context
 
 OLD = 10.0
@@ -58,12 +58,12 @@ class ServerFigures:
             await self._close()
             self.state = "The run is not running."
             return None
-        address = address_of(settings_in(self._run.config))
+        address = address_of(shown_settings(self._run.config))
         if address is None:
             self.state = f"{self._run.config} does not say where azserver listens."
             return None
         if self._task is None:
-            self._connect(address, settings_in(self._run.config))
+            self._connect(address, shown_settings(self._run.config))
         if self._connection is not None:
             self._connection.send(GetStatus())
         if time.monotonic() - self._came > OLD:

@@ -14,7 +14,7 @@ from typing import Any
 from report.ratings import read_ratings
 from runtime.exits import Fatal
 from runtime.reading import json_in, open_regular, read_json
-from runtime.runs import RunFolder, settings_in
+from runtime.runs import RunFolder, shown_settings
 from web.run_state import Held, State, changed_at, has_final_figures, locked_inodes, state_of
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ def _about(run: RunFolder) -> Mapping[str, Any]:
 def _network(run: RunFolder, figures: Mapping[str, Any]) -> str | None:
     """The network's requested name and its size: `tiny (2x32)`. The size comes from the trainer's final
     figures, or before that from the file of the newest weights."""
-    asked = settings_in(run.config).get("net")
+    asked = shown_settings(run.config).get("net")
     what = figures.get("architecture") or _newest_weights(run).get("architecture")
     known = list(dict.fromkeys(name for name in (asked, what) if isinstance(name, str) and name))
     return f"{known[0]} ({known[1]})" if len(known) > 1 else next(iter(known), None)

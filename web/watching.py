@@ -19,7 +19,7 @@ import msgspec
 
 from diagnostics.advice import advice_on
 from runtime.figures_text import rows as as_rows
-from runtime.runs import RunFolder, settings_in
+from runtime.runs import RunFolder, shown_settings
 from web.asking import ServerFigures
 from web.curves import Curves, charts
 from web.next_weights import Pace, seconds_to_next
@@ -60,7 +60,7 @@ class Files:
             raise Trouble(f"Run {self.run.name} is gone: it is being deleted, or was moved.", HTTPStatus.GONE)
         self.curves.look()
         about = summary(self.run, locked_inodes())
-        pace = Pace.of(settings_in(self.run.trainer_config))
+        pace = Pace.of(shown_settings(self.run.trainer_config))
         to_next = seconds_to_next(self.curves.rows, pace, time.time()) if about["running"] else None
         return {
             "summary": about,
