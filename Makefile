@@ -27,7 +27,7 @@ $(INSTALLED): pyproject.toml requirements.lock
 lock:
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet --disable-pip-version-check uv==0.13.9
-	build/lock/bin/python deploy/lock.py build/lock/bin/uv
+	PATH=build/lock/bin:$$PATH deploy/lock.py build/lock/bin/uv
 
 # The whole loop on this machine: server, one TCP client, trainer. MINUTES=0 runs until Ctrl-C.
 run: $(INSTALLED)

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Writes requirements.lock anew: every package of every extra, in one version, with the hashes of its files.
 
     make lock
