@@ -105,7 +105,7 @@ def _positive(name: str) -> str:
 def _in_file(name: str, value: str, command: str, owners: Sequence[str], files: str) -> str:
     table, _, last = name.rpartition(".")
     is_plain = re.fullmatch(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?|true|false", value)
-    text = value if is_plain else json.dumps(value or "...")
+    text = value if is_plain else json.dumps(value) if value else "true"  # only a truth value needs no value
     lines = "\n".join([*([f"  [{table}]"] if table else []), f"  {last} = {text}"])
     if command == "azrun":
         return f"give azrun {files} FILE, with a file of\n{lines}"
