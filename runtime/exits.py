@@ -100,6 +100,15 @@ def guarded(main: Callable[[], int]) -> int:
             return _fault(command)
         _say(f"{command}: error: {text}")
         return int(Exit.DISK)
+    except UnicodeEncodeError as error:
+        if not error.reason.startswith("surrogates"):
+            return _fault(command)
+        # Python's stand-ins for bytes of a path that are no text in the encoding of the file system.
+        what = (
+            "a path or a name has bytes that are not UTF-8 text; rename it (with LC_ALL=C: set PYTHONUTF8=1)"
+        )
+        _say(f"{command}: error: {what}: {error.object[max(0, error.start - 40) : error.end + 20]!a}")
+        return int(Exit.CONFIG)
     except UnknownGame as error:  # of a file: those who read settings say which setting it was
         _say(f"{command}: error: {error}")
         return int(Exit.BAD_DATA)
