@@ -4,6 +4,7 @@
 # PYTHON: the interpreter of the environment. SECTION: client, train, web, all or dev; each contains those before it.
 # PyTorch (not in `client`) has its version from the lock and its build from pip's index, CPU or CUDA: docs/install.md.
 set -eu
+[ $# -ge 2 ] || { echo "usage: install.sh PYTHON client|train|web|all|dev [editable]" >&2; exit 2; }
 python=$1 section=$2
 cd "$(dirname "$0")/.."
 grep -q "^# section: $section\$" requirements.lock || { echo "install.sh: no section '$section' in requirements.lock" >&2; exit 2; }

@@ -104,6 +104,7 @@ def open_leaf(forest: ForestArrays, tree: Tree, path: Any, history: Any, actions
             return ENDED
         return LEAF
     value = float(END_VALUES[reason])  # 0 where only the ply cap ends the game
+    # With itself as root the end is certain; one that needs an earlier position of the line is not.
     newest = positions - 1
     while reason != 0 and end_reason(history, positions, pending.count, newest) == 0:
         newest -= 1
