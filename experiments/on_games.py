@@ -126,7 +126,7 @@ class Truth:
         squares = {
             f"value {one}": float(off[groups == one].mean()) for one in dict.fromkeys(self._rows.groups)
         }
-        return self._matter.errors(loop.policies(self._matter.packed_features)) | squares
+        return self._matter.errors(loop.policies(self._matter.packed_features, self._matter.legal)) | squares
 
 
 def figures_of(found: HeldOutFigures) -> dict[str, float]:

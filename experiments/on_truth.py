@@ -109,8 +109,8 @@ class Judge:
         """The fields of `Told` that need a trained network."""
         off = step.values(self._kept_back.packed_features) - self._kept_back.values
         return {
-            "errors": self.known.errors(step.policies(self.known.packed_features)),
-            "own_errors": self.own.errors(step.policies(self.own.packed_features)),
+            "errors": self.known.errors(step.policies(self.known.packed_features, self.known.legal)),
+            "own_errors": self.own.errors(step.policies(self.own.packed_features, self.own.legal)),
             "value_error": float(np.square(off).mean()),
         }
 

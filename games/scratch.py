@@ -1,4 +1,7 @@
-"""Working memory of jitted code on the stack: nothing is allocated, and it disappears with the function."""
+"""Working memory of jitted code on the stack: nothing is allocated, and it disappears with the function.
+
+The content is arbitrary at first. Do not return such an array. `count` must be a constant of the module.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +13,39 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-WORD_BYTES = 8
+
+def _on_the_stack(element: Any, plain: Any, item_bytes: int) -> Any:
+    """An intrinsic that returns `element[count]`; `plain` is the LLVM type of one of them."""
+    kind = types.Array(element, 1, "C")
+
+    @intrinsic(prefer_literal=True)
+    def scratch(_typingctx: Any, count: Any) -> Any:
+        if not isinstance(count, types.IntegerLiteral):
+            return None
+        length = count.literal_value
+
+        def codegen(context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+            memory = cgutils.alloca_once(builder, ir.ArrayType(plain, length))
+            array = make_array(kind)(context, builder)
+            stride = context.get_constant(types.intp, item_bytes)
+            populate_array(
+                array,
+                data=builder.bitcast(memory, plain.as_pointer()),
+                shape=[context.get_constant(types.intp, length)],
+                strides=[stride],
+                itemsize=stride,
+                meminfo=None,
+            )
+            return array._getvalue()
+
+        return kind(count), codegen
+
+    return scratch
 
 
-@intrinsic(prefer_literal=True)
-def scratch_words(_typingctx: Any, count: Any) -> Any:
-    """uint64[count], where `count` is a constant of the module. Its initial content is arbitrary. Do not
-    return it."""
-    if not isinstance(count, types.IntegerLiteral):
-        return None
-    kind, length = types.Array(types.uint64, 1, "C"), count.literal_value
-
-    def codegen(context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
-        memory = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(64), length))
-        array = make_array(kind)(context, builder)
-        stride = context.get_constant(types.intp, WORD_BYTES)
-        populate_array(
-            array,
-            data=builder.bitcast(memory, ir.IntType(64).as_pointer()),
-            shape=[context.get_constant(types.intp, length)],
-            strides=[stride],
-            itemsize=stride,
-            meminfo=None,
-        )
-        return array._getvalue()
-
-    return kind(count), codegen
+scratch_words = _on_the_stack(types.uint64, ir.IntType(64), 8)
+"""uint64[count]"""
+scratch_int32 = _on_the_stack(types.int32, ir.IntType(32), 4)
+"""int32[count]"""
+scratch_float32 = _on_the_stack(types.float32, ir.FloatType(), 4)
+"""float32[count]"""

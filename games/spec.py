@@ -108,6 +108,41 @@ class Rules:
 
 
 @dataclass(frozen=True)
+class SparseFeatures:
+    """What a network of the family `sparse` reads of a position: a few active features out of many, and for
+    each legal action one row in each of some tables.
+
+    Both come from the packed features and the legal actions, so they go wherever a leaf goes: through
+    symmetries, to another machine, into the replay window. Only rules may be in them (what attacks what), no
+    values of pieces.
+
+    describe(packed_features, history, actions, count, active: int32[most_active], rows: int32[max_legal *
+             tables]) -> int
+        Write the active features, each at most once, and return how many there are. Write for action `i` of
+        the `count` first ones the row of each table to `rows[i * tables ..]`, numbered through all tables. A
+        table that has no row for an action gets `action_rows`, which stands for a row of zeros.
+    """
+
+    name: str
+    """Name of this set, with a number that grows with each change: weights of another set are refused."""
+    features: int
+    """Number of features."""
+    most_active: int
+    """Most features of any position."""
+    tables: int
+    """Tables of rows for actions."""
+    action_rows: int
+    """Rows of all these tables."""
+    describe: Callable[..., Any]
+    shared: npt.NDArray[np.int32] | None = None
+    """[features, k] for training only: further rows that a feature shares with similar ones (a piece on its
+    square, attacked or not), numbered from 0; -1: none. Their sum is one row when the network plays
+    (Stockfish's factorised features)."""
+    has_empty_rows: bool = False
+    """Whether `describe` ever writes `action_rows`."""
+
+
+@dataclass(frozen=True)
 class Notation:
     """Reads and writes text in the game's usual notation; plain Python, never called inside a search.
 
@@ -204,6 +239,8 @@ class Game:
     probes: tuple[tuple[str, str], ...] = field(default=())
     """(name, position in the game's notation) of positions with a well-known value: the trainer shows the
     network's value of each."""
+    sparse: SparseFeatures | None = None
+    """What a network of the family `sparse` reads; None: the game has no such network."""
     material: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float64]] | None = None
     """packed_features [n, feature_words] -> [n] material of the side to move minus that of the other side, in
     any unit; None for a game without material."""

@@ -16,6 +16,7 @@ from games.spec import Game, Positions, State
 
 Actions = npt.NDArray[np.uint16]
 """[max_legal]"""
+Numbers = npt.NDArray[np.int32]
 Words = npt.NDArray[np.uint64]
 """[feature_words]"""
 
@@ -50,6 +51,13 @@ def _always(positions: Positions, n: int) -> bool:
     return True
 
 
+def describe(
+    packed_features: Words, history: int, actions: Actions, count: int, active: Numbers, rows: Numbers
+) -> int:
+    """See `games.spec.SparseFeatures`."""
+    raise _unbound()
+
+
 END_VALUES: npt.NDArray[np.int8] = np.zeros(0, np.int8)
 """[reasons] value of each end reason, for the side to move."""
 
@@ -68,5 +76,6 @@ def bindings(game: Game) -> list[tuple[Any, Any]]:
         (end_reason, rules.end_reason),
         (encode, rules.encode),
         (maybe_won, rules.maybe_won or _always),
+        *([] if game.sparse is None else [(describe, game.sparse.describe)]),
         (END_VALUES, np.array([reason.value for reason in game.end_reasons], dtype=np.int8)),
     ]

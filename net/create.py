@@ -23,11 +23,10 @@ def create(game_name: str, history: int, preset: str, seed: int, path: Path) -> 
     """
     game = get_game(game_name)
     history = history or game.history
-    architecture = named(preset)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = build(architecture, game, history)
-    return save(path, module, WeightsMeta(game.name, history, architecture))
+        module = build(named(preset), game, history)
+    return save(path, module, WeightsMeta(game.name, history, module.architecture))
 
 
 def main(argv: list[str] | None = None) -> int:

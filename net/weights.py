@@ -1,7 +1,8 @@
 """Weights files: safetensors with a description of the network in the metadata. Never pickle.
 
 A file is written whole or not at all, and read with caution: it may come from another machine, another game
-or another version of this code, and a net that answers NaN silently spoils a run.
+or another version of this code, and a net that answers NaN silently spoils a run. Only what makes or writes a
+network imports torch.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import safetensors
-import safetensors.torch
-import torch
-from torch import Tensor
+import safetensors.numpy
 
 from games.spec import Game
-from net.architectures.network import Network
 from net.architectures.registry import architecture_from_json, build
 from net.architectures.sizes import Architecture
+
+if TYPE_CHECKING:
+    from net.architectures.network import Network
 
 FORMAT = "azselfplay-net-1"
 _HEADER_LIMIT = 8 << 20
@@ -52,6 +56,8 @@ class WeightsMeta:
 
 def to_bytes(module: Network, meta: WeightsMeta) -> bytes:
     """The weights file as bytes. The same weights and metadata give the same bytes."""
+    import safetensors.torch
+
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
     return _with_metadata(safetensors.torch.save(tensors), describe(meta))
 
@@ -79,9 +85,31 @@ def load(
     """The network in a file, in eval mode on the CPU. Raises BadWeights when it cannot be used for this game,
     and OSError when the disk cannot be read at the moment: the file may be good.
 
+    `sha256` as for `read_tensors`.
+    """
+    data = _contents(path, sha256)
+    try:
+        return from_bytes(data, game=game, history=history)
+    except BadWeights as error:
+        raise BadWeights(f"{path}: {error}") from None
+
+
+def read_tensors(
+    path: Path | str, *, game: Game, history: int, sha256: bytes | None = None
+) -> tuple[dict[str, npt.NDArray[Any]], WeightsMeta]:
+    """The tensors in a file, not yet compared with those of its architecture. Raises as `load`.
+
     `sha256`: the announced hash, 32 bytes, checked against the bytes that are used, because a disk may have
     changed them since they were stored to other plausible numbers. None: unknown.
     """
+    data = _contents(path, sha256)
+    try:
+        return _tensors_of(data, game, history)
+    except BadWeights as error:
+        raise BadWeights(f"{path}: {error}") from None
+
+
+def _contents(path: Path | str, sha256: bytes | None) -> bytes:
     try:
         if Path(path).exists() and not Path(path).is_file():  # a pipe or a device, which may have no end
             raise BadWeights(f"{path} is not a file")
@@ -90,14 +118,10 @@ def load(
         raise BadWeights(f"{path}: cannot be read: {error.strerror}") from error
     if sha256 is not None and (found := hashlib.sha256(data).digest()) != sha256:
         raise BadWeights(f"{path} is damaged: its sha256 is {found.hex()}, expected {sha256.hex()}")
-    try:
-        return from_bytes(data, game=game, history=history)
-    except BadWeights as error:
-        raise BadWeights(f"{path}: {error}") from None
+    return data
 
 
-def from_bytes(data: bytes, *, game: Game, history: int) -> tuple[Network, WeightsMeta]:
-    """Like `load`, from the contents of a file."""
+def _tensors_of(data: bytes, game: Game, history: int) -> tuple[dict[str, npt.NDArray[Any]], WeightsMeta]:
     meta = read_meta(data)
     if meta.game != game.name:
         raise BadWeights(f"these weights are for the game {meta.game}, this run plays {game.name}")
@@ -106,13 +130,29 @@ def from_bytes(data: bytes, *, game: Game, history: int) -> tuple[Network, Weigh
             f"these weights take a history of {meta.history} positions, this run sends {history}"
         )
     try:
-        tensors = safetensors.torch.load(data)
-    except safetensors.SafetensorError as error:
+        return safetensors.numpy.load(data), meta
+    except (safetensors.SafetensorError, KeyError) as error:
         raise BadWeights(f"not a whole safetensors file ({error}); fetch it again") from error
-    with torch.device("meta"):
-        module = build(meta.architecture, game, history)
-    _check_tensors(tensors, module.state_dict())
-    module.to_empty(device="cpu").load_state_dict(tensors)
+
+
+def from_bytes(data: bytes, *, game: Game, history: int) -> tuple[Network, WeightsMeta]:
+    """Like `load`, from the contents of a file."""
+    import torch
+
+    tensors, meta = _tensors_of(data, game, history)
+    try:
+        with torch.device("meta"):
+            module = build(meta.architecture, game, history)
+    except ValueError as error:
+        raise BadWeights(str(error)) from error
+    expected = {
+        name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+        for name, tensor in module.state_dict().items()
+    }
+    check_tensors(tensors, expected)
+    module.to_empty(device="cpu").load_state_dict(
+        {name: torch.from_numpy(tensor.copy()) for name, tensor in tensors.items()}
+    )
     return module.eval(), meta
 
 
@@ -165,22 +205,25 @@ def _with_metadata(data: bytes, metadata: dict[str, str]) -> bytes:
     return struct.pack("<Q", len(text)) + text + data[8 + length :]
 
 
-def _check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    """Raise BadWeights unless names, shapes and types are exactly as expected and all numbers are finite."""
+def check_tensors(
+    found: Mapping[str, npt.NDArray[Any]], expected: Mapping[str, tuple[tuple[int, ...], str]]
+) -> None:
+    """Raise BadWeights unless names, shapes and types are exactly as expected and all numbers are finite.
+    `expected`: (shape, name of the type) by name."""
     other = "; are these weights of another network than the metadata name?"
     if missing := sorted(expected.keys() - found.keys()):
         raise BadWeights(f"{len(missing)} tensors are missing, the first is {missing[0]}{other}")
     if extra := sorted(found.keys() - expected.keys()):
         raise BadWeights(f"{len(extra)} tensors too many, the first is {extra[0]}{other}")
     for name, tensor in found.items():
-        wanted = expected[name]
-        if tensor.shape != wanted.shape:
-            raise BadWeights(f"{name} has the shape {list(tensor.shape)}, expected {list(wanted.shape)}")
-        if tensor.dtype != wanted.dtype:
-            raise BadWeights(f"{name} holds {tensor.dtype}, expected {wanted.dtype}")
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+        shape, dtype = expected[name]
+        if tensor.shape != shape:
+            raise BadWeights(f"{name} has the shape {list(tensor.shape)}, expected {list(shape)}")
+        if tensor.dtype != dtype:
+            raise BadWeights(f"{name} holds {tensor.dtype}, expected {dtype}")
+        if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
             raise BadWeights(f"{name} holds numbers that are not finite (NaN or Inf)")
-        if name.endswith("running_var") and bool((tensor < 0).any()):
+        if name.endswith("running_var") and (tensor < 0).any():
             raise BadWeights(f"{name} holds a negative variance")
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
 from search.cache_kernel import WAYS
-from search.compiled import kernels_for
+from search.compiled import OwnNetwork, kernels_for
 from search.layout import (
     CACHE,
     EDGE,
@@ -53,7 +53,8 @@ class Forest:
 
     `leaves`: most leaves in flight of one tree. `max_nodes`: evaluated positions of each tree, which then
     never grows and keeps any subtree (for engines); 0: as many as a search with these settings needs.
-    `cache`: number of evaluations that are cached, 0: none.
+    `cache`: number of evaluations that are cached, 0: none. `network`: evaluates the leaves in the step
+    kernel, so that a whole search is one call; None: they are handed out.
     """
 
     def __init__(
@@ -65,10 +66,14 @@ class Forest:
         leaves: int = 1,
         max_nodes: int = 0,
         cache: int = 0,
+        network: OwnNetwork | None = None,
     ) -> None:
         self.game, self.settings = game, settings
+        self._network, self._weights = network, NO_PRIORS if network is None else network.weights
         self.selection = selection(settings.search.selection)
-        self.kernels = kernels_for(game.name, settings.search.selection)
+        self.kernels = kernels_for(
+            game.name, settings.search.selection, None if network is None else network.code
+        )
         self.leaves = leaves
         self.is_fixed = max_nodes > 0
         self.alphas = np.full(game.max_legal, settings.noise.dirichlet_alpha)
@@ -143,6 +148,8 @@ class Forest:
 
         `priors [sum of counts]` and `wdl [n, 3]` belong to the rows that bring an evaluation.
         """
+        if self._network is not None and self._network.weights is not self._weights:
+            self._use(self._network.weights)
         status = np.empty(len(rows), np.int8)
         if not self.kernels.expand_backup_select(self.arrays, rows, priors, wdl, self.outbox, status):
             return []
@@ -155,10 +162,26 @@ class Forest:
     def take_leaves(self) -> tuple[LeafBatch, npt.NDArray[np.void]]:
         """Empty the outbox. Returns the leaves, and the rows (ROW[n]) that will bring their answers."""
         out = self.outbox
-        rows, actions = out.used.tolist()
-        out.used[:] = 0
+        rows, actions, _ = out.used.tolist()
+        out.used[:2] = 0
         batch = LeafBatch(out.features[:rows].copy(), out.counts[:rows].copy(), out.actions[:actions].copy())
         return batch, out.rows[:rows].copy()
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether its own network evaluates the leaves."""
+        return self._network is not None
+
+    @property
+    def evaluated(self) -> int:
+        """Leaves that the forest's own network has evaluated."""
+        return int(self.outbox.used[2])
+
+    def _use(self, weights: npt.NDArray[np.float32]) -> None:
+        """Evaluate with other weights from now on."""
+        self._weights = weights
+        self.arrays = self.arrays._replace(weights=weights)
+        self.forget_evaluations()
 
     # ---- The cache of evaluations -------------------------------------------------------------
 
@@ -208,6 +231,9 @@ class Forest:
             entries=entries,
             ring=ring,
             cache=cache,
+            weights=self._weights,
+            priors=np.zeros(game.max_legal, np.float32),
+            wdl=np.zeros(3, np.float32),
         )
 
     def _resize(self, slots: int, nodes: int, edges: int) -> None:
@@ -239,7 +265,7 @@ class Forest:
             counts=np.zeros(rows, np.uint16),
             actions=np.zeros(rows * self.game.max_legal, np.uint16),
             rows=np.zeros(rows, ROW),
-            used=np.zeros(2, np.int64),
+            used=np.zeros(3, np.int64),
         )
 
 

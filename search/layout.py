@@ -164,6 +164,12 @@ class ForestArrays(NamedTuple):
     """float32[room] priors, the newest overwriting the oldest."""
     cache: Array
     """CACHE[1]"""
+    weights: Array
+    """float32[n] of a network that evaluates leaves in the step kernel itself; else none."""
+    priors: Array
+    """float32[max_legal] scratch of that network, as the next one."""
+    wdl: Array
+    """float32[3]"""
 
 
 class Outbox(NamedTuple):
@@ -178,7 +184,7 @@ class Outbox(NamedTuple):
     rows: Array
     """ROW[R]"""
     used: Array
-    """int64[2]: rows and actions in use."""
+    """int64[3]: rows and actions in use, and the leaves that the forest's own network has evaluated."""
 
 
 class Tree(NamedTuple):

@@ -2,7 +2,8 @@
 
 A search that begins, or a root to evaluate, waits for the end of the turn of the event loop. Then one call
 walks all of them to their next leaves, which are sent together. When an answer arrives, one call expands,
-backs up and selects for every search it concerns; finished searches wake their coroutine.
+backs up and selects for every search it concerns; finished searches wake their coroutine. Where the forest
+has a network of its own, that one call runs whole searches, and nothing is sent.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ from search.leaf_batch import BadEvaluation, Evaluations
 from search.tree import SearchTree
 
 
+WHOLE_SEARCHES = 32
+"""Searches that one call runs where it also evaluates their leaves: some milliseconds, after which whatever
+else the event loop has to do gets its turn."""
+
+
 class SearchPool:
     """Runs the searches of a forest on one evaluator. Its methods may only be called in the event loop's
     thread."""
@@ -39,14 +45,20 @@ class SearchPool:
         self.forest = forest
         self.evaluator = averaged(evaluator, forest.game, forest.settings)
         self._views = views_of(self.evaluator)
-        self.leaves = 0
-        """Evaluations asked for since the start."""
+        self._handed_out = 0
+        """Evaluations asked of the evaluator."""
+        self._at_once = WHOLE_SEARCHES if forest.evaluates else None
         self._waiting: dict[int, asyncio.Future[None]] = {}
         """The future that waits for each tree's search, by slot."""
         self._roots: list[int] = []
         self._begun: list[int] = []
         self._turn_comes = False
         self._version = evaluator.version
+
+    @property
+    def leaves(self) -> int:
+        """Evaluations since the start: those asked for, or made by the forest's own network."""
+        return self._handed_out + self.forest.evaluated
 
     async def expand(self, tree: SearchTree) -> None:
         """Evaluate the root of `tree`, which must not be the end of the game."""
@@ -85,14 +97,16 @@ class SearchPool:
     def _turn(self) -> None:
         """At the end of a turn of the loop: begin the requested searches, and send the waiting leaves."""
         self._turn_comes = False
-        asked = len(self._roots) + len(self._begun)
-        if asked:
-            rows = np.zeros(asked, ROW)
-            rows["slot"] = self._roots + self._begun
-            rows["what"][: len(self._roots)] = OPEN_ROOT
-            rows["what"][len(self._roots) :] = SELECT
-            self._roots, self._begun = [], []
+        roots, begun = self._roots[: self._at_once], self._begun[: self._at_once]
+        if roots or begun:
+            del self._roots[: len(roots)], self._begun[: len(begun)]
+            rows = np.zeros(len(roots) + len(begun), ROW)
+            rows["slot"] = roots + begun
+            rows["what"][: len(roots)] = OPEN_ROOT
+            rows["what"][len(roots) :] = SELECT
             self._step(rows, NO_PRIORS, NO_WDL)
+        if self._roots or self._begun:
+            self._come(asyncio.get_running_loop())
         self._send()
 
     def _step(
@@ -138,7 +152,7 @@ class SearchPool:
         if not self.forest.outbox.used[0]:
             return
         batch, rows = self.forest.take_leaves()
-        self.leaves += batch.rows * self._views
+        self._handed_out += batch.rows * self._views
         self.evaluator.submit(batch, _Sent(self, rows, len(batch.actions)))
 
     def answered(self, rows: npt.NDArray[np.void], total: int, evaluations: Evaluations) -> None:

@@ -18,6 +18,7 @@ from games.moved_features import move_features
 from games.stubs import END_VALUES, encode, end_reason, legal_actions, play, side_to_move
 from games.wins import wins_among
 from search.cache_kernel import NOTHING, find, keep, write_key
+from search.evaluator_stub import EVALUATES, evaluate
 from search.layout import (
     AGAIN,
     ANSWER,
@@ -196,7 +197,7 @@ def show(forest: ForestArrays, state: Any, actions: Any, features: Any, seen_act
 @kernel
 def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) -> bool:
     """Put the leaf whose features are in `forest.packed_features` into the outbox, or settle it at once if
-    its evaluation is cached. Returns True if it waits."""
+    its evaluation is cached or the forest has a network of its own. Returns True if it waits."""
     state, pending = tree.state[0], forest.pending[slot, leaf]
     path, actions = forest.paths[slot, leaf], forest.actions[slot, leaf]
     row, at, count = out.used[0], out.used[1], pending.count
@@ -210,6 +211,15 @@ def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) ->
             forest.cache[0].hits += 1
             settle(tree, path, actions, pending, forest.ring[begin : begin + count], np.float64(entry.value))
             return False
+    if EVALUATES:
+        priors, wdl, history = forest.priors[:count], forest.wdl, forest.settings[0].history
+        evaluate(forest.weights, out.features[row], history, out.actions[at : at + count], count, priors, wdl)
+        value = float(wdl[0] - wdl[2])
+        out.used[2] += 1
+        settle(tree, path, actions, pending, priors, value)
+        if len(forest.ring) > 0:
+            keep(forest.entries, forest.ring, forest.cache, pending, priors, value)
+        return False
     state.ticket += 1
     pending.ticket = state.ticket
     mark(tree.edges, path, pending.depth, 1)

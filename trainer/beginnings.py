@@ -44,7 +44,10 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
         architecture = named(config.net or preset)
     except ValueError as error:
         raise Fatal(f"{error}; give it as --net", Exit.CONFIG) from None
-    return build(architecture.with_heads(heads), game, history)
+    try:
+        return build(architecture.with_heads(heads), game, history)
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from None
 
 
 def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsInfo | None) -> None:
@@ -65,7 +68,7 @@ def check_heads(config: TrainerConfig, network: Network) -> None:
     """Raise Fatal when a loss is requested whose head this run's network lacks. (A head without a loss may
     stay.)"""
     for name in TRAINING_HEADS:
-        if getattr(config.loss, f"{name}_weight") and getattr(network, name) is None:
+        if getattr(config.loss, f"{name}_weight") and getattr(network, name, None) is None:
             raise Fatal(
                 f"the network of this run has no head for --loss.{name.replace('_', '-')}-weight; leave out "
                 "that setting, or begin another --run with it and --weights FILE, which adds the head",

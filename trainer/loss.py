@@ -48,23 +48,34 @@ class Losses(NamedTuple):
 
 
 def losses(policy_logits: Tensor, value_logits: Tensor, targets: Targets, form: str = "legal") -> Losses:
-    """Return the losses of `policy_logits [n, actions]` and `value_logits [n, 3]` or `[n, 1]`.
+    """Return the losses of `policy_logits [n, actions]`, or `[entries]` of a network that only computes
+    those, and `value_logits [n, 3]` or `[n, 1]`.
 
     `form`: the policy's cross-entropy over the `legal` actions of each position, or over `all`.
     """
-    log_policy = log_policy_over_all if form == "all" else log_policy_over_legal
+    if policy_logits.dim() == 1:
+        log_policy = log_softmax_by_row(policy_logits.float(), targets.rows, len(value_logits))
+    elif form == "all":
+        log_policy = log_policy_over_all(policy_logits, targets)
+    else:
+        log_policy = log_policy_over_legal(policy_logits, targets)
     rows = max(targets.policy_rows, 1)
-    policy = -(targets.shares * log_policy(policy_logits, targets)).sum() / rows
+    policy = -(targets.shares * log_policy).sum() / rows
     entropy = torch.special.entr(targets.shares).sum() / rows
     return Losses(policy, value_loss(value_logits.float(), targets.wdl, targets.value_weights), entropy)
 
 
 def log_policy_over_legal(policy_logits: Tensor, targets: Targets) -> Tensor:
     """Return float32[entries]: log-softmax over the entries of each row, as the search uses the logits."""
-    rows, samples = targets.rows, len(policy_logits)
     # Flat, because its gradient is a plain scatter; with two indices it would sort them first on a GPU.
-    places = rows * policy_logits.shape[1] + targets.actions
+    places = targets.rows * policy_logits.shape[1] + targets.actions
     logits = policy_logits.reshape(-1).gather(0, places).float()
+    return log_softmax_by_row(logits, targets.rows, len(policy_logits))
+
+
+def log_softmax_by_row(logits: Tensor, rows: Tensor, samples: int) -> Tensor:
+    """Return float32[entries]: log-softmax of `logits` float32[entries] over the entries of each of the
+    `samples` rows; `rows` int64[entries]."""
     # The largest logit becomes 0, so nothing overflows and each sum is at least 1.
     largest = logits.new_zeros(samples).scatter_reduce(0, rows, logits.detach(), "amax", include_self=False)
     shifted = logits - largest.gather(0, rows)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from games.spec import Game
 from net.architectures.network import Network
+from net.architectures.sparse import SparseNetwork
 from net.cpu_engine import faster_dtype
 from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, to_bytes
@@ -79,6 +80,7 @@ class BatchLosses(NamedTuple):
     """Mean weight of a sample in the value loss."""
 
 
+NO_ENTRIES = np.zeros(0, np.int64)
 Material = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float64]]
 
 
@@ -137,8 +139,15 @@ class TrainStep:
         settings = optimizer.filled_in()
         self._optimizer, self._loss = settings, loss
         self._device = device
+        if network.reads_features and loss.policy_loss == "all":
+            raise Fatal(
+                f"--loss.policy-loss all: a network of the family {network.architecture.family} computes the "
+                "logits of legal actions only; leave that setting out",
+                Exit.CONFIG,
+            )
         self._shape, self._board_shape = PlaneShape.of(game, history), PlaneShape.of(game, 1)
-        self._in_bfloat16 = computes_in_bfloat16(settings.precision, device)
+        # The sums of a sparse network are cheap, and converting them to another format is not.
+        self._in_bfloat16 = not network.reads_features and computes_in_bfloat16(settings.precision, device)
         self.network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._average: Average | None = None
         if settings.ema:
@@ -200,17 +209,44 @@ class TrainStep:
         values: npt.NDArray[np.float64] = values_of(self._heads(packed_features)[1]).double().cpu().numpy()
         return values
 
-    def policies(self, packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float32]:
-        """Return [n, actions] policy logits of these positions, by the same network."""
-        logits: npt.NDArray[np.float32] = self._heads(packed_features)[0].float().cpu().numpy()
+    def policies(
+        self, packed_features: npt.NDArray[np.uint64], legal: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.float32]:
+        """Return [n, actions] policy logits of these positions, by the same network; those of actions that
+        are not `legal` [n, actions] are -inf."""
+        rows, actions = np.nonzero(legal)
+        policy = self._heads(packed_features, rows, actions)[0].float().cpu().numpy()
+        logits = np.full(legal.shape, -np.inf, np.float32)
+        logits[rows, actions] = policy if policy.ndim == 1 else policy[rows, actions]
         return logits
 
-    def _heads(self, packed_features: npt.NDArray[np.uint64]) -> tuple[Tensor, Tensor]:
-        """Return logits (policy [n, actions], win/draw/loss [n, 3]) of the network that plays."""
+    def _heads(
+        self,
+        packed_features: npt.NDArray[np.uint64],
+        rows: npt.NDArray[np.int64] = NO_ENTRIES,
+        actions: npt.NDArray[np.int64] = NO_ENTRIES,
+    ) -> tuple[Tensor, Tensor]:
+        """Return logits of the network that plays: policy [n, actions], or [entries] of these entries; and
+        win/draw/loss [n, 3]."""
         with torch.no_grad():
-            planes = unpack(features_tensor(packed_features).to(self._device), self._shape)
-            policy, value = self.playing.eval()(planes.contiguous(memory_format=torch.channels_last))
-        return policy, value
+            inputs = self._inputs(self.playing, packed_features, rows, actions)
+            outputs = self.playing.eval().all_heads(inputs)
+        return outputs.policy, outputs.value
+
+    def _inputs(
+        self,
+        network: Network,
+        packed_features: npt.NDArray[np.uint64],
+        rows: npt.NDArray[np.int64],
+        actions: npt.NDArray[np.int64],
+    ) -> Any:
+        """Return the input of the network: planes, or the features of the positions and of their entries."""
+        if isinstance(network, SparseNetwork):
+            counts = np.bincount(rows, minlength=len(packed_features)).astype(np.uint16)
+            found = network.inputs_of(packed_features, counts, actions.astype(np.uint16))
+            return found.to(self._device)
+        words = features_tensor(packed_features).to(self._device, non_blocking=True)
+        return unpack(words, self._shape).contiguous(memory_format=torch.channels_last)
 
     def weight_norm(self) -> float:
         """Return the norm of all trained weights."""
@@ -219,10 +255,10 @@ class TrainStep:
             return float(torch.stack(squares).sum().sqrt())
 
     def _losses(self, network: Network, samples: Samples) -> BatchLosses:
-        packed_features, targets, others = self._upload(samples)
-        planes = unpack(packed_features, self._shape).contiguous(memory_format=torch.channels_last)
+        inputs = self._inputs(network, samples.packed_features, samples.rows, samples.actions)
+        targets, others = self._upload(samples)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._in_bfloat16):
-            outputs = network.all_heads(planes)
+            outputs = network.all_heads(inputs)
         parts = losses(outputs.policy, outputs.value, targets, self._loss.policy_loss)
         auxiliary = auxiliary_losses(outputs, self._loss, targets, others)
         return BatchLosses(parts, auxiliary, targets.value_weights.mean().clamp_min(1e-6))
@@ -269,7 +305,7 @@ class TrainStep:
             for group, decay in zip(self.optimizer.param_groups, decays, strict=True):
                 group["weight_decay"] = decay
 
-    def _upload(self, samples: Samples) -> tuple[Tensor, Targets, AuxiliaryTargets]:
+    def _upload(self, samples: Samples) -> tuple[Targets, AuxiliaryTargets]:
         def to_device(array: Any) -> Tensor:
             return torch.from_numpy(array).to(self._device, non_blocking=True)
 
@@ -295,7 +331,7 @@ class TrainStep:
         replies, values = samples.replies or NO_REPLIES, samples.action_values or NO_ACTION_VALUES
         boards = self._board_targets(samples.future_boards)
         others = AuxiliaryTargets(plies_left, capped, entries(*replies), entries(*values), boards)
-        return features_tensor(samples.packed_features).to(self._device, non_blocking=True), targets, others
+        return targets, others
 
     def _board_targets(self, boards: FutureBoards | None) -> BoardTargets:
         shape, device = self._board_shape, self._device

@@ -314,9 +314,11 @@ class TrainingLoop:
         """Return [n] the values that the network that plays gives to `packed_features [n, feature_words]`."""
         return self._train_step.values(packed_features)
 
-    def policies(self, packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float32]:
-        """Return [n, actions] its policy logits."""
-        return self._train_step.policies(packed_features)
+    def policies(
+        self, packed_features: npt.NDArray[np.uint64], legal: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.float32]:
+        """Return [n, actions] its policy logits of the `legal` actions [n, actions]; -inf for others."""
+        return self._train_step.policies(packed_features, legal)
 
     @cached_property
     def _known_positions(self) -> KnownPositions:
@@ -326,7 +328,7 @@ class TrainingLoop:
         """Return by group how often the policy of the network that plays errs in known positions, 0 to 1; {}
         for a game that is not solved."""
         known = self._known_positions
-        return known.errors(self.policies(known.packed_features)) if known.groups else {}
+        return known.errors(self.policies(known.packed_features, known.legal)) if known.groups else {}
 
     def publish(self, server_version: int) -> tuple[int, int, bytes]:
         """Return `(version, step, file)` of the network that plays (with `ema` the average), with a new

@@ -13,6 +13,7 @@ from games.chess.material import PROBES, material
 from games.chess.movegen import MAX_LEGAL, legal_actions
 from games.chess.notation import NOTATION
 from games.chess.play import play
+from games.chess.sparse import SPARSE
 from games.spec import Game, Rules
 
 if TYPE_CHECKING:
@@ -47,4 +48,5 @@ GAME = Game(
     generator=GENERATOR,
     probes=PROBES,
     material=material,
+    sparse=SPARSE,
 )

@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from torch import Tensor, nn
 
 from games.spec import Game
-from net.architectures.sizes import Architecture
+from net.architectures.sizes import BoardArchitecture
 
 NEAR_ZERO = 0.01
 """Standard deviation of the last weights of a head before training."""
@@ -77,7 +77,7 @@ class FlatPolicyHead(nn.Module):
 PolicyHead = PlanesPolicyHead | FlatPolicyHead
 
 
-def policy_head(architecture: Architecture, game: Game, kernel: int) -> PolicyHead:
+def policy_head(architecture: BoardArchitecture, game: Game, kernel: int) -> PolicyHead:
     """The policy head that suits the game. `kernel`: size of the planes' hidden layer, 3 or 1."""
     channels = architecture.channels
     if game.policy_planes is not None:
@@ -91,7 +91,7 @@ class ValueHead(nn.Module):
     With one output it also serves as the moves-left head.
     """
 
-    def __init__(self, architecture: Architecture, cells: int, outputs: int) -> None:
+    def __init__(self, architecture: BoardArchitecture, cells: int, outputs: int) -> None:
         super().__init__()
         self.narrow = ConvNorm(architecture.channels, architecture.value_channels, 1)
         self.hidden = nn.Linear(architecture.value_channels * cells, architecture.value_hidden)

@@ -2,40 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
 from games.spec import Game
 from net.architectures.heads import BoardHead, PolicyHead, ValueHead, policy_head
 from net.architectures.registry import build
-from net.architectures.sizes import TRAINING_HEADS, Architecture
+from net.architectures.sizes import TRAINING_HEADS, Architecture, BoardArchitecture
 
 
 class Outputs(NamedTuple):
     """Outputs of all heads, for training."""
 
     policy: Tensor
-    """[n, actions] logits"""
+    """[n, actions] logits; of a network that reads features, [entries] logits of the entries"""
     value: Tensor
     """[n, 3] logits or [n, 1] before tanh"""
-    moves_left: Tensor | None
+    moves_left: Tensor | None = None
     """[n] in units of 20 plies (`trainer.auxiliary`); None without that head."""
-    soft_policy: Tensor | None
+    soft_policy: Tensor | None = None
     """[n, actions] logits; None without that head."""
-    reply: Tensor | None
+    reply: Tensor | None = None
     """[n, actions] logits; None without that head."""
-    action_value: Tensor | None
+    action_value: Tensor | None = None
     """[n, actions] values for the side to move, before tanh; None without that head."""
-    future_board: Tensor | None
+    future_board: Tensor | None = None
     """[n, binary planes, rows, cols] logits of a later position's planes; None without that head."""
 
 
 class Network(nn.Module):
-    """A family defines `__init__(architecture, game, history)`, which ends with `add_heads`, and `body`."""
+    """What all networks share. A family defines `__init__(architecture, game, history)`."""
 
+    reads_features: ClassVar[bool] = False
+    """Whether its input is `net.architectures.sparse.Inputs`; otherwise planes."""
+    architecture: Architecture
+
+    def drop_training_heads(self) -> None:
+        """Remove the heads that only training uses; what remains is the network as it plays."""
+
+    def all_heads(self, inputs: Tensor) -> Outputs:
+        """Return the outputs for training."""
+        raise NotImplementedError
+
+
+class BoardNetwork(Network):
+    """A network of planes. A family defines `__init__`, which ends with `add_heads`, and `body`."""
+
+    architecture: BoardArchitecture
     policy: PolicyHead
     value: ValueHead
     moves_left: ValueHead | None
@@ -44,7 +59,7 @@ class Network(nn.Module):
     action_value: PolicyHead | None
     future_board: BoardHead | None
 
-    def __init__(self, architecture: Architecture) -> None:
+    def __init__(self, architecture: BoardArchitecture) -> None:
         super().__init__()
         self.architecture = architecture
 
@@ -88,17 +103,6 @@ class Network(nn.Module):
         action_value = None if self.action_value is None else self.action_value(x)
         board = None if self.future_board is None else self.future_board(x)
         return Outputs(self.policy(x), self.value(x), moves_left, soft_policy, reply, action_value, board)
-
-
-@dataclass(frozen=True)
-class Family:
-    """What the registry needs from a family's module."""
-
-    architecture: type[Architecture]
-    network: Callable[[Any, Game, int], Network]
-    presets: Mapping[str, Architecture]
-    of_sizes: Callable[[Mapping[str, str | None]], Architecture]
-    """Makes an architecture from what the registry's pattern found in a name."""
 
 
 def with_heads(network: Network, game: Game, history: int, heads: Collection[str]) -> Network:

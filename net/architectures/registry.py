@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from games.spec import Game
-    from net.architectures.network import Family, Network
-    from net.architectures.sizes import Architecture
+    from net.architectures.network import Network
+    from net.architectures.sizes import Architecture, Family
 
 MOST_BLOCKS, MOST_CHANNELS = 100, 2048
 """Larger ones are considered typing errors. (AlphaZero: 19 and 256.)"""
@@ -33,10 +33,12 @@ class Entry:
     """One family in the registry."""
 
     family: str
-    """Its module in this package, which defines `FAMILY`. Weights files name it."""
+    """Weights files name it."""
+    module: str
+    """Defines `FAMILY`."""
     presets: tuple[str, ...]
     sizes: str
-    """Pattern of its names other than presets, with groups `blocks` and `channels`."""
+    """Pattern of its names other than presets, with groups `channels` and perhaps `blocks`."""
     form: str
     """A description of the pattern for people."""
 
@@ -44,11 +46,19 @@ class Entry:
 ENTRIES = (
     Entry(
         "residual",
+        "net.architectures.residual",
         ("tiny", "small", "medium", "alphazero"),
         _BLOCKS_BY_CHANNELS + "(?P<se>se)?(?P<head>wdl|tanh)?",
         _RESIDUAL_FORM + "4x64, 6x96se, 4x64tanh",
     ),
-    Entry("transformer", ("tf-small", "tf-medium"), "tf" + _BLOCKS_BY_CHANNELS, "tfBLOCKSxWIDTH: tf7x96"),
+    Entry(
+        "transformer",
+        "net.architectures.transformer",
+        ("tf-small", "tf-medium"),
+        "tf" + _BLOCKS_BY_CHANNELS,
+        "tfBLOCKSxWIDTH: tf7x96",
+    ),
+    Entry("sparse", "net.sparse", ("sparse",), r"sparse(?P<channels>\d{1,9})", "sparseWIDTH: sparse512"),
 )
 FIRST_FAMILY = "residual"
 """The family of weights files that name none, because they were written before there were others."""
@@ -57,6 +67,11 @@ FIRST_FAMILY = "residual"
 def check_name(name: str) -> None:
     """Raise ValueError with a description of valid names, unless `name` is one. Imports no torch."""
     _find(name)
+
+
+def family_of(name: str) -> str:
+    """The family of a network's name. Raises ValueError as `check_name` does. Imports no torch."""
+    return _find(name)[0].family
 
 
 def preset_names() -> tuple[str, ...]:
@@ -99,7 +114,8 @@ def build(architecture: Architecture, game: Game, history: int) -> Network:
 
 
 def _family(name: str) -> Family:
-    found: Family = importlib.import_module(f"net.architectures.{name}").FAMILY
+    entry = next(entry for entry in ENTRIES if entry.family == name)
+    found: Family = importlib.import_module(entry.module).FAMILY
     return found
 
 
@@ -109,7 +125,7 @@ def _find(name: str) -> tuple[Entry, Mapping[str, str | None] | None]:
         if name in entry.presets:
             return entry, None
         if found := re.fullmatch(entry.sizes, name):
-            blocks, channels = int(found["blocks"]), int(found["channels"])
+            blocks, channels = int(found.groupdict().get("blocks", 1)), int(found["channels"])
             if not (1 <= blocks <= MOST_BLOCKS and 1 <= channels <= MOST_CHANNELS):
                 raise ValueError(
                     f"there is no network {name!r}: it must have 1 to {MOST_BLOCKS} blocks of "

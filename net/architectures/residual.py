@@ -18,16 +18,16 @@ from torch import Tensor, nn
 
 from games.spec import Game
 from net.architectures.heads import NEAR_ZERO, ConvNorm
-from net.architectures.network import Family, Network
-from net.architectures.sizes import Architecture
+from net.architectures.network import BoardNetwork
+from net.architectures.sizes import BoardArchitecture, Family
 
 
 @dataclass(frozen=True)
-class Residual(Architecture):
+class Residual(BoardArchitecture):
     """Sizes of a residual tower; a block is two 3x3 convolutions."""
 
     family: ClassVar[str] = "residual"
-    largest: ClassVar[dict[str, int]] = Architecture.largest | {"squeeze_channels": 2048}
+    largest: ClassVar[dict[str, int]] = BoardArchitecture.largest | {"squeeze_channels": 2048}
 
     squeeze_excitation: bool = False
     """Scale and shift the channels of each block by means over the whole board. Paper: no."""
@@ -80,7 +80,7 @@ class ResidualBlock(nn.Module):
         return torch.relu(out + x)
 
 
-class ResidualNetwork(Network):
+class ResidualNetwork(BoardNetwork):
     """The tower and its heads."""
 
     def __init__(self, architecture: Residual, game: Game, history: int) -> None:

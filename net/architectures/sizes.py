@@ -1,14 +1,18 @@
-"""The sizes that every network has, whatever its family."""
+"""The sizes of a network, without torch: what all families share, and what those on boards of cells share."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from net.architectures.registry import FIRST_FAMILY, MOST_BLOCKS, MOST_CHANNELS
+
+if TYPE_CHECKING:
+    from games.spec import Game
+    from net.architectures.network import Network
 
 ValueHeadKind = Literal["wdl", "tanh"]
 
@@ -22,11 +26,67 @@ _HEAD_FIELDS = tuple(f"{name}_head" for name in TRAINING_HEADS)
 class Architecture:
     """Sizes of a network; everything else follows from the game and the history.
 
-    Each family adds fields of its own. Raises ValueError saying which field is out of range.
+    Each family has fields of its own. Raises ValueError saying which field is out of range.
     """
 
     family: ClassVar[str]
     """Name of the family in the registry."""
+    largest: ClassVar[dict[str, int]] = {}
+    """Upper bound of each field that counts something; the lower bound is 1."""
+
+    def __post_init__(self) -> None:
+        for name, largest in self.largest.items():
+            size = getattr(self, name)
+            if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= largest:
+                raise ValueError(f"architecture: {name} must be a whole number in 1..{largest}, not {size!r}")
+        for one in dataclasses.fields(self):
+            wanted = {"bool": bool, "str": str}.get(str(one.type))
+            if wanted is not None and not isinstance(getattr(self, one.name), wanted):
+                what = "true or false" if wanted is bool else "text"
+                raise ValueError(f"architecture: {one.name} must be {what}")
+
+    @property
+    def played(self) -> Self:
+        """The architecture as it plays, without the training heads."""
+        return self
+
+    def with_heads(self, heads: Collection[str]) -> Self:
+        """The architecture with exactly these training heads, of `TRAINING_HEADS`. Raises ValueError where
+        the family has none."""
+        if heads:
+            raise ValueError(f"networks of the family {self.family} have no heads for training only: {heads}")
+        return self
+
+    @property
+    def name(self) -> str:
+        """Its sizes, in the form that the registry's pattern reads."""
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """The architecture as JSON. The first family and absent training heads are left out, so that older
+        programs can read the rest."""
+        fields = dataclasses.asdict(self)
+        for name in _HEAD_FIELDS:
+            if not fields.get(name, True):
+                del fields[name]
+        if self.family != FIRST_FAMILY:
+            fields["family"] = self.family
+        return json.dumps(fields, sort_keys=True)
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """The architecture with exactly these fields. Raises ValueError if fields are unknown, missing or out
+        of range."""
+        known = {one.name for one in dataclasses.fields(cls)}
+        if set(fields).union(known.intersection(_HEAD_FIELDS)) != known:
+            raise ValueError(f"architecture: expected exactly the fields {', '.join(sorted(known))}")
+        return cls(**fields)
+
+
+@dataclass(frozen=True)
+class BoardArchitecture(Architecture):
+    """Sizes of a network whose body keeps the shape of the board."""
+
     largest: ClassVar[dict[str, int]] = {
         "blocks": MOST_BLOCKS,
         "channels": MOST_CHANNELS,
@@ -34,7 +94,6 @@ class Architecture:
         "value_channels": 256,
         "value_hidden": 4096,
     }
-    """Upper bound of each field that counts something; the lower bound is 1."""
 
     blocks: int
     """Blocks of the same shape. Paper: 19."""
@@ -62,47 +121,26 @@ class Architecture:
     """A head for training only that predicts a later board (`trainer.future_boards_kernel`). Paper: no."""
 
     def __post_init__(self) -> None:
-        for name, largest in self.largest.items():
-            size = getattr(self, name)
-            if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= largest:
-                raise ValueError(f"architecture: {name} must be a whole number in 1..{largest}, not {size!r}")
-        for one in dataclasses.fields(self):
-            if one.type == "bool" and not isinstance(getattr(self, one.name), bool):
-                raise ValueError(f"architecture: {one.name} must be true or false")
+        super().__post_init__()
         if self.value_head not in get_args(ValueHeadKind):
             raise ValueError(f"architecture: value_head must be 'wdl' or 'tanh', not {self.value_head!r}")
 
     @property
     def played(self) -> Self:
-        """The architecture as it plays, without the training heads."""
         return self.with_heads(())
 
     def with_heads(self, heads: Collection[str]) -> Self:
-        """The architecture with exactly these training heads, of `TRAINING_HEADS`."""
         wanted: dict[str, Any] = {f"{name}_head": name in heads for name in TRAINING_HEADS}
         return dataclasses.replace(self, **wanted)
 
-    @property
-    def name(self) -> str:
-        """Its sizes, in the form that the registry's pattern reads."""
-        raise NotImplementedError
 
-    def to_json(self) -> str:
-        """The architecture as JSON. The first family and absent training heads are left out, so that older
-        programs can read the rest."""
-        fields = dataclasses.asdict(self)
-        for name in _HEAD_FIELDS:
-            if not fields[name]:
-                del fields[name]
-        if self.family != FIRST_FAMILY:
-            fields["family"] = self.family
-        return json.dumps(fields, sort_keys=True)
+@dataclass(frozen=True)
+class Family:
+    """What the registry needs of a family."""
 
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """The architecture with exactly these fields. Raises ValueError if fields are unknown, missing or out
-        of range."""
-        known = {one.name for one in dataclasses.fields(cls)}
-        if set(fields).union(_HEAD_FIELDS) != known:
-            raise ValueError(f"architecture: expected exactly the fields {', '.join(sorted(known))}")
-        return cls(**fields)
+    architecture: type[Architecture]
+    network: Callable[[Any, Game, int], Network]
+    """Builds a network of an architecture, for a game and a history."""
+    presets: Mapping[str, Architecture]
+    of_sizes: Callable[[Mapping[str, str | None]], Architecture]
+    """Makes an architecture from what the registry's pattern found in a name."""

@@ -18,8 +18,8 @@ import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from torch import Tensor, nn
 
 from games.spec import Game
-from net.architectures.network import Family, Network
-from net.architectures.sizes import Architecture
+from net.architectures.network import BoardNetwork
+from net.architectures.sizes import BoardArchitecture, Family
 
 HEAD_WIDTH = 32
 """Width of an attention head, if the width of a token can be divided so."""
@@ -28,11 +28,11 @@ HIDDEN_STEP = 32
 
 
 @dataclass(frozen=True)
-class Transformer(Architecture):
+class Transformer(BoardArchitecture):
     """Sizes of a transformer; a block is attention and a hidden layer, `channels` the width of a token."""
 
     family: ClassVar[str] = "transformer"
-    largest: ClassVar[dict[str, int]] = Architecture.largest | {"heads": 64, "hidden": 8192}
+    largest: ClassVar[dict[str, int]] = BoardArchitecture.largest | {"heads": 64, "hidden": 8192}
 
     heads: int
     """Attention heads, which divide the width evenly. Chessformer: width / 32."""
@@ -125,7 +125,7 @@ class Block(nn.Module):
         return out
 
 
-class TransformerNetwork(Network):
+class TransformerNetwork(BoardNetwork):
     """Tokens, blocks and heads.
 
     A token knows its own place through a learned embedding of each cell. Differences alone cannot provide it:

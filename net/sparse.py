@@ -1,0 +1,220 @@
+"""A sparse network without torch: its sizes, its weights as one vector, and how it plays.
+
+A worker that has such a network plays whole searches in one compiled call: `SparsePlayer` is the network of a
+`search.forest.Forest` and the evaluator of its pool. `net.sparse_kernel` is the computation;
+`net.architectures.sparse` is the same network in torch, for training.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from games import get_game
+from games.jit import Bindings, bind
+from games.spec import Game, SparseFeatures
+from games.stubs import bindings
+from net import sparse_kernel
+from net.architectures.sizes import Architecture, Family
+from net.weights import BadWeights, WeightsMeta, check_tensors, read_tensors
+
+Array = npt.NDArray[Any]
+Vector = npt.NDArray[np.float32]
+
+WIDTH_STEP = 16
+"""Widths are multiples of this, so that every vector instruction is full."""
+
+
+@dataclass(frozen=True)
+class Sparse(Architecture):
+    """Sizes of a sparse network."""
+
+    family: ClassVar[str] = "sparse"
+    largest: ClassVar[dict[str, int]] = {"width": 4096, "value_width": 512, "policy_width": 512}
+
+    features: str = dataclasses.field(default="", compare=False)
+    """Name of the game's set of features (`games.spec.SparseFeatures`); "" until the game is known."""
+    width: int = 256
+    """Numbers of the hidden layer, the sum of the rows of the active features."""
+    value_width: int = 32
+    """Hidden layer of the value."""
+    policy_width: int = 64
+    """Length of the vector with which each action's rows are multiplied."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.largest:
+            if getattr(self, name) % WIDTH_STEP:
+                raise ValueError(f"architecture: {name} must be a multiple of {WIDTH_STEP}")
+
+    @property
+    def name(self) -> str:
+        return f"sparse{self.width}"
+
+    def of(self, features: SparseFeatures) -> Self:
+        """The architecture for this set of features."""
+        return dataclasses.replace(self, features=features.name)
+
+    @property
+    def widths(self) -> tuple[int, int, int]:
+        return self.width, self.value_width, self.policy_width
+
+
+def features_of(game: Game, architecture: Sparse | None = None) -> SparseFeatures:
+    """The sparse features of a game. Raises ValueError if it has none, or others than the `architecture`."""
+    if game.sparse is None:
+        raise ValueError(
+            f"{game.name} has no sparse features, so a network of the family `sparse` cannot play it; choose "
+            "another network, such as `small`, or write its features (docs/adding_a_game.md)"
+        )
+    if architecture is not None and architecture.features not in ("", game.sparse.name):
+        raise ValueError(
+            f"these weights read the features {architecture.features}, and {game.name} now has "
+            f"{game.sparse.name}; train a new network, or use the version of the program that wrote them"
+        )
+    return game.sparse
+
+
+@dataclass(frozen=True, eq=False)
+class SparseCode:
+    """The compiled part of a sparse network: what `search.compiled` binds into the search."""
+
+    name: str
+    bindings: Bindings
+    evaluate: Callable[..., None] = sparse_kernel.evaluate
+
+
+@cache
+def code_for(game_name: str, widths: tuple[int, int, int]) -> SparseCode:
+    """The code for a game and widths; the same object for the same arguments. Raises ValueError as
+    `features_of`."""
+    game = get_game(game_name)
+    bound = sparse_kernel.network_bindings(game, features_of(game), *widths)
+    return SparseCode("sparse" + "-".join(map(str, widths)), bound)
+
+
+@cache
+def kernels_for(game_name: str, widths: tuple[int, int, int]) -> Any:
+    """The kernels of `net.sparse_kernel` for whole batches, compiled on their first call."""
+    code = code_for(game_name, widths)
+    return bind([sparse_kernel], {game_name: bindings(get_game(game_name)), code.name: code.bindings})
+
+
+def as_vector(tensors: Mapping[str, Array], game: Game, architecture: Sparse) -> Vector:
+    """The weights as the kernels read them (`sparse_kernel.Layout`), from the tensors of
+    `net.architectures.sparse.SparseNetwork`. Shared rows are added to the rows of their features."""
+    features = features_of(game, architecture)
+    layout = sparse_kernel.layout_of(features, *architecture.widths)
+    rows = tensors["rows"].astype(np.float32)
+    if features.shared is not None:
+        for column in features.shared.T:
+            has = column >= 0
+            rows[has] += tensors["shared_rows"][column[has]]
+    vector = np.zeros(layout.end, np.float32)
+
+    def put(begin: int, part: Array) -> None:
+        vector[begin : begin + part.size] = part.ravel()
+
+    put(0, rows)
+    put(layout.bias, tensors["bias"])
+    put(layout.out, np.concatenate([tensors["value.weight"], tensors["policy.weight"]]).T)
+    put(layout.out_bias, tensors["value.bias"])
+    put(layout.last, tensors["wdl.weight"].T)
+    put(layout.last_bias, tensors["wdl.bias"])
+    put(layout.rows, tensors["action_rows"])
+    put(layout.row_bias, tensors["action_biases"])
+    return vector
+
+
+def shapes_of(features: SparseFeatures, architecture: Sparse) -> dict[str, tuple[int, ...]]:
+    """The tensors of such a network and their shapes, all float32."""
+    width, value, policy = architecture.widths
+    shared = 0 if features.shared is None else int(features.shared.max()) + 1
+    shapes: dict[str, tuple[int, ...]] = {
+        "rows": (features.features, width),
+        "bias": (width,),
+        "value.weight": (value, width),
+        "value.bias": (value,),
+        "wdl.weight": (3, value),
+        "wdl.bias": (3,),
+        "policy.weight": (policy, width),
+        "action_rows": (features.action_rows, policy),
+        "action_biases": (features.action_rows,),
+    }
+    return shapes | ({"shared_rows": (shared, width)} if shared else {})
+
+
+class SparsePlayer:
+    """A sparse network that a forest evaluates in its own step. `load` gives it weights."""
+
+    def __init__(self, game: Game | str, history: int, architecture: Sparse | None = None) -> None:
+        """Raises ValueError for a game without sparse features."""
+        self.game = get_game(game) if isinstance(game, str) else game
+        self.history = history
+        self.widths = (architecture or Sparse("")).widths
+        self.code = code_for(self.game.name, self.widths)
+        self.version = 0
+        self.meta: WeightsMeta | None = None
+        self._vector: Vector | None = None
+
+    @property
+    def weights(self) -> Vector:
+        """Raises RuntimeError before any were loaded."""
+        if self._vector is None:
+            raise RuntimeError("no weights are loaded yet")
+        return self._vector
+
+    def load(self, path: Path | str, sha256: bytes | None = None, version: int | None = None) -> WeightsMeta:
+        """Use the weights in a file from the next search step on. `version`: as announced; None: the file's
+        own. Raises BadWeights when they cannot be used, and OSError when the disk cannot be read; then the
+        old ones stay."""
+        vector, meta = read_vector(path, self.game, self.history, sha256)
+        assert isinstance(meta.architecture, Sparse)
+        if meta.architecture.widths != self.widths:
+            raise BadWeights(f"{path}: these weights are of {meta.architecture.name}, expected {self.widths}")
+        self._vector, self.meta = vector, meta
+        self.version = meta.version if version is None else version
+        return meta
+
+    def submit(self, batch: Any, reply: Any) -> None:
+        """Exists for the interface of an evaluator: a forest with its own network hands out no leaf."""
+        raise RuntimeError("a forest with its own network hands out no leaves")
+
+
+def read_vector(
+    path: Path | str, game: Game, history: int, sha256: bytes | None = None
+) -> tuple[Vector, WeightsMeta]:
+    """The weights in a file as the kernels read them. Raises as `net.weights.load`, and BadWeights for a
+    network of another family."""
+    tensors, meta = read_tensors(path, game=game, history=history, sha256=sha256)
+    if not isinstance(meta.architecture, Sparse):
+        raise BadWeights(f"{path}: these weights are of {meta.architecture.name}, not of a sparse network")
+    try:
+        features = features_of(game, meta.architecture)
+        check_tensors(
+            tensors,
+            {name: (shape, "float32") for name, shape in shapes_of(features, meta.architecture).items()},
+        )
+    except (ValueError, BadWeights) as error:
+        raise BadWeights(f"{path}: {error}") from error
+    return as_vector(tensors, game, meta.architecture), meta
+
+
+def _network(architecture: Sparse, game: Game, history: int) -> Any:
+    from net.architectures.sparse import SparseNetwork
+
+    return SparseNetwork(architecture, game, history)
+
+
+def _of_sizes(found: Mapping[str, str | None]) -> Sparse:
+    return Sparse(width=int(found["channels"] or 0))
+
+
+FAMILY = Family(Sparse, _network, {"sparse": Sparse()}, _of_sizes)
