@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 
 from games.spec import Game
-from net.architectures.network import Network
+from net.architectures.network import BoardNetwork, Network
 from net.architectures.residual import ResidualNetwork
 from net.batches import Batch, bucket_for
 from net.conv_sizes import STEP, conv_sizes
@@ -91,6 +91,7 @@ class CpuEngine:
     ) -> None:
         self.name = f"{threads} x oneDNN {str(dtype).removeprefix('torch.')}"
         self._game, self._history, self._dtype, self._threads = game, history, dtype, threads
+        assert isinstance(network, BoardNetwork)
         row_bytes = game.cells * network.architecture.channels * dtype.itemsize
         self._own_kernels = own_kernels
         self._chunk = max(STEP, min(LARGEST_CHUNK, CACHE_BYTES // row_bytes // STEP * STEP))

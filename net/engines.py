@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +10,10 @@ import torch
 
 from games.spec import Game
 from net.architectures.network import Network
+from net.architectures.sparse import SparseNetwork
 from net.batches import Batch
 from net.cpu_engine import CpuEngine, faster_dtype
+from net.sparse_engine import SparseEngine, SparseTorchEngine
 from net.torch_engine import TorchEngine
 
 
@@ -20,14 +22,14 @@ class Engine(Protocol):
 
     name: str
 
-    def set_weights(self, network: Network) -> None:
+    def set_weights(self, network: Any) -> None:
         """Set new weights of the same architecture; only while nothing is in flight."""
 
     def start(self, batch: Batch, slot: int) -> None:
         """Begin `batch` in a free slot. Its arrays must not change until `finish`."""
 
-    def finish(self, slot: int) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.float32]]:
-        """Wait for the slot and return priors `[sum of counts]` and wdl `[rows, 3]`."""
+    def finish(self, slot: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
+        """Wait for the slot and return priors `[sum of counts]`, float16 or float32, and wdl `[rows, 3]`."""
 
     def close(self) -> None:
         """Release threads and memory."""
@@ -44,6 +46,10 @@ def make_engine(
     in_flight: int,
 ) -> Engine:
     """The engine for a device: jitted loops and oneDNN on a CPU, CUDA graphs on a GPU."""
+    if isinstance(network, SparseNetwork):
+        if torch.device(device).type == "cpu":
+            return SparseEngine(network, game, history, threads=threads)
+        return SparseTorchEngine(network, device)
     if torch.device(device).type == "cpu":
         return CpuEngine(network, game, history, faster_dtype(), threads=threads)
     torch.backends.cudnn.benchmark = True

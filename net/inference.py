@@ -13,6 +13,7 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,7 @@ from net.planes import PlaneShape
 from net.sizes_on_disk import remembered
 from net.weights import WeightsMeta, load
 
-Priors = npt.NDArray[np.float16]
+Priors = npt.NDArray[Any]
 Wdl = npt.NDArray[np.float32]
 
 PROBE_SECONDS = 1.0
@@ -195,7 +196,8 @@ class Inference:
         return Ticket(batch, slot, self.version)
 
     def collect(self, ticket: Ticket) -> tuple[Priors, Wdl]:
-        """Wait for a batch: priors `float16[sum(counts)]` over legal actions, wdl `float32[n, 3]`."""
+        """Wait for a batch: priors `[sum(counts)]` over legal actions (float16 or float32), wdl `float32[n,
+        3]`."""
         if self._engine is None or ticket.slot in self._free:
             raise RuntimeError("this batch is not in flight")
         answers = self._engine.finish(ticket.slot)

@@ -19,6 +19,7 @@ from net.agreeing_sizes import Positions, agreeing_sizes
 from net.architectures.heads import wdl_of
 from net.architectures.network import Network
 from net.architectures.registry import build
+from net.architectures.sizes import BoardArchitecture
 from net.batches import Batch
 from net.folding import fold
 from net.module_forward import placed
@@ -99,7 +100,9 @@ def try_sizes(
 @torch.no_grad()
 def made_up(network: Network, game: Game, history: int) -> Network:
     """A folded network with one such block and random weights, always the same."""
-    one = dataclasses.replace(network.architecture.played, blocks=1)
+    played = network.architecture.played
+    assert isinstance(played, BoardArchitecture)
+    one = dataclasses.replace(played, blocks=1)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         folded = fold(build(one, game, history))

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from games import get_game
-from games.jit import Bindings, bind, kernel
+from games.jit import Bindings, bind
 from games.stubs import bindings
-from search import cache_kernel, evaluator_stub, random_kernel, root_kernel, step_kernel, tree_kernel
+from search import cache_kernel, random_kernel, root_kernel, step_kernel, stubs, tree_kernel
 from search.evaluator import Evaluator
-from search.selection import selection, stubs
+from search.selection import selection
 
 KERNELS = (tree_kernel, random_kernel, cache_kernel, step_kernel, root_kernel)
 
@@ -24,6 +24,8 @@ class NetworkCode(Protocol):
     """The compiled part of a network that evaluates leaves inside the search's own step: one object for each
     game and sizes (`net.sparse`)."""
 
+    def __hash__(self) -> int: ...
+
     @property
     def name(self) -> str:
         """Family and sizes: part of the name of what is compiled."""
@@ -31,7 +33,7 @@ class NetworkCode(Protocol):
 
     @property
     def evaluate(self) -> Callable[..., None]:
-        """A kernel, as `search.evaluator_stub` describes it."""
+        """A kernel, as `search.stubs.evaluate` describes it."""
         ...
 
     @property
@@ -53,13 +55,6 @@ class OwnNetwork(Evaluator, Protocol):
         ...
 
 
-@kernel
-def evaluates_nothing(
-    weights: Any, packed_features: Any, history: int, actions: Any, count: int, priors: Any, wdl: Any
-) -> None:
-    """Stands for `evaluate` in a forest whose leaves are evaluated elsewhere."""
-
-
 @cache
 def kernels_for(game_name: str, selection_name: str, network: NetworkCode | None = None) -> SimpleNamespace:
     """Return the kernels. They are compiled on their first call, and cached on disk."""
@@ -67,8 +62,8 @@ def kernels_for(game_name: str, selection_name: str, network: NetworkCode | None
     chosen = [(stubs.choose_root, chooses.choose_root), (stubs.choose_below, chooses.choose_below)]
     sets: dict[str, Bindings] = {game_name: bindings(game), selection_name: chosen}
     if network is None:
-        sets["remote"] = [(evaluator_stub.EVALUATES, 0), (evaluator_stub.evaluate, evaluates_nothing)]
+        sets["remote"] = [(stubs.EVALUATES, 0)]
     else:
-        own = [(evaluator_stub.EVALUATES, 1), (evaluator_stub.evaluate, network.evaluate)]
+        own = [(stubs.EVALUATES, 1), (stubs.evaluate, network.evaluate)]
         sets[network.name] = [*own, *network.bindings]
     return bind([*KERNELS, chooses], sets)

@@ -31,7 +31,6 @@ from search.layout import (
 from search.leaf_batch import BadEvaluation, Evaluations
 from search.tree import SearchTree
 
-
 WHOLE_SEARCHES = 32
 """Searches that one call runs where it also evaluates their leaves: some milliseconds, after which whatever
 else the event loop has to do gets its turn."""

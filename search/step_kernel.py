@@ -18,7 +18,6 @@ from games.moved_features import move_features
 from games.stubs import END_VALUES, encode, end_reason, legal_actions, play, side_to_move
 from games.wins import wins_among
 from search.cache_kernel import NOTHING, find, keep, write_key
-from search.evaluator_stub import EVALUATES, evaluate
 from search.layout import (
     AGAIN,
     ANSWER,
@@ -40,7 +39,7 @@ from search.layout import (
 )
 from search.prefetch_kernel import fetch_ahead
 from search.random_kernel import random_below
-from search.selection.stubs import choose_below, choose_root
+from search.stubs import EVALUATES, choose_below, choose_root, evaluate
 from search.tree_kernel import backup, expand, expand_win, prove, winning_edge
 
 LEAF, ENDED, COLLIDED = 0, 1, 2

@@ -93,7 +93,7 @@ def describe(
     for kind in range(12):
         men = packed_features[kind]
         hit, held = (attacked, defended) if kind < 6 else (defended, attacked)
-        while men:
+        while men and found < SQUARES:  # the features may come from another machine, and be any bits
             at = count_trailing_zeros(men)
             men &= men - ONE
             man_on[signed(at)] = kind

@@ -103,7 +103,8 @@ class SparseNetwork(Network):
         )
         value: Tensor = self.wdl(torch.relu(self.value(hidden)))
         vectors = self.policy(hidden)
-        rows, biases = self.action_rows, self.action_biases
+        rows: Tensor = self.action_rows
+        biases: Tensor = self.action_biases
         if self._has_empty_rows:
             rows, biases = F.pad(rows, (0, 0, 0, 1)), F.pad(biases, (0, 1))
         flat = inputs.action_rows.reshape(-1)

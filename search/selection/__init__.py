@@ -10,7 +10,7 @@ KEEPS_SUBTREE                       whether a search may begin with the subtree 
 plan_room(settings)                 entries of `plan` (int32) it needs in each tree
 begin(tree, is_cheap=...)           prepares the root for a search: noise, plan
 result(tree, view, is_cheap=...)    what the search found: policy target and value
-choose_root(tree) -> edge           kernel: see `search.selection.stubs`
+choose_root(tree) -> edge           kernel: see `search.stubs`
 choose_below(tree, parent, edge, node) -> edge
 
 and any kernels of its own. Everybody else (self-play, matches, analysis, engines) takes it by its name.
