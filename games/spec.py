@@ -138,8 +138,6 @@ class SparseFeatures:
     """[features, k] for training only: further rows that a feature shares with similar ones (a piece on its
     square, attacked or not), numbered from 0; -1: none. Their sum is one row when the network plays
     (Stockfish's factorised features)."""
-    has_empty_rows: bool = False
-    """Whether `describe` ever writes `action_rows`."""
 
 
 @dataclass(frozen=True)

@@ -87,11 +87,11 @@ class SparseTorchEngine:
         inputs = self._network.inputs_of(batch.features, batch.counts, batch.actions).to(self._device)
         logits, value = self._network(inputs)
         largest = logits.new_zeros(batch.rows).scatter_reduce(
-            0, inputs.rows, logits, "amax", include_self=False
+            0, inputs.of, logits, "amax", include_self=False
         )
-        shares = (logits - largest[inputs.rows]).exp()
-        sums = shares.new_zeros(batch.rows).scatter_add(0, inputs.rows, shares)
-        self._in_flight[slot] = shares / sums[inputs.rows], value.softmax(dim=1)
+        shares = (logits - largest[inputs.of]).exp()
+        sums = shares.new_zeros(batch.rows).scatter_add(0, inputs.of, shares)
+        self._in_flight[slot] = shares / sums[inputs.of], value.softmax(dim=1)
 
     def finish(self, slot: int) -> Answers:
         priors, wdl = self._in_flight.pop(slot)

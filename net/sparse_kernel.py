@@ -108,19 +108,7 @@ def write_priors(weights: Any, u: Any, rows: Any, count: int, priors: Any) -> No
             numbers = weights[at : at + POLICY_WIDTH]
             for j in range(POLICY_WIDTH):
                 parts[j] += numbers[j]
-        for j in range(POLICY_WIDTH):
-            parts[j] *= u[j]
-        # Halves are added to halves, as vectors do it.
-        for j in range(POLICY_WIDTH // 2):
-            parts[j] += parts[j + POLICY_WIDTH // 2]
-        for j in range(POLICY_WIDTH // 4):
-            parts[j] += parts[j + POLICY_WIDTH // 4]
-        for j in range(POLICY_WIDTH // 8):
-            parts[j] += parts[j + POLICY_WIDTH // 8]
-        for j in range(POLICY_WIDTH // 16):
-            parts[j] += parts[j + POLICY_WIDTH // 16]
-        for j in range(POLICY_WIDTH // 16):
-            logit += parts[j]
+        logit += product(u, parts)
         priors[i] = logit
         largest = max(largest, logit)
     total = ZERO
@@ -129,6 +117,26 @@ def write_priors(weights: Any, u: Any, rows: Any, count: int, priors: Any) -> No
         total += priors[i]
     for i in range(count):
         priors[i] /= total
+
+
+@kernel
+def product(vector: Any, parts: Any) -> np.float32:
+    """Return the product of `vector` and `parts`, both float32[POLICY_WIDTH]; it overwrites `parts`. Halves
+    are added to halves, as vector instructions do it."""
+    for j in range(POLICY_WIDTH):
+        parts[j] *= vector[j]
+    for j in range(POLICY_WIDTH // 2):
+        parts[j] += parts[j + POLICY_WIDTH // 2]
+    for j in range(POLICY_WIDTH // 4):
+        parts[j] += parts[j + POLICY_WIDTH // 4]
+    for j in range(POLICY_WIDTH // 8):
+        parts[j] += parts[j + POLICY_WIDTH // 8]
+    for j in range(POLICY_WIDTH // 16):
+        parts[j] += parts[j + POLICY_WIDTH // 16]
+    total = ZERO
+    for j in range(POLICY_WIDTH // 16):
+        total += parts[j]
+    return total
 
 
 @kernel
@@ -168,6 +176,92 @@ def describe_all(
         )
         begin = end
     return found
+
+
+# ---- For training: sums of rows and their gradients, which torch computes several times slower -------------
+
+
+@kernel
+def sum_rows(table: Any, active: Any, begins: Any, sums: Any) -> None:
+    """Write to `sums` float32[n, WIDTH] the sums of the rows of `table` float32[FEATURES, WIDTH]: of position
+    `i` those that `active` int32[all] names from `begins[i]` (int64[n + 1]) to `begins[i + 1]`."""
+    for i in range(len(sums)):
+        total = sums[i]
+        for j in range(WIDTH):
+            total[j] = ZERO
+        for k in range(begins[i], begins[i + 1]):
+            row = table[active[k]]
+            for j in range(WIDTH):
+                total[j] += row[j]
+
+
+@kernel
+def spread_rows(gradients: Any, active: Any, begins: Any, of_table: Any) -> None:
+    """Add the gradients of the sums, float32[n, WIDTH], to those of the rows, `of_table` float32[FEATURES,
+    WIDTH]. The other arguments as in `sum_rows`."""
+    for i in range(len(gradients)):
+        gradient = gradients[i]
+        for k in range(begins[i], begins[i + 1]):
+            row = of_table[active[k]]
+            for j in range(WIDTH):
+                row[j] += gradient[j]
+
+
+@kernel
+def action_logits(vectors: Any, table: Any, biases: Any, of: Any, rows: Any, logits: Any) -> None:
+    """Write to `logits` float32[entries] the products of a position's vector, `vectors[of[e]]` float32[n,
+    POLICY_WIDTH], with the sum of the rows `rows[e]` (int32[entries, TABLES]) of `table` float32[action rows,
+    POLICY_WIDTH], plus their `biases` float32[action rows]. A row beyond the table is zeros."""
+    parts = scratch_float32(POLICY_WIDTH)
+    for e in range(len(logits)):
+        bias = add_action_rows(table, biases, rows[e], parts)
+        logits[e] = bias + product(vectors[of[e]], parts)
+
+
+@kernel
+def add_action_rows(table: Any, biases: Any, rows: Any, total: Any) -> np.float32:
+    """Write the sum of the `rows` int32[TABLES] of `table` to `total` float32[POLICY_WIDTH]. Returns the sum
+    of their biases."""
+    bias = ZERO
+    for j in range(POLICY_WIDTH):
+        total[j] = ZERO
+    for t in range(TABLES):
+        if rows[t] < len(table):
+            row = table[rows[t]]
+            bias += biases[rows[t]]
+            for j in range(POLICY_WIDTH):
+                total[j] += row[j]
+    return bias
+
+
+@kernel
+def spread_logits(
+    gradients: Any,
+    vectors: Any,
+    table: Any,
+    of: Any,
+    rows: Any,
+    of_vectors: Any,
+    of_table: Any,
+    of_biases: Any,
+) -> None:
+    """Add the gradients of the logits, float32[entries], to those of vectors, table and biases. The other
+    arguments as in `action_logits`."""
+    total = scratch_float32(POLICY_WIDTH)
+    for e in range(len(gradients)):
+        vector, of_vector, gradient = vectors[of[e]], of_vectors[of[e]], gradients[e]
+        add_action_rows(table, of_biases, rows[e], total)
+        for j in range(POLICY_WIDTH):
+            of_vector[j] += gradient * total[j]
+        for t in range(TABLES):
+            if rows[e, t] < len(table):
+                of_row = of_table[rows[e, t]]
+                of_biases[rows[e, t]] += gradient
+                for j in range(POLICY_WIDTH):
+                    of_row[j] += gradient * vector[j]
+
+
+# ---- Where the weights are ---------------------------------------------------------------------------------
 
 
 class Layout(NamedTuple):

@@ -48,4 +48,4 @@ def make_optimizer(settings: OptimizerSettings, network: nn.Module) -> torch.opt
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": decay},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=settings.lr)
+    return torch.optim.AdamW(groups, lr=settings.lr, fused=True)

@@ -35,14 +35,75 @@ class Inputs(NamedTuple):
     active: Tensor
     """int32[all active features], those of position 0, then of position 1, ..."""
     begins: Tensor
-    """int32[n] where those of each position begin."""
-    rows: Tensor
+    """int64[n + 1] where those of each position begin, and the last ones end."""
+    of: Tensor
     """int64[entries] the position of each action, ascending."""
-    action_rows: Tensor
-    """int64[entries, tables] the rows of each action."""
+    rows: Tensor
+    """int32[entries, tables] the rows of each action."""
 
     def to(self, device: torch.device) -> Inputs:
         return Inputs(*(tensor.to(device, non_blocking=True) for tensor in self))
+
+
+class _RowSums(torch.autograd.Function):
+    """Sums of rows on the CPU: `(kernels, table [features, width], active, begins) -> [n, width]`."""
+
+    @staticmethod
+    def forward(ctx: Any, kernels: Any, table: Tensor, active: Tensor, begins: Tensor) -> Tensor:  # type: ignore[override]
+        ctx.save_for_backward(active, begins)
+        ctx.kernels, ctx.shape = kernels, table.shape
+        sums = table.new_empty(len(begins) - 1, table.shape[1])
+        kernels.sum_rows(table.detach().numpy(), active.numpy(), begins.numpy(), sums.numpy())
+        return sums
+
+    @staticmethod
+    def backward(ctx: Any, gradients: Tensor) -> tuple[None, Tensor, None, None]:  # type: ignore[override]
+        active, begins = ctx.saved_tensors
+        of_table = gradients.new_zeros(ctx.shape)
+        ctx.kernels.spread_rows(
+            gradients.contiguous().numpy(), active.numpy(), begins.numpy(), of_table.numpy()
+        )
+        return None, of_table, None, None
+
+
+class _ActionLogits(torch.autograd.Function):
+    """Logits of actions on the CPU: `(kernels, vectors [n, width], table [action rows, width], biases [action
+    rows], of, rows) -> [entries]`."""
+
+    @staticmethod
+    def forward(ctx: Any, kernels: Any, vectors: Tensor, *others: Tensor) -> Tensor:  # type: ignore[override]
+        table, biases, of, rows = others
+        ctx.kernels = kernels
+        ctx.save_for_backward(vectors, table, of, rows)
+        logits = vectors.new_empty(len(of))
+        inputs = (one.detach().numpy() for one in (vectors, table, biases, of, rows))
+        kernels.action_logits(*inputs, logits.numpy())
+        return logits
+
+    @staticmethod
+    def backward(ctx: Any, gradients: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        vectors, table, of, rows = ctx.saved_tensors
+        outputs = torch.zeros_like(vectors), torch.zeros_like(table), table.new_zeros(len(table))
+        inputs = (one.detach().numpy() for one in (vectors, table, of, rows))
+        ctx.kernels.spread_logits(gradients.contiguous().numpy(), *inputs, *(one.numpy() for one in outputs))
+        return None, *outputs, None, None
+
+
+def row_sums(kernels: Any, table: Tensor, inputs: Inputs) -> Tensor:
+    """Return [n, width] the sum of the rows of `table` that are active in each position. `kernels`: of
+    `net.sparse.kernels_for`."""
+    if table.device.type == "cpu":
+        return _RowSums.apply(kernels, table, inputs.active, inputs.begins)  # type: ignore[no-any-return, no-untyped-call]
+    return F.embedding_bag(inputs.active.long(), table, inputs.begins, mode="sum", include_last_offset=True)
+
+
+def logits_of(kernels: Any, vectors: Tensor, table: Tensor, biases: Tensor, inputs: Inputs) -> Tensor:
+    """Return [entries] the logits of actions: their position's vector times the sum of their rows of `table`,
+    plus their biases."""
+    if vectors.device.type == "cpu":
+        return _ActionLogits.apply(kernels, vectors, table, biases, inputs.of, inputs.rows)  # type: ignore[no-any-return, no-untyped-call]
+    table, biases, rows = F.pad(table, (0, 0, 0, 1)), F.pad(biases, (0, 1)), inputs.rows.long()
+    return (table[rows].sum(1) * vectors[inputs.of]).sum(1) + biases[rows].sum(1)
 
 
 class SparseNetwork(Network):
@@ -73,7 +134,10 @@ class SparseNetwork(Network):
         self.action_rows = rows("action_rows", ACTION_ROW)
         self.action_biases = nn.Parameter(torch.zeros(shapes["action_biases"]))
         self._shared = [] if features.shared is None else _columns(features.shared)
-        self._has_empty_rows = features.has_empty_rows
+
+    @property
+    def _kernels(self) -> Any:
+        return kernels_for(self._game_name, self.architecture.widths)
 
     def inputs_of(
         self,
@@ -84,35 +148,22 @@ class SparseNetwork(Network):
         """Return the inputs, on the CPU, of `packed_features [n, words]` with `counts [n]` actions each,
         `actions [sum of counts]`."""
         active = np.empty(len(counts) * self._most_active, np.int32)
-        begins = np.empty(len(counts), np.int64)
+        begins = np.empty(len(counts) + 1, np.int64)
         rows = np.empty(len(actions) * self._tables, np.int32)
-        describe_all = kernels_for(self._game_name, self.architecture.widths).describe_all
-        found = describe_all(packed_features, self._history, counts, actions, active, begins, rows)
-        return Inputs(
-            torch.from_numpy(active[:found]),
-            torch.from_numpy(begins.astype(np.int32)),
-            torch.from_numpy(np.repeat(np.arange(len(counts)), counts)),
-            torch.from_numpy(rows.reshape(-1, self._tables).astype(np.int64)),
+        begins[-1] = found = self._kernels.describe_all(
+            packed_features, self._history, counts, actions, active, begins, rows
         )
+        of = np.repeat(np.arange(len(counts)), counts)
+        return Inputs(*map(torch.from_numpy, (active[:found], begins, of, rows.reshape(-1, self._tables))))
 
     def forward(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Return logits of the entries, `float32[entries]`, and value logits `float32[n, 3]` (win, draw,
         loss for the side to move)."""
-        hidden = torch.relu(
-            F.embedding_bag(inputs.active, self._all_rows(), inputs.begins, mode="sum") + self.bias
-        )
+        kernels = self._kernels
+        hidden = torch.relu(row_sums(kernels, self._all_rows(), inputs) + self.bias)
         value: Tensor = self.wdl(torch.relu(self.value(hidden)))
         vectors = self.policy(hidden)
-        rows: Tensor = self.action_rows
-        biases: Tensor = self.action_biases
-        if self._has_empty_rows:
-            rows, biases = F.pad(rows, (0, 0, 0, 1)), F.pad(biases, (0, 1))
-        flat = inputs.action_rows.reshape(-1)
-        tables = inputs.action_rows.shape[1]
-        begins = torch.arange(0, len(flat), tables, device=flat.device)
-        of_actions = F.embedding_bag(flat, rows, begins, mode="sum")
-        bias = biases[inputs.action_rows].sum(1)
-        return (of_actions * vectors[inputs.rows]).sum(1) + bias, value
+        return logits_of(kernels, vectors, self.action_rows, self.action_biases, inputs), value
 
     def all_heads(self, inputs: Any) -> Outputs:
         return Outputs(*self(inputs))
@@ -123,7 +174,7 @@ class SparseNetwork(Network):
         for column in self._shared:
             assert self.shared_rows is not None
             has, shared = (part.to(rows.device) for part in column)
-            rows = rows.index_add(0, has, self.shared_rows[shared])
+            rows = rows.index_add(0, has, self.shared_rows.index_select(0, shared))
         return rows
 
 

@@ -1,0 +1,201 @@
+"""Sparse networks: one answer, whichever of their ways computes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from sparse_positions import SPARSE_GAMES, positions, saved, sparse_network
+
+from games import get_game
+from net.architectures.registry import family_of, named
+from net.architectures.sparse import Inputs, SparseNetwork, logits_of, row_sums
+from net.batches import Batch
+from net.inference import Inference
+from net.sparse import Sparse, SparsePlayer, features_of, kernels_for
+from net.sparse_engine import SparseTorchEngine
+from net.weights import BadWeights, WeightsMeta, load, save
+
+every_sparse_game = pytest.mark.parametrize("name", SPARSE_GAMES)
+CLOSE = 2e-6
+
+
+def part_of(batch: Batch, rows: range) -> Batch:
+    ends = np.concatenate([[0], np.cumsum(batch.counts, dtype=np.int64)])
+    chosen = batch.actions[ends[rows.start] : ends[rows.stop]]
+    return Batch(batch.features[rows.start : rows.stop], batch.counts[rows.start : rows.stop], chosen)
+
+
+def answers(player: SparsePlayer, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    priors, wdl = np.zeros(len(batch.actions), np.float32), np.zeros((batch.rows, 3), np.float32)
+    kernels = kernels_for(player.game.name, player.widths)
+    kernels.evaluate_all(player.weights, batch.features, 1, batch.counts, batch.actions, priors, wdl)
+    return priors, wdl
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    shares = np.exp(logits - logits.max())
+    return shares / shares.sum()
+
+
+def plain_answer(network: SparseNetwork, name: str, batch: Batch, row: int) -> tuple[np.ndarray, np.ndarray]:
+    """The slow twin: one position in float64, straight from the formula."""
+    game, one = get_game(name), part_of(batch, range(row, row + 1))
+    features = features_of(game)
+    active, rows = (
+        np.zeros(features.most_active, np.int32),
+        np.zeros(game.max_legal * features.tables, np.int32),
+    )
+    found = features.describe(one.features[0], 1, one.actions, len(one.actions), active, rows)
+    tensor = {key: value.double().numpy() for key, value in network.state_dict().items()}
+    table = tensor["rows"].copy()
+    for feature, shared in enumerate([] if features.shared is None else features.shared):
+        table[feature] += sum(tensor["shared_rows"][number] for number in shared if number >= 0)
+    hidden = np.maximum(table[active[:found]].sum(0) + tensor["bias"], 0)
+    value = np.maximum(tensor["value.weight"] @ hidden + tensor["value.bias"], 0)
+    vector, logits = tensor["policy.weight"] @ hidden, []
+    for numbers in rows[: len(one.actions) * features.tables].reshape(-1, features.tables):
+        there = numbers[numbers < features.action_rows]
+        logits.append(tensor["action_rows"][there].sum(0) @ vector + tensor["action_biases"][there].sum())
+    return softmax(np.array(logits)), softmax(tensor["wdl.weight"] @ value + tensor["wdl.bias"])
+
+
+@every_sparse_game
+def test_the_kernel_computes_the_formula(name: str, tmp_path: Path) -> None:
+    network, batch = sparse_network(name), positions(name)
+    assert isinstance(network, SparseNetwork)
+    player = SparsePlayer(name, 1)
+    player.load(saved(tmp_path / "net", name, network))
+    ends = np.cumsum(batch.counts, dtype=np.int64)
+    priors, wdl = answers(player, batch)
+    for row in range(batch.rows):
+        expected_priors, expected_wdl = plain_answer(network, name, batch, row)
+        np.testing.assert_allclose(wdl[row], expected_wdl, atol=CLOSE)
+        np.testing.assert_allclose(
+            priors[ends[row] - batch.counts[row] : ends[row]], expected_priors, atol=CLOSE
+        )
+
+
+@every_sparse_game
+def test_an_answer_has_the_same_bits_alone_and_in_any_batch(name: str, tmp_path: Path) -> None:
+    batch, player = positions(name), SparsePlayer(name, 1)
+    player.load(saved(tmp_path / "net", name, sparse_network(name)))
+    inference = Inference(name, 1, "cpu", threads=2, target_rows=8)
+    inference.load(tmp_path / "net")
+    priors, wdl = answers(player, batch)
+    alone = [answers(player, part_of(batch, range(row, row + 1))) for row in range(batch.rows)]
+    np.testing.assert_array_equal(np.concatenate([one[0] for one in alone]), priors)
+    np.testing.assert_array_equal(np.concatenate([one[1] for one in alone]), wdl)
+    for found, expected in zip(inference.run(*dataclasses.astuple(batch)), (priors, wdl), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    inference.close()
+
+
+@every_sparse_game
+def test_torch_computes_the_same_on_its_devices(name: str, tmp_path: Path) -> None:
+    network, batch, player = sparse_network(name), positions(name), SparsePlayer(name, 1)
+    player.load(saved(tmp_path / "net", name, network))
+    assert isinstance(network, SparseNetwork)
+    engine = SparseTorchEngine(network, "cpu")
+    engine.start(batch, 0)
+    for found, expected in zip(engine.finish(0), answers(player, batch), strict=True):
+        np.testing.assert_allclose(found, expected, atol=CLOSE)
+
+
+def made_up_inputs(name: str) -> Inputs:
+    network, batch = sparse_network(name), positions(name)
+    assert isinstance(network, SparseNetwork)
+    return network.inputs_of(batch.features, batch.counts, batch.actions)
+
+
+@every_sparse_game
+def test_sums_of_rows_and_their_gradients_are_those_of_torch(name: str) -> None:
+    inputs, kernels = made_up_inputs(name), kernels_for(name, Sparse().widths)
+    generator = torch.Generator().manual_seed(1)
+    table = torch.randn(features_of(get_game(name)).features, 256, generator=generator, requires_grad=True)
+    sums = row_sums(kernels, table, inputs)
+    weights = torch.randn(sums.shape, generator=generator)
+    expected = F.embedding_bag(
+        inputs.active.long(), table, inputs.begins, mode="sum", include_last_offset=True
+    )
+    torch.testing.assert_close(sums, expected)
+    found = torch.autograd.grad((sums * weights).sum(), table)[0]
+    torch.testing.assert_close(found, torch.autograd.grad((expected * weights).sum(), table)[0])
+
+
+@every_sparse_game
+def test_logits_of_actions_and_their_gradients_are_those_of_torch(name: str) -> None:
+    inputs, kernels = made_up_inputs(name), kernels_for(name, Sparse().widths)
+    generator, rows = torch.Generator().manual_seed(1), features_of(get_game(name)).action_rows
+    vectors, table, biases = (
+        torch.randn(shape, generator=generator, requires_grad=True)
+        for shape in ((len(inputs.begins) - 1, 64), (rows, 64), (rows,))
+    )
+    logits = logits_of(kernels, vectors, table, biases, inputs)
+    numbers = inputs.rows.long()
+    sums, offsets = (F.pad(one, (0,) * (2 * one.dim() - 1) + (1,))[numbers].sum(1) for one in (table, biases))
+    expected = (sums * vectors[inputs.of]).sum(1) + offsets
+    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-5)
+    weights = torch.randn(logits.shape, generator=generator)
+    found = torch.autograd.grad((logits * weights).sum(), (vectors, table, biases))
+    wanted = torch.autograd.grad((expected * weights).sum(), (vectors, table, biases))
+    for ours, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-5)
+
+
+def test_a_player_needs_no_torch(tmp_path: Path) -> None:
+    file = saved(tmp_path / "net", "chess", sparse_network("chess"))
+    code = f"import sys; from net.sparse import SparsePlayer; SparsePlayer('chess', 1).load({str(file)!r}); "
+    code += "sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_weights_for_other_features_are_refused_by_name(tmp_path: Path) -> None:
+    """Another version of the features has rows that mean something else, though all shapes fit."""
+    network = sparse_network("chess")
+    assert isinstance(network, SparseNetwork)
+    other = dataclasses.replace(network.architecture, features="chess-attacks-0")
+    save(tmp_path / "net", network, WeightsMeta("chess", 1, other))
+    for read in (SparsePlayer("chess", 1).load, lambda path: load(path, game=get_game("chess"), history=1)):
+        with pytest.raises(BadWeights, match="read the features chess-attacks-0, and chess now has"):
+            read(tmp_path / "net")
+
+
+def test_a_player_refuses_weights_that_it_cannot_use(tmp_path: Path) -> None:
+    player, network = SparsePlayer("chess", 1), sparse_network("chess")
+    player.load(saved(tmp_path / "good", "chess", network, version=3))
+    before = player.weights
+    with torch.no_grad():
+        network.bias[0] = torch.nan
+    others = {
+        "not finite": saved(tmp_path / "nan", "chess", network),
+        "not of a sparse network": tmp_path / "tiny",
+        "are of sparse128": saved(tmp_path / "narrow", "chess", sparse_network("chess", "sparse128")),
+    }
+    tiny = sparse_network("chess", "tiny")
+    save(tmp_path / "tiny", tiny, WeightsMeta("chess", 1, tiny.architecture))
+    for says, file in others.items():
+        with pytest.raises(BadWeights, match=says):
+            player.load(file)
+    assert player.weights is before
+    assert player.version == 3
+
+
+def test_a_game_without_features_says_what_else_there_is() -> None:
+    with pytest.raises(ValueError, match=r"go has no sparse features.*choose another network, such as"):
+        SparsePlayer("go", 1)
+
+
+def test_names_of_sparse_networks() -> None:
+    assert [family_of(name) for name in ("sparse", "sparse512", "tiny", "tf7x96")] == [
+        "sparse", "sparse", "residual", "transformer",
+    ]  # fmt: skip
+    assert named("sparse512") == Sparse(width=512)
+    with pytest.raises(ValueError, match="width must be a multiple of 16"):
+        named("sparse500")

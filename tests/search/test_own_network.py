@@ -1,0 +1,81 @@
+"""A forest with a network of its own finds what it would find if the leaves were evaluated elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+from changed_settings import self_play
+from sparse_positions import saved, sparse_network
+
+from games import get_game
+from net.sparse import SparsePlayer, kernels_for
+from search.evaluator import Evaluator, LocalEvaluator
+from search.forest import Forest
+from search.leaf_batch import Evaluations, LeafBatch
+from search.mcts import search
+from search.pool import SearchPool
+from search.settings import resolve
+from search.tree import SearchTree
+
+GAME = get_game("chess")
+MOVES = ("e2e4", "e7e5", "g1f3")
+
+
+@pytest.fixture
+def player(tmp_path: Path) -> SparsePlayer:
+    player = SparsePlayer(GAME, 1)
+    player.load(saved(tmp_path / "net", "chess", sparse_network("chess")))
+    return player
+
+
+def elsewhere(player: SparsePlayer) -> LocalEvaluator:
+    """The same network, behind the interface of an evaluator."""
+
+    def infer(batch: LeafBatch) -> Evaluations:
+        priors, wdl = np.zeros(len(batch.actions), np.float32), np.zeros((batch.rows, 3), np.float32)
+        kernels = kernels_for("chess", player.widths)
+        kernels.evaluate_all(player.weights, batch.features, 1, batch.counts, batch.actions, priors, wdl)
+        return Evaluations(priors, wdl, player.version)
+
+    return LocalEvaluator(infer, 64)
+
+
+def searches(forest: Forest, evaluator: Evaluator) -> list[tuple[list[int], list[int], float]]:
+    """Return actions, visits and value of the searches of a short game."""
+
+    async def play() -> list[tuple[list[int], list[int], float]]:
+        pool, found = SearchPool(forest, evaluator), []
+        with SearchTree(forest, np.random.default_rng(0)) as tree:
+            tree.reset(GAME.notation.state_from_text(""))
+            for move in MOVES:
+                result = await search(tree, pool)
+                found.append((result.actions.tolist(), result.visits.tolist(), result.value))
+                tree.advance(GAME.notation.action_from_text(tree.state, move))
+        return found
+
+    return asyncio.run(play())
+
+
+@pytest.mark.parametrize("selection", ["puct", "gumbel"])
+@pytest.mark.parametrize("cache", [0, 1000])
+def test_a_search_finds_the_same_wherever_its_leaves_are_evaluated(
+    player: SparsePlayer, selection: str, cache: int
+) -> None:
+    settings = resolve(self_play(history=1, simulations=40, selection=selection, root_noise=0.0), GAME)
+    own = Forest(GAME, settings, cache=cache, network=player)
+    assert searches(own, player) == searches(Forest(GAME, settings, cache=cache), elsewhere(player))
+    assert own.evaluated > 2 * 40
+
+
+def test_other_weights_answer_from_the_next_step_on(player: SparsePlayer, tmp_path: Path) -> None:
+    """Also for positions that are in the cache."""
+    settings = resolve(self_play(history=1, simulations=40, root_noise=0.0), GAME)
+    forest = Forest(GAME, settings, cache=1000, network=player)
+    first = searches(forest, player)
+    player.load(saved(tmp_path / "other", "chess", sparse_network("chess", seed=1)))
+    second = searches(forest, player)
+    assert second != first
+    assert second == searches(Forest(GAME, settings, network=player), player)
