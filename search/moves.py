@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
+from games.jit import jit
 from protocol.settings import SelfPlaySettings
 from search.final_move import final_action, is_sampled
 from search.result import SearchResult
@@ -44,10 +46,24 @@ def choose_by_scores(
     considered, and with one considered action it samples from the prior. A search without noise (a cheap one)
     then samples from all actions that it visited.
     """
-    candidates, scores = root.visits == root.visits.max(), root.scores
-    if temperature > 0 and has_noise:
-        scores = scores + temperature * root.noise
-    elif temperature > 0:
-        candidates = root.visits > 0
-        scores = scores + temperature * rng.gumbel(size=len(scores))
-    return int(root.actions[np.argmax(np.where(candidates, scores, -np.inf))])
+    if temperature > 0 and not has_noise:
+        scores = root.scores + temperature * rng.gumbel(size=len(root.scores))
+        return int(root.actions[np.argmax(np.where(root.visits > 0, scores, -np.inf))])
+    return int(root.actions[_winner(root.visits, root.scores, root.noise, temperature)])
+
+
+@jit
+def _winner(
+    visits: npt.NDArray[np.int32],
+    scores: npt.NDArray[np.float64],
+    noise: npt.NDArray[np.float64],
+    temperature: float,
+) -> int:
+    """Return the index of the largest score, plus `temperature` times the noise, among the most visited."""
+    most = visits.max()
+    best, best_score = -1, -np.inf
+    for i in range(len(visits)):
+        score = scores[i] + temperature * noise[i]
+        if visits[i] == most and (best < 0 or score > best_score):
+            best, best_score = i, score
+    return best

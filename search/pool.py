@@ -3,7 +3,8 @@
 A search that begins, or a root to evaluate, waits for the end of the turn of the event loop. Then one call
 walks all of them to their next leaves, which are sent together. When an answer arrives, one call expands,
 backs up and selects for every search it concerns; finished searches wake their coroutine. Where the forest
-has a network of its own, that one call runs whole searches, and nothing is sent.
+has a network of its own, there is nothing to join: each coroutine runs its whole search in one call, and the
+others have their turn after it.
 """
 
 from __future__ import annotations
@@ -31,10 +32,6 @@ from search.layout import (
 from search.leaf_batch import BadEvaluation, Evaluations
 from search.tree import SearchTree
 
-WHOLE_SEARCHES = 32
-"""Searches that one call runs where it also evaluates their leaves: some milliseconds, after which whatever
-else the event loop has to do gets its turn."""
-
 
 class SearchPool:
     """Runs the searches of a forest on one evaluator. Its methods may only be called in the event loop's
@@ -46,7 +43,7 @@ class SearchPool:
         self._views = views_of(self.evaluator)
         self._handed_out = 0
         """Evaluations asked of the evaluator."""
-        self._at_once = WHOLE_SEARCHES if forest.evaluates else None
+        self._row = np.zeros(1, ROW)
         self._waiting: dict[int, asyncio.Future[None]] = {}
         """The future that waits for each tree's search, by slot."""
         self._roots: list[int] = []
@@ -61,11 +58,26 @@ class SearchPool:
 
     async def expand(self, tree: SearchTree) -> None:
         """Evaluate the root of `tree`, which must not be the end of the game."""
-        await self._wait_for(tree, self._roots)
+        if self.forest.evaluates:
+            while self._step_alone(tree.slot, OPEN_ROOT) != EXPANDED:
+                pass  # the trees had to grow
+        else:
+            await self._wait_for(tree, self._roots)
 
     async def run(self, tree: SearchTree) -> None:
         """Run the remaining simulations of `tree`, whose root is expanded."""
-        await self._wait_for(tree, self._begun)
+        if self.forest.evaluates:
+            became = AGAIN
+            while became != DONE:
+                became = self._step_alone(tree.slot, SELECT)
+                await asyncio.sleep(0)  # the others' turn
+        else:
+            await self._wait_for(tree, self._begun)
+
+    def _step_alone(self, slot: int, what: int) -> int:
+        """Step one tree whose leaves the forest evaluates itself. Returns what became of it."""
+        self._row["slot"], self._row["what"] = slot, what
+        return self.forest.step(self._row)[0][1]
 
     async def _wait_for(self, tree: SearchTree, asked: list[int]) -> None:
         loop = asyncio.get_running_loop()
@@ -96,16 +108,14 @@ class SearchPool:
     def _turn(self) -> None:
         """At the end of a turn of the loop: begin the requested searches, and send the waiting leaves."""
         self._turn_comes = False
-        roots, begun = self._roots[: self._at_once], self._begun[: self._at_once]
-        if roots or begun:
-            del self._roots[: len(roots)], self._begun[: len(begun)]
-            rows = np.zeros(len(roots) + len(begun), ROW)
-            rows["slot"] = roots + begun
-            rows["what"][: len(roots)] = OPEN_ROOT
-            rows["what"][len(roots) :] = SELECT
+        asked = len(self._roots) + len(self._begun)
+        if asked:
+            rows = np.zeros(asked, ROW)
+            rows["slot"] = self._roots + self._begun
+            rows["what"][: len(self._roots)] = OPEN_ROOT
+            rows["what"][len(self._roots) :] = SELECT
+            self._roots, self._begun = [], []
             self._step(rows, NO_PRIORS, NO_WDL)
-        if self._roots or self._begun:
-            self._come(asyncio.get_running_loop())
         self._send()
 
     def _step(

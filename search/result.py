@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from games.jit import jit
 from protocol.records import CHILD_SCALE, NO_CHILD_VALUE
 from protocol.search_columns import MOST_KL
 from search.final_move import Candidates
@@ -65,9 +66,29 @@ def listed(
     actions: npt.NDArray[np.uint16], visits: npt.NDArray[np.int32]
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int32]]:
     """Return those of `actions [n]` whose `visits [n]` are not 0, in ascending order, and their visits."""
-    order = np.argsort(actions)
-    order = order[visits[order] > 0]
-    return actions[order], visits[order]
+    sorted_actions, sorted_visits = np.empty_like(actions), np.empty_like(visits)
+    count = _sort_visited(actions, visits, sorted_actions, sorted_visits)
+    return sorted_actions[:count], sorted_visits[:count]
+
+
+@jit
+def _sort_visited(
+    actions: npt.NDArray[np.uint16],
+    visits: npt.NDArray[np.int32],
+    sorted_actions: npt.NDArray[np.uint16],
+    sorted_visits: npt.NDArray[np.int32],
+) -> int:
+    count = 0
+    for i in range(len(actions)):
+        if visits[i] <= 0:
+            continue
+        at = count
+        while at > 0 and sorted_actions[at - 1] > actions[i]:
+            sorted_actions[at], sorted_visits[at] = sorted_actions[at - 1], sorted_visits[at - 1]
+            at -= 1
+        sorted_actions[at], sorted_visits[at] = actions[i], visits[i]
+        count += 1
+    return count
 
 
 def candidates_of(edges: npt.NDArray[np.void], actions: npt.NDArray[np.uint16]) -> Candidates:

@@ -101,13 +101,15 @@ def take_win(tree: Tree, path: Any, edge: int) -> None:
 
 
 @kernel
-def forget_simulations(tree: Tree) -> None:
+def forget_simulations(tree: Tree) -> int:
     """Return the root to the state after its evaluation: the values from its edges are subtracted from its
-    sum. If the root was proven, its sum lacks the evaluation, and the rest is cut to a value."""
-    state, behind = tree.state[0], np.float32(0.0)
+    sum. If the root was proven, its sum lacks the evaluation, and the rest is cut to a value. Returns how
+    many of its edges are not BLOCKED."""
+    state, behind, free = tree.state[0], np.float32(0.0), 0
     first, count = tree.nodes[0].first_edge, tree.nodes[0].edge_count
     for edge in range(first, first + count):
         behind += tree.edges[edge].value_sum
+        free += tree.edges[edge].in_flight != BLOCKED
         tree.edges[edge].visits = 0
         tree.edges[edge].value_sum = 0.0
         tree.edges[edge].child = UNEXPANDED
@@ -116,6 +118,7 @@ def forget_simulations(tree: Tree) -> None:
     state.nodes = 1
     state.edges = count
     tree.nodes[0].proof = 0
+    return free
 
 
 @kernel

@@ -70,6 +70,7 @@ class SearchTree:
             self._generation = self.forest.generation
             self._arrays = self.forest.tree(self.slot)
             self._state = self._arrays.state[0]
+            self._proofs = self._arrays.nodes["proof"]
             self._history_view: npt.NDArray[np.uint64] = self.forest.arrays.history[self.slot]
 
     @property
@@ -212,10 +213,10 @@ class SearchTree:
         """Mix `noise [n]`, one number per legal action, summing to 1, into the priors of the root."""
         self._kernels.mix_noise(self.arrays, noise, share)
 
-    def forget_simulations(self) -> None:
+    def forget_simulations(self) -> int:
         """Return the root to the state after its evaluation, so that a second search of the position starts
-        afresh."""
-        self._kernels.forget_simulations(self.arrays)
+        afresh. Returns how many of its edges may be chosen."""
+        return int(self._kernels.forget_simulations(self.arrays))
 
     def view_of_net(self) -> NetView:
         """Return the network's evaluation of the root. To be called before `begin`, which adds noise.
@@ -333,7 +334,7 @@ class SearchTree:
     def proof(self) -> int:
         """Return the plies to the proven win of the side to move, minus the plies to its proven loss, or
         0."""
-        return int(self.arrays.nodes[0]["proof"]) if self.is_expanded else 0
+        return int(self._proofs[0]) if self.is_expanded else 0
 
     def edge_proofs(self, node: int) -> list[int]:
         """Return the proof of each edge of a node, for the side that chooses it."""

@@ -76,7 +76,9 @@ def ranked(tree: ParallelTree, node: int, allowed: Sequence[int] = ()) -> list[i
     edges, proofs = tree.edges_of(node), tree.edge_proofs(node)
     is_planned = node == 0 and not tree.forest.selection.KEEPS_SUBTREE
     # Sequential halving leaves several moves with the same visits; then its score decides.
-    scores = tree.forest.selection.root_scores(tree).scores if is_planned else [_mean(edge) for edge in edges]
+    scores = (
+        tree.forest.selection.root_scores(tree)[0].scores if is_planned else [_mean(edge) for edge in edges]
+    )
 
     def key(index: int) -> tuple[int, int, float, float]:
         proof, edge = proofs[index], edges[index]

@@ -14,6 +14,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from games.jit import kernel
 from protocol.records import SHARES
@@ -22,7 +23,7 @@ from protocol.settings import SelfPlaySettings
 from search.layout import BLOCKED, Tree
 from search.result import SearchResult, listed
 from search.search_stats import NetView
-from search.selection.halving import RootScores, halving_schedule, integer_shares
+from search.selection.halving import RootScores, halving_schedule
 from search.tree_kernel import value_sum_of
 
 if TYPE_CHECKING:
@@ -49,33 +50,34 @@ def plan_room(settings: SelfPlaySettings) -> int:
 def begin(tree: SearchTree, *, is_cheap: bool) -> None:
     """Draw Gumbel noise for the root, unless the search is cheap or noise is off, and set the schedule."""
     settings, count = tree.settings, tree.root_edge_count
-    tree.forget_simulations()
-    noise = np.zeros(count)
-    if settings.noise.root_noise > 0 and not is_cheap:
-        noise = tree.rng.gumbel(size=count)
-    tree.root_noise[:count] = noise
-    simulations, allowed = tree.remaining, int((tree.edges_of(0)["in_flight"] != BLOCKED).sum())
+    allowed = tree.forget_simulations()
+    has_noise = settings.noise.root_noise > 0 and not is_cheap
+    tree.root_noise[:count] = tree.rng.gumbel(size=count) if has_noise else 0.0
+    simulations = tree.remaining
     tree.plan[:simulations] = halving_schedule(min(settings.gumbel.considered, allowed), simulations)
 
 
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001
     """Return the improved policy and its value; a cheap search, which is not a target, returns its visits
     instead."""
-    root = root_scores(tree)
-    policy = root.policy
-    column = root.visits if is_cheap else integer_shares(policy, SHARES)
-    arrays = listed(root.actions, column)
-    value = tree.root_value() if tree.settings.search.solver and tree.proof else float(policy @ root.values)
+    root, shares, value = root_scores(tree)
+    arrays = listed(root.actions, root.visits if is_cheap else shares)
+    if tree.settings.search.solver and tree.proof:
+        value = tree.root_value()
     return SearchResult(*arrays, value, 0, is_target=not is_cheap, is_improved=not is_cheap, scores=root)
 
 
-def root_scores(tree: SearchTree) -> RootScores:
-    """Return what this search knows about every legal action."""
-    edges = tree.edges_of(0)
-    scores, values = np.empty(len(edges)), np.empty(len(edges))
-    tree.forest.kernels.score_root(tree.arrays, scores, values)
-    noise = tree.root_noise[: len(edges)].copy()
-    return RootScores(edges["action"].copy(), edges["visits"].copy(), scores, values, noise)
+def root_scores(tree: SearchTree) -> tuple[RootScores, npt.NDArray[np.int32], float]:
+    """Return what this search knows about every legal action, the SHARES of the improved policy (int32[n]),
+    and its value."""
+    count = tree.root_edge_count
+    scores, values, policy, noise = (np.empty(count) for _ in range(4))
+    actions, visits, shares = np.empty(count, np.uint16), np.empty(count, np.int32), np.empty(count, np.int32)
+    noise[:] = tree.root_noise[:count]
+    kernels = tree.forest.kernels
+    value = kernels.score_root(tree.arrays, actions, visits, scores, values, policy)
+    kernels.share_out(policy, SHARES, shares)
+    return RootScores(actions, visits, scores, values, policy, noise), shares, value
 
 
 @kernel
@@ -162,12 +164,41 @@ def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:
 
 
 @kernel
-def score_root(tree: Tree, scores: Any, values: Any) -> None:
-    """Write log prior + sigma(completed q) of every edge of the root to `scores` (float64[n]), and the
-    completed q to `values` (float64[n])."""
+def score_root(tree: Tree, actions: Any, visits: Any, scores: Any, values: Any, policy: Any) -> float:
+    """Write for every edge of the root its action (uint16[n]), visits (int32[n]), log prior + sigma(completed
+    q) to `scores`, the completed q to `values`, and the improved policy, softmax(scores), to `policy` (all
+    float64[n]). Returns the value of that policy."""
     unvisited, scale, _ = complete_values(tree, 0, float(tree.state[0].root_value_sum))
-    first = tree.nodes[0].first_edge
-    for i in range(tree.nodes[0].edge_count):
-        n = tree.edges[first + i].visits
-        values[i] = float(tree.edges[first + i].value_sum) / n if n > 0 else unvisited
-        scores[i] = math.log(max(float(tree.edges[first + i].prior), PRIOR_FLOOR)) + scale * values[i]
+    first, count, largest = tree.nodes[0].first_edge, tree.nodes[0].edge_count, -math.inf
+    for i in range(count):
+        edge = tree.edges[first + i]
+        actions[i], visits[i] = edge.action, edge.visits
+        values[i] = float(edge.value_sum) / edge.visits if edge.visits > 0 else unvisited
+        scores[i] = math.log(max(float(edge.prior), PRIOR_FLOOR)) + scale * values[i]
+        largest = max(largest, scores[i])
+    total = 0.0
+    for i in range(count):
+        policy[i] = math.exp(scores[i] - largest)
+        total += policy[i]
+    value = 0.0
+    for i in range(count):
+        policy[i] /= total
+        value += policy[i] * values[i]
+    return value
+
+
+@kernel
+def share_out(policy: Any, total: int, shares: Any) -> None:
+    """Write integers proportional to `policy` (float64[n], which sums to 1), whose sum is exactly `total`, to
+    `shares` (int32[n]): rounded down, then the largest remainders get one more; ties go to the lowest
+    index."""
+    missing = total
+    for i in range(len(shares)):
+        shares[i] = int(policy[i] * total)
+        missing -= shares[i]
+    for _ in range(missing):
+        best, most = 0, -1.0
+        for i in range(len(shares)):
+            if policy[i] * total - shares[i] > most:
+                best, most = i, policy[i] * total - shares[i]
+        shares[best] += 1

@@ -1,4 +1,4 @@
-"""The parts of Gumbel AlphaZero that need no tree: the order of visits, the policy target, the move played.
+"""The parts of Gumbel AlphaZero that need no tree: the order of visits, and what is known at the root.
 
 Danihelka et al., "Policy improvement by planning with Gumbel" (ICLR 2022).
 """
@@ -23,15 +23,10 @@ class RootScores:
     """log prior + sigma(completed q): the logarithm of the improved policy, up to a constant."""
     values: npt.NDArray[np.float64]
     """Completed q, for the side to move: the mixed value where there are no visits."""
+    policy: npt.NDArray[np.float64]
+    """The improved policy, softmax(scores)."""
     noise: npt.NDArray[np.float64]
     """The Gumbel noise of this search; zeros in a search without noise."""
-
-    @property
-    def policy(self) -> npt.NDArray[np.float64]:
-        """Return the improved policy, softmax(scores)."""
-        weights = np.exp(self.scores - self.scores.max())
-        policy: npt.NDArray[np.float64] = weights / weights.sum()
-        return policy
 
 
 @lru_cache(maxsize=1024)
@@ -56,13 +51,3 @@ def halving_schedule(considered: int, simulations: int) -> npt.NDArray[np.int32]
         schedule = np.array(visits[:simulations], dtype=np.int32)
     schedule.flags.writeable = False
     return schedule
-
-
-def integer_shares(policy: npt.NDArray[np.float64], total: int) -> npt.NDArray[np.int32]:
-    """Return [n] integers proportional to `policy [n]` that sum to exactly `total`: rounded down, then the
-    largest remainders get one more; ties go to the lowest index."""
-    exact = policy * (total / policy.sum())
-    shares: npt.NDArray[np.int32] = np.floor(exact).astype(np.int32)
-    missing = total - int(shares.sum())
-    shares[np.argsort(shares - exact, kind="stable")[:missing]] += 1
-    return shares

@@ -19,10 +19,11 @@ from twice import NAME as TWICE
 from games import get_game
 from protocol.records import SHARES
 from protocol.settings import SelfPlaySettings
+from search.compiled import kernels_for
 from search.leaf_batch import Leaf
 from search.moves import choose_action
 from search.result import SearchResult
-from search.selection.halving import RootScores, halving_schedule, integer_shares
+from search.selection.halving import RootScores, halving_schedule
 from search.settings import resolve
 from search.tree import SearchTree, tree_for
 
@@ -110,10 +111,16 @@ def test_a_schedule_can_always_be_followed(considered: int, simulations: int) ->
     assert sum(visits) == simulations
 
 
+def shared_out(weights: np.ndarray, total: int) -> np.ndarray:
+    shares = np.empty(len(weights), np.int32)
+    kernels_for("connect_four", "gumbel").share_out(weights / weights.sum(), total, shares)
+    return shares
+
+
 @given(st.lists(st.floats(0, 1e3), min_size=1, max_size=60).filter(lambda p: sum(p) > 1e-3))
 def test_shares_sum_to_their_total_and_differ_from_the_policy_by_less_than_one(policy: list[float]) -> None:
     weights = np.array(policy)
-    shares = integer_shares(weights, SHARES)
+    shares = shared_out(weights, SHARES)
     assert shares.sum() == SHARES
     assert (shares >= 0).all()
     assert np.abs(shares - weights / weights.sum() * SHARES).max() < 1 + 1e-6
@@ -121,7 +128,7 @@ def test_shares_sum_to_their_total_and_differ_from_the_policy_by_less_than_one(p
 
 def test_shares_by_hand() -> None:
     """With 3.33 each, the first one gets the remainder."""
-    assert integer_shares(np.ones(3) / 3, 10).tolist() == [4, 3, 3]
+    assert shared_out(np.ones(3), 10).tolist() == [4, 3, 3]
 
 
 @pytest.mark.parametrize("simulations", [8, 16])
@@ -185,6 +192,7 @@ def scores(visits: list[int], values: list[float], noise: list[float]) -> Search
         np.array(visits, np.int32),
         np.array(values),
         np.array(values),
+        np.exp(values),
         np.array(noise),
     )
     return SearchResult(root.actions, root.visits, 0.0, 0, is_improved=True, scores=root)
