@@ -69,7 +69,7 @@ class RecentMean:
         return self._sum / len(self._values) if self._values else 0.0
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Told:
     """What one player told last."""
 
@@ -94,10 +94,10 @@ class OwnEvaluations:
         """Note a session's total. Returns how many evaluations are new."""
         last = self._told.setdefault(session, _Told(0, joined_at))
         seconds = now - last.at
+        if seconds <= 0:
+            return 0
         new = max(0, min(evaluations - last.evaluations, int(MOST_PER_SECOND * seconds)))
-        last.evaluations = evaluations
-        if seconds > 0:
-            last.per_second, last.at = new / seconds, now
+        self._told[session] = _Told(evaluations, now, new / seconds)
         return new
 
     def forget(self, session: int) -> None:
