@@ -48,7 +48,7 @@ from server.preparation import (
     find_devices,
     first_weights,
     local_endpoints,
-    network_of,
+    network_of_run,
     opened_run,
     with_start_positions,
 )
@@ -105,7 +105,7 @@ class App:
     async def _serve(self, folder: RunFolder, endpoints: dict[str, str], view: View, stop: Stop) -> None:
         config = self._config
         store = WeightsStore(folder.weights, self._game.name)
-        network = network_of(config, store)
+        network = network_of_run(config, store)
         devices: list[str] = []
         if is_sparse(network):
             check_network_in_search(network, self._game.name, self._self_play)

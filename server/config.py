@@ -44,7 +44,8 @@ class GateConfig:
     simulations: int = 0
     """Simulations per move, 1 to 20000; 0 takes those of self-play (AlphaGo Zero: 1600, as in self-play)."""
     device: str = ""
-    """Where the networks run: cpu, cuda:0; empty: the first evaluator's device, cpu with a `sparse` network."""
+    """Where the networks run: cpu, cuda:0; empty: the first evaluator's device, or cpu with a `sparse`
+    network."""
 
 
 @dataclass(frozen=True)

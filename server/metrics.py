@@ -78,7 +78,7 @@ def figures(front: Front) -> Mapping[str, Any]:
     """Return the figures of STATUS, and some that are only needed as counters."""
     counted = front.figures
     evaluators = range(front.settings.devices)
-    by_evaluator = dict.fromkeys(evaluators, 0) | counted.evals_of
+    by_evaluator: Mapping[Any, int] = dict.fromkeys(evaluators, 0) | counted.evals_of
     if front.settings.network_in_search:
         by_evaluator = {"players": counted.evals}
     allowed = front.settings.allowed

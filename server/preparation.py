@@ -90,7 +90,7 @@ async def find_devices(gpus: str, stop: Stop) -> list[str]:
     return choose_devices(gpus, found)
 
 
-def network_of(config: ServerConfig, store: WeightsStore) -> str:
+def network_of_run(config: ServerConfig, store: WeightsStore) -> str:
     """Open the store. Returns the name of the network that this run plays with: that of its weights, or of
     the file that a new run begins with, as far as it can be read without torch, or `--net`. Raises
     Fatal(CONFIG) if they contradict each other."""
@@ -113,7 +113,7 @@ async def first_weights(
     config: ServerConfig, history: int, network: str, store: WeightsStore, stop: Stop
 ) -> WeightsInfo:
     """Return the weights of the run; a new run gets those in `--weights`, or an untrained network.
-    `network`: from `network_of`, which has opened the store."""
+    `network`: from `network_of_run`, which has opened the store."""
     current = store.current
     if current is not None:
         log.info("weights %d (step %d) of %s", current.version, current.step, current.architecture)

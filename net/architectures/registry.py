@@ -84,8 +84,12 @@ def is_sparse(name: str) -> bool:
 
 
 def check_plays(name: str, game: Game) -> None:
-    """Raise ValueError if a network of this name cannot play `game`. Imports no torch."""
-    if is_sparse(name) and game.sparse is None:
+    """Raise ValueError if a network of this name cannot play `game`, or if a `sparse` one has sizes that it
+    cannot have. Imports no torch."""
+    if not is_sparse(name):
+        return
+    named(name)
+    if game.sparse is None:
         others = ", ".join(
             preset for entry in ENTRIES if entry.family != "sparse" for preset in entry.presets
         )
