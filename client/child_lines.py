@@ -13,6 +13,9 @@ LONGEST = 64 * 1024
 FIGURES = b"figures: "
 """Beginning of a line with a worker's figures (`--figures`)."""
 
+IN_SEARCH = "network_in_search"
+"""The one figure of the worker that prepares: whether the run's network is part of the players' search."""
+
 Sink = Callable[[bytes], None]
 Figures = Mapping[str, Any]
 

@@ -19,10 +19,11 @@ class ClientConfig:
     """File of this machine's key (azclient keygen); not given: ~/.config/azselfplay/client.key."""
     device: str = "auto"
     """Where positions are evaluated: `remote` (by the server), `cpu`, `cuda:N`, or `auto` (this machine's
-    GPUs if it has any, else the server)."""
+    GPUs if it has any, else the server). A `sparse` network is part of each worker's search, whatever is
+    given here."""
     workers: int = 0
     """Worker processes. 0: one per core with the server's evaluators (respecting a container's CPU limit),
-    one per GPU with local GPUs, one with a local CPU network."""
+    or where the network is `sparse`, one per GPU with local GPUs, one with a local CPU network."""
     games: int = 0
     """Games in flight in each worker. 0: as many as the server asks for, or as a local network needs."""
     threads: int = 0

@@ -1,5 +1,5 @@
-"""The two sources of a worker's evaluations: the server, or a local network. One interface for
-`client.worker`."""
+"""The three sources of a worker's evaluations: the server, a local network, or a network in the search
+itself. One interface for `client.worker`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from client.local_net import LocalNet
 from client.remote_evaluator import RemoteEvaluator
 from games.legal_masks import LegalMasks
 from games.spec import Game
+from net.sparse import SparsePlayer
+from net.weights import BadWeights
 from protocol.messages import (
     AnyMessage,
     BadMessage,
@@ -20,16 +22,21 @@ from protocol.messages import (
     Grant,
     Hello,
     Refused,
+    WeightsInfo,
     Welcome,
 )
 from runtime.connection import Connection, ConnectionSettings
 from runtime.logs import Repeated
 from runtime.sockets import Context
 from runtime.weights_puller import WeightsPuller
+from search.compiled import OwnNetwork
 from search.evaluator import Evaluator, LocalEvaluator
 
 FEWEST_GAMES = 64
 """Least number of games in flight with a local network."""
+GAMES_IN_SEARCH = 64
+"""Games in flight with a network in the search: nothing waits for another, so more of them only take memory
+and finish later."""
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +48,13 @@ class Source(Protocol):
     def evaluator(self) -> Evaluator: ...
 
     @property
+    def network(self) -> OwnNetwork | None:
+        """The network that the forest evaluates itself; None: leaves are submitted to `evaluator`."""
+        ...
+
+    @property
     def leaves(self) -> int:
-        """Number of leaves answered since the start."""
+        """Number of leaves answered since the start, without those that the forest evaluated itself."""
         ...
 
     @property
@@ -72,6 +84,7 @@ class Source(Protocol):
 class ServersNet:
     """The server's evaluators, over the leaves port."""
 
+    network = None
     description = "the server"
 
     def __init__(
@@ -154,6 +167,8 @@ class ServersNet:
 class OwnNet:
     """A network in this process, with the weights that the server announces."""
 
+    network = None
+
     def __init__(
         self,
         game: Game,
@@ -203,3 +218,54 @@ class OwnNet:
 
     def close(self) -> None:
         self._evaluator.close()
+
+
+class NetInSearch:
+    """A network that is part of this process's search, with the weights that the server announces. No leaf
+    travels, and no torch is needed."""
+
+    description = "the network in its own search"
+    leaves = 0
+
+    def __init__(self, player: SparsePlayer, *, folder: Path, send: Callable[..., bool]) -> None:
+        self._player = player
+        self._puller = WeightsPuller(folder, self._load, send)
+
+    @property
+    def evaluator(self) -> Evaluator:
+        return self._player
+
+    @property
+    def network(self) -> OwnNetwork:
+        return self._player
+
+    def parts(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._puller.run()]
+
+    async def ready(self) -> None:
+        await self._puller.first()
+
+    def games(self, wanted: int) -> int:
+        """Return the server's number, if it was told one."""
+        return wanted or GAMES_IN_SEARCH
+
+    def joined(self, welcome: Welcome) -> None:
+        self._puller.joined(welcome)
+
+    def lost(self) -> None:
+        self._puller.lost()
+
+    def on_message(self, message: AnyMessage, frames: Sequence[memoryview]) -> None:
+        self._puller.on_message(message, frames)
+
+    def close(self) -> None:
+        pass
+
+    def _load(self, path: Path, info: WeightsInfo) -> str:
+        """Return "", or why the weights in a file cannot be used (then the old ones stay). The announced
+        version counts, not the file's: older weights may be announced as new ones."""
+        try:
+            self._player.load(path, info.sha256, info.version)
+        except BadWeights as error:
+            return str(error)
+        return ""

@@ -8,6 +8,7 @@ import msgspec
 
 from games import get_game
 from games.spec import Game
+from net.architectures.registry import check_plays, is_sparse
 from protocol.messages import Welcome
 from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
@@ -24,6 +25,8 @@ class Run:
     """Resolved: zeros are replaced by the game's own values."""
     identity: bytes = b""
     """16 bytes that tell runs of the same name apart."""
+    network: str = ""
+    """Name of the network if it is part of the players' search, else ""."""
 
 
 def read_welcome(welcome: Welcome) -> Run:
@@ -32,7 +35,9 @@ def read_welcome(welcome: Welcome) -> Run:
     try:
         game = get_game(welcome.game)
         settings = msgspec.convert(welcome.self_play, SelfPlaySettings)
-        return Run(welcome.run, game, resolve(settings, game), welcome.run_id)
+        network = _network_in_search(welcome)
+        check_plays(network, game)
+        return Run(welcome.run, game, resolve(settings, game), welcome.run_id, network)
     except ValueError as error:  # msgspec.ValidationError is one
         raise Fatal(
             f"cannot play what the server asks for: {error}; install the server's version of azselfplay here",
@@ -46,5 +51,10 @@ def is_same_run(run: Run, welcome: Welcome) -> bool:
         other = read_welcome(welcome)
     except Fatal:
         return False
-    mine = run.name, run.identity, run.game.name, run.settings
-    return mine == (other.name, other.identity, other.game.name, other.settings)
+    mine = run.name, run.identity, run.game.name, run.settings, run.network
+    return mine == (other.name, other.identity, other.game.name, other.settings, other.network)
+
+
+def _network_in_search(welcome: Welcome) -> str:
+    network = (welcome.weights.architecture if welcome.weights is not None else "") or welcome.network
+    return network if is_sparse(network) else ""

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from client.child_lines import FigureLines, LastWords
+from client.child_lines import IN_SEARCH, FigureLines, Figures, LastWords
 from client.config import ClientConfig
 from client.metrics import WorkersFigures, watched
 from client.plan import Plan, count_gpus, default_spool, devices_for, make_plan
@@ -50,6 +50,8 @@ class Supervisor:
         self._drain = drain
         self._children = Children(grace=GRACE + drain)
         self._last_words = LastWords(to_stderr)
+        self._in_search = False
+        """Whether the run's network is part of the workers' search."""
         self._failed: Fatal | None = None
         self._figures = WorkersFigures(len(plan.workers))
 
@@ -59,9 +61,8 @@ class Supervisor:
         self._stop.waits_for = "the workers, which give up unfinished games"
         if self._drain:
             self._stop.waits_for = f"the workers, which finish their games, {self._drain:.0f} s at most"
-        self._children.add(
-            PREPARE, self._plan.prepare, restart=False, on_exit=self._on_prepared, sink=self._last_words
-        )
+        sink = FigureLines(self._last_words, self._on_preparing)
+        self._children.add(PREPARE, self._plan.prepare, restart=False, on_exit=self._on_prepared, sink=sink)
         async with asyncio.TaskGroup() as group:
             telling = group.create_task(self._tell_what_is_left())
             await self._children.run(self._stop)
@@ -77,6 +78,9 @@ class Supervisor:
             log.info("draining: %s; a second signal ends at once and gives unfinished games up", left)
             await asyncio.sleep(TELL_EVERY)
 
+    def _on_preparing(self, figures: Figures) -> None:
+        self._in_search = bool(figures.get(IN_SEARCH))
+
     def _on_prepared(self, code: int) -> None:
         if self._stop.finishing.is_set():
             return
@@ -85,10 +89,14 @@ class Supervisor:
             self._failed = Fatal(words, Exit(code) if code in set(Exit) else Exit.INTERNAL)
             self._stop.request()
             return
-        count = len(self._plan.workers)
-        workers = "1 worker" if count == 1 else f"{count} workers"
-        log.info("starting %s, evaluated by %s", workers, self._plan.device_text)
-        for index, argv in enumerate(self._plan.workers):
+        plan = self._plan
+        argvs, evaluator = plan.workers, plan.device_text
+        if self._in_search:
+            argvs, evaluator = plan.in_search, "the network in their own search"
+        self._figures.expected = len(argvs)
+        workers = "1 worker" if len(argvs) == 1 else f"{len(argvs)} workers"
+        log.info("starting %s, evaluated by %s", workers, evaluator)
+        for index, argv in enumerate(argvs):
             self._children.add(
                 f"client-{index}",
                 argv,

@@ -40,7 +40,8 @@ class WorkersFigures:
     """The figures that each worker sent last."""
 
     def __init__(self, expected: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._expected = expected
+        self.expected = expected
+        """Worker processes that should be running."""
         self._clock = clock
         self._said: dict[int, tuple[Figures, float]] = {}
 
@@ -78,7 +79,7 @@ class WorkersFigures:
             name: {index: figures[name] for index, (figures, _) in workers if name in figures}
             for name in PER_WORKER
         }
-        return {"workers": running, "expected": self._expected, "restarts": restarts, **by_worker}
+        return {"workers": running, "expected": self.expected, "restarts": restarts, **by_worker}
 
 
 def watched(workers: WorkersFigures, processes: Callable[[], tuple[int, int]], spool: Path) -> Watched:

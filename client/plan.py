@@ -24,6 +24,9 @@ class Plan:
     workers: list[list[str]]
     device_text: str
     """Where leaves are evaluated, for people."""
+    in_search: list[list[str]]
+    """The workers instead, where the network turns out to be part of their search: it uses no device, so
+    there is one for each core."""
 
 
 def count_gpus(devices: Path = Path("/dev")) -> int:
@@ -82,13 +85,15 @@ def make_plan(
         *("--log-format", config.log_format),
     )
     figures = ["--figures"] if config.metrics_port or config.drain else []
-    workers = []
-    for index in range(count):
-        own = ["--index", str(index), "--device", devices[index % len(devices)]]
-        numbers = ["--games", str(config.games), "--threads", str(threads), "--drain", f"{config.drain:g}"]
-        workers.append([*common, *own, *figures, *numbers])
-    prepare = [*common, "--warm-only", "--max-wait", str(config.max_wait)]
+    numbers = ["--games", str(config.games), "--threads", str(threads), "--drain", f"{config.drain:g}"]
+
+    def worker(index: int, device: str) -> list[str]:
+        return [*common, "--index", str(index), "--device", device, *figures, *numbers]
+
+    workers = [worker(index, devices[index % len(devices)]) for index in range(count)]
+    in_search = [worker(index, "remote") for index in range(config.workers or cores)]
+    prepare = [*common, "--warm-only", "--figures", "--max-wait", str(config.max_wait)]
     text = "the server" if devices == ["remote"] else ", ".join(devices)
     if config.device == "auto" and gpus and not has_torch:
         text += " (torch is not installed, so the GPUs here are not used)"
-    return Plan(prepare, workers, text)
+    return Plan(prepare, workers, text, in_search)

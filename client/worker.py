@@ -15,9 +15,9 @@ from typing import Any
 
 from msgspec import UNSET
 
-from client.child_lines import figures_line
+from client.child_lines import IN_SEARCH, figures_line
 from client.draining import drained, waits_for
-from client.evaluators import OwnNet, ServersNet, Source
+from client.evaluators import NetInSearch, OwnNet, ServersNet, Source
 from client.joining import Run, is_same_run, read_welcome
 from client.kept import Terms
 from client.metrics import TELL_SECONDS
@@ -27,6 +27,8 @@ from client.self_play import GamePool, Player
 from client.spool import Spool
 from client.spool_folders import SpoolFolder, claim, run_folder
 from client.uploader import Uploader
+from client.warm import warm_with
+from net.sparse import code_name, player_for
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, GameAck, Hello, WeightsInfo, Welcome
 from runtime import aio, logs
 from runtime.connection import Connection, ConnectionSettings
@@ -36,7 +38,6 @@ from runtime.sockets import BULK_LIMIT, new_context
 from search.compile_times import Compiled
 from search.forest import Forest, cached_in
 from search.pool import SearchPool
-from search.warm import warm
 
 REPORT_EVERY = 60.0
 """Seconds between two log lines about progress."""
@@ -80,6 +81,8 @@ class Worker:
         self._source: Source | None = None
         self._forest: Forest | None = None
         self._pool: GamePool | RoundPool | None = None
+        self._evaluated_before = 0
+        """Positions that the search's own network had evaluated when this session began."""
         self._current = CurrentVersion()
         self._weights: WeightsInfo | None = None
         """The server's weights, as heard last."""
@@ -110,6 +113,8 @@ class Worker:
         self._check_rounds(run)
         await self._compile(run)
         if self._options.warm_only:
+            if self._options.figures:
+                print(figures_line({IN_SEARCH: bool(run.network)}), flush=True)
             self._stop.request()
             return
         folder = await asyncio.to_thread(self._claim_folder, run)
@@ -123,10 +128,11 @@ class Worker:
         self._begin_games(group, source, uploader, welcome.games_in_flight)
 
     async def _compile(self, run: Run) -> None:
-        compiled = Compiled(run.game, run.settings.search.selection)
+        code = code_name(run.game, run.network)
+        compiled = Compiled(run.game, run.settings.search.selection, network=code)
         if not compiled.is_ready:
             log.info("%s", compiled.announcement())
-        seconds = await asyncio.to_thread(warm, run.game.name, compiled.selection)
+        seconds = await asyncio.to_thread(warm_with, run.game, compiled.selection, run.network)
         if seconds > SLOW_COMPILE:
             log.info("the search of %s is ready after %.1f s", run.game.name, seconds)
 
@@ -137,6 +143,9 @@ class Worker:
 
     def _make_source(self, run: Run, folder: Path) -> Source:
         options = self._options
+        player = player_for(run.game, run.settings.history, run.network)
+        if player is not None:
+            return NetInSearch(player, folder=folder / "weights", send=self._bulk.send)
         if options.is_remote:
             settings = ConnectionSettings(options.server, "leaves", keys=self._keys)
             server = options.leaves, self._hello, settings
@@ -161,7 +170,9 @@ class Worker:
             run=run.identity,
         )
         games = options.games or source.games(wanted)
-        self._forest = Forest(run.game, run.settings, games, cache=cached_in(options.cache_mib, run.game))
+        cache = cached_in(options.cache_mib, run.game)
+        self._forest = Forest(run.game, run.settings, games, cache=cache, network=source.network)
+        self._bulk.evaluations = self._evaluations
         self._pool = self._make_pool(SearchPool(self._forest, source.evaluator), uploader, player)
         self._stop.waits_for = waits_for(options.drain)
         log.info(
@@ -171,6 +182,14 @@ class Worker:
         self._tasks.append(group.create_task(self._report(self._pool, source, uploader)))
         if options.figures:
             self._tasks.append(group.create_task(self._tell_figures(self._pool, source, uploader)))
+
+    def _evaluations(self) -> int:
+        """Return how many positions the search's own network has evaluated in this session."""
+        return self._evaluated - self._evaluated_before
+
+    @property
+    def _evaluated(self) -> int:
+        return 0 if self._forest is None else self._forest.evaluated
 
     def _make_pool(self, searches: SearchPool, uploader: Uploader, player: Player) -> GamePool | RoundPool:
         keep, room, finishing = uploader.keep, uploader.room, self._stop.finishing
@@ -193,6 +212,7 @@ class Worker:
     # ---- What arrives on the bulk port ----------------------------------------------------------
 
     def _on_joined(self, welcome: Welcome) -> None:
+        self._evaluated_before = self._evaluated
         if not self._first_welcome.done():
             self._first_welcome.set_result(welcome)
         self._heard(welcome.weights)
@@ -254,16 +274,17 @@ class Worker:
         while True:
             await asyncio.sleep(REPORT_EVERY)
             hits = self._forest.cache_hits if self._forest is not None else 0
+            now = source.leaves + self._evaluated
             log.info(
                 "%d games (%d in all, %d in the spool), %.0f leaves/s, %.0f from memory, weights version %d",
                 pool.finished - games,
                 pool.finished,
                 uploader.spool.games,
-                (source.leaves - leaves) / REPORT_EVERY,
+                (now - leaves) / REPORT_EVERY,
                 (hits - known) / REPORT_EVERY,
                 source.evaluator.version,
             )
-            leaves, games, known = source.leaves, pool.finished, hits
+            leaves, games, known = now, pool.finished, hits
 
     async def _tell_figures(self, pool: GamePool | RoundPool, source: Source, uploader: Uploader) -> None:
         """Send figures to azclient, which shows them to Prometheus: the keys are
@@ -280,7 +301,7 @@ class Worker:
         return {
             "joined": self._bulk.is_up,
             "room": uploader.room.is_set(),
-            "leaves": source.leaves,
+            "leaves": source.leaves + self._evaluated,
             "cache_hits": self._forest.cache_hits if self._forest is not None else 0,
             "games": pool.finished,
             "stored": uploader.stored,

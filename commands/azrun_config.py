@@ -58,7 +58,8 @@ class RunConfig:
     games: int = 0
     """Games in flight per worker process; 0: as many as the devices need for full batches."""
     workers: int | None = None
-    """Worker processes of azserver; unset: most cores when GPUs evaluate, one core in four otherwise."""
+    """Worker processes of azserver; unset: most cores when GPUs evaluate or the network is `sparse`, one
+    core in four otherwise."""
     client_workers: int = 1
     """Worker processes of azclient; 0 starts no client."""
     client_device: str = "remote"

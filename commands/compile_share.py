@@ -18,9 +18,11 @@ def compile_seconds(server: ServerConfig) -> float:
     """Seconds that azserver will compile with these settings, as far as known on this machine; 0: nothing to
     compile."""
     from games import get_game
+    from net.sparse import code_name
     from search.compile_times import Compiled
 
-    compiled = Compiled(get_game(server.game), server.self_play.search.selection)
+    game = get_game(server.game)
+    compiled = Compiled(game, server.self_play.search.selection, network=code_name(game, server.net))
     return 0.0 if compiled.is_ready else compiled.expected_seconds
 
 

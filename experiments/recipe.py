@@ -12,6 +12,7 @@ import msgspec
 from games import get_game
 from games.names import GAME_NAMES, is_game, listed
 from games.nearest import near, nearest
+from net.architectures.registry import check_plays, is_sparse
 from runtime.config import renamed
 from runtime.exits import Exit, Fatal
 from runtime.reading import read_toml
@@ -124,9 +125,12 @@ def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
                 f"recipe {name}: {key!r} is not a setting; did you mean {nearest(key, known)!r}?", Exit.CONFIG
             )
     try:
-        return msgspec.convert({**settings, "name": name}, Recipe)
-    except msgspec.ValidationError as error:
+        recipe = msgspec.convert({**settings, "name": name}, Recipe)
+        if is_sparse(recipe.net):
+            check_plays(recipe.net, get_game(recipe.game))
+    except ValueError as error:  # msgspec.ValidationError is one
         raise Fatal(f"recipe {name}: {error}", Exit.CONFIG) from error
+    return recipe
 
 
 def under_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:

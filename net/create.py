@@ -10,7 +10,7 @@ import torch
 
 from games import get_game
 from games.names import is_game, listed
-from net.architectures.registry import build, named, preset_names
+from net.architectures.registry import build, check_plays, named, preset_names
 from net.weights import WeightsMeta, save
 
 USAGE_ERROR = 2
@@ -43,6 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("--history must not be negative")
     try:
         named(options.preset)
+        check_plays(options.preset, get_game(options.game))
     except ValueError as error:
         parser.error(str(error))
     try:

@@ -22,6 +22,7 @@ from games.jit import Bindings, bind
 from games.spec import Game, SparseFeatures
 from games.stubs import bindings
 from net import sparse_kernel
+from net.architectures.registry import check_plays, is_sparse, named
 from net.architectures.sizes import Architecture, Family
 from net.weights import BadWeights, WeightsMeta, check_tensors, read_tensors
 
@@ -69,11 +70,8 @@ class Sparse(Architecture):
 
 def features_of(game: Game, architecture: Sparse | None = None) -> SparseFeatures:
     """The sparse features of a game. Raises ValueError if it has none, or others than the `architecture`."""
-    if game.sparse is None:
-        raise ValueError(
-            f"{game.name} has no sparse features, so a network of the family `sparse` cannot play it; choose "
-            "another network, such as `small`, or write its features (docs/adding_a_game.md)"
-        )
+    check_plays("sparse", game)
+    assert game.sparse is not None
     if architecture is not None and architecture.features not in ("", game.sparse.name):
         raise ValueError(
             f"these weights read the features {architecture.features}, and {game.name} now has "
@@ -183,9 +181,31 @@ class SparsePlayer:
         self.version = meta.version if version is None else version
         return meta
 
+    def load_zeros(self) -> None:
+        """Use weights that are all 0, for compiling."""
+        layout = sparse_kernel.layout_of(features_of(self.game), *self.widths)
+        self._vector = np.zeros(layout.end, np.float32)
+
     def submit(self, batch: Any, reply: Any) -> None:  # noqa: ARG002
         """Exists for the interface of an evaluator: a forest with its own network hands out no leaf."""
         raise RuntimeError("a forest with its own network hands out no leaves")
+
+
+def player_for(game: Game, history: int, network: str) -> SparsePlayer | None:
+    """The network `network` without weights; None if it is of another family. Raises ValueError for a game
+    without sparse features."""
+    if not is_sparse(network):
+        return None
+    architecture = named(network)
+    assert isinstance(architecture, Sparse)
+    return SparsePlayer(game, history, architecture)
+
+
+def code_name(game: Game, network: str) -> str:
+    """The name of what is compiled into the search for this network; "" for one of another family. Raises
+    ValueError as `player_for`."""
+    player = player_for(game, game.history, network)
+    return "" if player is None else player.code.name
 
 
 def read_vector(

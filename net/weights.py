@@ -22,7 +22,7 @@ import safetensors
 import safetensors.numpy
 
 from games.spec import Game
-from net.architectures.registry import architecture_from_json, build
+from net.architectures.registry import architecture_from_json, build, name_of
 from net.architectures.sizes import Architecture
 
 if TYPE_CHECKING:
@@ -177,6 +177,18 @@ def read_meta(data: bytes) -> WeightsMeta:
             f"metadata malformed: game {str(game)[:50]!r}, history {history}, step {step}, version {version}"
         )
     return WeightsMeta(game, history, architecture, step, version)
+
+
+def sparse_name_in(data: bytes) -> str:
+    """The name of the network in a weights file's contents if its family is `sparse`, else "": also for
+    contents that are no weights file. Imports no torch."""
+    try:
+        metadata = _header(data)["__metadata__"]
+        if json.loads(metadata["architecture"]).get("family") != "sparse":  # type: ignore[index]
+            return ""
+        return name_of(read_meta(data).architecture)
+    except (*_MALFORMED, BadWeights, AttributeError):
+        return ""
 
 
 def _header(data: bytes) -> dict[str, object]:

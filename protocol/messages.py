@@ -123,6 +123,10 @@ class Goodbye(Message, frozen=True, tag="goodbye"):
 class Ping(Message, frozen=True, tag="ping"):
     """Keeps a session alive. Answered by PONG."""
 
+    evaluations: Count = 0
+    """Positions that the player's own network, which is part of its search, has evaluated since this session
+    began."""
+
 
 class Pong(Message, frozen=True, tag="pong"):
     """Shows that the server's event loop is alive."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from protocol.errors import Code
 from protocol.keys import DialKeys
-from protocol.messages import AnyMessage, BadMessage, Goodbye, Hello, Message, Welcome, decode, encode
+from protocol.messages import AnyMessage, BadMessage, Goodbye, Hello, Message, Ping, Welcome, decode, encode
 from protocol.sessions import ClientSession, ClientState, Instruction, Joined, Lost, Refused, Send
 from runtime.exits import Exit, Fatal
 from runtime.handshakes import HandshakeWatch
@@ -111,6 +111,8 @@ class Connection:
         self._not_now = ""
         """The reason that the server last gave for making this peer wait."""
         self._not_now_at = -math.inf
+        self.evaluations: Callable[[], int] = lambda: 0
+        """Returns what PING tells: the evaluations of the peer's own network since this session began."""
         self.bad_messages = 0
         """Messages from the server that could not be decoded; they are dropped."""
 
@@ -169,6 +171,8 @@ class Connection:
     def _carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
             match instruction:
+                case Send(Ping()):
+                    self._send(Ping(self.evaluations()))
                 case Send(message):
                     sent = self._send(message)
                     self._unsent_hello = message if isinstance(message, Hello) and not sent else None

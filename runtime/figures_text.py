@@ -24,8 +24,7 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
         ("won, drawn, lost", " / ".join(_count(outcomes.get(key)) for key in ("first", "draw", "second"))),
         ("ended by", _reasons(trainer.get("reasons") or {})),
         ("evaluations/s", _count(figures.get("evals_per_s"))),
-        ("mean batch", f"{_number(figures.get('mean_batch'), 1)} of {_count(figures.get('target_rows'))}"),
-        ("queue wait", f"{_number(figures.get('queue_wait_ms'), 2)} ms"),
+        *_batches(figures),
         ("window", f"{_count(trainer.get('window_positions'))} positions"),
         ("step", _count(trainer.get("step"))),
         ("loss", f"policy {losses[0]}, value {losses[1]}"),
@@ -42,6 +41,16 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
+def _batches(figures: Figures) -> list[tuple[str, str]]:
+    """Where the network is part of the players' search there are no batches."""
+    if figures.get("network_in_search"):
+        return []
+    return [
+        ("mean batch", f"{_number(figures.get('mean_batch'), 1)} of {_count(figures.get('target_rows'))}"),
+        ("queue wait", f"{_number(figures.get('queue_wait_ms'), 2)} ms"),
+    ]
+
+
 def line(figures: Figures) -> str:
     """Return the most important figures in one line; before anything is played, what is being prepared
     instead."""
@@ -52,10 +61,13 @@ def line(figures: Figures) -> str:
     gate = f", gate {_gate(figures['gate'])}" if figures.get("gate") else ""
     alerts = "".join(f", ALERT {text}" for text in trainer.get("alerts") or ())
     sessions: Figures = figures.get("sessions") or {}
+    batches = (
+        f", batch {_number(figures.get('mean_batch'), 1)}"
+        f", queue {_number(figures.get('queue_wait_ms'), 2)} ms"
+    )
     return (
         f"games {_count(trainer.get('games'))} ({_count(trainer.get('games_per_h'))}/h)"
-        f", evals/s {_count(figures.get('evals_per_s'))}, batch {_number(figures.get('mean_batch'), 1)}"
-        f", queue {_number(figures.get('queue_wait_ms'), 2)} ms"
+        f", evals/s {_count(figures.get('evals_per_s'))}{'' if figures.get('network_in_search') else batches}"
         f", window {_count(trainer.get('window_positions'))}, step {_count(trainer.get('step'))}"
         f", loss {_number(trainer.get('policy_loss'), 3)} + {_number(trainer.get('value_loss'), 3)}"
         f", weights {_count(figures.get('weights_version'))}{gate}"

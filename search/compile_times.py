@@ -26,12 +26,15 @@ LEAST_SECONDS = 4.0
 
 @dataclass(frozen=True)
 class Compiled:
-    """The compiled code of one game with one selection (`search.selection`)."""
+    """The compiled code of one game with one selection (`search.selection`), and perhaps with a network that
+    is part of the search."""
 
     game: Game
     selection: str
     cache: Path = CACHE
     """Folder of compiled code, with a subfolder for each state of the sources."""
+    network: str = ""
+    """Name of the network's code (`search.compiled.NetworkCode`); "": leaves are evaluated elsewhere."""
 
     @property
     def is_ready(self) -> bool:
@@ -41,7 +44,7 @@ class Compiled:
     @property
     def expected_seconds(self) -> float:
         """Expected time to compile: that of the last time here, for older sources or another game."""
-        same = self._times(f"*/compiled-{self.game.name}-{self.selection}.*.json")
+        same = self._times(f"*/compiled-{self._what}.*.json")
         return (same or self._times("*/compiled-*.json") or [USUAL_SECONDS])[-1]
 
     def took(self, seconds: float) -> None:
@@ -60,10 +63,14 @@ class Compiled:
         )
 
     @property
+    def _what(self) -> str:
+        return "-".join(part for part in (self.game.name, self.selection, self.network) if part)
+
+    @property
     def _note(self) -> Path:
         module = self.game.rules.end_reason.__module__
         key = foreign_key(module, getattr(sys.modules.get(module), "__file__", "") or "") or "own"
-        return self.cache / f"compiled-{self.game.name}-{self.selection}.{key}.json"
+        return self.cache / f"compiled-{self._what}.{key}.json"
 
     def _times(self, pattern: str) -> list[float]:
         """Return the seconds in matching notes, the oldest first."""

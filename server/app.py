@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from games import Game, get_game
+from net.architectures.registry import is_sparse
 from runtime import logs
 from runtime.aio import Stop
 from runtime.cores import usable_cores
@@ -35,7 +36,7 @@ from runtime.processes import Children, python_module, to_stderr
 from runtime.runs import RunFolder
 from runtime.view import View
 from search.settings import MAX_SIMULATIONS, resolve
-from server.config import ServerConfig
+from server.config import ServerConfig, check_network_in_search
 from server.daily_bytes import DAILY_FILE
 from server.front import Front, FrontSettings
 from server.gatekeeper import Gatekeeper, GateSettings, gate_command
@@ -47,6 +48,7 @@ from server.preparation import (
     find_devices,
     first_weights,
     local_endpoints,
+    network_of_run,
     opened_run,
     with_start_positions,
 )
@@ -102,14 +104,22 @@ class App:
 
     async def _serve(self, folder: RunFolder, endpoints: dict[str, str], view: View, stop: Stop) -> None:
         config = self._config
-        devices = await find_devices(config.gpus, stop)
-        workers = self._workers(devices)
         store = WeightsStore(folder.weights, self._game.name)
-        front = self._front(self._front_settings(folder, endpoints, len(devices), workers), store)
+        network = network_of_run(config, store)
+        devices: list[str] = []
+        if is_sparse(network):
+            check_network_in_search(network, self._game.name, self._self_play)
+            log.info("no evaluator is started: the network %s is part of the players' own search", network)
+        else:
+            devices = await find_devices(config.gpus, stop)
+        workers = self._workers(devices)
+        front = self._front(self._front_settings(folder, endpoints, len(devices), workers, network), store)
         self._monitor.watched = watched(front, folder.path)
         try:
-            front.pool.newest = await first_weights(config, self._self_play.history, store, stop)
-            gate = self._gate(front, folder, devices[0]) if config.gate.mode == "alphago_zero" else None
+            history = self._self_play.history
+            front.pool.newest = await first_weights(config, history, network, store, stop)
+            device = devices[0] if devices else "cpu"
+            gate = self._gate(front, folder, device) if config.gate.mode == "alphago_zero" else None
             say_address(config, self._allowed)
             await self._run_all(front, devices, workers, folder, endpoints, view, stop, gate)
         finally:
@@ -140,7 +150,8 @@ class App:
             try:
                 if workers:
                     selection = self._self_play.search.selection
-                    await compile_rules(self._game, selection, front.figures.preparing, stop)
+                    network = front.settings.network if front.settings.network_in_search else ""
+                    await compile_rules(self._game, selection, network, front.figures.preparing, stop)
                 if gate is not None:
                     beside.append(group.create_task(gate.run()))
                 await _first_of(front.one_up, stop.finishing)
@@ -177,8 +188,8 @@ class App:
     # ---- child processes -------------------------------------------------------------------
 
     def _workers(self, devices: list[str]) -> int:
-        """Return the number of local workers: most cores when GPUs evaluate, a quarter when the network needs
-        the cores."""
+        """Return the number of local workers: most cores when GPUs or the workers themselves evaluate, a
+        quarter when the network needs the cores."""
         if self._self_play.round_games:
             if len(devices) > 1 or (self._config.workers or 1) > 1:
                 raise Fatal(
@@ -193,7 +204,7 @@ class App:
         return max(1, self._cores // 4 if on_cpu else self._cores - len(devices) - 1)
 
     def _front_settings(
-        self, folder: RunFolder, endpoints: dict[str, str], devices: int, workers: int
+        self, folder: RunFolder, endpoints: dict[str, str], devices: int, workers: int, network: str
     ) -> FrontSettings:
         config = self._config
         tcp = [f"tcp://{config.listen}:{config.port + offset}" for offset in range(PORTS)]
@@ -208,7 +219,8 @@ class App:
             evaluators=endpoints["evaluators"],
             devices=devices,
             local_workers=workers,
-            network=config.net,
+            network=network,
+            network_in_search=is_sparse(network),
             games_in_flight=config.games,
             allowed=self._allowed,
             quota=config.quota,

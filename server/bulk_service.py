@@ -270,6 +270,11 @@ class BulkService:
         try:
             if not self._store.has(info):
                 await asyncio.to_thread(self._store.finish, info)
+            if reason := await self.pool.objection(info):
+                log.error("weights %d are refused: %s", info.version, reason)
+                self._figures.weights_refused += 1
+                self._store.forget(info)
+                return self._upload.refused(reason)
         except OSError as error:
             return self._upload.failed(error.strerror or str(error))
         except Exception as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from games.names import DEFAULT_GAME, parts_of
-from net.architectures.registry import check_name
+from net.architectures.registry import check_name, check_plays, is_sparse
 from protocol.settings import MOVED as MOVED_SELF_PLAY
 from protocol.settings import SelfPlaySettings
 from runtime import ports
@@ -44,7 +44,8 @@ class GateConfig:
     simulations: int = 0
     """Simulations per move, 1 to 20000; 0 takes those of self-play (AlphaGo Zero: 1600, as in self-play)."""
     device: str = ""
-    """Where the networks run: cpu, cuda:0; empty: the first evaluator's device."""
+    """Where the networks run: cpu, cuda:0; empty: the first evaluator's device, or cpu with a `sparse`
+    network."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,12 @@ class ServerConfig:
     usual one."""
     gpus: str = ""
     """Devices of the evaluators, one process each: `0,1` (GPU numbers), `cpu`, `cpu,cpu`; empty uses all
-    GPUs, or one cpu process if there are none."""
+    GPUs, or one cpu process if there are none. A `sparse` network needs none."""
     workers: int | None = None
     """Local worker processes; not given: chosen by the number of cores. 0: only clients play."""
     games: int = 0
-    """Games in flight per worker process; 0 derives it from the batch sizes of the evaluators."""
+    """Games in flight per worker process; 0 derives it from the batch sizes of the evaluators; 64 with a
+    `sparse` network."""
     listen: str = "127.0.0.1"
     """Address to listen on for clients and the trainer; with 0.0.0.0, or :: for IPv6 as well, other machines
     can join, which then need keys (docs/security.md)."""
@@ -124,6 +126,8 @@ class ServerConfig:
                 check(value)
             except ValueError as error:
                 raise Fatal(f"{flag}: {error}", Exit.CONFIG) from None
+        if is_sparse(self.net):
+            check_network_in_search(self.net, self.game, self.self_play)
         if self.insecure and self.keys is not None:
             raise Fatal("--insecure asks for no keys: leave out --keys, or --insecure", Exit.CONFIG)
         counts = dict.fromkeys(("workers", "games", "cpu_threads", "trainer_grace"), (0, math.inf))
@@ -131,3 +135,26 @@ class ServerConfig:
         check_ranges(self.quota, "quota.", stored_a_day=(0, math.inf), weights_rate=(1, math.inf))
         host, port = ports.parse_listen(self.listen, self.port)
         return replace(self, listen=host, port=port)
+
+
+def check_network_in_search(network: str, game: str, self_play: SelfPlaySettings) -> None:
+    """Raise Fatal(CONFIG) if games under these settings cannot be played with a network that is part of the
+    players' search."""
+    from games import get_game  # slow
+
+    try:
+        check_plays(network, get_game(game))
+    except ValueError as error:
+        raise Fatal(f"--net: {error}", Exit.CONFIG) from None
+    if self_play.round_games:
+        raise Fatal(
+            f"self_play.round_games: rounds cannot be played with the network {network} yet; set it to 0, or "
+            "choose another --net",
+            Exit.CONFIG,
+        )
+    if self_play.search.average_symmetries:
+        raise Fatal(
+            f"self_play.search.average_symmetries: the network {network} cannot average over symmetries yet; "
+            "set self_play.search.evaluation_symmetry instead, or choose another --net",
+            Exit.CONFIG,
+        )

@@ -125,6 +125,21 @@ class EvaluatorPool:
         self.door.close()
 
     @property
+    def is_ready(self) -> bool:
+        """Whether players may join: an evaluator has been up, so that it is known how much they should
+        send."""
+        return self.target_rows > 0
+
+    async def begin(self) -> None:
+        """Do what is needed before the weights that the run begins with are used: the evaluators check
+        them."""
+
+    async def objection(self, info: WeightsInfo) -> str:  # noqa: ARG002
+        """Return why weights that are in the store cannot be used, as far as it is known before an evaluator
+        loads them. Raises OSError if the disk cannot be read now."""
+        return ""
+
+    @property
     def target_rows(self) -> int:
         """Return the sum over all evaluators that have ever been up."""
         return sum(ready.target_rows for ready in self._sizes.values())

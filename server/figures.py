@@ -14,6 +14,8 @@ RATE_SECONDS = 10
 """Seconds that `evals_per_s` averages over."""
 ENDS = ("left", "hung_up", "lease", "refused", "ended")
 """How a session ends: on purpose, with its connection, by silence, by a refused HELLO, or by the server."""
+MOST_PER_SECOND = 1e6
+"""Most evaluations a second that are believed of one player; one core makes a tenth of them."""
 RECENT_BATCHES = 1000
 """Number of batches that `mean_batch` averages over."""
 
@@ -67,6 +69,42 @@ class RecentMean:
         return self._sum / len(self._values) if self._values else 0.0
 
 
+@dataclass(frozen=True)
+class _Told:
+    """What one player told last."""
+
+    evaluations: int
+    at: float
+    per_second: float = 0.0
+
+
+class OwnEvaluations:
+    """Counts what players evaluate themselves. Each tells a total since its session began; a total that is
+    lower than the last, or higher than possible, is corrected."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, _Told] = {}
+
+    @property
+    def per_second(self) -> float:
+        """Of all players together, between the last two times that each told."""
+        return sum(told.per_second for told in self._told.values())
+
+    def told(self, session: int, joined_at: float, evaluations: int, now: float) -> int:
+        """Note a session's total. Returns how many evaluations are new."""
+        last = self._told.setdefault(session, _Told(0, joined_at))
+        seconds = now - last.at
+        if seconds <= 0:
+            return 0
+        new = max(0, min(evaluations - last.evaluations, int(MOST_PER_SECOND * seconds)))
+        self._told[session] = _Told(evaluations, now, new / seconds)
+        return new
+
+    def forget(self, session: int) -> None:
+        """Note the end of a session."""
+        self._told.pop(session, None)
+
+
 @dataclass
 class Preparing:
     """What azserver's workers are waiting for after a start. Times are `time.monotonic()`."""
@@ -97,6 +135,8 @@ class Figures:
     evals: int = 0
     """Rows that devices have answered."""
     rate: Rate = field(default_factory=Rate)
+    own: OwnEvaluations = field(default_factory=OwnEvaluations)
+    """What players evaluate in their own search."""
     batch_rows: RecentMean = field(default_factory=RecentMean)
     wait: RecentMean = field(default_factory=RecentMean)
     """Mean seconds from a leaf's arrival to its sending, one value per batch."""
@@ -148,11 +188,15 @@ class Figures:
         self.device_busy += busy
         self.rate.add(rows, now)
 
+    def evaluated_by_player(self, session: int, joined_at: float, total: int, now: float) -> None:
+        """Note how many evaluations a player has made in its own search since its session began."""
+        self.evals += self.own.told(session, joined_at, total, now)
+
     def as_dict(self, now: float) -> dict[str, object]:
         return {
             "uptime_s": round(now - self.started, 1),
             "evals": self.evals,
-            "evals_per_s": round(self.rate.per_second(now), 1),
+            "evals_per_s": round(self.rate.per_second(now) + self.own.per_second, 1),
             "mean_batch": round(self.batch_rows.mean, 1),
             "device_busy_s": round(self.device_busy, 2),
             "queue_wait_ms": round(1000 * self.wait.mean, 3),

@@ -18,7 +18,7 @@ from typing import Any
 from games.spec import Game
 from protocol.credits import LEAST_GRANT, Credits
 from protocol.errors import Code
-from protocol.messages import GetStatus, Goodbye, Message, Status, WeightsInfo, Welcome
+from protocol.messages import GetStatus, Goodbye, Message, Ping, Status, WeightsInfo, Welcome
 from protocol.sessions import MAX_SESSIONS, Session, SessionTable
 from runtime.door import Door
 from runtime.door_limits import DoorLimits
@@ -35,6 +35,7 @@ from server.evaluator_watch import Kill, Phase, WatchTimes
 from server.evaluators import LIMITS, Device, EvaluatorPool, PoolEvents
 from server.figures import Figures
 from server.leaf_service import LeafService, message_limits
+from server.own_network import NoEvaluators
 from server.port import PLAYERS, Port, Route, peer_of
 from server.shares import Share, Shares
 from server.weights import WeightsStore
@@ -71,7 +72,9 @@ class FrontSettings:
     bulk: tuple[str, ...]
     evaluators: str
     devices: int = 1
-    """Number of evaluators that are expected."""
+    """Number of evaluators that are expected; 0 with `network_in_search`."""
+    network_in_search: bool = False
+    """Whether `network` is part of the players' own search (`server.own_network`)."""
     local_workers: int = 1
     network: str = ""
     run_id: bytes = b""
@@ -94,7 +97,7 @@ class FrontSettings:
 
 class Front:
     """The server's main object: make it, then call `run`. `one_up` and `all_up` are set when one or all
-    evaluators have loaded weights."""
+    evaluators have loaded weights, or where there are none, when the weights are checked."""
 
     def __init__(self, settings: FrontSettings, store: WeightsStore) -> None:
         """Bind all sockets. Raises Fatal(TRY_AGAIN) if a port is in use."""
@@ -113,6 +116,7 @@ class Front:
         self.bulk = BulkService(settings.game.name, store, self.figures, settings.quota, settings.daily_file)
         self.one_up = asyncio.Event()
         self.all_up = asyncio.Event()
+        self.pool: EvaluatorPool
         self._open()
 
     def _open(self) -> None:
@@ -149,6 +153,7 @@ class Front:
             self.figures,
             on_end=self._on_bulk_session_ended,
             version=self._version,
+            on_ping=self._on_bulk_ping if settings.network_in_search else None,
         )
         events = PoolEvents(
             up=self._on_evaluator_up,
@@ -159,14 +164,12 @@ class Front:
             refused=self._on_weights_refused,
         )
         evaluators = Door([settings.evaluators], settings.evaluator_limits)
-        self.pool = EvaluatorPool(
-            evaluators,
-            self.store,
-            self.figures,
-            events,
-            settings.watch,
-            in_rounds=bool(settings.self_play.get("round_games")),
-        )
+        pool = evaluators, self.store, self.figures, events, settings.watch
+        if settings.network_in_search:
+            players = self.pool = NoEvaluators(*pool)
+            players.expect(settings.game, settings.history, settings.network)
+        else:
+            self.pool = EvaluatorPool(*pool, in_rounds=bool(settings.self_play.get("round_games")))
         self.leaf.pool = self.bulk.pool = self.pool
         self.bulk.chunks.port = self.bulk.port
 
@@ -179,6 +182,7 @@ class Front:
                 group.create_task(self.bulk.run())
                 group.create_task(self._tick())
                 group.create_task(self._raise_trouble())
+                group.create_task(self.pool.begin())
         finally:
             self.close()
 
@@ -217,7 +221,7 @@ class Front:
         """Return the figures of STATUS; docs/protocol.md says what each means."""
         now = time.monotonic()
         queue, relay, current = self.leaf.queue, self.bulk.relay, self.store.current
-        sessions = self.leaf.port.sessions
+        sessions = (self.bulk if self.settings.network_in_search else self.leaf).port.sessions
         return {
             **self.figures.as_dict(now),
             "time": round(time.time(), 3),
@@ -230,6 +234,7 @@ class Front:
             "poisoned": queue.counts.poisoned,
             "target_rows": self.pool.target_rows,
             "evaluators": len(self.pool.working),
+            "network_in_search": self.settings.network_in_search,
             "queue_rows": queue.queued_rows,
             "sessions": {
                 "workers": sessions.count("worker"),
@@ -270,12 +275,13 @@ class Front:
     def _not_now(self, session: Session) -> Goodbye | None:
         if self.stopping:
             return _STOPPING
-        if session.role in PLAYERS and not self.pool.target_rows:
+        if session.role in PLAYERS and not self.pool.is_ready:
             return Goodbye(Code.BUSY, "the server's evaluators are starting", retry_after=1.0)
         return None
 
     def _welcome(self, session: Session, share: Share | None = None) -> Welcome:
         settings = self.settings
+        games = settings.games_in_flight if settings.network_in_search else self.leaf.games_of_the_next
         return Welcome(
             session=session.number,
             software=software(),
@@ -283,7 +289,7 @@ class Front:
             game=settings.game.name,
             self_play=dict(settings.self_play),
             credits=share.credits if share else 0,
-            games_in_flight=share.games if share else self.leaf.games_of_the_next,
+            games_in_flight=share.games if share else games,
             heartbeat=settings.heartbeat,
             lease=settings.lease,
             weights=self.store.current,
@@ -300,7 +306,14 @@ class Front:
 
     def _on_bulk_session_ended(self, session: Session) -> None:
         self.bulk.session_ended(session)
+        self.figures.own.forget(session.number)
         self._trainer_or_weights.set()
+
+    def _on_bulk_ping(self, session: Session, ping: Ping) -> None:
+        if session.role in PLAYERS:
+            self.figures.evaluated_by_player(
+                session.number, session.joined_at, ping.evaluations, time.monotonic()
+            )
 
     async def trainer_left(self) -> None:
         """Wait until there is no trainer and the weights that it published last are in use."""
@@ -320,6 +333,9 @@ class Front:
             self.all_up.set()
 
     def _on_weights_taken(self, info: WeightsInfo) -> None:
+        if self.settings.network_in_search:  # then nothing else says so
+            self.one_up.set()
+            self.all_up.set()
         self.store.adopt(info)
         self.figures.weights_at = time.monotonic()
         log.info("weights %d (step %d) are in use", info.version, info.step)

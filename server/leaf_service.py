@@ -26,12 +26,17 @@ from runtime.logs import Repeated
 from server.batching import LeafQueue
 from server.evaluators import Device, EvaluatorPool
 from server.figures import Figures
+from server.own_network import NoEvaluators
 from server.pieces import ACTION_BYTES, COUNT_BYTES, Answer, Instruction, Refuse, SendBatch, gather
 from server.port import PLAYERS, Port, Route, peer_of
 from server.shares import Share, Shares
 
 log = logging.getLogger(__name__)
 
+NO_EVALUATOR = (
+    "this run's network is part of the players' own search, so the server evaluates nothing: play with a "
+    "version of azselfplay that knows networks of the family `sparse`"
+)
 PRIOR_BYTES, WDL_BYTES = 2, 12
 """Bytes in an answer: of one legal action's prior, and of one row's wdl."""
 OVER_CREDIT_RETRY = 1.0
@@ -88,6 +93,9 @@ class LeafService:
 
     def _on_evaluate(self, session: Session, message: Evaluate, frames: list[memoryview]) -> None:
         number, rows = session.number, message.rows
+        if isinstance(self.pool, NoEvaluators):
+            self.port.refuse(peer_of(session), Code.NO_EVALUATOR, NO_EVALUATOR, message.request)
+            return
         if self.queue.knows(number, message.request):
             self.port.charge(peer_of(session))
             return

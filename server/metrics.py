@@ -78,10 +78,13 @@ def figures(front: Front) -> Mapping[str, Any]:
     """Return the figures of STATUS, and some that are only needed as counters."""
     counted = front.figures
     evaluators = range(front.settings.devices)
+    by_evaluator: Mapping[Any, int] = dict.fromkeys(evaluators, 0) | counted.evals_of
+    if front.settings.network_in_search:
+        by_evaluator = {"players": counted.evals}
     allowed = front.settings.allowed
     return {
         **front.status(),
-        "by_evaluator": dict.fromkeys(evaluators, 0) | counted.evals_of,
+        "by_evaluator": by_evaluator,
         "batch_sizes": counted.batch_sizes,
         "latency": {"queue": counted.queued, "device": counted.computed},
         "sent_rows": front.leaf.queue.sent_rows,
@@ -99,6 +102,8 @@ def not_ready(front: Front, now: float) -> str:
     """Return why no evaluations are possible now; "" if all is well."""
     if front.stopping:
         return "it is stopping"
+    if front.settings.network_in_search:
+        return "" if front.pool.is_ready else "the weights are being checked"
     if not front.pool.working:
         return "no evaluator is up"
     queue, silent = front.leaf.queue, now - front.figures.progress_at

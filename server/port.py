@@ -84,9 +84,11 @@ class Port:
         *,
         on_end: Callable[[Session], None],
         version: Callable[[], int],
+        on_ping: Callable[[Session, Ping], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`name`: for the log. `version` returns the current weights version, for PONG."""
+        """`name`: for the log. `version` returns the current weights version, for PONG. `on_ping(session,
+        ping)` is called for each PING; None: what it says does not matter."""
         self._name = name
         self.sessions = sessions
         self.door = door
@@ -95,6 +97,7 @@ class Port:
         self._figures = figures
         self._on_end = on_end
         self._version = version
+        self._on_ping = on_ping
         self._clock = clock
         self._warn = Repeated(log)
         self._say = Sparing(log)
@@ -217,6 +220,7 @@ class Port:
     ) -> None:
         peer = _peer(session)
         if tag == _PING:
+            self._read_ping(session, header)
             self.send(peer, Pong(self._version(), session.number))
         elif tag == _BYE:
             self.sessions.leave(peer)
@@ -225,6 +229,18 @@ class Port:
             self._misfit(peer, session, refusal[1], _request_in(header), refusal[0])
         else:
             self._handle(session, self._routes[tag], header, frames)
+
+    def _read_ping(self, session: Session, header: bytes | memoryview) -> None:
+        """A PING keeps the session alive whatever it says."""
+        if self._on_ping is None:
+            return
+        try:
+            ping = decode(header)
+        except BadMessage as error:
+            self._malformed(_peer(session), str(error))
+            return
+        assert isinstance(ping, Ping)
+        self._on_ping(session, ping)
 
     def _objection(self, session: Session, tag: str) -> tuple[Code, str] | None:
         """Return why this session may not send messages of this type here; None if it may."""

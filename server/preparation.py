@@ -15,6 +15,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from games import Game
+from net.architectures.registry import is_sparse
+from net.sparse import code_name
+from net.weights import sparse_name_in
 from protocol.messages import WeightsInfo
 from protocol.settings import SelfPlaySettings, changed
 from runtime.aio import Stop
@@ -87,16 +90,38 @@ async def find_devices(gpus: str, stop: Stop) -> list[str]:
     return choose_devices(gpus, found)
 
 
-async def first_weights(config: ServerConfig, history: int, store: WeightsStore, stop: Stop) -> WeightsInfo:
-    """Return the weights of the run; a new run gets those in `--weights`, or an untrained network."""
+def network_of_run(config: ServerConfig, store: WeightsStore) -> str:
+    """Open the store. Returns the name of the network that this run plays with: that of its weights, or of
+    the file that a new run begins with, as far as it can be read without torch, or `--net`. Raises
+    Fatal(CONFIG) if they contradict each other."""
     current = store.open()
+    if current is not None:
+        return current.architecture or config.net
+    if config.weights is not None:
+        found = sparse_name_in(read_weights(weights_named(config.weights, config.runs)))
+        if is_sparse(config.net) and not found:
+            raise Fatal(
+                f"--weights {config.weights} holds no network of the family `sparse`, and --net asks for "
+                f"{config.net}: leave out --net, or --weights",
+                Exit.CONFIG,
+            )
+        return found or config.net
+    return config.net
+
+
+async def first_weights(
+    config: ServerConfig, history: int, network: str, store: WeightsStore, stop: Stop
+) -> WeightsInfo:
+    """Return the weights of the run; a new run gets those in `--weights`, or an untrained network.
+    `network`: from `network_of_run`, which has opened the store."""
+    current = store.current
     if current is not None:
         log.info("weights %d (step %d) of %s", current.version, current.step, current.architecture)
         return current
     if config.weights is not None:
         data = read_weights(weights_named(config.weights, config.runs))
         log.info("this run begins with the weights in %s", config.weights)
-        return store.add(data, 0, 0, config.net)
+        return store.add(data, 0, 0, network)
     log.info("making an untrained network, %s", config.net)
     with own_folder() as folder:
         file = folder / "untrained.safetensors"
@@ -127,12 +152,13 @@ def with_start_positions(config: ServerConfig) -> SelfPlaySettings:
     return changed(config.self_play, {"start.positions": text})
 
 
-async def compile_rules(game: Game, selection: str, preparing: Preparing, stop: Stop) -> None:
-    """Fill the compiler's disk cache, unless it is filled. `selection`: from the settings of self-play."""
-    what = Compiled(game, selection).announcement()
+async def compile_rules(game: Game, selection: str, network: str, preparing: Preparing, stop: Stop) -> None:
+    """Fill the compiler's disk cache, unless it is filled. `selection`: from the settings of self-play;
+    `network`: the name of one that is part of the search, "": none is."""
+    what = Compiled(game, selection, network=code_name(game, network)).announcement()
     log.info("%s", what)
     preparing.begin(what, time.monotonic())
-    said = await output_of("search.warm", f"{game.name}:{selection}", stop=stop)
+    said = await output_of("client.warm", f"{game.name}:{selection}:{network}", stop=stop)
     preparing.end(time.monotonic())
     log.info("%s", said.strip())
 

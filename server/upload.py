@@ -123,6 +123,10 @@ class WeightsUpload:
         refused = Refused(Code.BUSY, f"the server cannot store weights: {reason}", retry_after=DISK_RETRY)
         return [*self._abort(), Reply(refused)]
 
+    def refused(self, reason: str) -> list[Instruction]:
+        """Handle a complete file that cannot be used."""
+        return [*self._abort(), _refuse(reason)]
+
     def _resume(self, info: WeightsInfo) -> list[Instruction]:
         """Continue an upload when the same bytes are offered again (the version may have changed)."""
         self._info = info

@@ -322,7 +322,7 @@ def test_a_wrong_sum_of_visits_is_told_with_the_right_ones(client: Client, store
     visits[1] = {stored.actions[1]: SIMULATIONS + kept + 1}
     game = changed(stored, visits=visits)
     reason = client.put(game.uid, game.record())["reason"]
-    sums = f"expected {SIMULATIONS}, or {SIMULATIONS + kept} with the subtree kept"
+    sums = f"expected {SIMULATIONS}, and at most {SIMULATIONS + kept} with the subtree kept"
     assert reason == f"bad_visits: ply 1: {SIMULATIONS + kept + 1} visits in all; {sums}"
 
 

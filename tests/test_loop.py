@@ -182,3 +182,33 @@ def test_a_client_with_a_network_of_its_own_needs_no_worker_of_the_server(tmp_pa
         loop.process.wait()
     assert loop.process.returncode == 0
     assert json.loads(output.splitlines()[-1])["games_by_source"]["workers"] == 0
+
+
+def test_with_a_sparse_network_workers_and_clients_play_without_an_evaluator(tmp_path):
+    """Both use two published versions and need no torch; their evaluations are counted."""
+    server = tmp_path / "server.toml"
+    server.write_text("self_play.history = 1\nself_play.max_plies = 40\n")
+    flags = ("--game", "chess", "--net", "sparse", "--simulations", "4", "--server-config", str(server))
+    loop = Loop(tmp_path, *flags)
+    try:
+
+        def both_play_on() -> bool:
+            versions = loop.trained().get("versions", {})
+            return versions.get("workers", 0) >= 3 and versions.get("clients", 0) >= 3
+
+        loop.wait_until(both_play_on, "two new versions in games of workers and clients")
+        figures = loop.figures()
+        assert (figures["evaluators"], figures["network_in_search"]) == (0, True)
+        assert figures["sessions"] == {"workers": 1, "clients": 2, "trainer": 1}  # one client only watches
+        loop.wait_until(lambda: loop.figures()["evals"] > 1000, "evaluations in the figures")
+        processes = process_tree(loop.process.pid)
+        assert "server.evaluator" not in processes
+        for player in ("client.worker worker", "client.worker client"):
+            assert "libtorch" not in Path(f"/proc/{processes[player]}/maps").read_text()
+        loop.process.send_signal(signal.SIGINT)
+        output, _ = loop.process.communicate(timeout=PATIENCE)
+    finally:
+        loop.process.kill()
+        loop.process.wait()
+    assert loop.process.returncode == 0
+    assert json.loads(output.splitlines()[-1])["steps"] > 0

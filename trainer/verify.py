@@ -267,10 +267,8 @@ def _visit_sum(record: GameRecord, ply: int, found: int, most: int) -> Rejection
         wanted = f"expected at most {most}, this being no policy target"
     elif record.flags[ply] & PRUNED_TARGET:
         wanted = f"expected at most {most}, this being a pruned target"
-    elif ply > 0 and record.flags[ply - 1] & PRUNED_TARGET:
-        wanted = f"expected {fresh} to {most}, after a pruned target"
     elif most > fresh:
-        wanted = f"expected {fresh}, or {most} with the subtree kept"
+        wanted = f"expected {fresh}, and at most {most} with the subtree kept"
     else:
         wanted = f"expected {fresh}"
     return Rejection(Code.BAD_VISITS, f"ply {ply}: {found} visits in all; {wanted}")

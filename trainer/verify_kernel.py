@@ -94,20 +94,17 @@ def visits_of(
 
 
 @kernel
-def sum_allowed(total: int, simulations: int, kept: int, is_exact: bool, flags: int) -> bool:
-    """Return whether a sum of root visits is allowed: `simulations` new visits, plus `kept` from the subtree
-    or none.
+def sum_allowed(total: int, simulations: int, kept: int, flags: int) -> bool:
+    """Return whether a sum of root visits is allowed: `simulations` new visits, plus at most `kept` from the
+    subtree. (It may be fewer: the search takes back visits of a repetition of what is now before the root.)
 
     A ply that is not a policy target had a smaller search, and a pruned target lost visits, so their sums are
-    only bounded from above. So is a sum after a pruned target, where `kept` is the largest possible number
-    (not `is_exact`). The shares of an improved policy have a fixed sum of their own.
+    only bounded from above. The shares of an improved policy have a fixed sum of their own.
     """
     if (flags & IMPROVED_POLICY) != 0:
         return total == SHARES
     if (flags & POLICY_TARGET) == 0 or (flags & PRUNED_TARGET) != 0:
         return total <= simulations + kept
-    if is_exact:
-        return total in (simulations, simulations + kept)
     return simulations <= total <= simulations + kept
 
 
@@ -130,7 +127,6 @@ def replay(
     allowed[:] = 0
     first = 0
     kept = 0
-    is_exact = True
     plies = len(game.actions)
     for ply in range(plies):
         report[PLY] = ply
@@ -152,7 +148,7 @@ def replay(
             return fault
         is_target = (flags[ply] & POLICY_TARGET) != 0
         is_improved = (flags[ply] & IMPROVED_POLICY) != 0
-        if not sum_allowed(report[FOUND], simulations, kept, is_exact, signed(flags[ply])):
+        if not sum_allowed(report[FOUND], simulations, kept, signed(flags[ply])):
             report[WANTED] = simulations + kept
             return VISIT_SUM
         played = visits_of(game.visit_actions, game.visits, first, last, action)
@@ -162,8 +158,7 @@ def replay(
             # listed.
             report[FOUND] = action
             return VISIT_NOT_PLAYED
-        is_exact = (flags[ply] & PRUNED_TARGET) == 0
-        if is_exact:
+        if (flags[ply] & PRUNED_TARGET) == 0:
             kept = 0 if is_improved else max(played - 1, 0)
         else:  # pruning may have removed the visits of the action played
             kept = min(simulations + kept - 1, MOST_VISITS)

@@ -175,6 +175,10 @@ def _clock(ahead: float) -> Finding:
 
 def _evaluators(figures: Mapping[str, Any]) -> Finding:
     working = figures.get("evaluators") or 0
+    if figures.get("network_in_search"):
+        rate = figures.get("evals_per_s") or 0.0
+        found = f"none is needed: the players' own search makes {rate:,.0f} evaluations a second now"
+        return ok("evaluators", found)
     if working:
         rate = figures.get("evals_per_s") or 0.0
         return ok("evaluators", f"{working} at work, {rate:,.0f} evaluations a second now")
@@ -186,6 +190,8 @@ def _evaluators(figures: Mapping[str, Any]) -> Finding:
 
 def is_starting(figures: Mapping[str, Any]) -> bool:
     """Whether azserver has no evaluator only because it was just started."""
+    if figures.get("network_in_search"):
+        return False
     return not figures.get("evaluators") and figures.get("uptime_s", math.inf) < STARTING_SECONDS
 
 

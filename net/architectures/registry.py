@@ -74,6 +74,31 @@ def family_of(name: str) -> str:
     return _find(name)[0].family
 
 
+def is_sparse(name: str) -> bool:
+    """Whether this is a network that players evaluate in their own search. False for an unknown name: that of
+    another version of this program, perhaps. Imports no torch."""
+    try:
+        return family_of(name) == "sparse"
+    except ValueError:
+        return False
+
+
+def check_plays(name: str, game: Game) -> None:
+    """Raise ValueError if a network of this name cannot play `game`, or if a `sparse` one has sizes that it
+    cannot have. Imports no torch."""
+    if not is_sparse(name):
+        return
+    named(name)
+    if game.sparse is None:
+        others = ", ".join(
+            preset for entry in ENTRIES if entry.family != "sparse" for preset in entry.presets
+        )
+        raise ValueError(
+            f"{game.name} has no sparse features, so the network {name} cannot play it; it has the networks "
+            f"{others} and their sizes (docs/networks.md), or write its features (docs/adding_a_game.md)"
+        )
+
+
 def preset_names() -> tuple[str, ...]:
     return tuple(name for entry in ENTRIES for name in entry.presets)
 

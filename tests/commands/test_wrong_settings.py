@@ -11,6 +11,7 @@ from commands import azplay, azrun_config
 from commands.azrun_config import RunConfig
 from commands.settings_page import settings_of
 from engine.play.command import PlayConfig
+from experiments import recipe
 from runtime.exits import Exit, Fatal
 from server import doctor
 from server.config import ServerConfig
@@ -22,6 +23,19 @@ from trainer.config import TrainerConfig
     [
         (lambda: ServerConfig(game="ches").check(), "--game: unknown game 'ches' .the nearest is chess."),
         (lambda: doctor.main(["--game", "ches"]), "--game: unknown game 'ches'"),
+        (lambda: ServerConfig(game="go", net="sparse").check(), "--net: go has no sparse features"),
+        (lambda: ServerConfig(net="sparse100").check(), "--net: .* must be a multiple of 16"),
+        (
+            lambda: azrun_config.check_parts(
+                azrun_config.make_commands(RunConfig(game="shogi", net="sparse512"), 5600)
+            ),
+            "--net: shogi has no sparse features, so the network sparse512 cannot play it; it has the "
+            "networks tiny, small, medium",
+        ),
+        (
+            lambda: recipe.from_settings("r", {"title": "", "game": "go", "minutes": 1.0, "net": "sparse"}),
+            "recipe r: go has no sparse features",
+        ),
         (lambda: ServerConfig(metrics_port=65_536).check(), "--metrics-port is 65536"),
         (lambda: ServerConfig(web=-1).check(), "--web is -1"),
         (lambda: ServerConfig(workers=-1).check(), "--workers is -1, but must be at least 0"),

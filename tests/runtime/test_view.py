@@ -73,6 +73,12 @@ def test_figures_that_are_missing_are_dashes() -> None:
     assert "trainer starting" in line({"sessions": {"trainer": 1}, "trainer": {}})
 
 
+def test_no_batches_are_shown_where_players_evaluate_in_their_own_search() -> None:
+    figures = {"evals_per_s": 90_000.0, "mean_batch": 0.0, "network_in_search": True}
+    assert {"mean batch", "queue wait"}.isdisjoint(dict(rows(figures)))
+    assert "evals/s 90,000, window" in line(figures)
+
+
 def test_a_waiting_trainer_says_for_what() -> None:
     """Otherwise a run that only collects games would look stuck."""
     trainer = {**FIGURES["trainer"], "waiting_for": "more games"}  # type: ignore[dict-item]

@@ -21,6 +21,7 @@ def test_a_search_is_compiled_once_and_loaded_later(tmp_path: Path) -> None:
     compiled.took(31.0)
     assert compiled.announcement() == "loading the compiled search of tic_tac_toe"
     assert not Compiled(GAME, "gumbel", compiled.cache).is_ready
+    assert not Compiled(GAME, "puct", compiled.cache, network="sparse256-32-64").is_ready
 
 
 def test_other_sources_take_as_long_as_the_last_time_on_this_machine(tmp_path: Path) -> None:

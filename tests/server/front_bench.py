@@ -114,9 +114,9 @@ class Peer:
         return (await self.receive(Status))[0].figures
 
 
-async def publish(trainer: Peer, data: bytes, version: int) -> WeightsInfo:
+async def publish(trainer: Peer, data: bytes, version: int, game: str = GAME.name) -> WeightsInfo:
     """Upload weights chunk by chunk, until the server says that they are stored."""
-    info = WeightsInfo(version, 10 * version, hashlib.sha256(data).digest(), len(data), GAME.name)
+    info = WeightsInfo(version, 10 * version, hashlib.sha256(data).digest(), len(data), game)
     trainer.send(PutWeights(info))
     while (offset := (await trainer.receive(WeightsWanted))[0].offset) < len(data):
         trainer.send(Chunk(info.sha256, offset), data[offset : offset + CHUNK])

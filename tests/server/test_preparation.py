@@ -9,8 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import safetensors.numpy
 from changed_settings import self_play
 
+from net.architectures.registry import named
+from net.weights import WeightsMeta, describe
 from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
@@ -18,7 +21,14 @@ from runtime.ports import find_base_port
 from server.app import App
 from server.config import ServerConfig
 from server.devices import check_still_there, choose_devices
-from server.preparation import Stopped, first_weights, opened_run, output_of, with_start_positions
+from server.preparation import (
+    Stopped,
+    first_weights,
+    network_of_run,
+    opened_run,
+    output_of,
+    with_start_positions,
+)
 from server.weights import WeightsStore
 
 TWO = ("NVIDIA A", "NVIDIA B")
@@ -133,19 +143,33 @@ def test_a_new_run_begins_with_the_given_weights_and_goes_on_with_its_own(tmp_pa
     file.write_bytes(b"weights")
     store = WeightsStore(tmp_path, "tic_tac_toe")
     config = ServerConfig(game="tic_tac_toe", weights=file)
-    info = asyncio.run(first_weights(config, 1, store, Stop()))
+    info = asyncio.run(first_weights(config, 1, network_of_run(config, store), store, Stop()))
     assert store.path(info).read_bytes() == b"weights"
     file.unlink()
-    assert asyncio.run(first_weights(config, 1, store, Stop())) == info
+    assert asyncio.run(first_weights(config, 1, network_of_run(config, store), store, Stop())) == info
 
 
 def test_weights_that_cannot_be_read_are_explained(tmp_path: Path) -> None:
     store = WeightsStore(tmp_path, "tic_tac_toe")
     config = ServerConfig(weights=tmp_path / "none.safetensors")
     with pytest.raises(Fatal, match="does not exist"):
-        asyncio.run(first_weights(config, 1, store, Stop()))
+        asyncio.run(first_weights(config, 1, network_of_run(config, store), store, Stop()))
 
 
 def test_the_front_never_imports_torch() -> None:
     code = "import sys, server.app, server.main; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_network_of_a_run_is_that_of_its_weights_or_of_the_given_file(tmp_path: Path) -> None:
+    """Whatever `--net` says. A file of another family than `--net` is refused."""
+    sparse, other = tmp_path / "sparse", tmp_path / "other"
+    sparse.write_bytes(safetensors.numpy.save({}, describe(WeightsMeta("chess", 1, named("sparse512")))))
+    other.write_bytes(b"weights")
+    store = WeightsStore(tmp_path, "chess")
+    assert network_of_run(ServerConfig(net="4x64"), store) == "4x64"
+    assert network_of_run(ServerConfig(weights=sparse), store) == "sparse512"
+    with pytest.raises(Fatal, match="holds no network of the family `sparse`"):
+        network_of_run(ServerConfig(net="sparse", weights=other), store)
+    store.add(b"weights", 3, 30, "sparse")
+    assert network_of_run(ServerConfig(net="4x64"), WeightsStore(tmp_path, "chess")) == "sparse"

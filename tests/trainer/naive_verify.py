@@ -35,7 +35,7 @@ def visits_by_ply(record: GameRecord) -> list[list[tuple[int, int]]]:
 def naive_verdict(game: Game, record: GameRecord) -> str | None:
     """Return the code of the first fault in moves, visits or end; None for an honest game."""
     states = [game.notation.state_from_text(record.start)]
-    kept, after_pruned = 0, False
+    kept = 0
     for ply, visits in enumerate(visits_by_ply(record)):
         legal, ended = legal_and_end(game, states)
         action = int(record.actions[ply])
@@ -47,10 +47,8 @@ def naive_verdict(game: Game, record: GameRecord) -> str | None:
         if visited != sorted(set(visited)) or not set(visited) <= set(legal):
             return "bad_visits"
         total = sum(n for _, n in visits)
-        allowed = {record.simulations, record.simulations + kept}
+        allowed = set(range(record.simulations, record.simulations + kept + 1))
         flag = int(record.flags[ply]) & 7
-        if after_pruned:
-            allowed = set(range(record.simulations, record.simulations + kept + 1))
         if flag in (0, 5):
             allowed = set(range(record.simulations + kept + 1))
         if flag == 3:
@@ -59,8 +57,7 @@ def naive_verdict(game: Game, record: GameRecord) -> str | None:
             return "bad_visits"
         if flag in (1, 5) and action not in visited:
             return "bad_visits"
-        after_pruned = flag == 5
-        if after_pruned:
+        if flag == 5:
             kept = min(record.simulations + kept - 1, 65535)
         else:
             kept = 0 if flag == 3 else max(dict(visits).get(action, 0) - 1, 0)

@@ -127,8 +127,23 @@ def test_a_wrong_sum_after_a_search_names_both_sums() -> None:
     changed = with_entry(record, "visits", int(record.visited[0]), 2000)
     total = int(changed.visits[record.visited[0] :][: record.visited[1]].sum())
     rejection = VERIFIERS["connect_four"].check(changed, expected("connect_four"), NEWEST)
-    sums = f"expected 100, or {100 + kept} with the subtree kept"
+    sums = f"expected 100, and at most {100 + kept} with the subtree kept"
     assert str(rejection) == f"bad_visits: ply 1: {total} visits in all; {sums}"
+
+
+@pytest.mark.parametrize(
+    ("total", "taken"), [(99, False), (100, True), (130, True), (159, True), (160, False)]
+)
+def test_a_search_may_have_taken_back_visits_of_the_subtree_that_it_kept(total: int, taken: bool) -> None:
+    """Those of a repetition of a position that is now before the root (`search.tree_kernel.take_back`)."""
+    record = random_game(GAMES["connect_four"], np.random.default_rng(9))
+    first, second = (int(action) for action in record.actions[:2])
+    record = with_visits(record, 0, dict(sorted({first: 60, (first + 1) % 7: 40}.items())), flag=1)
+    record = with_visits(record, 1, {second: total}, flag=1)
+    record = with_visits(record, 2, {int(record.actions[2]): 100}, flag=1)
+    rejection = VERIFIERS["connect_four"].check(record, expected("connect_four"), NEWEST)
+    assert (rejection is None) == taken
+    assert naive_verdict(GAMES["connect_four"], record) == (None if taken else "bad_visits")
 
 
 def improved(shares: dict[int, int], next_visits: int = 100) -> GameRecord:
@@ -189,15 +204,18 @@ def pruned(sums: dict[int, int]) -> GameRecord:
         ({0: 40, 1: 150, 2: 249}, None),
         ({0: 100, 1: 199, 2: 298}, None),
         ({0: 101}, "ply 0: 101 visits in all; expected at most 100, this being a pruned target"),
-        ({0: 40, 1: 200}, "ply 1: 200 visits in all; expected 100 to 199, after a pruned target"),
-        ({0: 40, 1: 99}, "ply 1: 99 visits in all; expected 100 to 199, after a pruned target"),
-        ({0: 40, 1: 150, 2: 248}, "ply 2: 248 visits in all; expected 100, or 249 with the subtree kept"),
+        ({0: 40, 1: 200}, "ply 1: 200 visits in all; expected 100, and at most 199 with the subtree kept"),
+        ({0: 40, 1: 99}, "ply 1: 99 visits in all; expected 100, and at most 199 with the subtree kept"),
+        (
+            {0: 40, 1: 150, 2: 250},
+            "ply 2: 250 visits in all; expected 100, and at most 249 with the subtree kept",
+        ),
     ],
 )
 def test_the_sum_of_a_pruned_target_and_the_one_after_it_are_bounded(
     sums: dict[int, int], wanted: str | None
 ) -> None:
-    """The number of visits that the action played lost is unknown; one ply later, counts are exact again."""
+    """The number of visits that the action played lost is unknown; one ply later, they are known again."""
     record = pruned(sums)
     rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", forced_playouts=2.0), NEWEST)
     assert (rejection and str(rejection)) == (wanted and f"bad_visits: {wanted}")

@@ -1,0 +1,130 @@
+"""A worker whose run has a sparse network plays with it in its own search, without torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from changed_settings import self_play
+from client_server import WELCOME, info_of
+from worker_site import Site, run_site
+
+from client.config import ClientConfig
+from client.joining import is_same_run, read_welcome
+from client.main import Supervisor
+from client.plan import make_plan
+from protocol.messages import Ping, WeightsInfo, Welcome
+from runtime.aio import Stop
+from runtime.exits import Exit, Fatal
+from runtime.ports import Address
+
+SETTINGS = asdict(self_play(simulations=4, seed=3, history=1, max_plies=8))
+
+
+def play(folder: Path, device: str) -> dict[str, Any]:
+    """Play some games with the weights in `folder`/weights, announced as version 5. Returns what the server
+    saw, and whether this process has imported torch."""
+    data = (folder / "weights").read_bytes()
+    info = info_of(data, 5, hashlib.sha256(data).digest())
+    info = WeightsInfo(5, 50, info.sha256, info.size, "chess", "sparse")
+
+    async def scenario(site: Site) -> None:
+        site.close()
+        run = {"game": "chess", "self_play": SETTINGS, "network": "small", "games_in_flight": 0}
+        site.serve(**run, weights=info)
+        site.bulk.weights = data
+        for _ in range(3):
+            await site.games.get()
+        await site.bulk.until(Ping)
+        site.bulk.seen = [one for one in site.bulk.seen if not isinstance(one, Ping)]
+        await site.bulk.until(Ping)
+
+    site = run_site(folder, scenario, games=4, device=device)
+    return {
+        "has_torch": "torch" in sys.modules,
+        "leaves": len(site.leaves.seen),
+        "versions": sorted({int(one) for record in site.bulk.records for one in record.versions}),
+        "evaluations": max(one.evaluations for one in site.bulk.seen if isinstance(one, Ping)),
+        "plies": sum(record.plies for record in site.bulk.records),
+    }
+
+
+@pytest.mark.parametrize("device", ["remote", "cpu"])
+def test_it_imports_no_torch_sends_no_leaf_and_tells_its_evaluations(tmp_path: Path, device: str) -> None:
+    """Whatever its device is; records carry the announced version, not that of the file."""
+    from net.create import create
+
+    create("chess", 1, "sparse", 0, tmp_path / "weights")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run(
+        [sys.executable, __file__, str(tmp_path), device],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    seen = json.loads(result.stdout.splitlines()[-1])
+    assert (seen["has_torch"], seen["leaves"], seen["versions"]) == (False, 0, [5])
+    assert seen["plies"] > 0
+    assert seen["evaluations"] > seen["plies"]
+
+
+def welcome(**changed: Any) -> Welcome:
+    return Welcome(**{**WELCOME, "game": "chess", "self_play": SETTINGS, **changed})
+
+
+def weights_of(architecture: str) -> WeightsInfo:
+    return WeightsInfo(1, 1, bytes(32), 1, "chess", architecture)
+
+
+@pytest.mark.parametrize(
+    ("changed", "network"),
+    [
+        ({"network": "sparse"}, "sparse"),
+        ({"network": "small", "weights": weights_of("sparse512")}, "sparse512"),
+        ({"network": "sparse", "weights": weights_of("4x64")}, ""),
+        ({"network": "a newer kind"}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_network_is_that_of_the_weights_else_that_of_the_run(changed: dict, network: str) -> None:
+    run = read_welcome(welcome(**changed))
+    assert run.network == network
+    assert is_same_run(run, welcome(**changed))
+    assert is_same_run(run, welcome(network="sparse")) == (network == "sparse")
+
+
+def test_a_game_without_features_ends_the_worker_with_a_sentence() -> None:
+    without = welcome(game="tic_tac_toe", self_play=asdict(self_play(history=1)), network="sparse")
+    with pytest.raises(Fatal, match="tic_tac_toe has no sparse features") as caught:
+        read_welcome(without)
+    assert caught.value.code == Exit.PROTOCOL
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(0, 4), (3, 3)])
+def test_azclient_starts_a_worker_on_each_core_where_the_network_is_in_the_search(
+    workers: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also on a machine with GPUs: the worker that joins first says so."""
+    config = ClientConfig("x", workers=workers)
+    plan = make_plan(config, Address("127.0.0.1", 5600), Path("s"), gpus=2, cores=4, has_torch=True)
+    supervisor = Supervisor(plan, Stop())
+    started: list[list[str]] = []
+    monkeypatch.setattr(supervisor._children, "add", lambda _name, argv, **_: started.append(argv))
+    supervisor._on_preparing({"network_in_search": True})
+    supervisor._on_prepared(0)
+    assert len(started) == expected
+    assert all(argv[argv.index("--device") + 1] == "remote" for argv in started)
+    assert supervisor._figures.expected == expected
+
+
+if __name__ == "__main__":
+    print(json.dumps(play(Path(sys.argv[1]), sys.argv[2])))

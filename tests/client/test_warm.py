@@ -1,0 +1,45 @@
+"""`python -m client.warm` compiles, or names in one sentence what it does not know."""
+
+from __future__ import annotations
+
+import pytest
+
+from client.warm import main
+from runtime.exits import Exit
+
+
+def test_a_game_and_selection_are_made_ready(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tic_tac_toe:puct"]) == 0
+    assert "tic_tac_toe:puct: rules and search ready in " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "near"), [("chesss", "chess"), ("tic_tac_toe:gumble", "gumbel")])
+def test_what_is_not_there_names_the_nearest(
+    name: str, near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tic_tac_toe", name]) == Exit.CONFIG
+    error = capsys.readouterr().err
+    assert error.startswith("client.warm: error: ")
+    assert f"the nearest is {near}" in error
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        (
+            "tic_tac_toe:puct:sparse",
+            "tic_tac_toe has no sparse features, so the network sparse cannot play it",
+        ),
+        ("chess:puct:sparce", "there is no network 'sparce' (the nearest name is sparse)"),
+        ("chess:puct:sparse:8", "'chess:puct:sparse:8' has more parts than GAME:SELECTION:NET"),
+    ],
+)
+def test_a_network_that_cannot_be_compiled_in_is_named(
+    name: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name]) == Exit.CONFIG
+    assert capsys.readouterr().err.startswith(f"client.warm: error: {why}")
+
+
+def test_a_network_of_another_family_changes_nothing_that_is_compiled() -> None:
+    assert main(["tic_tac_toe:puct:small"]) == 0

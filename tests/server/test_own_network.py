@@ -1,0 +1,187 @@
+"""Runs whose network is part of the players' own search: a front without evaluators."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from front_bench import PATIENCE, Bench, Peer, Scenario, play_beside_front, publish, random_leaves
+from safetensors.numpy import load, save
+
+from games import get_game
+from net.create import create
+from net.sparse import Sparse
+from net.weights import WeightsMeta, describe
+from protocol.errors import Code
+from protocol.messages import (
+    Evaluate,
+    Ping,
+    Pong,
+    Refused,
+    WeightsInfo,
+)
+from protocol.settings import SelfPlaySettings, changed
+from runtime.aio import first_cause
+from runtime.exits import Exit, Fatal
+from server.config import ServerConfig
+from server.front import FrontSettings
+from server.metrics import figures, not_ready
+
+CHESS = get_game("chess")
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """An untrained sparse network for chess."""
+    file = tmp_path_factory.mktemp("net") / "w"
+    create("chess", 1, "sparse", 0, file)
+    return file.read_bytes()
+
+
+def with_sparse(usual: FrontSettings) -> FrontSettings:
+    return dataclasses.replace(usual, game=CHESS, network="sparse", network_in_search=True, devices=0)
+
+
+def play(folder: Path, scenario: Scenario, weights: bytes) -> None:
+    asyncio.run(play_beside_front(folder, scenario, settings=with_sparse, weights=weights))
+
+
+async def joined(bench: Bench, port: str, role: str) -> Peer:
+    """Return a peer with a session; a player waits until the first weights are checked."""
+    if role != "trainer":
+        async with asyncio.timeout(PATIENCE):
+            await bench.front.one_up.wait()
+    peer = Peer(bench, port)
+    peer.welcome = await peer.join(role)  # type: ignore[attr-defined]
+    return peer
+
+
+def test_published_weights_are_current_once_they_are_checked(tmp_path: Path, weights: bytes) -> None:
+    async def scenario(bench: Bench) -> None:
+        player, trainer = await joined(bench, "bulk", "worker"), await joined(bench, "bulk", "trainer")
+        assert player.welcome.network == "sparse"  # type: ignore[attr-defined]
+        assert player.welcome.games_in_flight == 0  # type: ignore[attr-defined]
+        assert bench.front.all_up.is_set()
+        info = await publish(trainer, weights + b"", 1, "chess")
+        assert (await player.receive(WeightsInfo))[0] == info
+        told = await player.status()
+        assert (told["weights_version"], told["evaluators"], told["network_in_search"]) == (1, 0, True)
+        assert told["sessions"] == {"workers": 1, "clients": 0, "trainer": 1}
+        assert not_ready(bench.front, 0.0) == ""
+
+    play(tmp_path, scenario, weights)
+
+
+def with_tensor(weights: bytes, name: str, number: float) -> bytes:
+    tensors = load(weights)
+    tensors[name] = tensors[name].copy()
+    tensors[name].flat[0] = number
+    return save(tensors, described(Sparse()))
+
+
+def described(architecture: Sparse, history: int = 1) -> dict[str, str]:
+    assert CHESS.sparse is not None
+    return describe(WeightsMeta("chess", history, architecture.of(CHESS.sparse)))
+
+
+def bad_weights(weights: bytes) -> dict[str, bytes]:
+    """Files that players could not use, by a part of the reason."""
+    old = dataclasses.replace(Sparse(), features="chess-0")
+    return {
+        "not finite": with_tensor(weights, "bias", np.nan),
+        "read the features chess-0": save(load(weights), describe(WeightsMeta("chess", 1, old))),
+        "take a history of 8": save(load(weights), described(Sparse(), history=8)),
+        "has the shape": save(load(weights), described(Sparse(width=512))),
+        "not a safetensors file": b"nonsense",
+        "not a whole safetensors file": weights[:-100],
+    }
+
+
+def test_weights_that_players_could_not_use_are_refused_and_the_trainer_is_told(
+    tmp_path: Path, weights: bytes
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        trainer = await joined(bench, "bulk", "trainer")
+        for count, (reason, data) in enumerate(bad_weights(weights).items(), 1):
+            refused = await refusal(trainer, data, count)
+            assert refused.code == Code.WEIGHTS_REFUSED
+            assert reason in refused.reason
+            told = await trainer.status()
+            assert (told["weights_refused"], told["weights_version"]) == (count, 0)
+        await publish(trainer, weights, 50, "chess")
+        assert (await trainer.status())["weights_version"] == 50
+
+    play(tmp_path, scenario, weights)
+
+
+async def refusal(trainer: Peer, data: bytes, version: int) -> Refused:
+    """Offer weights; return the answer that is no request for more of them."""
+    task = asyncio.ensure_future(publish(trainer, data, version, "chess"))
+    with pytest.raises(AssertionError) as caught:
+        await task
+    refused = caught.value.args[0]
+    return refused if isinstance(refused, Refused) else pytest.fail(str(refused))
+
+
+def test_first_weights_that_nobody_can_use_end_the_server(tmp_path: Path) -> None:
+    async def scenario(_: Bench) -> None:
+        await asyncio.sleep(PATIENCE)
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        play(tmp_path, scenario, b"untrained")
+    cause = first_cause(caught.value)
+    assert isinstance(cause, Fatal)
+    assert cause.code == Exit.BAD_DATA
+    assert "cannot be used" in str(cause)
+
+
+def test_leaves_are_refused_in_a_sentence_and_for_good(tmp_path: Path, weights: bytes) -> None:
+    async def scenario(bench: Bench) -> None:
+        worker = await joined(bench, "leaves", "client")
+        worker.send(Evaluate(4, 1), *random_leaves(np.random.default_rng(0), 1))
+        refused = (await worker.receive(Refused))[0]
+        assert (refused.code, refused.request, refused.retry_after) == (Code.NO_EVALUATOR, 4, 0)
+        assert "part of the players' own search" in refused.reason
+
+    play(tmp_path, scenario, weights)
+
+
+def test_what_players_evaluate_is_counted_from_their_pings(tmp_path: Path, weights: bytes) -> None:
+    """A trainer's or a watcher's number counts nothing, nor does one that is none."""
+
+    async def scenario(bench: Bench) -> None:
+        worker, client = await joined(bench, "bulk", "worker"), await joined(bench, "bulk", "client")
+        watcher = await joined(bench, "bulk", "watcher")
+        for peer, number in ((worker, 1), (client, 2), (worker, 3), (watcher, 9)):
+            peer.send(Ping(number))
+            await peer.receive(Pong)
+        assert (await watcher.status())["evals"] == 5
+        assert figures(bench.front)["by_evaluator"] == {"players": 5}
+        errors = (await watcher.status())["protocol_errors"]
+        client.channel.send([b"\x82\xa4type\xa4ping\xabevaluations\xa3two"])
+        await client.receive(Pong)
+        told = await watcher.status()
+        assert (told["evals"], told["protocol_errors"]) == (5, errors + 1)
+
+    play(tmp_path, scenario, weights)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (
+            {"game": "tic_tac_toe"},
+            "--net: tic_tac_toe has no sparse features.* it has the networks tiny",
+        ),
+        ({"self_play": {"round_games": 3, "seed": 1}}, "self_play.round_games: rounds cannot be played"),
+        ({"self_play": {"search.average_symmetries": True}}, "average_symmetries: the network sparse cannot"),
+    ],
+)
+def test_what_a_network_in_the_search_cannot_do_is_refused(settings: dict, why: str) -> None:
+    self_play = changed(SelfPlaySettings(), settings.pop("self_play", {}))
+    with pytest.raises(Fatal, match=why) as caught:
+        ServerConfig(net="sparse", self_play=self_play, **settings).check()
+    assert caught.value.code == Exit.CONFIG
