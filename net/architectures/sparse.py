@@ -49,7 +49,7 @@ class _RowSums(torch.autograd.Function):
     """Sums of rows on the CPU: `(kernels, table [features, width], active, begins) -> [n, width]`."""
 
     @staticmethod
-    def forward(ctx: Any, kernels: Any, table: Tensor, active: Tensor, begins: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, kernels: Any, table: Tensor, active: Tensor, begins: Tensor) -> Tensor:
         ctx.save_for_backward(active, begins)
         ctx.kernels, ctx.shape = kernels, table.shape
         sums = table.new_empty(len(begins) - 1, table.shape[1])
@@ -57,7 +57,7 @@ class _RowSums(torch.autograd.Function):
         return sums
 
     @staticmethod
-    def backward(ctx: Any, gradients: Tensor) -> tuple[None, Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradients: Tensor) -> tuple[None, Tensor, None, None]:
         active, begins = ctx.saved_tensors
         of_table = gradients.new_zeros(ctx.shape)
         ctx.kernels.spread_rows(
@@ -71,7 +71,7 @@ class _ActionLogits(torch.autograd.Function):
     rows], of, rows) -> [entries]`."""
 
     @staticmethod
-    def forward(ctx: Any, kernels: Any, vectors: Tensor, *others: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, kernels: Any, vectors: Tensor, *others: Tensor) -> Tensor:
         table, biases, of, rows = others
         ctx.kernels = kernels
         ctx.save_for_backward(vectors, table, of, rows)
@@ -81,7 +81,7 @@ class _ActionLogits(torch.autograd.Function):
         return logits
 
     @staticmethod
-    def backward(ctx: Any, gradients: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradients: Tensor) -> tuple[Tensor | None, ...]:
         vectors, table, of, rows = ctx.saved_tensors
         outputs = torch.zeros_like(vectors), torch.zeros_like(table), table.new_zeros(len(table))
         inputs = (one.detach().numpy() for one in (vectors, table, of, rows))
@@ -93,7 +93,7 @@ def row_sums(kernels: Any, table: Tensor, inputs: Inputs) -> Tensor:
     """Return [n, width] the sum of the rows of `table` that are active in each position. `kernels`: of
     `net.sparse.kernels_for`."""
     if table.device.type == "cpu":
-        return _RowSums.apply(kernels, table, inputs.active, inputs.begins)  # type: ignore[no-any-return, no-untyped-call]
+        return _RowSums.apply(kernels, table, inputs.active, inputs.begins)  # type: ignore[no-untyped-call]
     return F.embedding_bag(inputs.active.long(), table, inputs.begins, mode="sum", include_last_offset=True)
 
 
@@ -101,7 +101,7 @@ def logits_of(kernels: Any, vectors: Tensor, table: Tensor, biases: Tensor, inpu
     """Return [entries] the logits of actions: their position's vector times the sum of their rows of `table`,
     plus their biases."""
     if vectors.device.type == "cpu":
-        return _ActionLogits.apply(kernels, vectors, table, biases, inputs.of, inputs.rows)  # type: ignore[no-any-return, no-untyped-call]
+        return _ActionLogits.apply(kernels, vectors, table, biases, inputs.of, inputs.rows)  # type: ignore[no-untyped-call]
     table, biases, rows = F.pad(table, (0, 0, 0, 1)), F.pad(biases, (0, 1)), inputs.rows.long()
     return (table[rows].sum(1) * vectors[inputs.of]).sum(1) + biases[rows].sum(1)
 
