@@ -10,10 +10,15 @@ import numpy as np
 from games import get_game
 from games.names import DEFAULT_GAME, parts_of
 from games.spec import Game
+from net.sparse import Sparse, SparsePlayer
+from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
 from runtime.weights_files import read_weights, short_name
 from search.evaluator import LocalEvaluator
 from search.leaf_batch import Evaluations, LeafBatch
+
+SPARSE_ROWS = 64
+"""Rows of a batch of a sparse network: a tenth of a millisecond."""
 
 
 @dataclass
@@ -28,6 +33,13 @@ class LoadedNet:
     evaluator: LocalEvaluator
     target_rows: int
     """Positions in flight that keep the device busy."""
+    own: SparsePlayer | None = None
+    """The same network, if it can be part of a search."""
+
+    def in_search(self, settings: SelfPlaySettings) -> SparsePlayer | None:
+        """Return the network that a forest with these settings may evaluate in its own step; None if its
+        leaves go to `evaluator`."""
+        return None if settings.search.average_symmetries and self.game.symmetries else self.own
 
     def close(self) -> None:
         self.evaluator.close()
@@ -49,11 +61,7 @@ def load_net(
     Raises Fatal(BAD_DATA) if the file is not a weights file or is damaged, or if `game_name` is given and the
     network plays another game.
     """
-    import torch
-
-    from net.architectures.registry import build, named
-    from net.inference import Inference
-    from net.weights import BadWeights, WeightsMeta, read_meta
+    from net.weights import BadWeights, read_meta
 
     try:
         meta = None if weights is None else read_meta(read_weights(weights))
@@ -61,19 +69,48 @@ def load_net(
             raise Fatal(f"{weights} is a network for {meta.game}, not {game_name}", Exit.BAD_DATA)
         game = get_game(meta.game if meta else game_name or DEFAULT_GAME)
         history = meta.history if meta else history or game.history
-        inference = Inference(game, history, device, threads=threads or None)
-        if weights is not None:
-            meta = inference.load(weights)
-        else:
-            torch.manual_seed(seed)
-            architecture = named(preset)
-            meta = WeightsMeta(game.name, history, architecture)
-            inference.use(build(architecture, game, history).eval(), meta)
+        if (
+            weights is not None
+            and meta is not None
+            and isinstance(meta.architecture, Sparse)
+            and device == "cpu"
+        ):
+            return _in_search(weights, game, history, meta.architecture)
+        return _behind_evaluator(weights, game, history, device, threads, preset, seed)
     except BadWeights as error:
         raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
     except ValueError as error:
         raise Fatal(str(error), Exit.CONFIG) from error
-    step = meta.step
+
+
+def _in_search(weights: Path, game: Game, history: int, architecture: Sparse) -> LoadedNet:
+    """A sparse network on the CPU, without torch."""
+    player = SparsePlayer(game, history, architecture)
+    step = player.load(weights).step
+
+    def infer(batch: LeafBatch) -> Evaluations:
+        return Evaluations(*player.answers(batch.features, batch.counts, batch.actions), step)
+
+    name = f"{short_name(weights)} (step {step})"
+    return LoadedNet(game, history, name, step, LocalEvaluator(infer, SPARSE_ROWS), SPARSE_ROWS, player)
+
+
+def _behind_evaluator(
+    weights: Path | None, game: Game, history: int, device: str, threads: int, preset: str, seed: int
+) -> LoadedNet:
+    import torch
+
+    from net.architectures.registry import build, named
+    from net.inference import Inference
+    from net.weights import WeightsMeta
+
+    inference = Inference(game, history, device, threads=threads or None)
+    if weights is not None:
+        step = inference.load(weights).step
+    else:
+        torch.manual_seed(seed)
+        network, step = build(named(preset), game, history).eval(), 0
+        inference.use(network, WeightsMeta(game.name, history, network.architecture))
 
     def infer(batch: LeafBatch) -> Evaluations:
         priors, wdl = inference.run(batch.features, batch.counts, batch.actions)

@@ -75,6 +75,12 @@ def _model(weights: Path) -> tuple[bytes, str]:
         network, meta = from_bytes(data, game=game, history=read_meta(data).history)
     except (BadWeights, ValueError) as error:
         raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
+    if network.reads_features:
+        raise Fatal(
+            f"{weights} holds a network of the family {meta.architecture.family}, which reads lists of features "
+            "and no planes, so other programs could not ask it: there is no ONNX form of it",
+            Exit.CONFIG,
+        )
     try:
         model = onnx_model(network, game, meta)
         wrong = differences(model, network, game, meta.history)

@@ -181,6 +181,19 @@ class SparsePlayer:
         self.version = meta.version if version is None else version
         return meta
 
+    def answers(
+        self,
+        features: npt.NDArray[np.uint64],
+        counts: npt.NDArray[np.uint16],
+        actions: npt.NDArray[np.uint16],
+    ) -> tuple[Vector, Vector]:
+        """Return priors float32[sum of counts] and win, draw, loss float32[n, 3] of a batch: `features [n,
+        words]`, legal actions of each `counts [n]`, `actions [sum of counts]`."""
+        priors, wdl = np.empty(len(actions), np.float32), np.empty((len(counts), 3), np.float32)
+        kernels = kernels_for(self.game.name, self.widths)
+        kernels.evaluate_all(self.weights, features, self.history, counts, actions, priors, wdl)
+        return priors, wdl
+
     def load_zeros(self) -> None:
         """Use weights that are all 0, for compiling."""
         layout = sparse_kernel.layout_of(features_of(self.game), *self.widths)

@@ -16,6 +16,7 @@ import numpy as np
 
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
+from search.compiled import OwnNetwork
 from search.evaluator import Evaluator, evaluate
 from search.forest import Forest
 from search.layout import BLOCKED, EDGE, GROW, NODE, ROW, SELECT, SETTLE
@@ -81,8 +82,11 @@ class ParallelTree(SearchTree):
         *,
         max_nodes: int,
         max_leaves: int,
+        network: OwnNetwork | None = None,
     ) -> None:
-        super().__init__(Forest(game, settings, leaves=max_leaves, max_nodes=max_nodes), rng)
+        """`network`: evaluates the leaves in the step itself, so that none is ever in flight."""
+        leaves = max_leaves if network is None else 1
+        super().__init__(Forest(game, settings, leaves=leaves, max_nodes=max_nodes, network=network), rng)
         self.max_nodes = self.forest.arrays.nodes.shape[1]
         self.is_full = False
         """Whether this search ended because no further node fits."""
@@ -122,7 +126,8 @@ class ParallelTree(SearchTree):
         return int(proofs.max())
 
     def gather(self) -> LeafBatch:
-        """Return the leaves to evaluate; none when the search is over or only ends of games were reached."""
+        """Return the leaves to evaluate; none when the search is over, only ends of games were reached, or
+        the tree has a network of its own."""
         stopped = self.forest.step(np.array([(self.slot, 0, 0, SELECT, 0)], ROW))
         self.is_full = self.is_full or (0, GROW) in stopped
         batch, self._asked = self.forest.take_leaves()

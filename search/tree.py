@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from games.spec import NO_ROOT, PLY_CAP, Game, State, outcome_for_first_player
 from protocol.settings import SelfPlaySettings
+from search.compiled import OwnNetwork
 from search.forest import KEPT_TREES, Forest
 from search.layout import UNEXPANDED, Tree
 from search.leaf_batch import BadEvaluation, Leaf
@@ -343,6 +344,9 @@ class SearchTree:
         return [int(proof) for proof in proofs]
 
 
-def tree_for(game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> SearchTree:
-    """Return a tree for the resolved `settings` in a forest of its own, not yet at a position."""
-    return SearchTree(Forest(game, settings), rng)
+def tree_for(
+    game: Game, settings: SelfPlaySettings, rng: np.random.Generator, network: OwnNetwork | None = None
+) -> SearchTree:
+    """Return a tree for the resolved `settings` in a forest of its own, not yet at a position. `network` as
+    for Forest."""
+    return SearchTree(Forest(game, settings, network=network), rng)

@@ -90,6 +90,7 @@ class Thinker:
             self._rng,
             max_nodes=(hash_mib << 20) // node_bytes(self.game),
             max_leaves=leaves,
+            network=net.in_search(settings),
         )
         self._start = "none yet"
         self._played: tuple[int, ...] = ()

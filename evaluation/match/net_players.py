@@ -80,7 +80,8 @@ class NetSeat:
             or game_history.actions[: len(self._followed)] != self._followed
         ):
             settings = self._player.settings(game_history.max_plies)
-            tree = tree_for(self._player.net.game, settings, self._rng)
+            net = self._player.net
+            tree = tree_for(net.game, settings, self._rng, net.in_search(settings))
             tree.reset(game_history.states[0])
             self._tree, self._game_history, self._followed = tree, game_history, []
         for action in game_history.actions[len(self._followed) :]:
@@ -99,7 +100,10 @@ class NetSeat:
             leaf = tree.root_leaf()
             answer = await evaluate(evaluator, LeafBatch.of(leaf))
             return Choice(int(leaf.actions[np.argmax(answer.priors)]), float(answer.values[0]), 1)
-        result = await search(tree, SearchPool(tree.forest, evaluator))
+        before = tree.forest.evaluated
+        own = net.in_search(tree.settings)
+        result = await search(tree, SearchPool(tree.forest, evaluator if own is None else own))
+        net.evaluator.rows += tree.forest.evaluated - before
         best = choose_action(result, tree.ply, tree.settings, self._rng)
         return Choice(best, result.value, self._player.simulations)
 

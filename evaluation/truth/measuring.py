@@ -42,7 +42,9 @@ async def chosen_actions(
     """The action played in every row; 0 simulations is the raw policy. Each row gets a fresh tree."""
     settings = play_settings(net, simulations, search)
     most = max(64, IN_FLIGHT_BATCHES * net.target_rows)
-    pool = SearchPool(Forest(net.game, settings, min(most, len(rows))), net.evaluator)
+    own = net.in_search(settings)
+    forest = Forest(net.game, settings, min(most, len(rows)), network=own)
+    pool = SearchPool(forest, net.evaluator if own is None else own)
     places = asyncio.Semaphore(most)
 
     async def one(row: Row) -> int:

@@ -93,7 +93,8 @@ def row_sums(kernels: Any, table: Tensor, inputs: Inputs) -> Tensor:
     """Return [n, width] the sum of the rows of `table` that are active in each position. `kernels`: of
     `net.sparse.kernels_for`."""
     if table.device.type == "cpu":
-        return _RowSums.apply(kernels, table, inputs.active, inputs.begins)  # type: ignore[no-untyped-call]
+        sums: Tensor = _RowSums.apply(kernels, table, inputs.active, inputs.begins)  # type: ignore[no-untyped-call]
+        return sums
     return F.embedding_bag(inputs.active.long(), table, inputs.begins, mode="sum", include_last_offset=True)
 
 
@@ -101,7 +102,10 @@ def logits_of(kernels: Any, vectors: Tensor, table: Tensor, biases: Tensor, inpu
     """Return [entries] the logits of actions: their position's vector times the sum of their rows of `table`,
     plus their biases."""
     if vectors.device.type == "cpu":
-        return _ActionLogits.apply(kernels, vectors, table, biases, inputs.of, inputs.rows)  # type: ignore[no-untyped-call]
+        logits: Tensor = _ActionLogits.apply(  # type: ignore[no-untyped-call]
+            kernels, vectors, table, biases, inputs.of, inputs.rows
+        )
+        return logits
     table, biases, rows = F.pad(table, (0, 0, 0, 1)), F.pad(biases, (0, 1)), inputs.rows.long()
     return (table[rows].sum(1) * vectors[inputs.of]).sum(1) + biases[rows].sum(1)
 

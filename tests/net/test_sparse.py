@@ -33,10 +33,7 @@ def part_of(batch: Batch, rows: range) -> Batch:
 
 
 def answers(player: SparsePlayer, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-    priors, wdl = np.zeros(len(batch.actions), np.float32), np.zeros((batch.rows, 3), np.float32)
-    kernels = kernels_for(player.game.name, player.widths)
-    kernels.evaluate_all(player.weights, batch.features, 1, batch.counts, batch.actions, priors, wdl)
-    return priors, wdl
+    return player.answers(batch.features, batch.counts, batch.actions)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -188,7 +185,7 @@ def test_a_player_refuses_weights_that_it_cannot_use(tmp_path: Path) -> None:
 
 
 def test_a_game_without_features_says_what_else_there_is() -> None:
-    with pytest.raises(ValueError, match=r"go has no sparse features.*choose another network, such as"):
+    with pytest.raises(ValueError, match=r"go has no sparse features.*it has the networks tiny, small"):
         SparsePlayer("go", 1)
 
 

@@ -11,7 +11,7 @@ from changed_settings import self_play
 from sparse_positions import saved, sparse_network
 
 from games import get_game
-from net.sparse import SparsePlayer, kernels_for
+from net.sparse import SparsePlayer
 from search.evaluator import Evaluator, LocalEvaluator
 from search.forest import Forest
 from search.leaf_batch import Evaluations, LeafBatch
@@ -35,10 +35,7 @@ def elsewhere(player: SparsePlayer) -> LocalEvaluator:
     """The same network, behind the interface of an evaluator."""
 
     def infer(batch: LeafBatch) -> Evaluations:
-        priors, wdl = np.zeros(len(batch.actions), np.float32), np.zeros((batch.rows, 3), np.float32)
-        kernels = kernels_for("chess", player.widths)
-        kernels.evaluate_all(player.weights, batch.features, 1, batch.counts, batch.actions, priors, wdl)
-        return Evaluations(priors, wdl, player.version)
+        return Evaluations(*player.answers(batch.features, batch.counts, batch.actions), player.version)
 
     return LocalEvaluator(infer, 64)
 
