@@ -97,8 +97,8 @@ class Front:
     evaluators have loaded weights."""
 
     def __init__(self, settings: FrontSettings, store: WeightsStore) -> None:
-        """Bind all sockets. Raises Fatal(TRY_AGAIN) if a port is in use, Fatal(CONFIG) if too few files may be
-        open."""
+        """Bind all sockets. Raises Fatal(TRY_AGAIN) if a port is in use, Fatal(CONFIG) if this user may
+        open too few files."""
         self.settings = settings
         self.store = store
         self.figures = Figures(started=time.monotonic())
