@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import signal
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from runtime.exits import Fatal
+from runtime.exits import Exit, Fatal
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """And SIGHUP, which comes when a terminal is closed, unless it is ignored from outside (nohup)."""
 TOGETHER = 0.3
 """Seconds. Nobody presses Ctrl-C twice so fast."""
+LEAST_FILES = 128
+"""File descriptors that any of our programs may need: a trainer has 34 open, and more while it writes a
+checkpoint or uses a GPU. Where none is left, libzmq ends the process without a message of ours."""
 
 
 class Stop:
@@ -66,14 +70,30 @@ class Stop:
 def run(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> None:
     """Run `main(stop)` to its end on uvloop.
 
-    Raises the Fatal that a task inside raised, however many task groups wrapped it, and
-    KeyboardInterrupt when a second signal cut the program short.
+    Raises the Fatal that a task inside raised, however many task groups wrapped it, Fatal(CONFIG) as
+    `raise_file_limit` does, and KeyboardInterrupt when a second signal cut the program short.
     """
+    raise_file_limit()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_with_signals(main))
     except BaseExceptionGroup as group:
         raise first_cause(group) from group
+
+
+def raise_file_limit(least: int = LEAST_FILES) -> int:
+    """Raise RLIMIT_NOFILE to this user's maximum. Returns it. Raises Fatal(CONFIG) if it is below `least`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = 1_048_576 if hard == resource.RLIM_INFINITY else hard
+    if files < least:
+        raise Fatal(
+            f"this user may open {files} files, and at least {least} are needed: raise the limit (ulimit -n, "
+            "LimitNOFILE= in systemd, --ulimit nofile= in Docker)",
+            Exit.CONFIG,
+        )
+    if soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    return files
 
 
 def first_cause(error: BaseException) -> BaseException:

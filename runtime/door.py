@@ -62,7 +62,7 @@ class Door:
         self._listener = Listener(endpoints, clock)
         self._numbers = itertools.count(1)
         self._connections: dict[bytes, DoorConnection] = {}
-        self._strangers = Strangers(self._limits.strangers, self._limits.stranger_patience)
+        self._strangers: Strangers[bytes] = Strangers(self._limits.strangers, self._limits.stranger_patience)
         self._held = Holdings(self._limits.held, self._limits.patience)
         self._addresses = AddressPaces(self._limits.talk_of_address)
         self._newcomers = Pace(self._limits.newcomers, clock())

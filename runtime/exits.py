@@ -57,6 +57,9 @@ DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 DISK_BROKEN = frozenset({errno.EIO, errno.ESTALE})
 """A disk that fails, and a network drive whose server was restarted."""
 
+OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+"""No file descriptor left, for this process or for the machine."""
+
 
 class Fatal(Exception):
     """Ends the process with `code`. The message says what happened, why, and what to do next."""
@@ -155,7 +158,11 @@ def _not_installed(command: str, module: str) -> int:
 
 
 def _fault(command: str) -> int:
-    """Report a bug. To be called while an exception is handled."""
+    """Report a bug, or that too many files are open. To be called while an exception is handled."""
+    error = sys.exc_info()[1]
+    if getattr(error, "errno", None) in OUT_OF_FILES:  # an OSError, or ZeroMQ's own
+        _say(f"{command}: error: {error}; raise the limit on open files (ulimit -n), or run fewer programs")
+        return int(Exit.TRY_AGAIN)
     traceback.print_exc()
     _say(f"{command}: error: this is a bug in azselfplay; please report it with the traceback above")
     return int(Exit.INTERNAL)

@@ -9,7 +9,6 @@ Channel reads.
 from __future__ import annotations
 
 import asyncio
-import resource
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -22,6 +21,7 @@ from zmq.utils import z85
 
 from protocol.keys import DialKeys
 from protocol.messages import MAX_FRAME
+from runtime.aio import raise_file_limit
 from runtime.exits import Exit, Fatal
 from runtime.ports import wants_ipv6
 
@@ -61,20 +61,12 @@ class _Context(Context):
 
 
 def new_context(io_threads: int = 1) -> Context:
-    """Return a context, after raising the limit on open files: at the limit libzmq silently refuses peers."""
+    """Return a context, after raising the limit on open files: at the limit libzmq silently refuses peers.
+    Raises Fatal(CONFIG) if it stays too low."""
     raise_file_limit()
     context = _Context(io_threads)
     context.set(zmq.MAX_SOCKETS, 65_000)
     return context
-
-
-def raise_file_limit() -> int:
-    """Raise RLIMIT_NOFILE to this user's maximum. Returns it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 1_048_576 if hard == resource.RLIM_INFINITY else hard
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return wanted
 
 
 def dealer(

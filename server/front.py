@@ -20,12 +20,12 @@ from protocol.credits import LEAST_GRANT, Credits
 from protocol.errors import Code
 from protocol.messages import GetStatus, Goodbye, Message, Ping, Status, WeightsInfo, Welcome
 from protocol.sessions import MAX_SESSIONS, Session, SessionTable
+from runtime.aio import raise_file_limit
 from runtime.door import Door
 from runtime.door_limits import DoorLimits
 from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
 from runtime.memory import give_back
-from runtime.sockets import raise_file_limit
 from runtime.version import software
 from server.allowed import Allowed
 from server.batching import MAX_QUEUED_ROWS
@@ -100,7 +100,8 @@ class Front:
     evaluators have loaded weights, or where there are none, when the weights are checked."""
 
     def __init__(self, settings: FrontSettings, store: WeightsStore) -> None:
-        """Bind all sockets. Raises Fatal(TRY_AGAIN) if a port is in use."""
+        """Bind all sockets. Raises Fatal(TRY_AGAIN) if a port is in use, Fatal(CONFIG) if this user may
+        open too few files."""
         self.settings = settings
         self.store = store
         self.figures = Figures(started=time.monotonic())
@@ -123,15 +124,8 @@ class Front:
         settings = self.settings
         looking_in: Mapping[type[Message], Route] = {GetStatus: Route(self._on_get_status)}
         rng = random.SystemRandom()
-        files = raise_file_limit()
+        files = raise_file_limit(SPARE_DESCRIPTORS + 2 * LEAST_CONNECTIONS)
         share = (files - SPARE_DESCRIPTORS) // 2
-        if share < LEAST_CONNECTIONS:
-            least = SPARE_DESCRIPTORS + 2 * LEAST_CONNECTIONS
-            raise Fatal(
-                f"this user may open {files} files, and azserver needs {least}: raise the limit (ulimit -n, "
-                "LimitNOFILE= in systemd, --ulimit nofile= in Docker)",
-                Exit.CONFIG,
-            )
         lock = None if settings.allowed is None else settings.allowed.lock
         limits = replace(settings.limits, connections=min(settings.limits.connections, share))
         of_leaves = message_limits(settings.game, settings.history)

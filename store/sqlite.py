@@ -214,6 +214,8 @@ class Store:
 
     def __init__(self, path: Path, game: str) -> None:
         self._path = path
+        self.trouble = ""
+        """Why the last commit stored nothing; "" if it did."""
         self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
         try:
             self._connection = connect(path, read_only=False)
@@ -311,15 +313,12 @@ class Store:
                     self._insert_reject(reject)
                 newest = self._read_newest()
         except NO_DAMAGE as error:
-            log.error(
-                "games are NOT being stored: %s (%s). Free space or end what locks it; the games wait.",
-                error or "out of memory",
-                self._path,
-            )
+            self.trouble = f"{error or 'out of memory'} ({self._path}). Free space or end what locks it"
+            log.error("games are NOT being stored: %s; the games wait.", self.trouble)
             return [RETRY] * (len(entries) + len(rejects))
         except apsw.Error as error:
             raise damaged(self._path, error) from error
-        self.newest = newest
+        self.newest, self.trouble = newest, ""
         for entry, status in zip(entries, statuses, strict=True):
             if status == STORED:
                 versions = (entry.version_min, entry.version_max)

@@ -1,5 +1,5 @@
-"""The whole loop on a file system of its own that fills up: it waits, no process ends, and it continues by
-itself."""
+"""The whole loop on a file system of its own that fills up: it says so and waits, no process ends by
+itself, and it continues when there is space."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from process_marks import marked, marked_environment, wait_for
 from small_disk import SmallDisk, small_disk
 from stranger import Ledger
 
+from runtime.exits import Exit
 from runtime.ports import find_base_port
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,7 +49,7 @@ class Player(Ledger):
 class Run:
     """azrun with all its files on the small disk, and an observer of its figures."""
 
-    def __init__(self, folder: Path, disk: SmallDisk) -> None:
+    def __init__(self, folder: Path, disk: SmallDisk, out: Path) -> None:
         self.disk = disk
         self.port = find_base_port(20_000)
         (folder / "trainer.toml").write_text(TRAINER)
@@ -58,10 +59,9 @@ class Run:
             *("--games", "8", "--port", str(self.port), "--runs", str(disk.path), "--run", "run"),
             *("--gpus", "cpu", "--trainer-config", str(folder / "trainer.toml")),
         ]
-        # Its own output goes to a file on that disk, too.
-        with (disk.path / "azrun.out").open("wb") as out:
+        with out.open("wb") as said:
             self.process = subprocess.Popen(
-                command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=out, text=True
+                command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=said, text=True
             )
         self.watcher: Client | None = None
 
@@ -95,7 +95,7 @@ def test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game(tmp_p
     """Games are sent back while it is full. When there is space again, the same processes store games, train
     and publish; all acknowledged games are in the store."""
     with small_disk(tmp_path / "disk", megabytes=48) as disk:
-        run = Run(tmp_path, disk)
+        run = Run(tmp_path, disk, disk.path / "azrun.out")  # its own output goes to that disk, too
         player = Player(run.port)
         try:
             player.start()
@@ -134,6 +134,25 @@ def test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game(tmp_p
             assert set(player.acknowledged) <= set(uids)
         finally:
             player.finished.set()
+            run.process.kill()
+            run.process.wait()
+            wait_for(lambda: not marked(run.environment), lambda: "the end of all", 60.0)
+
+
+def test_azrun_on_a_full_disk_says_so_while_it_runs_and_at_its_end(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", megabytes=4) as disk:
+        run = Run(tmp_path, disk, tmp_path / "azrun.out")
+        try:
+            run.wait(lambda: run.trained("games"), "games")
+            disk.fill()
+            run.wait(lambda: "full" in str(run.trained("waiting_for")), "the reason in STATUS")
+            run.process.send_signal(signal.SIGINT)
+            run.process.communicate(timeout=PATIENCE)
+            assert run.process.returncode == Exit.DISK
+            *_, end = (tmp_path / "azrun.out").read_text().split("Training FAILED. ")
+            assert "No space left on device; free space" in end.splitlines()[0]
+            assert "Traceback" not in (tmp_path / "azrun.out").read_text()
+        finally:
             run.process.kill()
             run.process.wait()
             wait_for(lambda: not marked(run.environment), lambda: "the end of all", 60.0)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from diagnostics.stretches import Stretch, rounded
 from net.architectures.sizes import TRAINING_HEADS
 from runtime.monitor.histogram import Histogram
 from store.rows import Damaged
-from store.sqlite import Totals
+from store.sqlite import Store, Totals
 from trainer.games_rate import GamesRate
 from trainer.train_step import HeldOutFigures, StepFigures
 from trainer.training_loop import Turn
 
 LOADING = "the window to be loaded"
 """What training waits for before the first turn."""
+LEAST_FREE = 1 << 20
+"""Bytes; a disk with less than this is full: neither a checkpoint nor weights fit on it."""
 OUTCOMES = {1: "first", 0: "draw", -1: "second"}
 
 
@@ -32,6 +36,8 @@ class Figures:
     """Games since the start, by the status of their answer."""
     commits: Histogram = field(default_factory=Histogram)
     """Seconds that checking and committing a batch of games took."""
+    trouble: str = ""
+    """What is missing for games to be stored (`storing_waits_for`)."""
     turn: Turn | None = None
     steps: StepFigures | None = None
     """Figures of the last turn that made steps."""
@@ -112,10 +118,22 @@ class Figures:
             "rejected": dict(self.rejected),
             "architecture": self.architecture,
             "damaged": self.damaged.count if self.damaged else 0,
-            "waiting_for": self.turn.waiting_for if self.turn else LOADING,
+            "waiting_for": self.trouble or (self.turn.waiting_for if self.turn else LOADING),
             "alerts": list(self.alerts),
             "resignation": dict(self.resignation),
         }
+
+
+def storing_waits_for(store: Store, folder: Path) -> str:
+    """Return what is missing for games to be stored, as text for people; "" where nothing is. Where players
+    share a full disk with the trainer, no game comes that the store could refuse."""
+    if store.trouble:
+        return f"games to be stored: {store.trouble}"
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        return f"its folder {folder}: {error.strerror}"
+    return f"room on the disk of {folder}, which is full: free some space" if free < LEAST_FREE else ""
 
 
 def _of_heads(prefix: str, losses: StepFigures | HeldOutFigures | None) -> dict[str, float | None]:

@@ -39,7 +39,7 @@ from runtime.temporary import own_folder
 from store.sqlite import REJECTED
 from trainer.config import TrainerConfig
 from trainer.curves import Curves
-from trainer.figures import Figures, log_line
+from trainer.figures import Figures, log_line, storing_waits_for
 from trainer.ingest import Done, Ingest, Job
 from trainer.intake import Committed
 from trainer.metrics import watched
@@ -361,6 +361,7 @@ class Service:
             now = time.monotonic()
             self._figures.newest_games = watch.figures()
             self._figures.rate.note(run.store.totals.games.total(), now)
+            self._figures.trouble = storing_waits_for(run.store, run.folder.path)
             figures = self._figures.as_dict(run.store.totals, now)
             figures["alerts"] = self._figures.alerts = watch.alerts(figures)
             self._connection.send(TrainerStatus(figures))

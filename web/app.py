@@ -12,7 +12,15 @@ from pathlib import Path
 from aiohttp import web
 
 from web import answers, game_answers, play_answers
-from web.guarding import MOST_BODY, Handler, add_headers, errors_as_pages, is_our_fault, only_for
+from web.guarding import (
+    MOST_BODY,
+    Handler,
+    add_headers,
+    as_visitor,
+    errors_as_pages,
+    is_our_fault,
+    only_for,
+)
 from web.markup import page
 from web.play.rooms import Rooms
 from web.shelf import Shelf
@@ -39,7 +47,9 @@ async def open_site(runs: Path, threads: int = 1) -> AsyncIterator[Site]:
 
 def make_app(site: Site, listen: str = "127.0.0.1") -> web.Application:
     """The application for a server that listens on `listen`. The owner of the site closes it."""
-    app = web.Application(middlewares=[errors_as_pages, only_for(listen)], client_max_size=MOST_BODY)
+    app = web.Application(
+        middlewares=[as_visitor, errors_as_pages, only_for(listen)], client_max_size=MOST_BODY
+    )
     app[SITE] = site
     logging.getLogger("aiohttp.server").addFilter(is_our_fault)
     app.on_response_prepare.append(add_headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import math
@@ -31,9 +32,12 @@ EXAMPLES = (
 )
 NICE = 5
 """Added to this process's niceness, so that training on this machine has priority."""
-REQUEST_WITHIN = 30.0
-"""Seconds that a connection may be without a whole request, between two or in the middle of a header. (By
-default aiohttp waits for an hour.)"""
+MOST_CONNECTIONS = 512
+"""Most connections: half of them may wait, half have a request in progress (`web.guarding.Visitor`)."""
+SPARE_DESCRIPTORS = 192
+"""File descriptors for everything but connections: the files of runs, and 128 connections that have been
+accepted and must still make room."""
+LEAST_CONNECTIONS = 64
 
 
 @dataclass(frozen=True)
@@ -115,9 +119,14 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
     """Answer until asked to stop."""
     from aiohttp import web
 
+    from runtime.aio import raise_file_limit
+    from runtime.strangers import Strangers
     from web.app import make_app, open_site
-    from web.guarding import is_loopback
+    from web.guarding import REQUEST_WITHIN, Visitor, is_loopback
 
+    files = raise_file_limit(SPARE_DESCRIPTORS + LEAST_CONNECTIONS)
+    half = min(MOST_CONNECTIONS, files - SPARE_DESCRIPTORS) // 2
+    idle, busy = Strangers[Visitor](half, math.inf), Strangers[Visitor](half, math.inf)
     host, port = listener.getsockname()[:2]
     async with open_site(runs, config.threads) as site:
         runner = web.AppRunner(
@@ -127,8 +136,11 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
             keepalive_timeout=REQUEST_WITHIN,
         )
         await runner.setup()
+        assert runner.server is not None
+        served = runner.server
+        loop = asyncio.get_running_loop()
+        door = await loop.create_server(lambda: Visitor(served(), idle, busy), sock=listener)
         try:
-            await web.SockSite(runner, listener).start()
             shown = f"[{host}]" if ":" in host else host
             print(f"http://{shown}:{port}{page}", flush=True)
             if sys.stderr.isatty():  # not if azserver has started it
@@ -143,6 +155,7 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
             await stop.finishing.wait()
             await site.watching.close()
         finally:
+            door.close()
             await runner.cleanup()
 
 

@@ -1,4 +1,5 @@
-"""Checks before every handler: who may send requests, what browsers may load, and errors as pages.
+"""Checks before every handler: who may be connected, who may send requests, what browsers may load, and
+errors as pages.
 
 A page of another site can make a browser send requests to 127.0.0.1. So the Host header must name this
 machine (otherwise another site could point a name of its own here), and POST requests must come from our own
@@ -7,11 +8,13 @@ pages.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import socket
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from typing import cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,6 +22,8 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
+from runtime.ports import network_of
+from runtime.strangers import Strangers
 from web.markup import error_page
 from web.trouble import FAULT, Trouble, trouble_of
 
@@ -37,6 +42,91 @@ HEADERS = {
 MOST_BODY = 16 * 1024
 """Most bytes in a request's body."""
 JSON = "application/json"
+REQUEST_WITHIN = 30.0
+"""Seconds that a connection may be without a whole request: between two, in the middle of a header (by
+default aiohttp waits for an hour), or in the middle of a body."""
+MOST_SENT = 64 * 1024
+"""Most bytes that a visitor may send from the beginning of one request to that of the next. (aiohttp keeps an
+unfinished header, and allows 1 MB of it.)"""
+
+
+class Visitor(asyncio.Protocol):
+    """A connection as aiohttp serves it: `inner` does all the work. What the connection may cost is bounded.
+
+    There may be so many that wait, `idle`, and so many with a request in progress, `busy`. For one more, the
+    oldest from the address with the most of its kind is cut. So whoever comes is answered, and no number of
+    connections keeps others out.
+    """
+
+    def __init__(self, inner: asyncio.Protocol, idle: Strangers[Visitor], busy: Strangers[Visitor]) -> None:
+        self._inner, self._idle, self._busy = inner, idle, busy
+        self._transport: asyncio.Transport | None = None
+        self._sent = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not derived from it
+        self._inner.connection_made(transport)
+        self._be(self._idle)
+
+    def data_received(self, data: bytes) -> None:
+        self._sent += len(data)
+        if self._sent > MOST_SENT:
+            self._cut()
+        else:
+            self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._leave()
+        self._inner.connection_lost(error)
+
+    def request_begins(self) -> None:
+        self._sent = 0
+        self._be(self._busy)
+
+    def request_ends(self) -> None:
+        self._be(self._idle)
+
+    def _be(self, kind: Strangers[Visitor]) -> None:
+        if self._transport is None:
+            return
+        self._idle.remove(self)
+        self._busy.remove(self)
+        peer = self._transport.get_extra_info("peername")
+        leaving = kind.add(self, network_of(peer[0]) if peer else "", 0.0)
+        if leaving is not None:
+            leaving._cut()
+
+    def _cut(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()  # what a visitor does not read is not waited for
+        self._leave()
+
+    def _leave(self) -> None:
+        self._transport = None
+        self._idle.remove(self)
+        self._busy.remove(self)
+
+
+@web.middleware
+async def as_visitor(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Count a visitor as busy while its request is being answered."""
+    visitor = None if request.transport is None else request.transport.get_protocol()
+    if not isinstance(visitor, Visitor):
+        return await handler(request)
+    visitor.request_begins()
+    try:
+        return await handler(request)
+    finally:
+        visitor.request_ends()
 
 
 def is_loopback(host: str) -> bool:

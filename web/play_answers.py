@@ -3,6 +3,7 @@ JSON."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, TypeVar
@@ -11,7 +12,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta, Struct
 
-from web.guarding import as_json
+from web.guarding import REQUEST_WITHIN, as_json
 from web.play.room import Room, Terms
 from web.play.rooms import MOST_SIMULATIONS, find_weights
 from web.site import MOST, SITE
@@ -43,7 +44,13 @@ S = TypeVar("S", bound=Struct)
 
 async def _body(request: web.Request, kind: type[S]) -> S:
     try:
-        return msgspec.json.decode(await request.read(), type=kind)
+        async with asyncio.timeout(REQUEST_WITHIN):
+            body = await request.read()
+    except TimeoutError:
+        text = f"The request did not arrive within {REQUEST_WITHIN:.0f} s."
+        raise Trouble(text, HTTPStatus.REQUEST_TIMEOUT) from None
+    try:
+        return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
         text = f"The order cannot be understood: {error}."
         raise Trouble(text, HTTPStatus.BAD_REQUEST) from error

@@ -34,8 +34,6 @@ T = TypeVar("T")
 
 EVERY = 2.0
 """Seconds between two looks."""
-MOST_WATCHERS = 100
-"""Most pages that get live figures, all runs together."""
 KEPT = 8
 """Runs whose curves stay in memory after the last page is closed."""
 
@@ -101,7 +99,6 @@ class Watching:
         self._group = group
         self._files: dict[str, Files] = {}
         self._watched: dict[str, _Watched] = {}
-        self._watchers = 0
 
     @property
     def watched(self) -> frozenset[str]:
@@ -129,20 +126,15 @@ class Watching:
 
     @asynccontextmanager
     async def watch(self, run: RunFolder, reading: Reading[Any]) -> AsyncIterator[Updates]:
-        """Subscribe to a run's figures. Raises Trouble(503) if too many pages are subscribed."""
-        if self._watchers >= MOST_WATCHERS:
-            text = f"{MOST_WATCHERS} pages are open already. Close some, and load this one again."
-            raise Trouble(text, HTTPStatus.SERVICE_UNAVAILABLE)
+        """Subscribe to a run's figures. How many may is bounded by their connections (`guarding.Visitor`)."""
         watched = self._watched.get(run.name)
         if watched is None:
             watched = self._watched[run.name] = _Watched(self.files_of(run), reading, self._group)
         updates = Updates(watched.newest)
         watched.told.add(updates)
-        self._watchers += 1
         try:
             yield updates
         finally:
-            self._watchers -= 1
             watched.told.discard(updates)
             if not watched.told and self._watched.get(run.name) is watched:
                 del self._watched[run.name]

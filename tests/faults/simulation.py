@@ -319,7 +319,7 @@ def virtual(world: World) -> Iterator[None]:
     front = {
         "time": clock,
         "random": seeded,
-        "raise_file_limit": lambda: 4096,
+        "raise_file_limit": lambda _: 4096,
         "give_back": lambda: None,
         "Door": lambda endpoints, *_, **__: VirtualDoor(world.net, endpoints),
         **timed,

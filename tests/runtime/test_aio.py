@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import zmq
 
-from runtime.aio import Stop, run
+from runtime.aio import Stop, raise_file_limit, run
 from runtime.exits import Exit, Fatal, guarded
 
 
@@ -174,3 +175,42 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+def test_the_limit_on_open_files_is_raised() -> None:
+    """At the limit, libzmq refuses peers without any message."""
+    assert raise_file_limit() >= 1024
+
+
+COMMANDS = ("trainer", "client.main --server 127.0.0.1:1", "server.main --gpus cpu", "web.command .")
+
+
+@pytest.mark.parametrize("files", [24, 64])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_program_that_may_open_hardly_any_files_ends_with_a_sentence(
+    tmp_path: Path, command: str, files: int
+) -> None:
+    """The trainer ended with a traceback or was killed by libzmq; the pages and azclient answered nobody."""
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -n {files}; exec {sys.executable} -m {command}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == Exit.CONFIG
+    assert f"this user may open {files} files, and at least" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("kind", [OSError, zmq.ZMQError])
+def test_guarded_says_that_no_more_files_can_be_opened(
+    capsys: pytest.CaptureFixture[str], kind: type[Exception]
+) -> None:
+    def main() -> int:
+        raise kind(errno.EMFILE, "Too many open files")
+
+    assert guarded(main) == Exit.TRY_AGAIN
+    said = capsys.readouterr().err
+    assert "Too many open files; raise the limit on open files" in said
+    assert "Traceback" not in said

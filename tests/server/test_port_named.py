@@ -36,15 +36,15 @@ def test_when_the_second_port_is_in_use_the_first_is_named_too(tmp_path: Path) -
     )
 
 
-@pytest.mark.parametrize("files", [100, 256, 287])
+@pytest.mark.parametrize("files", [128, 256, 287])
 def test_too_few_files_for_any_connection_are_said_and_end_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
 ) -> None:
     """With 256 each of its two ports would have room for nobody."""
-    monkeypatch.setattr("server.front.raise_file_limit", lambda: files)
     context = new_context()
+    monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
     try:
-        with pytest.raises(Fatal, match=f"may open {files} files, and azserver needs 288") as error:
+        with pytest.raises(Fatal, match=f"may open {files} files, and at least 288 are needed") as error:
             Bench(tmp_path, context)
     finally:
         context.destroy(0)

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import tomllib
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,7 @@ from runtime.aio import Stop, first_cause, run
 from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
 from store.reader import Range, StoreReader
+from store.sqlite import connect
 from trainer import service
 from trainer.config import TrainerConfig
 
@@ -269,3 +271,26 @@ def test_a_trainer_that_ends_sends_new_games_back(tmp_path: Path) -> None:
         await server.until(lambda: server.acks)
 
     assert beside_trainer(tmp_path, script).acks[record.uid].status == "retry"
+
+
+def test_while_games_cannot_be_stored_the_figures_say_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They said that training waits for more positions, of which there were enough on the way."""
+    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
+    monkeypatch.setattr("store.sqlite.BUSY_TIMEOUT_MS", 1)
+    record = random_game(GAME, np.random.default_rng(1), simulations=20)
+    path = tmp_path / "run-1" / "games.db"
+    waits_for = f"games to be stored: database is locked ({path}). Free space or end what locks it"
+
+    async def script(server: FakeServer, _: service.Service) -> None:
+        await server.until(lambda: server.figures)
+        with closing(connect(path, read_only=False)) as shell:
+            shell.execute("BEGIN IMMEDIATE")
+            server.play(record)
+            await server.until(lambda: server.figures["waiting_for"] == waits_for)
+            shell.execute("ROLLBACK")
+        server.play(record)
+        await server.until(lambda: "more positions" in str(server.figures["waiting_for"]))
+
+    assert beside_trainer(tmp_path, script).acks[record.uid].status == "stored"

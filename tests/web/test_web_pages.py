@@ -318,15 +318,3 @@ def test_the_errors_that_the_trainer_counts_itself_are_a_curve(tmp_path: Path) -
         assert "Errors in known positions" in [chart["title"] for chart in history["charts"]]
 
     looked_at(tmp_path, look)
-
-
-def test_a_page_of_too_many_watchers_is_told_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_with_games(tmp_path, "tic_tac_toe")
-    monkeypatch.setattr("web.watching.MOST_WATCHERS", 1)
-
-    async def look(client: Client) -> None:
-        async with client.get("/api/run/a-run/events") as answer:
-            await next_event(answer)
-            assert "open already" in (await got(client, "/api/run/a-run/events", 503))["error"]
-
-    looked_at(tmp_path, look)

@@ -9,12 +9,14 @@ import json
 import socket
 import sqlite3
 from collections import Counter
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 
 import pytest
 from games_runs import records, store_run
 from report_runs import figures
+from web_runs import run_with_games
 
 from bench.stored_games import entry
 from diagnostics.advice import ADVICE
@@ -293,27 +295,105 @@ def test_nobody_is_to_move_on_the_text_board_of_a_game_that_is_over() -> None:
     assert "to move" not in board(game, state, "3", is_over=True)["text"]
 
 
-@pytest.mark.parametrize(
-    "before", [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"], ids=["first", "second"]
+@asynccontextmanager
+async def served(runs: Path) -> AsyncIterator[int]:
+    """Yield the port of the pages about `runs`."""
+    stop, listener = Stop(), listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
+        group.create_task(serve(runs, listener, WebConfig(), "/", stop))
+        yield port
+        stop.request()
+
+
+async def said_to(port: int, sent: bytes) -> bytes:
+    """Return all that comes over a new connection, on which `sent` is sent, until the server closes it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+LAST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+ORDER = (
+    b"POST /api/run/a-run/play HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 99\r\n\r\n"
 )
+
+
+@pytest.mark.parametrize("before", [b"", GET], ids=["first", "second"])
 def test_a_request_whose_header_does_not_end_ends_with_its_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes
 ) -> None:
-    monkeypatch.setattr("web.command.REQUEST_WITHIN", 0.3)
+    monkeypatch.setattr("web.guarding.REQUEST_WITHIN", 0.3)
 
     async def scenario() -> bytes:
-        stop, listener = Stop(), listen("127.0.0.1", 0)
-        port = listener.getsockname()[1]
-        serving = asyncio.create_task(serve(tmp_path, listener, WebConfig(), "/", stop))
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(before + b"GET / HTTP/1.1\r\nX-Slow: ")
-        async with asyncio.timeout(60):
-            answered = await reader.read()  # until the server has closed the connection
-        writer.close()
-        stop.request()
-        await serving
-        return answered
+        async with served(tmp_path) as port:
+            return await said_to(port, before + b"GET / HTTP/1.1\r\nX-Slow: ")
 
     answered = asyncio.run(scenario())
     assert answered.startswith(b"HTTP/1.1 200" if before else b"")
     assert answered.count(b"HTTP/1.1 ") == bool(before)
+
+
+def test_a_body_that_does_not_end_is_answered_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_with_games(tmp_path, "tic_tac_toe", games=1)
+    monkeypatch.setattr("web.play_answers.REQUEST_WITHIN", 0.3)
+
+    async def scenario() -> bytes:
+        async with served(tmp_path) as port:
+            return await said_to(port, ORDER + b"{")
+
+    answered = asyncio.run(scenario())
+    assert answered.startswith(b"HTTP/1.1 408 ")
+    assert b"did not arrive within" in answered
+
+
+def test_a_header_without_an_end_is_not_kept_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """aiohttp would keep a megabyte of it for each connection."""
+    monkeypatch.setattr("web.guarding.REQUEST_WITHIN", 1e6)
+    header = b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (one, b"x" * 8000) for one in range(60))
+
+    async def scenario() -> None:
+        async with served(tmp_path) as port:
+            with pytest.raises(ConnectionResetError):
+                await said_to(port, header)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nX-Slow: ",
+        ORDER + b"{",
+        b"GET /api/run/a-run/events HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+    ids=["nothing", "header", "body", "events"],
+)
+def test_whoever_comes_after_a_crowd_of_connections_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """The crowd is of one address, that of the honest visitor too, and loses all but its newest connections.
+    It used to take every descriptor, or every stream of live figures."""
+    run_with_games(tmp_path, "tic_tac_toe", games=1)
+    monkeypatch.setattr("web.command.MOST_CONNECTIONS", 8)
+    monkeypatch.setattr("web.guarding.REQUEST_WITHIN", 1e6)
+
+    async def scenario() -> None:
+        async with served(tmp_path) as port:
+            crowd = [asyncio.create_task(said_to(port, sent)) for _ in range(20)]
+            for ended in itertools.islice(asyncio.as_completed(crowd), 12):
+                with suppress(ConnectionError):
+                    await ended
+            assert (await said_to(port, LAST)).startswith(b"HTTP/1.1 200 ")
+
+    asyncio.run(scenario())
