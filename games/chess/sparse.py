@@ -43,7 +43,7 @@ ACTION_ROWS = TACTICS + 6 * 7 * 16
 TABLES = 3
 
 SQUARES = 64
-_NOBODY = 12
+_NOBODY, _KING = 12, 5
 _SIX, _SEVEN, _NINE, _SQUARE = np.uint64(6), np.uint64(7), np.uint64(9), np.uint64(63)
 
 
@@ -114,7 +114,8 @@ def describe(
         action = np.uint64(actions[i])
         origin = action & _SQUARE
         target = (origin + PLANE_SHIFT[action >> _SIX]) & _SQUARE
-        piece, captured = signed(man_on[signed(origin)]), signed(man_on[signed(target)]) - 6
+        piece = min(signed(man_on[signed(origin)]), _KING)  # always an own man, if the action is legal
+        captured = signed(man_on[signed(target)]) - 6
         if captured < 0 or captured > 5:
             captured = 6
         checks = ZERO

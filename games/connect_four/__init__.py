@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from games import small
 from games.bits import ONE, ZERO, count_ones
+from games.connect_four.sparse import SPARSE
 from games.jit import jit
 from games.spec import EndReason, Game, Positions, Rules, State, Symmetry
 
@@ -134,4 +135,5 @@ GAME = Game(
     notation=NOTATION,
     symmetries=(_mirror(),),
     knowledge=_knowledge,
+    sparse=SPARSE,
 )

@@ -14,7 +14,8 @@ from games.dots_and_boxes import rules_kernel
 from games.dots_and_boxes.board import Board
 from games.dots_and_boxes.notation import Text
 from games.dots_and_boxes.rules_kernel import PLANES_PER_POSITION, SCALAR_PLANES
-from games.jit import bind
+from games.dots_and_boxes.sparse_kernel import sparse_features
+from games.jit import Bindings, bind
 from games.spec import EndReason, Game, Rules
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def game_of_size(rows: int, cols: int) -> Game:
         )
     name = NAME if (rows, cols) == (ROWS, COLS) else f"{NAME}_{rows}x{cols}"
     board = Board(rows, cols)
+    bound = rules_kernel.bindings(board)
     text = Text(board)
 
     def knowledge() -> Knowledge:
@@ -63,11 +65,12 @@ def game_of_size(rows: int, cols: int) -> Game:
         scalar_planes=SCALAR_PLANES,
         history=1,
         end_reasons=END_REASONS,
-        rules=_rules(board, name),
+        rules=_rules(name, bound),
         notation=text.notation(),
         symmetries=board.symmetries(),
         score=text.score,
         knowledge=knowledge,
+        sparse=sparse_features(board, name, bound),
     )
 
 
@@ -77,8 +80,8 @@ def game_of_options(options: tuple[str, ...]) -> Game:
     return game_of_size(int(rows), int(cols))
 
 
-def _rules(board: Board, name: str) -> Rules:
-    found = bind([rules_kernel], {name: rules_kernel.bindings(board)})
+def _rules(name: str, bound: Bindings) -> Rules:
+    found = bind([rules_kernel], {name: bound})
     names = ("start", "side_to_move", "legal_actions", "play", "end_reason", "encode")
     return Rules(*(getattr(found, one) for one in names))
 

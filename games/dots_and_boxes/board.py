@@ -85,6 +85,11 @@ class Board:
             ]
         )
 
+    def boxes_beside(self) -> npt.NDArray[np.int64]:
+        """[boxes, 4] the box beyond each side, in the order of SIDES; NO_BOX at the rim."""
+        beside = [[(y + 2 * dy, x + 2 * dx) for dy, dx in SIDES] for y, x in self.box_points]
+        return np.array([[self.box_at.get(point, NO_BOX) for point in points] for points in beside])
+
     def symmetries(self) -> tuple[Symmetry, ...]:
         """All symmetries but the identity: three of a rectangle, seven of a square."""
         turns = {

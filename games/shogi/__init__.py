@@ -13,6 +13,7 @@ from games.shogi.material import PROBES, material
 from games.shogi.movegen import MAX_LEGAL, legal_actions
 from games.shogi.notation import NOTATION
 from games.shogi.play import play
+from games.shogi.sparse import SPARSE
 from games.spec import Game, Rules
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ GAME = Game(
     knowledge=_knowledge,
     played_out_plies=60.0,
     probes=PROBES,
+    sparse=SPARSE,
     material=material,
 )
 

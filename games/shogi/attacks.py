@@ -149,6 +149,12 @@ def lance_attacks(square: np.uint64, occupied: Board) -> Board:
 
 
 @jit
+def lance_attacks_down(square: np.uint64, occupied: Board) -> Board:
+    """Squares that a lance on `square` attacks, moving down."""
+    return _rising(ray(square, 4), occupied)
+
+
+@jit
 def rook_attacks(square: np.uint64, occupied: Board) -> Board:
     """Squares that a rook on `square` attacks, the first piece in each direction included."""
     falling = union(_falling(ray(square, 0), occupied), _falling(ray(square, 2), occupied))

@@ -14,6 +14,7 @@ from games import small
 from games.bits import ONE
 from games.jit import jit
 from games.spec import EndReason, Game, Positions, Rules, State
+from games.tic_tac_toe.sparse import SPARSE
 
 if TYPE_CHECKING:
     from games.knowledge import Knowledge
@@ -106,4 +107,5 @@ GAME = Game(
     symmetries=small.square_symmetries(ROWS),
     knowledge=_knowledge,
     few_positions=True,
+    sparse=SPARSE,
 )

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from games import Game, get_game
+from games.moved_features import move_features
 from games.packed_scalars import PackedScalars
-from games.spec import NO_ROOT
+from games.spec import NO_ROOT, Symmetry
 
 GAMES_EACH = 12
 
@@ -112,6 +113,44 @@ def packed_shares(block: PackedScalars, words: list[int]) -> list[float]:
         assert all(count <= divisor for count, (_, divisor) in zip(counts, mine, strict=True))
         shares += [count / divisor for count, (_, divisor) in zip(counts, mine, strict=True)]
     return shares
+
+
+Described = tuple[list[int], list[list[int]]]
+"""The active features of a position, and the rows of each of its actions."""
+UNTOUCHED = -7
+
+
+def described(
+    game: Game, packed_features: npt.NDArray[np.uint64], history: int, actions: list[int]
+) -> Described:
+    """Return what the game's sparse features say, after checking that nothing is written behind it, that
+    everything is in range, and that no feature is there twice."""
+    sparse = game.sparse
+    assert sparse is not None
+    active = np.full(sparse.most_active + 8, UNTOUCHED, np.int32)
+    rows = np.full(game.max_legal * sparse.tables + 8, UNTOUCHED, np.int32)
+    given = packed_features.copy()
+    end = len(actions) * sparse.tables
+    found = sparse.describe(given, history, np.array(actions, np.uint16), len(actions), active, rows)
+    assert (given == packed_features).all()
+    assert 0 <= found <= sparse.most_active
+    assert (active[found:] == UNTOUCHED).all()
+    assert (rows[end:] == UNTOUCHED).all()
+    assert ((active[:found] >= 0) & (active[:found] < sparse.features)).all()
+    assert len(set(active[:found].tolist())) == found
+    limit = sparse.action_rows + sparse.has_empty_rows
+    assert ((rows[:end] >= 0) & (rows[:end] < limit)).all()
+    return active[:found].tolist(), rows[:end].reshape(-1, sparse.tables).tolist()
+
+
+def moved(
+    game: Game, symmetry: Symmetry, packed_features: npt.NDArray[np.uint64], history: int
+) -> npt.NDArray[np.uint64]:
+    """Return packed features after a symmetry of the board."""
+    found = np.zeros_like(packed_features)
+    planes = game.plane_map(symmetry, 1)
+    move_features(packed_features, symmetry.cells, planes, game.code_bits, history, found)
+    return found
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -10,11 +11,10 @@ from every_game import EVERY_GAME
 from hands import NAME as HANDS
 from naive_games import NAIVE_NAMES, STONE_NAMES, naive_game
 from naive_sampler import naive_symmetry
-from playouts import bits, child_of, codes, features, legal, playouts, replay, scalars
+from playouts import bits, child_of, codes, described, features, legal, moved, playouts, replay, scalars
 from twice import NAME as TWICE
 
 from games import Game, get_game
-from games.moved_features import move_features
 from games.movers import Movers
 from games.spec import NO_ROOT, PLY_CAP, outcome_for_first_player
 
@@ -280,11 +280,61 @@ def test_the_rules_do_not_see_symmetries(game: Game) -> None:
                 assert {int(symmetry.actions[action]) for action in actions} == set(mapped_actions)
                 before, after = (features(game, line, n, 2) for line in (playout.positions, mapped))
                 assert np.array_equal(naive_symmetry(game, before, symmetry, 2), after)
-                moved = np.zeros_like(before)
-                planes = game.plane_map(symmetry, 1)
-                move_features(before, symmetry.cells, planes, game.code_bits, 2, moved)
-                assert np.array_equal(moved, after)
+                assert np.array_equal(moved(game, symmetry, before, 2), after)
             assert game.rules.end_reason(mapped, n, len(mapped_actions), NO_ROOT) == playout.reason
+
+
+def test_the_description_of_sparse_features_is_consistent(game: Game) -> None:
+    """The name ends in a number, which is to grow with each change of the set."""
+    if (sparse := game.sparse) is not None:
+        assert re.fullmatch(r"[^-]+(-[a-z]+)+-\d+", sparse.name)
+        assert 1 <= sparse.most_active <= sparse.features
+        assert 1 <= sparse.tables <= sparse.action_rows
+        if sparse.shared is not None:
+            assert sparse.shared.dtype == np.int32
+            assert len(sparse.shared) == sparse.features
+            assert {*sparse.shared.ravel().tolist(), -1} == set(range(-1, sparse.shared.max() + 1))
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_sparse_features_are_in_range_distinct_and_repeatable(game: Game, history: int) -> None:
+    """So are the rows of the legal actions, and nothing is written behind them (`playouts.described`)."""
+    for playout in playouts(game.name) if game.sparse is not None else ():
+        for n in range(1, len(playout.positions), 3):
+            actions, packed_features = (
+                legal(game, playout.positions, n),
+                features(game, playout.positions, n, history),
+            )
+            first = described(game, packed_features, history, actions)
+            assert first == described(game, packed_features, history, actions)
+            assert first[1][1:] == described(game, packed_features, history, actions[1:])[1]
+
+
+def test_any_words_have_sparse_features_in_range(game: Game) -> None:
+    """Leaves come from other machines: a kernel that trusts their bits would write into foreign memory."""
+    rng = np.random.default_rng(1)
+    for trial in range(40 if game.sparse is not None else 0):
+        words = rng.integers(0, 2**64, game.feature_words(2), np.uint64)
+        if trial < 2:
+            words[:] = (0, 2**64 - 1)[trial]
+        actions = rng.choice(game.actions, min(game.actions, game.max_legal), replace=False)
+        described(game, words, 2, actions.tolist())
+
+
+def test_sparse_features_are_as_many_in_a_mirrored_position(game: Game) -> None:
+    for symmetry in game.symmetries if game.sparse is not None else ():
+        for playout in playouts(game.name)[:4]:
+            for n in range(1, len(playout.positions)):
+                before, actions = features(game, playout.positions, n, 2), legal(game, playout.positions, n)
+                after = moved(game, symmetry, before, 2)
+                seen, image = (
+                    described(game, packed_features, 2, some)
+                    for packed_features, some in (
+                        (before, actions),
+                        (after, symmetry.actions[actions].tolist()),
+                    )
+                )
+                assert len(seen[0]) == len(image[0])
 
 
 def test_movers_are_those_of_the_positions(game: Game) -> None:
