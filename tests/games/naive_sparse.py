@@ -243,33 +243,32 @@ class Shogi:
 
     def __init__(self) -> None:
         self.game = cshogi.Board()
-        self.stood = [self.said()]
+        self.stood: list[list[str]] = []
+        self.look()
 
     def play(self, move: Move) -> None:
         self.game.push_usi(move.text)
-        self.stood.append(self.said())
+        self.look()
 
-    def said(self) -> list[str]:
-        """Return board, side to move and hands as text."""
-        return str(self.game.sfen()).split()[:3]
-
-    @property
-    def now(self) -> PlainPosition:
-        return PlainPosition.of(str(self.game.sfen()))
-
-    def board(self) -> dict[Square, tuple[str, bool]]:
-        """Return (piece, whether it is the mover's own) by square, as the mover sees the board."""
-        now = self.now
-        return {
-            (10 - file, 10 - rank) if now.white else (file, rank): (
-                piece.upper(),
-                piece.islower() == now.white,
-            )
-            for (file, rank), piece in now.board.items()
+    def look(self) -> None:
+        """Read the position: (piece, whether it is the mover's own) by square, as the mover sees the
+        board."""
+        sfen = str(self.game.sfen())
+        self.stood.append(sfen.split()[:3])
+        self.now = PlainPosition.of(sfen)
+        white = self.now.white
+        self.board = {
+            (10 - file, 10 - rank) if white else (file, rank): (piece.upper(), piece.islower() == white)
+            for (file, rank), piece in self.now.board.items()
         }
+        self.ours, self.theirs = (
+            set().union(
+                *(self.attacked(at, piece, own) for at, (piece, mine) in self.board.items() if mine == own)
+            )
+            for own in (True, False)
+        )
 
-    @staticmethod
-    def attacked(board: dict[Square, tuple[str, bool]], square: Square, piece: str, own: bool) -> set[Square]:
+    def attacked(self, square: Square, piece: str, own: bool) -> set[Square]:
         """Return what a piece attacks from a square."""
         forward, found = 1 if own else -1, set()
         for files, ranks in STEPS.get(piece, []):
@@ -279,20 +278,15 @@ class Shogi:
             for _ in range(8):
                 file, rank = file + files, rank + forward * ranks
                 found.add((file, rank))
-                if (file, rank) in board:
+                if (file, rank) in self.board:
                     break
         return found
 
-    def all_attacked(self, own: bool) -> set[Square]:
-        board = self.board()
-        sets = [self.attacked(board, at, piece, own) for at, (piece, mine) in board.items() if mine == own]
-        return set().union(*sets)
-
     def features(self) -> set[int]:
-        ours, theirs, found = self.all_attacked(True), self.all_attacked(False), set()
-        for at, (piece, mine) in self.board().items():
+        found = set()
+        for at, (piece, mine) in self.board.items():
             number = PIECES.index(piece) + 14 * (not mine)
-            found.add((number * 81 + cell(at)) * 4 + (at in ours) + 2 * (at in theirs))
+            found.add((number * 81 + cell(at)) * 4 + (at in self.ours) + 2 * (at in self.theirs))
         first, now = 28 * 81 * 4, self.now
         for own in (True, False):
             for kind, most in zip("PLNSGBR", (18, 4, 4, 4, 4, 2, 2), strict=True):
@@ -300,22 +294,21 @@ class Shogi:
                 if held:
                     found.add(first + held - 1)
                 first += most
-        return found | {first + times for times in range(min(3, self.stood.count(self.said()) - 1))}
+        return found | {first + times for times in range(min(3, self.stood.count(self.stood[-1]) - 1))}
 
     def rows(self, move: Move) -> list[int]:
-        board, text = self.board(), move.text
-        ours, theirs = self.all_attacked(True), self.all_attacked(False)
+        board, text, theirs = self.board, move.text, self.theirs
         to, origin = self.seen(text[2:4]), self.seen(text[:2])
         king = next((at for at, (piece, mine) in board.items() if piece == "K" and not mine), None)
         number = possible().index(move.action)
         before = text[0] if origin is None else board[origin][0]
         after = "+" + before if text.endswith("+") else before
         stands = len(possible()) + 81 * PIECES.index(after) + cell(to)
-        checks = after != "K" and king in self.attacked(board, to, after, True)
+        checks = after != "K" and king in self.attacked(to, after, True)
         what = len(possible()) + 14 * 81
         if origin is None:
             what += 14 * 15 * 16 + 8 * "PLNSGBR".index(before)
-            return [number, stands, what + 4 * (to in theirs) + 2 * (to in ours) + checks]
+            return [number, stands, what + 4 * (to in theirs) + 2 * (to in self.ours) + checks]
         captured = PIECES.index(board[to][0]) if to in board else 14
         state = 8 * (to in theirs) + 4 * (origin in theirs) + 2 * text.endswith("+") + checks
         return [number, stands, what + (15 * PIECES.index(before) + captured) * 16 + state]
