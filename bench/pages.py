@@ -131,6 +131,8 @@ def measure(count: int) -> dict[int, list[Turn]]:
                 "commands.azrun",
                 "--game",
                 "connect_four",
+                "--recipe",
+                "none",
                 "--runs",
                 runs,
                 "--run",

@@ -24,7 +24,8 @@ SHOWN = 0.01
 def watched(folder: Path, seconds: float) -> None:
     """Run the loop with a profile of each process in `folder`."""
     command = [
-        *(sys.executable, "-m", "commands.azrun", "--game", "connect_four", "--net", "3x48"),
+        *(sys.executable, "-m", "commands.azrun", "--game", "connect_four", "--recipe", "none"),
+        *("--net", "3x48"),
         *("--simulations", "64", "--games", "256", "--workers", "1", "--client-workers", "0"),
         *("--minutes", str((STARTING_SECONDS + seconds) / 60), "--runs", str(folder / "runs")),
     ]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from dataclasses import replace
 
 from commands.azrun_config import RunConfig, check, check_parts, make_commands
 from runtime import config, extras
 from runtime.exits import Exit, guarded
 from runtime.ports import claimed_base_port
+from runtime.temporary import own_folder
 from runtime.writable import check_folders
 
 EXAMPLES = (
-    "azrun                                     # chess with a tiny network, until Ctrl-C",
+    "azrun                                     # chess with the recipe for this machine, until Ctrl-C",
     "azrun --game go --board 9 --minutes 5     # five minutes of Go on 9 x 9, then one line of JSON",
     "azrun --run chess-1 --net small --simulations 200 --gpus 0,1",
 )
@@ -26,17 +28,29 @@ def _main() -> int:
         examples=EXAMPLES,
         description="Starts self-play and training on this machine, with one command.",
     )
-    check(settings)
     extras.require("train", "azrun")
+    from commands.basis import LIST, basis_of, shown_recipes
+
+    if settings.recipe == LIST:
+        print(shown_recipes())
+        return int(Exit.OK)
+    basis = basis_of(settings)
+    settings = basis.settings
+    check(settings)
     check_folders(settings.runs, "--runs")
     from commands.compile_share import compile_seconds
     from commands.launcher import Launcher
     from commands.next_steps import ending
     from runtime.aio import run
 
-    with contextlib.nullcontext(settings.port) if settings.port else claimed_base_port() as port:
-        commands = make_commands(settings, port)
+    with contextlib.ExitStack() as stack:
+        port = settings.port or stack.enter_context(claimed_base_port())
+        folder = stack.enter_context(own_folder())
+        basis.write(folder)
+        commands = make_commands(settings, port, folder)
         server = check_parts(commands)
+        print(basis.line(server), file=sys.stderr, flush=True)
+        settings = replace(settings, workers=server.workers)
         compiling = compile_seconds(server) if settings.minutes else 0.0
         launcher = Launcher(settings, port, commands, compiling)
         run(launcher.main)

@@ -37,38 +37,47 @@ class RunConfig:
     board: str = ""
     """Board size, such as 9 or 2x4, of a game that has several; empty: the size in the game's name, or the
     usual one."""
+    recipe: str = ""
+    """Recipe of a new run: all settings that follow, and those of the parts, where no flag, variable or file
+    says otherwise. Empty: the best that we know for the game, chosen by whether there is a GPU; `list` prints
+    all; a file such as mine.toml; `none`: the programs' own settings. docs/learning.md."""
     minutes: float = 0.0
     """Minutes to run; 0 runs until Ctrl-C. Compiling the search counts: it takes up to a minute the first
     time that a game is played on this machine."""
     run: str = ""
-    """Name of the run; empty is GAME-NET. A run that exists is continued."""
+    """Name of the run; empty is GAME-NET, or the name of the recipe if `--recipe` is given. A run that exists
+    is continued with its own network and settings."""
     runs: Path = Path("runs")
     """Folder of all runs."""
     port: int = 0
     """Base port (it and the next one are used); 0 finds a free one."""
-    net: str = "tiny"
-    """The network of a new run: a preset such as tiny, small, medium, alphazero, or sizes such as 4x64
-    (blocks x channels), 6x96se (with squeeze-excitation); docs/networks.md has all."""
+    net: str = ""
+    """The network of a new run: a preset such as sparse, tiny, small, medium, alphazero, or sizes such as
+    4x64 (blocks x channels), 6x96se (with squeeze-excitation); docs/networks.md has all. Empty: the
+    recipe's, or tiny."""
     gpus: str = ""
     """GPUs of the evaluators, as for azserver; empty: all GPUs, or the CPU if there is none."""
     web: int = 0
     """Port of the web pages about this run, for browsers on this machine (docs/web.md); 0: none."""
-    simulations: int = 32
-    """New simulations per move (AlphaZero: 800; small because this is for one machine)."""
-    games: int = 0
-    """Games in flight per worker process; 0: as many as the devices need for full batches."""
+    simulations: int | None = None
+    """New simulations per move; unset: the recipe's, or 32 (AlphaZero: 800; small because this is for one
+    machine)."""
+    games: int | None = None
+    """Games in flight per worker process; 0: as many as the devices need for full batches; unset: the
+    recipe's, or 0."""
     workers: int | None = None
     """Worker processes of azserver; unset: most cores when GPUs evaluate or the network is `sparse`, one
     core in four otherwise."""
-    client_workers: int = 1
-    """Worker processes of azclient; 0 starts no client."""
+    client_workers: int | None = None
+    """Worker processes of azclient; 0 starts no client. Unset: 0 with a recipe, unless azserver has no
+    workers or the client's settings are given; otherwise 1."""
     client_device: str = "remote"
     """Where azclient evaluates: `remote` (by the server's evaluators), `cpu` (by a network in each of its
     processes), `cuda:N`. On two cores without a GPU, `--workers 0 --client-workers 2 --client-device cpu`
     saves the transport; azserver does not count these evaluations."""
     server_config: Path | None = None
-    """TOML file for azserver. azrun passes its own game, net, gpus, simulations and games as flags, and
-    workers if given; flags take precedence over the file."""
+    """TOML file for azserver. It counts more than the recipe. azrun passes its own game, net and gpus as
+    flags, and simulations, games and workers if given; flags take precedence over the file."""
     client_config: Path | None = None
     """TOML file for azclient."""
     trainer_config: Path | None = None
@@ -79,31 +88,32 @@ def run_name(settings: RunConfig) -> str:
     return settings.run or f"{settings.game}-{settings.net}"
 
 
-def make_commands(settings: RunConfig, port: int) -> Commands:
-    """Server, trainer and, if wanted, the client, in this order."""
-    commands = {"server": _server(settings, port), "trainer": _trainer(settings, port)}
+def make_commands(settings: RunConfig, port: int, basis: Path | None = None) -> Commands:
+    """Server, trainer and, if wanted, the client, in this order. `basis`: folder with their lowest settings
+    (`Basis.write`)."""
+    commands = {"server": _server(settings, port, basis), "trainer": _trainer(settings, port, basis)}
     if settings.client_workers:
         commands["client"] = _client(settings, port)
     return commands
 
 
-def _server(settings: RunConfig, port: int) -> list[str]:
+def _server(settings: RunConfig, port: int, basis: Path | None) -> list[str]:
     return python_module(
         "server.main",
-        *_config_flag(settings.server_config),
+        *_config_flags(basis and basis / "server.toml", settings.server_config),
         *("--game", settings.game, "--net", settings.net, "--gpus", settings.gpus),
-        *(() if settings.workers is None else ("--workers", str(settings.workers))),
-        *("--games", str(settings.games)),
-        *("--self-play.search.simulations", str(settings.simulations)),
+        *_flag("--workers", settings.workers),
+        *_flag("--games", settings.games),
+        *_flag("--self-play.search.simulations", settings.simulations),
         *("--port", str(port), "--run", run_name(settings), "--runs", str(settings.runs)),
         *("--trainer-grace", str(TRAINER_GRACE), "--web", str(settings.web)),
     )
 
 
-def _trainer(settings: RunConfig, port: int) -> list[str]:
+def _trainer(settings: RunConfig, port: int, basis: Path | None) -> list[str]:
     return python_module(
         "trainer",
-        *_config_flag(settings.trainer_config),
+        *_config_flags(basis and basis / "trainer.toml", settings.trainer_config),
         *("--server", f"127.0.0.1:{port}", "--run", run_name(settings), "--runs", str(settings.runs)),
     )
 
@@ -111,15 +121,19 @@ def _trainer(settings: RunConfig, port: int) -> list[str]:
 def _client(settings: RunConfig, port: int) -> list[str]:
     return python_module(
         "client.main",
-        *_config_flag(settings.client_config),
+        *_config_flags(settings.client_config),
         *("--server", f"127.0.0.1:{port}", "--device", settings.client_device, "--max-wait", "0"),
-        *("--workers", str(settings.client_workers), "--games", str(settings.games)),
+        *("--workers", str(settings.client_workers), "--games", str(settings.games or 0)),
         *("--spool", str(RunFolder(settings.runs, run_name(settings)).spool / "client")),
     )
 
 
-def _config_flag(file: Path | None) -> list[str]:
-    return [] if file is None else ["--config", str(file)]
+def _config_flags(*files: Path | None) -> list[str]:
+    return [word for file in files if file is not None for word in ("--config", str(file))]
+
+
+def _flag(name: str, value: int | None) -> list[str]:
+    return [] if value is None else [name, str(value)]
 
 
 def check_parts(commands: Commands) -> ServerConfig:
@@ -143,7 +157,7 @@ def check(settings: RunConfig) -> None:
     from net.architectures.registry import check_name
 
     try:
-        check_name(settings.net)
+        check_name(settings.net or "tiny")
     except ValueError as error:
         raise Fatal(f"--net: {error}", Exit.CONFIG) from None
     try:

@@ -15,7 +15,7 @@ BEGINNING = "beginning"
 """Stands for the variant in the name of a run that others continue."""
 NOT_OURS = (
     *("title", "minutes", "clock", "seeds", "snapshot_minutes", "most_games", "targets"),
-    *("opponents", "opening"),
+    *("opponents", "opening", "default_on"),
 )
 """Settings of a recipe that do not affect training, or that an ablation sets itself."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from games import get_game
-from games.names import GAME_NAMES, is_game, listed
+from games.names import GAME_NAMES, is_game, listed, parts_of
 from games.nearest import near, nearest
 from net.architectures.registry import check_plays, is_sparse
 from runtime.config import renamed
@@ -67,6 +68,10 @@ class Recipe:
     games: int = 128
     """Games in flight in the worker process."""
     workers: int = 1
+    """Worker processes, on every machine, so that results can be compared; azrun lets azserver choose."""
+    default_on: Literal["", "cpu", "gpu"] = ""
+    """`cpu` or `gpu`: the recipe of azrun for this game on a machine without or with a GPU, if none is
+    named."""
     most_games: int = 0
     """Games after which the run ends early, not counting those of a run that it continues; 0: no such
     limit."""
@@ -80,10 +85,42 @@ class Recipe:
         """Simulations a move in matches."""
         return self.match_simulations or self.judge_simulations
 
+    @property
+    def parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The settings of azserver and of the trainer, for their files."""
+        played = self.server.get("self_play", {})
+        search = {**played.get("search", {}), "simulations": self.simulations}
+        server = {"net": self.net, "games": self.games, **self.server}
+        return {**server, "self_play": {**played, "search": search}}, dict(self.trainer)
+
+    @property
+    def of_a_run(self) -> dict[str, Any]:
+        """All settings but `default_on`, which says nothing about a run."""
+        return {name: value for name, value in asdict(self).items() if name != "default_on"}
+
 
 def names() -> list[str]:
     """The names of all recipes."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def listed_recipes() -> list[tuple[str, str, str, str]]:
+    """(game, name, `default_on`, title) of all recipes, by game. No game is imported."""
+    found = []
+    for name in names():
+        settings = read_toml(FOLDER / f"{name}.toml")
+        found.append((settings["game"], name, settings.get("default_on", ""), settings["title"]))
+    return sorted(found)
+
+
+def default_for(game: str, *, has_gpu: bool) -> str:
+    """The name of the recipe that `game` has by default on a machine with or without a GPU; "" if there is
+    none. On a GPU a recipe for a CPU is better than none, and for a variant, such as go_9x9, that of its
+    game."""
+    defaults = {(of, on): name for of, name, on, _ in listed_recipes() if on}
+    machines = ("gpu", "cpu") if has_gpu else ("cpu",)
+    base = parts_of(game)[0] if is_game(game) else game
+    return next((defaults[key] for key in product((game, base), machines) if key in defaults), "")
 
 
 def load(name: str) -> Recipe:

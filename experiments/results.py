@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ EARLY = 0.97
 def write_seed(folder: Path, recipe: Recipe, seed: int, trained: Trained, found: Judgement) -> None:
     """One seed's file. Recipe and machine are those of the training, also when it is judged later; of a run
     from before these were stored with it, the recipe's present settings."""
-    about = {"recipe": asdict(recipe), "seed": seed, "machine": {}, **trained.to_json(), **found.to_json()}
+    about = {"recipe": recipe.of_a_run, "seed": seed, "machine": {}, **trained.to_json(), **found.to_json()}
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"seed-{seed}.json", (json.dumps(about, indent=1) + "\n").encode())
 
@@ -160,7 +159,7 @@ def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[i
 
 def _changed(recipe: Recipe, seeds: Mapping[int, dict[str, Any]]) -> str:
     """A sentence if the recipe has other settings now than some of the seeds had."""
-    now = flattened(_settings({"recipe": asdict(recipe)}))
+    now = flattened(_settings({"recipe": recipe.of_a_run}))
     others = [
         seed
         for seed, about in seeds.items()

@@ -89,17 +89,16 @@ def snapshots_folder(folder: RunFolder) -> Path:
 
 def command_of(recipe: Recipe, seed: int, minutes: float, runs: Path, run: str, settings: Path) -> list[str]:
     """Write settings files into the folder `settings`. Returns azrun's command line."""
-    server = {**recipe.server, "seed": seed}
+    server, trainer = recipe.parts
     by_azrun = minutes if recipe.clock == "wall" else 0.0
-    server["self_play"] = {**server.get("self_play", {}), "seed": seed}
+    server |= {"seed": seed, "self_play": {**server["self_play"], "seed": seed}}
     settings.mkdir(parents=True, exist_ok=True)
     (settings / "server.toml").write_text(to_toml(server))
-    (settings / "trainer.toml").write_text(to_toml({**recipe.trainer, "seed": seed}))
+    (settings / "trainer.toml").write_text(to_toml({**trainer, "seed": seed}))
     return python_module(
         "commands.azrun",
-        *("--game", recipe.game, "--minutes", str(by_azrun)),
-        *("--run", run, "--runs", str(runs), "--net", recipe.net, "--simulations", str(recipe.simulations)),
-        *("--games", str(recipe.games), "--workers", str(recipe.workers), "--client-workers", "0"),
+        *("--game", recipe.game, "--recipe", "none", "--minutes", str(by_azrun)),
+        *("--run", run, "--runs", str(runs), "--workers", str(recipe.workers), "--client-workers", "0"),
         *("--server-config", str(settings / "server.toml")),
         *("--trainer-config", str(settings / "trainer.toml")),
     )
@@ -170,7 +169,7 @@ def trained_before(folder: RunFolder, recipe: Recipe, minutes: float) -> Trained
 
 
 def _asked(recipe: Recipe, minutes: float) -> dict[str, Any]:
-    return {"recipe": asdict(recipe), "asked_minutes": minutes}
+    return {"recipe": recipe.of_a_run, "asked_minutes": minutes}
 
 
 def read_trained(folder: RunFolder) -> Trained:

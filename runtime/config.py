@@ -1,4 +1,5 @@
-"""Settings of a command: defaults < TOML file (`--config`) < environment (`AZ_*`) < flags.
+"""Settings of a command: defaults < TOML file (`--config`; of several the last) < environment (`AZ_*`) <
+flags.
 
 A command's settings are one frozen dataclass whose field docstrings become the help texts. An unknown key or
 variable is an error that names the nearest one. It is never ignored, because a setting that silently does
@@ -67,10 +68,11 @@ def load(
     if "--version" in arguments:
         print(f"{command} {version()}")
         raise SystemExit(Exit.OK)
-    file = _take_option(arguments, "--config")
+    values: dict[str, Any] = {}
+    while (file := _take_option(arguments, "--config")) is not None:
+        _merge(values, _from_file(config_class, Path(file), moved))
     printing = "--print-config" in arguments
     arguments = [argument for argument in arguments if argument != "--print-config"]
-    values = _from_file(config_class, Path(file), moved) if file is not None else {}
     _merge(
         values,
         _from_environment(config_class, os.environ if environment is None else environment, command, moved),

@@ -55,7 +55,8 @@ class Run:
         (folder / "trainer.toml").write_text(TRAINER)
         self.environment = marked_environment()
         command = [
-            *(sys.executable, "-m", "commands.azrun", "--game", "tic_tac_toe", "--simulations", "8"),
+            *(sys.executable, "-m", "commands.azrun", "--game", "tic_tac_toe", "--recipe", "none"),
+            *("--simulations", "8"),
             *("--games", "8", "--port", str(self.port), "--runs", str(disk.path), "--run", "run"),
             *("--gpus", "cpu", "--trainer-config", str(folder / "trainer.toml")),
         ]

@@ -64,7 +64,8 @@ class Loop:
         trainer = folder / "trainer.toml"
         trainer.write_text(TRAINER)
         command = [
-            *(sys.executable, "-m", "commands.azrun", "--game", "tic_tac_toe", "--simulations", "8"),
+            *(sys.executable, "-m", "commands.azrun", "--game", "tic_tac_toe", "--recipe", "none"),
+            *("--simulations", "8"),
             *("--games", "16", "--port", str(self.port), "--runs", str(folder / "runs"), "--run", "test"),
             *("--gpus", "cpu", "--trainer-config", str(trainer), *flags),
         ]

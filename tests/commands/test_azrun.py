@@ -17,6 +17,7 @@ from runtime.aio import Stop, run
 from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
 from runtime.runs import RunFolder
+from server.config import ServerConfig
 
 SERVER = """
 import pathlib, sys, zmq
@@ -141,10 +142,18 @@ def test_the_server_outlives_the_trainer_so_that_it_takes_the_last_weights(
 
 def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
     """Run, game, port and search settings reach azserver; azclient and trainer dial that port."""
-    settings = RunConfig(game="connect_four", runs=tmp_path, simulations=9, games=8, client_device="cpu")
+    settings = RunConfig(
+        "connect_four",
+        runs=tmp_path,
+        net="tiny",
+        simulations=9,
+        games=8,
+        client_workers=1,
+        client_device="cpu",
+    )
     server, trainer, client = (" ".join(argv) for argv in make_commands(settings, 7000).values())
     assert "-m server.main --game connect_four" in server
-    assert "--self-play.search.simulations 9 --port 7000 --run connect_four-tiny" in server
+    assert "--games 8 --self-play.search.simulations 9 --port 7000 --run connect_four-tiny" in server
     assert "--workers" not in server, "azserver knows how many the machine takes: most cores beside GPUs"
     assert "-m client.main" in client
     assert "--server 127.0.0.1:7000 --device cpu" in client
@@ -283,14 +292,14 @@ def test_why_training_fails_is_said_at_the_end_and_is_the_exit_status(
     server = SERVER.replace('"step": 3', '"step": 0').replace("workers = ", "workers = True or ")
     waits = WAITS_FOR_ITS_END.replace('name == "client"', "False")
 
-    def made(_: RunConfig, port: int) -> dict[str, list[str]]:
+    def made(_: RunConfig, port: int, _basis: Path) -> dict[str, list[str]]:
         parts = {"server": [sys.executable, "-c", server, str(port), str(tmp_path)]}
         for name in ("trainer", "client"):
             parts[name] = [sys.executable, "-c", waits, name, str(tmp_path)]
         return parts | {part: [sys.executable, "-c", FAILS, str(tmp_path), ending, said]}
 
     monkeypatch.setattr(azrun, "make_commands", made)
-    monkeypatch.setattr(azrun, "check_parts", lambda _: None)
+    monkeypatch.setattr(azrun, "check_parts", lambda _: ServerConfig())
     monkeypatch.setattr(sys, "argv", ["azrun", "--runs", str(tmp_path), "--run", "run"])
     assert azrun.main() == status
     *_, before, end = capsys.readouterr().err.split("Training FAILED. ")

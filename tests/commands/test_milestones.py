@@ -179,7 +179,7 @@ def test_what_is_compiled_takes_no_time(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_games_of_azserver_alone_are_called_so(tmp_path: Path) -> None:
     trainer = {"games": 30, "step": 4, "games_by_source": {"workers": 30, "clients": 0}}
-    settings = RunConfig(runs=tmp_path, run="run")
+    settings = RunConfig(runs=tmp_path, run="run", client_workers=1)
     lines = next_steps.ending(settings, RunFolder(tmp_path, "run"), {"trainer": trainer})
     assert "azclient starts after them, and has finished none yet" in lines[1]
 

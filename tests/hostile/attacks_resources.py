@@ -79,6 +79,7 @@ def killed_azrun(target: Target) -> Iterator[None]:
     for number in count():
         argv = [sys.executable, "-m", "commands.azrun", "--game", "tic_tac_toe", "--gpus", "cpu"]
         argv += ["--port", str(free_base_port()), "--runs", str(target.folder / f"killed-{number}")]
+        argv += ["--client-workers", "1"]
         environment = marked_environment()
         quiet = subprocess.DEVNULL
         azrun = subprocess.Popen(argv, cwd=ROOT, env=environment, stdout=quiet, stderr=quiet)
