@@ -77,8 +77,8 @@ def _model(weights: Path) -> tuple[bytes, str]:
         raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
     if network.reads_features:
         raise Fatal(
-            f"{weights} holds a network of the family {meta.architecture.family}, which reads lists of features "
-            "and no planes, so other programs could not ask it: there is no ONNX form of it",
+            f"{weights} holds a network of the family {meta.architecture.family}, which reads lists of "
+            "features and no planes, so other programs could not ask it: there is no ONNX form of it",
             Exit.CONFIG,
         )
     try:

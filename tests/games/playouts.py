@@ -138,7 +138,7 @@ def described(
     assert (rows[end:] == UNTOUCHED).all()
     assert ((active[:found] >= 0) & (active[:found] < sparse.features)).all()
     assert len(set(active[:found].tolist())) == found
-    limit = sparse.action_rows + sparse.has_empty_rows
+    limit = sparse.action_rows + 1  # the one for no row
     assert ((rows[:end] >= 0) & (rows[:end] < limit)).all()
     return active[:found].tolist(), rows[:end].reshape(-1, sparse.tables).tolist()
 

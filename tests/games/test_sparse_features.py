@@ -18,7 +18,7 @@ def test_every_set_has_a_twin() -> None:
 
 
 def test_a_game_without_features_says_so() -> None:
-    with pytest.raises(ValueError, match=r"go_9x9 has no sparse features, .* choose another network"):
+    with pytest.raises(ValueError, match=r"go_9x9 has no sparse features, .* it has the networks tiny"):
         features_of(get_game("go_9x9"))
 
 
