@@ -29,7 +29,7 @@ lock:
 	build/lock/bin/pip install --quiet --disable-pip-version-check uv==0.13.9
 	PATH=build/lock/bin:$$PATH deploy/lock.py build/lock/bin/uv
 
-# The whole loop on this machine: server, one TCP client, trainer. MINUTES=0 runs until Ctrl-C.
+# The whole loop on this machine: server, trainer, and a client if asked for. MINUTES=0 runs until Ctrl-C.
 run: $(INSTALLED)
 	$(BIN)/azrun --game $(GAME) --minutes $(MINUTES) $(if $(RUN),--run $(RUN)) $(ARGS)
 

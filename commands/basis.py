@@ -18,7 +18,7 @@ from experiments import recipe as recipes
 from experiments.recipe import Recipe
 from games.names import is_game, parts_of
 from games.nearest import near
-from net.architectures.registry import check_name
+from net.architectures.registry import check_name, is_sparse
 from runtime.config import flattened, nested, renamed, to_toml
 from runtime.cores import usable_cores
 from runtime.exits import Exit, Fatal
@@ -36,6 +36,8 @@ LIST, NONE = "list", "none"
 """Words for `--recipe` that are no recipes."""
 NET, SIMULATIONS = "tiny", 32
 """Without a recipe."""
+NOT_SPARSE = ("self_play.round_games", "self_play.search.average_symmetries")
+"""Settings of azserver that a sparse network does not know yet."""
 KEPT = {"self_play", "gate", "games", "workers"}
 KEPT_BY_TRAINER = {"optimizer", "loss", "window", "samples", "publishing", "players", "cpu_threads"}
 """Settings with which a run goes on. The others are about machines and addresses."""
@@ -85,10 +87,13 @@ def basis_of(settings: RunConfig) -> Basis:
         return _of_run(settings)
     server = shown_settings(settings.server_config) if settings.server_config else {}
     recipe = named
+    asked = flattened(server)
     # A file that begins with the network of another run knows what it wants.
-    if not settings.recipe and "weights" not in server:
+    if not settings.recipe and "weights" not in asked:
         found = recipes.default_for(settings.game, has_gpu=has_gpu(settings.gpus))
         recipe = recipes.load(found) if found else None
+        if recipe and is_sparse(recipe.net) and any(asked.get(name) for name in NOT_SPARSE):
+            recipe = None
     net = settings.net or str(server.get("net", "")) or (recipe.net if recipe else NET)
     settings = replace(settings, net=net, run=settings.run or (named.name if named else ""))
     if _exists(settings):
@@ -97,7 +102,7 @@ def basis_of(settings: RunConfig) -> Basis:
     if recipe is None:
         return Basis(settings, {"self_play": {"search": {"simulations": SIMULATIONS}}}, {})
     of_server, of_trainer = recipe.parts
-    in_rounds = bool(flattened(server).get("self_play.round_games"))  # these do not go by the clock
+    in_rounds = bool(asked.get("self_play.round_games"))  # these do not go by the clock
     of_trainer = _falling(of_trainer, 0.0 if in_rounds else settings.minutes)
     of_file = shown_settings(settings.trainer_config) if settings.trainer_config else {}
     if flattened(of_file).get("optimizer.cosine_steps"):
@@ -158,7 +163,7 @@ def _of_run(settings: RunConfig) -> Basis:
     server = {"self_play.search.simulations": SIMULATIONS, **server}
     server["self_play.history"] = folder.describe()["history"]
     server["net"] = _network(folder) or server.get("net") or settings.net or NET
-    settings = replace(settings, net=server["net"])
+    settings = replace(settings, run=folder.name, net=server["net"])
     # Its games may wait in the spool of a client.
     is_alone = folder.config.exists() and not (folder.spool / "client").exists()
     settings = replace(settings, client_workers=_client_workers(settings, is_alone=is_alone))

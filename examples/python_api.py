@@ -1,7 +1,7 @@
 """Load a network, search a position, play a match: the Python API in one file.
 
 python examples/python_api.py                            # an untrained network for tic-tac-toe
-python examples/python_api.py runs/connect_four-tiny     # the newest network of a run, or a weights file
+python examples/python_api.py runs/connect_four-sparse     # the newest network of a run, or a weights file
 """
 
 from __future__ import annotations

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from engine.nets import load_net
 from evaluation.match.elo import estimate, pair_counts
 from evaluation.match.openings import Opening
 from evaluation.match.players import make_player
+from evaluation.match.report import ms_a_move
 from evaluation.match.runner import MatchSettings, PlayedGame, play_match
 from evaluation.truth.measuring import measure
 from evaluation.truth.report import PlayerErrors
@@ -37,13 +39,19 @@ def play(
     max_plies: int = 0,
     seed: int = 0,
 ) -> list[PlayedGame]:
-    """Play every opening twice, colours swapped. Player A is `player`."""
+    """Play every opening twice, colours swapped. Player A is `player`.
+
+    The games of the last opening are played one after the other when everything is compiled, so their moves
+    show how long the players take for one.
+    """
 
     async def main() -> list[PlayedGame]:
         first, second = make_player(player, game), make_player(opponent, game)
         try:
             settings = MatchSettings(CONCURRENT, max_plies, seed=seed)
-            return await play_match(game, first, second, openings, settings)
+            most = await play_match(game, first, second, openings[:-1], settings)
+            alone = await play_match(game, first, second, openings[-1:], replace(settings, concurrent=1))
+            return most + alone
         finally:
             await first.close()
             await second.close()
@@ -54,7 +62,8 @@ def play(
 def score(what: str, name: str, played: Sequence[PlayedGame]) -> Measure:
     """Points per game (a draw is half a point), with the interval of paired games."""
     found = estimate(pair_counts([one.outcome_for_a for one in played]))
-    return Measure(what, name, found.score, len(played), found.score_low, found.score_high)
+    ms = ms_a_move(played[-2:])[0]
+    return Measure(what, name, found.score, len(played), found.score_low, found.score_high, ms_a_move=ms)
 
 
 def errors_of(

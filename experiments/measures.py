@@ -31,6 +31,8 @@ class Measure:
     """Whether less is better; then a target is an upper limit."""
     unit: str = "share"
     """`share` (printed as per cent), `moves`, or empty for a plain number."""
+    ms_a_move: float | None = None
+    """Milliseconds that the player took for a move, in games played one at a time."""
 
     @property
     def reached(self) -> bool | None:

@@ -214,7 +214,7 @@ def _stopped(about: Mapping[str, Any]) -> str:
 def _table(judged: Mapping[int, Judgement]) -> str:
     """One line a measure and player, one column a seed."""
     keys = list(dict.fromkeys((one.what, one.player) for found in judged.values() for one in found.measures))
-    head = ["what", "who", "over", *(f"seed {seed}" for seed in judged), "target", "reached"]
+    head = ["what", "who", "over", "ms a move", *(f"seed {seed}" for seed in judged), "target", "reached"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for key in keys:
         found = [_find(one.measures, key) for one in judged.values()]
@@ -222,6 +222,7 @@ def _table(judged: Mapping[int, Judgement]) -> str:
         cells = [
             *key,
             str(known[0].count),
+            ", ".join(f"{one.ms_a_move:.2g}" for one in known if one.ms_a_move is not None),
             *(_cell(one) for one in found),
             _target(known[0]),
             _reached(known),

@@ -13,7 +13,7 @@ from runtime.exits import Exit, Fatal
 
 EXTRAS = {
     "train": (
-        *("apsw", "chess", "matplotlib", "nacl", "rich", "safetensors"),
+        *("apsw", "chess", "matplotlib", "nacl", "rich"),
         *("sgfmill", "tensorboard", "torch", "zstandard"),
     ),
     "web": ("aiohttp",),

@@ -188,8 +188,9 @@ class App:
     # ---- child processes -------------------------------------------------------------------
 
     def _workers(self, devices: list[str]) -> int:
-        """Return the number of local workers: most cores when GPUs or the workers themselves evaluate, a
-        quarter when the network needs the cores."""
+        """Return the number of local workers: most cores when GPUs evaluate, a quarter when evaluators need
+        the cores; three quarters, or all of two, when the workers evaluate: the trainer takes about a quarter
+        of the time of the worker that it learns from."""
         if self._self_play.round_games:
             if len(devices) > 1 or (self._config.workers or 1) > 1:
                 raise Fatal(
@@ -200,6 +201,8 @@ class App:
             return 1 if self._config.workers is None else self._config.workers
         if self._config.workers is not None:
             return self._config.workers
+        if not devices:
+            return self._cores - self._cores // 4
         on_cpu = any(device == "cpu" for device in devices)
         return max(1, self._cores // 4 if on_cpu else self._cores - len(devices) - 1)
 

@@ -3,6 +3,7 @@ the new network plays."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +13,22 @@ from changed_settings import self_play
 from every_game import EVERY_GAME
 from hands import NAME as HANDS
 from leaf_by_leaf import played
+from sparse_positions import SPARSE_GAMES, saved, sparse_network
 
-from client.self_play import Player
+from client.self_play import Player, play_game
 from games import get_game
+from games.spec import Game
+from net.architectures.network import Network
 from net.architectures.registry import build, named
 from net.inference import Inference
+from net.sparse import SparsePlayer
 from net.weights import WeightsMeta, save
-from protocol.records import from_bytes, to_bytes
+from protocol.records import GameRecord, from_bytes, to_bytes
+from protocol.settings import SelfPlaySettings
 from search.evaluator import LocalEvaluator
+from search.forest import Forest
 from search.leaf_batch import Evaluations, LeafBatch
+from search.pool import SearchPool
 from search.selection import NAMES
 from search.settings import resolve
 from trainer.config import LossSettings, OptimizerSettings
@@ -51,9 +59,27 @@ def test_a_game_is_played_checked_and_learned_from(
         return Evaluations(*inference.run(batch.features, batch.counts, batch.actions), 0)
 
     evaluator = LocalEvaluator(infer, 8)
-    record = from_bytes(to_bytes(played(game, settings, evaluator, Player(3).rng(0))))
+    record = played(game, settings, evaluator, Player(3).rng(0))
     evaluator.close()
     inference.close()
+    check_and_learn(game, settings, network, record)
+
+
+@pytest.mark.parametrize("name", SPARSE_GAMES)
+def test_a_game_with_its_network_in_the_search_is_checked_and_learned_from(name: str, tmp_path: Path) -> None:
+    game, network = get_game(name), sparse_network(name)
+    settings = resolve(self_play(simulations=4, selection="gumbel", history=1, max_plies=PLIES), game)
+    player = SparsePlayer(game, 1)
+    player.load(saved(tmp_path / "net.safetensors", name, network))
+    pool = SearchPool(Forest(game, settings, network=player), player)
+    record = asyncio.run(play_game(pool, Player(3).rng(0)))
+    assert pool.forest.evaluated > 0
+    check_and_learn(game, settings, network, record)
+
+
+def check_and_learn(game: Game, settings: SelfPlaySettings, network: Network, record: GameRecord) -> None:
+    """The record passes the trainer's check as bytes, and a step on it moves the network."""
+    record = from_bytes(to_bytes(record))
     assert Verifier(game).check(record, Expected.of(settings, game), 0) is None
 
     window, rng = Window(game, 1000), np.random.default_rng(0)

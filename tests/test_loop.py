@@ -189,7 +189,8 @@ def test_with_a_sparse_network_workers_and_clients_play_without_an_evaluator(tmp
     """Both use two published versions and need no torch; their evaluations are counted."""
     server = tmp_path / "server.toml"
     server.write_text("self_play.history = 1\nself_play.max_plies = 40\n")
-    flags = ("--game", "chess", "--net", "sparse", "--simulations", "4", "--server-config", str(server))
+    flags = ("--game", "chess", "--net", "sparse", "--simulations", "4", "--workers", "1")
+    flags += ("--server-config", str(server))
     loop = Loop(tmp_path, *flags)
     try:
 

@@ -118,7 +118,8 @@ def _match(config: MatchConfig, specs: tuple[str, str]) -> int:
     from evaluation.match.openings import describe
     from evaluation.match.report import as_json, table
 
-    print(json.dumps(as_json(result)) if config.json else table(result, describe(match.openings_played())))
+    openings = describe(match.openings_played())
+    print(json.dumps(as_json(result)) if config.json else table(result, openings, config.concurrent))
     return int(Exit.OK)
 
 

@@ -33,6 +33,8 @@ class Report:
     failures: dict[str, int]
     """Games lost by a failure or on time, by player."""
     mean_plies: float
+    ms_a_move: tuple[float, float]
+    """Wall clock of A and of B; with several games at once it includes waiting for the others."""
     elo: EloEstimate | None
     """None before the first pair is complete."""
     sprt: Sprt | None
@@ -59,11 +61,23 @@ def report(a: str, b: str, games: Sequence[PlayedGame], sprt: Sprt | None = None
         dict(Counter(game.reason for game in games).most_common()),
         dict(Counter(game.failed for game in games if game.failed)),
         sum(game.plies for game in games) / max(1, len(games)),
+        ms_a_move(games),
         estimate(counts) if paired else None,
         sprt,
         sprt.log_likelihood_ratio(counts) if sprt and paired else 0.0,
         sprt.verdict(counts) if sprt and paired else "",
     )
+
+
+def ms_a_move(games: Sequence[PlayedGame]) -> tuple[float, float]:
+    """Mean milliseconds of A and of B for a move; 0 for a player who chose none."""
+    moves, seconds = [0, 0], [0.0, 0.0]
+    for game in games:
+        for side in (0, 1):
+            player = side ^ game.swapped
+            moves[player] += game.moves[side]
+            seconds[player] += game.seconds[side]
+    return 1000 * seconds[0] / max(1, moves[0]), 1000 * seconds[1] / max(1, moves[1])
 
 
 def _won_drawn_lost(outcomes: Sequence[int]) -> tuple[int, int, int]:
@@ -87,8 +101,10 @@ def elo_text(elo: EloEstimate) -> str:
     return f"{elo.elo:+.1f} [{elo.elo_low:+.1f}, {elo.elo_high:+.1f}]"
 
 
-def table(done: Report, openings: str = "") -> str:
-    """The result for people. `openings` says how its games began."""
+def table(done: Report, openings: str = "", at_once: int = 1) -> str:
+    """The result for people. `openings` says how its games began, `at_once` how many were played at a
+    time."""
+    waiting = f" ({at_once} games at once)" if at_once > 1 else ""
     rows = [
         ("A", done.a),
         ("B", done.b),
@@ -97,6 +113,7 @@ def table(done: Report, openings: str = "") -> str:
         ("A won, drew, lost", f"{done.wins} {done.draws} {done.losses}"),
         ("  moving first", " ".join(map(str, done.as_first))),
         ("pairs 0 1/2 1 3/2 2", " ".join(map(str, done.pentanomial))),
+        ("ms a move of A, B", f"{done.ms_a_move[0]:.2f}, {done.ms_a_move[1]:.2f}{waiting}"),
     ]
     if done.elo is not None:
         rows += [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -65,6 +65,10 @@ class PlayedGame:
     """Name of the player who failed or lost on time."""
     detail: str = ""
     """How the player failed, in one sentence."""
+    moves: tuple[int, int] = (0, 0)
+    """Moves that the first and the second player chose, so without the opening."""
+    seconds: tuple[float, float] = field(default=(0.0, 0.0), compare=False)
+    """Wall clock that they took for them; with several games at once it includes waiting for the others."""
 
     @property
     def outcome_for_a(self) -> int:
@@ -143,6 +147,14 @@ def _jobs(openings: Sequence[Opening], seed: int) -> Iterator[_Job]:
             yield _Job(2 * number + swapped, opening, swapped, (int(drawn[0]), int(drawn[1])))
 
 
+@dataclass(frozen=True)
+class _Spent:
+    """Moves and seconds of the two sides of a game."""
+
+    moves: list[int] = field(default_factory=lambda: [0, 0])
+    seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])
+
+
 class _Lost(Exception):
     """The side to move has lost the game by a failure, on time, or by resigning."""
 
@@ -166,6 +178,7 @@ class _Match:
         order = (1, 0) if job.swapped else (0, 1)
         names = [self.players[one].name for one in order]
         seats: list[Seat] = []
+        spent = _Spent()
         failed = detail = ""
         try:
             for side, one in enumerate(order):
@@ -174,7 +187,7 @@ class _Match:
             clock = Clock(given.base, given.increment, given.base) if given else None
             for side, seat in enumerate(seats):
                 await _be_ready(seat, game_history, clock, side)
-            outcome, reason = await self._play_moves(game_history, seats)
+            outcome, reason = await self._play_moves(game_history, seats, spent)
         except _Lost as lost:
             outcome, reason = (-1 if lost.side == 0 else 1), lost.reason
             failed, detail = "" if reason == RESIGNATION else names[lost.side], str(lost)
@@ -193,9 +206,13 @@ class _Match:
             game_history.ply,
             failed,
             detail,
+            (spent.moves[0], spent.moves[1]),
+            (spent.seconds[0], spent.seconds[1]),
         )
 
-    async def _play_moves(self, game_history: GameHistory, seats: Sequence[Seat]) -> tuple[int, str]:
+    async def _play_moves(
+        self, game_history: GameHistory, seats: Sequence[Seat], spent: _Spent
+    ) -> tuple[int, str]:
         """(outcome, reason) of the game played to its end."""
         judge = Judge(self.settings.adjudication)
         base = self.settings.clock.base if self.settings.clock else 0.0
@@ -208,7 +225,10 @@ class _Match:
             if judged is not None:
                 return judged
             side = game_history.side_to_move
+            began = time.monotonic()
             choice = await self._choose(game_history, seats[side], side, left)
+            spent.seconds[side] += time.monotonic() - began
+            spent.moves[side] += 1
             judge.heard(choice.value, side)
             try:
                 game_history.play(choice.action)

@@ -20,7 +20,7 @@ from games.knowledge import knowledge_of
 from games.spec import Game
 from runtime.exits import Exit, Fatal
 
-PAIRS, PAIRS_ON_THE_WAY = 50, 10
+PAIRS, PAIRS_ON_THE_WAY = 100, 10
 """Openings of a match, each from both sides: at the end, and for earlier networks."""
 CURVE_SEED, FINAL_SEED = 1, 2
 """Seeds of openings and positions. A run may be stopped because its curve is good, so it is judged on other

@@ -79,7 +79,7 @@ KNOWLEDGE = Knowledge(
     solution=SOLUTION,
     matches=Matches(
         opponents=("random", "greedy", "alphabeta:1", "alphabeta:2"),
-        opening_plies=4,
+        opening_plies=8,
         max_plies=300,  # 150 moves of each side: a mate that takes longer is not reliable
         mate=END_REASONS[CHECKMATE].name,
         odds=Odds("an extra queen", QUEEN_UP, lead=800),

@@ -103,8 +103,8 @@ def test_the_network_is_that_of_the_weights_else_that_of_the_run(changed: dict, 
 
 
 def test_a_game_without_features_ends_the_worker_with_a_sentence() -> None:
-    without = welcome(game="tic_tac_toe", self_play=asdict(self_play(history=1)), network="sparse")
-    with pytest.raises(Fatal, match="tic_tac_toe has no sparse features") as caught:
+    without = welcome(game="go_9x9", self_play=asdict(self_play(history=1)), network="sparse")
+    with pytest.raises(Fatal, match="go_9x9 has no sparse features") as caught:
         read_welcome(without)
     assert caught.value.code == Exit.PROTOCOL
 

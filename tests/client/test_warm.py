@@ -27,8 +27,8 @@ def test_what_is_not_there_names_the_nearest(
     ("name", "why"),
     [
         (
-            "tic_tac_toe:puct:sparse",
-            "tic_tac_toe has no sparse features, so the network sparse cannot play it",
+            "go:puct:sparse",
+            "go has no sparse features, so the network sparse cannot play it",
         ),
         ("chess:puct:sparce", "there is no network 'sparce' (the nearest name is sparse)"),
         ("chess:puct:sparse:8", "'chess:puct:sparse:8' has more parts than GAME:SELECTION:NET"),

@@ -6,6 +6,7 @@ import shutil
 import sys
 import tomllib
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,33 +122,49 @@ def test_the_rate_falls_over_the_minutes_of_the_run_if_it_has_an_end(
     assert found.trainer["optimizer"]["cosine_minutes"] == falls
 
 
-def test_a_rate_that_falls_by_steps_or_in_rounds_does_not_also_fall_by_minutes(tmp_path: Path) -> None:
+def test_a_rate_that_falls_by_steps_does_not_also_fall_by_minutes(tmp_path: Path) -> None:
     """The trainer would refuse both."""
     (tmp_path / "steps.toml").write_text("[optimizer]\ncosine_steps = 900\n")
+    found = basis_of(RunConfig(runs=tmp_path, minutes=7, trainer_config=tmp_path / "steps.toml"))
+    assert found.trainer["optimizer"]["cosine_minutes"] == 0
+    served(found, tmp_path / "basis")
+
+
+@pytest.mark.parametrize("setting", ["round_games = 50", "search.average_symmetries = true"])
+def test_a_file_that_asks_for_what_a_sparse_network_cannot_do_gets_no_sparse_recipe(
+    setting: str, tmp_path: Path
+) -> None:
+    (tmp_path / "server.toml").write_text(f"[self_play]\n{setting}\n")
+    found = basis_of(RunConfig("connect_four", runs=tmp_path, server_config=tmp_path / "server.toml"))
+    assert (found.recipe, found.settings.net) == ("", "tiny")
+    served(found, tmp_path / "basis")
+
+
+def test_in_rounds_the_rate_does_not_fall_by_minutes(tmp_path: Path) -> None:
     (tmp_path / "rounds.toml").write_text("[self_play]\nround_games = 50\n")
-    for file in ("trainer_config", "steps.toml"), ("server_config", "rounds.toml"):
-        settings = RunConfig("connect_four", runs=tmp_path, minutes=7, **{file[0]: tmp_path / file[1]})  # type: ignore[arg-type]
-        found = basis_of(settings)
-        assert found.trainer["optimizer"]["cosine_minutes"] == 0
-        served(found, tmp_path / "basis")
+    settings = RunConfig(runs=tmp_path, minutes=7, recipe="chess_two_cores")
+    found = basis_of(replace(settings, server_config=tmp_path / "rounds.toml"))
+    assert found.trainer["optimizer"]["cosine_minutes"] == 0
 
 
 def test_a_run_of_older_defaults_goes_on_as_it_was(tmp_path: Path) -> None:
     """Named or not, and whatever recipe its game has now: one with history 1 would be refused."""
     folder = RunFolder(tmp_path, "chess-tiny")
     folder.create("chess", 8)
+    (folder.weights / "current.json").write_text('{"architecture": "2x32"}')
     folder.config.write_text(to_toml(ServerConfig(net="tiny", port=7000, gpus="cpu", seed=5)))
     for settings in (RunConfig(run="chess-tiny", runs=tmp_path), RunConfig(net="tiny", runs=tmp_path)):
         found = basis_of(settings)
         server = served(found, tmp_path / "basis")
         assert (server.net, server.self_play.history, server.self_play.search.selection) == (
-            "tiny",
+            "2x32",
             8,
             "puct",
         )
+        assert server.run == "chess-tiny"
         assert (server.port, server.gpus, server.seed) == (5600, "", 0), "not of the run, but of a machine"
     assert found.line(server) == (
-        "chess-tiny goes on with its own settings: tiny network, history 8, puct, 800 simulations (--recipe "
+        "chess-tiny goes on with its own settings: 2x32 network, history 8, puct, 800 simulations (--recipe "
         "and --net are for new runs)"
     )
 

@@ -27,9 +27,9 @@ from trainer.config import TrainerConfig
         (lambda: ServerConfig(net="sparse100").check(), "--net: .* must be a multiple of 16"),
         (
             lambda: azrun_config.check_parts(
-                azrun_config.make_commands(RunConfig(game="shogi", net="sparse512"), 5600)
+                azrun_config.make_commands(RunConfig(game="go", net="sparse512"), 5600)
             ),
-            "--net: shogi has no sparse features, so the network sparse512 cannot play it; it has the "
+            "--net: go has no sparse features, so the network sparse512 cannot play it; it has the "
             "networks tiny, small, medium",
         ),
         (

@@ -33,7 +33,7 @@ def with_the_game(root: Path) -> None:
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "data"))
     shutil.copytree(ROOT / "docs", root / "docs", ignore=shutil.ignore_patterns("decisions", "images"))
     shutil.copy(ROOT / "pyproject.toml", root)
-    for title in ("games/hex/__init__.py", "tests/games/test_hex.py"):
+    for title in ("games/hex/__init__.py", "games/hex/sparse.py", "tests/games/test_hex.py"):
         (root / title).parent.mkdir(exist_ok=True)
         (root / title).write_text(block(title))
     _insert(root / "games" / "names.py", "GAME_MODULES = {\n", block("games/names.py"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from evaluation.match.openings import (
     random_openings,
 )
 from evaluation.match.players import make_player
-from evaluation.match.report import as_json, report
+from evaluation.match.report import as_json, report, table
 from evaluation.match.runner import TIME, ClockSettings, MatchSettings, PlayedGame, Until, play_match
 from evaluation.match.sprt import Sprt
 from games import get_game
@@ -70,6 +71,7 @@ def test_a_recorded_game_replays_to_its_outcome() -> None:
             played.outcome,
             played.plies,
         )
+        assert sum(played.moves) == played.plies - 3
 
 
 def test_the_same_seed_gives_the_same_games_whatever_the_concurrency() -> None:
@@ -100,6 +102,15 @@ def test_identical_players_interval_holds_zero() -> None:
     elo = report("a", "b", games).elo
     assert elo is not None
     assert elo.elo_low < 0 < elo.elo_high
+
+
+def test_the_time_of_a_move_is_that_of_its_player_whoever_began() -> None:
+    one = PlayedGame("a", "b", "x", False, "", (), 0, "ply_cap", 5, moves=(3, 2), seconds=(0.3, 0.004))
+    other = replace(one, swapped=True, moves=(2, 1), seconds=(0.006, 0.1))
+    done = report("a", "b", [one, other])
+    assert done.ms_a_move == pytest.approx((100.0, 2.5))
+    assert "ms a move of A, B    100.00, 2.50\n" in table(done)
+    assert "ms a move of A, B    100.00, 2.50 (8 games at once)\n" in table(done, at_once=8)
 
 
 def test_greedy_beats_random_in_chess_by_a_lot() -> None:

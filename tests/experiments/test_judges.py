@@ -109,15 +109,15 @@ def test_chess_is_judged_on_openings_and_mates_that_are_not_on_the_curve(
     found = judged("chess", tmp_path)
     (network,) = {key for key in asked.openings if "1.safetensors" in key and key.endswith("against greedy")}
     curve, final = asked.openings[network][:10], asked.openings[network][10:]
-    assert len(final) == 50
+    assert len(final) == 100
     assert not {one.actions for one in curve} & {one.actions for one in final}
     for opponent in ("random", "greedy", "alphabeta:1", "alphabeta:2"):
         for what in ("score", "games won by mate"):
             assert [one.count for one in found.measures if one.what == f"{what} against {opponent}"] == [
-                100
+                200
             ] * 3
     converted = [one.count for one in found.measures if one.what == "won with an extra queen against random"]
-    assert converted == [50] * 3
+    assert converted == [100] * 3
     watched, final_mates = asked.rows[:2]
     assert asked.rows == [watched, final_mates] * 2
     assert len({row.start for row in watched + final_mates}) == 2 * 500

@@ -10,7 +10,7 @@ from evaluation.match.openings import Opening
 from evaluation.match.runner import PlayedGame
 from experiments import contest
 from experiments.judges import check_judge
-from experiments.judges.matches import loses_result, measures_of, openings_of, play
+from experiments.judges.matches import PAIRS, loses_result, measures_of, openings_of, play
 from experiments.recipe import Recipe
 from games import get_game
 from runtime.exits import Exit, Fatal
@@ -52,7 +52,7 @@ def test_games_that_all_begin_alike_are_counted_by_side() -> None:
 
 def test_a_recipe_s_opening_begins_every_game() -> None:
     openings = openings_of(Recipe("x", "x", "go_5x5", 1.0, opening="C3 C4"), get_game("go_5x5"), final=True)
-    assert [one.actions for one in openings] == [(12, 17)] * 50
+    assert [one.actions for one in openings] == [(12, 17)] * PAIRS
 
 
 def test_games_that_an_engine_failed_in_measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

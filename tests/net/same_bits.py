@@ -21,14 +21,14 @@ from test_inference import trained_like
 
 from games import get_game
 from games.spec import Game
-from net.architectures.registry import named, preset_names
+from net.architectures.registry import is_sparse, named, preset_names
 from net.architectures.sizes import Architecture
 from net.batches import Batch, bucket_for
 from net.cpu_engine import CpuEngine, bfloat16_allowed, cut
 from net.engines import Engine
 from net.folding import fold
 
-PRESETS = preset_names()
+PRESETS = tuple(name for name in preset_names() if not is_sparse(name))
 MORE = {"chess": (), "connect_four": ("3x48", "4x64tanh"), "tic_tac_toe": ("1x8",)}
 """Sizes that recipes and tests use, besides the presets."""
 LARGE = ("medium", "alphazero", "tf-small", "tf-medium")

@@ -264,9 +264,9 @@ def test_a_network_that_the_game_cannot_have_is_not_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        create.main(["--game", "tic_tac_toe", "--out", str(tmp_path / "a"), "--preset", "sparse"])
+        create.main(["--game", "go", "--out", str(tmp_path / "a"), "--preset", "sparse"])
     assert caught.value.code == create.USAGE_ERROR
-    assert "tic_tac_toe has no sparse features" in capsys.readouterr().err
+    assert "go has no sparse features" in capsys.readouterr().err
 
 
 def test_created_weights_depend_on_the_seed_and_on_nothing_else(tmp_path: Path) -> None:

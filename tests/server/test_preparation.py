@@ -100,6 +100,13 @@ def test_a_wrong_network_is_explained() -> None:
     assert caught.value.code == Exit.CONFIG
 
 
+@pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 2), (4, 3), (16, 12)])
+def test_workers_that_evaluate_leave_a_quarter_of_the_cores_to_the_trainer(cores: int, workers: int) -> None:
+    app = App(ServerConfig())
+    app._cores = cores
+    assert app._workers([]) == workers
+
+
 def test_rounds_are_for_one_worker_and_one_evaluator() -> None:
     """With more workers or evaluators, two versions would answer at the same time."""
     rounds = SelfPlaySettings(round_games=10, seed=1)
