@@ -31,9 +31,10 @@ GENERATOR_BITS = 24
 work."""
 KINDS = ("random", "tactical", "deep", "perfect")
 COMMITTED = Path(__file__).parent / "data" / "connect_four.jsonl"
-"""The output of `azplay known connect_four --seed 1`, so that nobody has to wait for it. Used for tuning."""
+"""5,001 positions for tuning, made once so that nobody has to wait for them: those of seed 1, of the set that
+was for final judgements until 25 November 2026 (seed 2, 1,000 a phase), and of seed 4 (367 a phase)."""
 FINAL = COMMITTED.with_name("connect_four_final.jsonl")
-"""`--seed 2 --per-phase 1000 --apart-from COMMITTED`: other positions, for final judgements only."""
+"""`--seed 3 --per-phase 1000 --apart-from COMMITTED`: other positions, for final judgements only."""
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def judged(name: str, folder: Path) -> Judgement:
 def test_connect_four_is_judged_on_the_second_set(tmp_path: Path, asked: Asked) -> None:
     found = judged("connect_four", tmp_path)
     final = final_rows(get_game("connect_four"))
-    assert [len(rows) for rows in asked.rows] == [900, 3000, 900, 3000]
+    assert [len(rows) for rows in asked.rows] == [5001, 3000, 5001, 3000]
     matter = Counter(row.group for row in final if row.matters)
     errors = [one for one in found.measures if one.what.startswith("errors")]
     assert {one.count for one in errors} == set(matter.values())
