@@ -33,7 +33,7 @@ MOST_DRAWS = 100
 """After so many draws the missing samples are chosen from a list of all targets. With 10 targets among 100
 positions, one sample in 40,000 needs that."""
 
-MOST_TRIED = 32
+MOST_TRIED = 400
 """Positions beside which a sample with a win at once is looked for."""
 
 

@@ -251,8 +251,7 @@ class TrainStep:
     def weight_norm(self) -> float:
         """Return the norm of all trained weights."""
         with torch.no_grad():
-            squares = [parameter.square().sum() for parameter in self.network.parameters()]
-            return float(torch.stack(squares).sum().sqrt())
+            return float(torch.nn.utils.get_total_norm(self.network.parameters()))
 
     def _losses(self, network: Network, samples: Samples) -> BatchLosses:
         inputs = self._inputs(network, samples.packed_features, samples.rows, samples.actions)

@@ -36,9 +36,6 @@ class Rings(NamedTuple):
     """[positions] first visit, counted from the first visit of its game."""
     root_value: npt.NDArray[np.float32]
     """[positions] the search's value, for the side to move (`trainer.search_values`)."""
-    winless: npt.NDArray[np.uint8]
-    """[positions] 1 when no move there lets the other side win at once, as far as that has been looked at
-    (`trainer.wins_kernel`)."""
     visit_action: npt.NDArray[np.uint16]
     """[visits]"""
     visit_count: npt.NDArray[np.uint16]
@@ -103,7 +100,6 @@ class Window:
             game=np.zeros(positions, np.uint32),
             visit_offset=np.zeros(positions, np.uint32),
             root_value=np.zeros(positions, np.float32),
-            winless=np.zeros(positions, np.uint8),
             visit_action=np.zeros(visits, np.uint16),
             visit_count=np.zeros(visits, np.uint16),
             game_first=np.zeros(games, np.int64),
@@ -266,6 +262,5 @@ class Window:
         _put(rings.game, at, np.full(record.plies, slot, dtype=np.uint32))
         _put(rings.visit_offset, at, ends - record.visited)
         _put(rings.root_value, at, self._values_of(record))
-        _put(rings.winless, at, np.zeros(record.plies, np.uint8))
         _put(rings.visit_action, self._next_visit, record.visit_actions)
         _put(rings.visit_count, self._next_visit, record.visits)

@@ -3,7 +3,8 @@ once.
 
 Whoever can win at once does so, and the game is over: it contains at most one such position. The moves that
 were not played lead to many more, and the rules alone say which moves win (docs/decisions/0058).
-Most positions have none beside them, and to find that out takes the longest; so the window remembers it.
+Most positions have none beside them, and to find that out for all their moves would take the longest; so one
+move is tried of each position that is drawn.
 `tests/trainer/naive_wins.py` is the slow twin.
 """
 
@@ -28,29 +29,23 @@ class Draws(NamedTuple):
 
     numbers: npt.NDArray[np.int64]
     """[m]"""
-    first_moves: npt.NDArray[np.int64]
-    """[m] at least 0: which of the legal moves is tried first; the others follow in their order."""
+    moves: npt.NDArray[np.int64]
+    """[m] at least 0: which of the legal moves is tried (after the last one the first follows)."""
     symmetries: npt.NDArray[np.int64]
     """[n] symmetry of each sample (0: as it is)."""
 
 
 @kernel
-def find_win(scratch: Scratch, n: int, first_move: int) -> tuple[int, int]:
-    """Play a legal move in the last of the `n` positions in `scratch` after which the side to move wins at
-    once; the move numbered `first_move` is tried first. Returns how many replies are then legal
-    (`scratch.replies[0]`), and how many of them win (`scratch.replies[1]`): 0 and 0 if there is no such
-    move."""
+def find_wins(scratch: Scratch, n: int, move: int) -> tuple[int, int]:
+    """Play the legal move numbered `move` in the last of the `n` positions in `scratch`. Returns how many
+    replies are then legal (`scratch.replies[0]`), and how many of them win at once (`scratch.replies[1]`)."""
     positions, legal, replies = scratch.positions, scratch.legal, scratch.replies
     count = signed(legal_actions(positions, n, legal))
-    for i in range(count):
-        play(positions[n - 1], signed(legal[(first_move + i) % count]), positions[n])
-        answers = signed(legal_actions(positions, n + 1, replies[0]))
-        if end_reason(positions, n + 1, answers, NO_ROOT) != 0:
-            continue
-        wins = signed(wins_among(positions, n + 1, replies[0, :answers], replies[1], replies[2]))
-        if wins > 0:
-            return answers, wins
-    return signed(0), signed(0)
+    play(positions[n - 1], signed(legal[move % count]), positions[n])
+    answers = signed(legal_actions(positions, n + 1, replies[0]))
+    if end_reason(positions, n + 1, answers, NO_ROOT) != 0:
+        return answers, signed(0)
+    return answers, signed(wins_among(positions, n + 1, replies[0, :answers], replies[1], replies[2]))
 
 
 @kernel
@@ -73,13 +68,9 @@ def write_wins(
     for drawn in range(len(draws.numbers)):
         if row == len(samples.classes):
             break
-        place = draws.numbers[drawn] % len(rings.winless)
-        if rings.winless[place] != 0:
-            continue
         n = replay_game(rings, starts, draws.numbers[drawn], scratch.positions) + 1
-        answers, wins = find_win(scratch, n, draws.first_moves[drawn])
+        answers, wins = find_wins(scratch, n, draws.moves[drawn])
         if wins == 0:
-            rings.winless[place] = 1
             continue
         symmetry = draws.symmetries[row]
         write_features(scratch, maps, history, n + 1, symmetry, samples.packed_features[row])

@@ -8,19 +8,14 @@ from naive_verify import legal_and_end
 from games.spec import Game, State
 
 
-def naive_win(
-    game: Game, states: list[State], first_move: int
-) -> tuple[list[State], dict[int, float]] | None:
-    """Return `states` and the first position found after them in which the side to move wins at once, with
-    the share of each of its legal actions; None if no legal move leads to one."""
+def naive_win(game: Game, states: list[State], move: int) -> tuple[list[State], dict[int, float]] | None:
+    """Return `states` and the position after the legal move numbered `move`, with the share of each of its
+    legal actions, if the side to move wins at once there; else None."""
     legal, _ = legal_and_end(game, states)
-    for action in np.roll(legal, -first_move).tolist():
-        after = [*states, _played(game, states[-1], action)]
-        replies, end = legal_and_end(game, after)
-        wins = [] if end else [reply for reply in replies if _wins(game, after, reply)]
-        if wins:
-            return after, {reply: (reply in wins) / len(wins) for reply in replies}
-    return None
+    after = [*states, _played(game, states[-1], legal[move % len(legal)])]
+    replies, end = legal_and_end(game, after)
+    wins = [] if end else [reply for reply in replies if _wins(game, after, reply)]
+    return (after, {reply: (reply in wins) / len(wins) for reply in replies}) if wins else None
 
 
 def _played(game: Game, state: State, action: int) -> State:

@@ -89,29 +89,11 @@ def test_agrees_with_the_slow_twin(
     assert not samples.capped.any()
 
 
-def test_a_position_without_any_is_looked_at_once() -> None:
-    """The window remembers it, until another position takes its place."""
-    window, records = random_window(CONNECT_FOUR, 2)
-    numbers = np.arange(window.positions)
-    draws = Draws(numbers, np.zeros_like(numbers), np.zeros_like(numbers))
-    first, again = (SAMPLERS["connect_four"].make_wins(window, draws) for _ in range(2))
-    expected = [
-        naive_win(CONNECT_FOUR, positions_of(CONNECT_FOUR, record)[: ply + 1], 0) is None
-        for record in records
-        for ply in range(record.plies)
-    ]
-    assert window.rings.winless[numbers].tolist() == expected
-    assert 0 < sum(expected) < len(expected)
-    assert again.packed_features.tolist() == first.packed_features.tolist()
-    while window.next_position < window.capacity + len(numbers):
-        window.add(records[0])
-    assert not window.rings.winless[np.arange(window.first_position, window.next_position) % 1000].any()
-
-
 def test_a_blunder_that_was_not_played_is_found_in_chess() -> None:
     """After 1. f3 e5 only 2. g4 allows a mate, by one move."""
     window = window_of(CHESS, [hand_made("", ["f2f3", "e7e5", "e2e4"], "ply_cap", 0, 3)])
-    draws = Draws(np.array([2]), np.array([0]), np.array([0]))
+    moves = np.arange(30)  # each of them once
+    draws = Draws(np.full(30, 2), moves, np.zeros(30, np.int64))
     samples = Sampler(CHESS, CHESS.history).make_wins(window, draws)
     (best,) = samples.actions[samples.shares == 1]
     fools_mate = "rnbqkbnr/pppp1ppp/8/4p3/6P1/5P2/PPPPP2P/RNBQKBNR b KQkq - 0 2"
