@@ -88,8 +88,12 @@ def snapshots_folder(folder: RunFolder) -> Path:
 
 
 def command_of(recipe: Recipe, seed: int, minutes: float, runs: Path, run: str, settings: Path) -> list[str]:
-    """Write settings files into the folder `settings`. Returns azrun's command line."""
+    """Write settings files into the folder `settings`. Returns azrun's command line. A learning rate that
+    falls over the recipe's minutes falls over `minutes`."""
     server, trainer = recipe.parts
+    if falls := trainer.get("optimizer", {}).get("cosine_minutes"):
+        over = falls * minutes / recipe.minutes
+        trainer["optimizer"] = {**trainer["optimizer"], "cosine_minutes": over}
     by_azrun = minutes if recipe.clock == "wall" else 0.0
     server |= {"seed": seed, "self_play": {**server["self_play"], "seed": seed}}
     settings.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,14 @@ def test_azrun_itself_knows_wall_clock_only(clock: str, minutes: str, tmp_path: 
     recipe = from_settings("x", {**MINIMAL, "clock": clock})
     command = command_of(recipe, 1, 7.0, tmp_path, "run", tmp_path)
     assert command[command.index("--minutes") + 1] == minutes
+
+
+def test_a_rate_that_falls_over_the_recipe_s_minutes_falls_over_those_of_the_run(tmp_path: Path) -> None:
+    trainer = {"optimizer": {"cosine_minutes": 15.0}}
+    recipe = from_settings("x", {**MINIMAL, "minutes": 30.0, "trainer": trainer})
+    command_of(recipe, 1, 5.0, tmp_path, "run", tmp_path)
+    assert tomllib.loads((tmp_path / "trainer.toml").read_text())["optimizer"] == {"cosine_minutes": 2.5}
+    assert recipe.trainer == trainer
 
 
 def test_an_unknown_clock_is_refused() -> None:
