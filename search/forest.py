@@ -78,6 +78,7 @@ class Forest:
         self.is_fixed = max_nodes > 0
         self.alphas = np.full(game.max_legal, settings.noise.dirichlet_alpha)
         self._free: list[int] = []
+        self._row, self._became = np.zeros(1, ROW), np.zeros(1, np.int8)
         self.generation = 0
         """Number of times that the arrays were replaced by larger ones."""
         nodes = max(2, max_nodes) if max_nodes else self._nodes_needed()
@@ -148,8 +149,7 @@ class Forest:
 
         `priors [sum of counts]` and `wdl [n, 3]` belong to the rows that bring an evaluation.
         """
-        if self._network is not None and self._network.weights is not self._weights:
-            self._use(self._network.weights)
+        self._take_new_weights()
         status = np.empty(len(rows), np.int8)
         if not self.kernels.expand_backup_select(self.arrays, rows, priors, wdl, self.outbox, status):
             return []
@@ -158,6 +158,18 @@ class Forest:
         if GROW in became and not self.is_fixed:  # once for all trees that need it
             self.grow()
         return list(zip(found.tolist(), became, strict=True))
+
+    def step_alone(self, slot: int, what: int) -> int:
+        """Do `what` for one tree, whose leaves the forest evaluates itself. Returns what became of it."""
+        self._take_new_weights()
+        self._row["slot"], self._row["what"] = slot, what
+        self.kernels.expand_backup_select(
+            self.arrays, self._row, NO_PRIORS, NO_WDL, self.outbox, self._became
+        )
+        became = int(self._became[0])
+        if became == GROW and not self.is_fixed:
+            self.grow()
+        return became
 
     def take_leaves(self) -> tuple[LeafBatch, npt.NDArray[np.void]]:
         """Empty the outbox. Returns the leaves, and the rows (ROW[n]) that will bring their answers."""
@@ -177,11 +189,12 @@ class Forest:
         """Leaves that the forest's own network has evaluated."""
         return int(self.outbox.used[2])
 
-    def _use(self, weights: npt.NDArray[np.float32]) -> None:
-        """Evaluate with other weights from now on."""
-        self._weights = weights
-        self.arrays = self.arrays._replace(weights=weights)
-        self.forget_evaluations()
+    def _take_new_weights(self) -> None:
+        """Evaluate with the network's newest weights from now on."""
+        if self._network is not None and self._network.weights is not self._weights:
+            self._weights = self._network.weights
+            self.arrays = self.arrays._replace(weights=self._weights)
+            self.forget_evaluations()
 
     # ---- The cache of evaluations -------------------------------------------------------------
 

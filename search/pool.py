@@ -43,7 +43,6 @@ class SearchPool:
         self._views = views_of(self.evaluator)
         self._handed_out = 0
         """Evaluations asked of the evaluator."""
-        self._row = np.zeros(1, ROW)
         self._waiting: dict[int, asyncio.Future[None]] = {}
         """The future that waits for each tree's search, by slot."""
         self._roots: list[int] = []
@@ -59,7 +58,7 @@ class SearchPool:
     async def expand(self, tree: SearchTree) -> None:
         """Evaluate the root of `tree`, which must not be the end of the game."""
         if self.forest.evaluates:
-            while self._step_alone(tree.slot, OPEN_ROOT) != EXPANDED:
+            while self.forest.step_alone(tree.slot, OPEN_ROOT) != EXPANDED:
                 pass  # the trees had to grow
         else:
             await self._wait_for(tree, self._roots)
@@ -69,15 +68,10 @@ class SearchPool:
         if self.forest.evaluates:
             became = AGAIN
             while became != DONE:
-                became = self._step_alone(tree.slot, SELECT)
+                became = self.forest.step_alone(tree.slot, SELECT)
                 await asyncio.sleep(0)  # the others' turn
         else:
             await self._wait_for(tree, self._begun)
-
-    def _step_alone(self, slot: int, what: int) -> int:
-        """Step one tree whose leaves the forest evaluates itself. Returns what became of it."""
-        self._row["slot"], self._row["what"] = slot, what
-        return self.forest.step(self._row)[0][1]
 
     async def _wait_for(self, tree: SearchTree, asked: list[int]) -> None:
         loop = asyncio.get_running_loop()
