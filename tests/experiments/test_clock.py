@@ -27,7 +27,10 @@ def test_a_run_is_interrupted_when_it_has_used_its_processor_time(tmp_path: Path
     recipe = from_settings("x", {**MINIMAL, "clock": "cores"})
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     with subprocess.Popen(BUSY) as process:
-        assert _watch(process, recipe, RunFolder(tmp_path, "r"), 0.005) == []
+        try:
+            assert _watch(process, recipe, RunFolder(tmp_path, "r"), 0.005) == []
+        finally:
+            process.kill()  # it ignores an interrupt where a shell has started the tests in the background
     assert process.returncode == -signal.SIGINT
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before >= 0.2
 
