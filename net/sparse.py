@@ -52,8 +52,12 @@ class Sparse(Architecture):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.largest:
-            if getattr(self, name) % WIDTH_STEP:
-                raise ValueError(f"architecture: {name} must be a multiple of {WIDTH_STEP}")
+            if left := getattr(self, name) % WIDTH_STEP:
+                width = getattr(self, name)
+                raise ValueError(
+                    f"architecture: {name} is {width}, but must be a multiple of {WIDTH_STEP}, such as "
+                    f"{width - left + WIDTH_STEP}"
+                )
 
     @property
     def name(self) -> str:

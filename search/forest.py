@@ -160,7 +160,8 @@ class Forest:
         return list(zip(found.tolist(), became, strict=True))
 
     def step_alone(self, slot: int, what: int) -> int:
-        """Do `what` for one tree, whose leaves the forest evaluates itself. Returns what became of it."""
+        """Do `what`, which brings no evaluation, for one tree: faster than `step`. Returns what became of it,
+        or WAITING."""
         self._take_new_weights()
         self._row["slot"], self._row["what"] = slot, what
         self.kernels.expand_backup_select(

@@ -128,8 +128,7 @@ class ParallelTree(SearchTree):
     def gather(self) -> LeafBatch:
         """Return the leaves to evaluate; none when the search is over, only ends of games were reached, or
         the tree has a network of its own."""
-        stopped = self.forest.step(np.array([(self.slot, 0, 0, SELECT, 0)], ROW))
-        self.is_full = self.is_full or (0, GROW) in stopped
+        self.is_full = self.forest.step_alone(self.slot, SELECT) == GROW or self.is_full
         batch, self._asked = self.forest.take_leaves()
         return batch
 

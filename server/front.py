@@ -123,6 +123,9 @@ class Front:
     def _open(self) -> None:
         settings = self.settings
         looking_in: Mapping[type[Message], Route] = {GetStatus: Route(self._on_get_status)}
+        counting: Mapping[type[Message], Route] = (
+            {Ping: Route(self._on_bulk_ping)} if settings.network_in_search else {}
+        )
         rng = random.SystemRandom()
         files = raise_file_limit(SPARE_DESCRIPTORS + 2 * LEAST_CONNECTIONS)
         share = (files - SPARE_DESCRIPTORS) // 2
@@ -143,11 +146,10 @@ class Front:
             "bulk",
             Door(settings.bulk, limits, lock=lock),
             SessionTable(self._welcome_to_bulk, lease=settings.lease, rng=rng, limit=most),
-            {**self.bulk.routes(), **looking_in},
+            {**self.bulk.routes(), **looking_in, **counting},
             self.figures,
             on_end=self._on_bulk_session_ended,
             version=self._version,
-            on_ping=self._on_bulk_ping if settings.network_in_search else None,
         )
         events = PoolEvents(
             up=self._on_evaluator_up,
@@ -303,7 +305,7 @@ class Front:
         self.figures.own.forget(session.number)
         self._trainer_or_weights.set()
 
-    def _on_bulk_ping(self, session: Session, ping: Ping) -> None:
+    def _on_bulk_ping(self, session: Session, ping: Ping, _: list[memoryview]) -> None:
         if session.role in PLAYERS:
             self.figures.evaluated_by_player(
                 session.number, session.joined_at, ping.evaluations, time.monotonic()

@@ -84,11 +84,10 @@ class Port:
         *,
         on_end: Callable[[Session], None],
         version: Callable[[], int],
-        on_ping: Callable[[Session, Ping], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`name`: for the log. `version` returns the current weights version, for PONG. `on_ping(session,
-        ping)` is called for each PING; None: what it says does not matter."""
+        """`name`: for the log. `version` returns the current weights version, for PONG. Without a route for
+        PING, what it says does not matter."""
         self._name = name
         self.sessions = sessions
         self.door = door
@@ -97,7 +96,6 @@ class Port:
         self._figures = figures
         self._on_end = on_end
         self._version = version
-        self._on_ping = on_ping
         self._clock = clock
         self._warn = Repeated(log)
         self._say = Sparing(log)
@@ -232,15 +230,15 @@ class Port:
 
     def _read_ping(self, session: Session, header: bytes | memoryview) -> None:
         """A PING keeps the session alive whatever it says."""
-        if self._on_ping is None:
+        route = self._routes.get(_PING)
+        if route is None:
             return
         try:
             ping = decode(header)
         except BadMessage as error:
             self._malformed(_peer(session), str(error))
             return
-        assert isinstance(ping, Ping)
-        self._on_ping(session, ping)
+        route.handler(session, ping, [])
 
     def _objection(self, session: Session, tag: str) -> tuple[Code, str] | None:
         """Return why this session may not send messages of this type here; None if it may."""

@@ -34,7 +34,7 @@ MOST_DRAWS = 100
 positions, one sample in 40,000 needs that."""
 
 MOST_TRIED = 400
-"""Positions beside which a sample with a win at once is looked for."""
+"""Moves tried for each sample with a win at once, on average."""
 
 
 def by_surprise(

@@ -101,8 +101,7 @@ class NetSeat:
             answer = await evaluate(evaluator, LeafBatch.of(leaf))
             return Choice(int(leaf.actions[np.argmax(answer.priors)]), float(answer.values[0]), 1)
         before = tree.forest.evaluated
-        own = net.in_search(tree.settings)
-        result = await search(tree, SearchPool(tree.forest, evaluator if own is None else own))
+        result = await search(tree, SearchPool(tree.forest, evaluator))
         net.evaluator.rows += tree.forest.evaluated - before
         best = choose_action(result, tree.ply, tree.settings, self._rng)
         return Choice(best, result.value, self._player.simulations)

@@ -225,17 +225,16 @@ class _Match:
             if judged is not None:
                 return judged
             side = game_history.side_to_move
-            began = time.monotonic()
-            choice = await self._choose(game_history, seats[side], side, left)
-            spent.seconds[side] += time.monotonic() - began
-            spent.moves[side] += 1
+            choice = await self._choose(game_history, seats[side], side, left, spent)
             judge.heard(choice.value, side)
             try:
                 game_history.play(choice.action)
             except ValueError as error:
                 raise _Lost(FAILURE, side, str(error)) from error
 
-    async def _choose(self, game_history: GameHistory, seat: Seat, side: int, left: list[float]) -> Choice:
+    async def _choose(
+        self, game_history: GameHistory, seat: Seat, side: int, left: list[float], spent: _Spent
+    ) -> Choice:
         """Ask the side to move for its move and take the time from its clock. Raises _Lost."""
         settings = self.settings.clock
         clock = Clock(left[side], settings.increment, left[1 - side]) if settings else None
@@ -246,8 +245,11 @@ class _Match:
             raise _Lost(FAILURE, side, str(error)) from error
         except PlayerResigned as error:
             raise _Lost(RESIGNATION, side, "") from error
+        took = time.monotonic() - began
+        spent.moves[side] += 1
+        spent.seconds[side] += took
         if settings is not None:
-            left[side] -= time.monotonic() - began
+            left[side] -= took
             if left[side] < 0:
                 raise _Lost(TIME, side, f"{-left[side]:.2f} s over the time at ply {game_history.ply + 1}")
             left[side] += settings.increment

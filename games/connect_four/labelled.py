@@ -117,8 +117,8 @@ def read(path: Path = COMMITTED) -> list[Labelled]:
         return list(from_lines(path.read_bytes()))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadTruth(
-            f"{path} holds no labelled positions ({error}); make it with "
-            f"`azplay known connect_four --seed 1 --out {path}`"
+            f"{path} holds no labelled positions ({error}); reinstall azselfplay if the file came with it, "
+            "or make one with `azplay known connect_four --out FILE`"
         ) from error
 
 

@@ -95,7 +95,7 @@ def check_plays(name: str, game: Game) -> None:
         )
         raise ValueError(
             f"{game.name} has no sparse features, so the network {name} cannot play it; it has the networks "
-            f"{others} and their sizes (docs/networks.md), or write its features (docs/adding_a_game.md)"
+            f"{others} and their sizes (docs/networks.md), or write its features (docs/add_a_game.md)"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from commands.generated_pages import generated_pages
 
 ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["packages"]
 LINK = re.compile(r"\]\(([^)#\s]+)[^)\s]*\)")
 
 
@@ -28,3 +30,15 @@ def test_every_link_to_a_file_finds_it_in_a_clone() -> None:
     assert len(local) > 100
     missing = [f"{page.name}: {link}" for page, link in local if not (page.parent / link).exists()]
     assert missing == []
+
+
+def test_every_page_that_a_program_names_exists() -> None:
+    """Ours have small letters; KataGo's do not."""
+    sources = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    named = {
+        (path.name, page)
+        for path in sources
+        for page in re.findall(r"(?<![\w/])docs/[a-z_]+\.md", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20
+    assert [(name, page) for name, page in sorted(named) if not (ROOT / page).exists()] == []

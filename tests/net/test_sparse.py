@@ -194,5 +194,5 @@ def test_names_of_sparse_networks() -> None:
         "sparse", "sparse", "residual", "transformer",
     ]  # fmt: skip
     assert named("sparse512") == Sparse(width=512)
-    with pytest.raises(ValueError, match="width must be a multiple of 16"):
+    with pytest.raises(ValueError, match="width is 500, but must be a multiple of 16, such as 512"):
         named("sparse500")
