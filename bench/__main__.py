@@ -22,6 +22,7 @@ BENCHMARKS = {
     "ingest": "games/s verified, committed and acknowledged",
     "sampler": "training samples/s from a window of 20 million positions",
     "remote_evaluator": "a worker's processor time per leaf that travels",
+    "code": "size of the code and of its parts: files, lines, importers, circles",
     "memory": "bytes of a waiting leaf, memory of the workers",
 }
 
