@@ -100,7 +100,7 @@ profile: $(INSTALLED)
 hostile: $(INSTALLED)
 	$(BIN)/python -m tests.hostile $(ARGS)
 
-# What kills, cuts, lost messages and power losses do: nothing, if all is well. An hour or two. Figures go to docs/faults.md.
+# What kills, cuts, lost messages and power losses do: nothing, if all is well. An hour or two. Figures go to results/faults.md.
 faults: $(INSTALLED)
 	$(BIN)/python -m tests.faults --note everything $(ARGS)
 

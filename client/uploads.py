@@ -24,7 +24,7 @@ TIMEOUT = 30.0
 SHORTEST_RETRY = 1.0
 """Seconds to wait after `retry` when the server named no time."""
 MOST_WAITING = 512
-"""Most games that wait for the trainer before no new ones are started (decision 51). Waiting games grow old,
+"""Most games that wait for the trainer before no new ones are started. Waiting games grow old,
 and where both share a machine, playing more would take the trainer's processor time."""
 
 

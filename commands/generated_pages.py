@@ -14,8 +14,9 @@ from commands.settings_page import settings_page
 DOCS = Path("docs")
 DECISIONS = """# Decisions
 
-Each page is one decision: the question, the choice, the reason, and what was measured. Gaps in the numbering
-are numbers that were never used. When a later decision replaces an earlier one, the later page says so.
+Each page is one choice against a real alternative: what was chosen, why, what was measured, and the price.
+Other reasons are in the docstrings of the modules. Gaps in the numbering are choices about things that are
+gone.
 
 """
 

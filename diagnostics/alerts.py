@@ -1,7 +1,7 @@
 """Signs that a run does not learn, and the figures behind each (for what to do see `diagnostics.advice`).
 
 Pure. The trainer calls it during training, `azplay report` afterwards. The limits come from projects that
-failed and wrote about it (docs/report.md).
+failed and wrote about it (docs/web.md).
 """
 
 from __future__ import annotations

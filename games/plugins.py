@@ -4,7 +4,7 @@
     avoid_three = "avoid_three:GAME"
 
 The name on the left is the game's name; on the right stands a `games.spec.Game`. Nothing of a package is
-imported before its game is asked for, so one that is broken disturbs no other. docs/your_game_package.md.
+imported before its game is asked for, so one that is broken disturbs no other. docs/add_a_game.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """One child process, from its start to its end: never forked without exec, and it never outlives its parent.
 
 Before exec the kernel is told to kill the child when this process dies (PR_SET_PDEATHSIG), so the promise
-holds for any command, even while it is still importing. docs/decisions/0024-children.md has the reasons.
+holds for any command, even while it is still importing. To the kernel the parent is a thread, so children are
+started from the main thread alone. `subprocess.Popen` and a pidfd take the place of uvloop's own start, which
+leaks descriptors when it fails for want of them. The end is SIGKILL: a child that hangs must end, too.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ MOVED = {f"self_play.{old}": f"self_play.{new}" for old, new in MOVED_SELF_PLAY.
 
 @dataclass(frozen=True)
 class GateConfig:
-    """Which weights play, and the match that newer ones must win (docs/gate.md)."""
+    """Which weights play, and the match that newer ones must win (docs/networks.md)."""
 
     mode: Literal["alphazero", "alphago_zero"] = "alphazero"
     """Which weights play: `alphazero`, the newest that the trainer published; `alphago_zero`, the best, which

@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
         "allow": "let a key join; the key is what `azclient keygen` printed",
         "keys": "print this server's key and the allowed ones",
         "revoke": "take a key from the list; its sessions end within a second",
-        "quarantine": "stop training on the games that came, and will come, with a key (docs/players.md)",
+        "quarantine": "stop training on the games that came, and will come, with a key (docs/operate.md)",
         "release": "train on them again",
     }
     parts = {name: commands.add_parser(name, help=text, description=text) for name, text in about.items()}

@@ -187,7 +187,7 @@ class PublishingSettings:
 
 @dataclass(frozen=True)
 class PlayersSettings:
-    """Checks for players whose visits no search could have produced (docs/players.md)."""
+    """Checks for players whose visits no search could have produced (docs/operate.md)."""
 
     check_share: float = 0.0
     """Share of the new positions, 0..1, that are searched again to find made-up visits; 0.001 is a good

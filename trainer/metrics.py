@@ -47,7 +47,7 @@ METRICS = (
     Metric("az_weight_norm", "weight_norm", "Norm of all weights that are trained."),
     Metric("az_value_spread", "value_spread", "Standard deviation of the values of held-out positions."),
     # ---- the newest games ----
-    Metric("az_search", "search", "Search result versus raw network (docs/report.md).", label="figure"),
+    Metric("az_search", "search", "Search result versus raw network (docs/web.md).", label="figure"),
     Metric(
         "az_root_values", "root_values", "Share of root values that are sure; sure and wrong.", label="kind"
     ),

@@ -37,7 +37,7 @@ class Checked(msgspec.Struct):
     searched: int = 0
     """Number of positions searched."""
     excess: float | None = None
-    """The excess, as in docs/players.md."""
+    """The excess, as in docs/operate.md."""
     made_up: bool = False
     """Whether its visits are certainly not those of a search."""
     in_quarantine: bool = False

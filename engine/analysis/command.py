@@ -29,7 +29,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class AnalyseConfig:
-    """Positions in, evaluations out, one JSON object per line; docs/analysis.md lists all fields."""
+    """Positions in, evaluations out, one JSON object per line; docs/use_a_network.md lists all fields."""
 
     game: str = ""
     """The game; the names are at the top of `--help`. Empty: the network's game (without a network:

@@ -1,4 +1,4 @@
-"""`azplay gtp`: the network as a Go engine for GUIs and match runners. docs/engine.md."""
+"""`azplay gtp`: the network as a Go engine for GUIs and match runners. docs/use_a_network.md."""
 
 from __future__ import annotations
 

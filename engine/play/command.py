@@ -1,4 +1,4 @@
-"""`azplay play RUN`: a person against a network in the terminal, in any game. docs/play.md."""
+"""`azplay play RUN`: a person against a network in the terminal, in any game. docs/use_a_network.md."""
 
 from __future__ import annotations
 

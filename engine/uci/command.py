@@ -1,4 +1,4 @@
-"""`azplay uci`: the network as a chess engine for GUIs and match runners. docs/engine.md."""
+"""`azplay uci`: the network as a chess engine for GUIs and match runners. docs/use_a_network.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`azplay usi`: the network as a shogi engine for GUIs and match runners. docs/engine.md."""
+"""`azplay usi`: the network as a shogi engine for GUIs and match runners. docs/use_a_network.md."""
 
 from __future__ import annotations
 

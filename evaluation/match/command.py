@@ -27,7 +27,7 @@ KINDS = (
     "greedy          wins at once, else takes material; in games without material, avoids losing at once",
     "alphabeta:N     N plies of alpha-beta with the game's heuristic",
     "rollouts:N      Monte-Carlo tree search with N random playouts per move",
-    "solver          perfect play where the game is solved (docs/truth.md), a shallow search elsewhere",
+    "solver          perfect play where the game is solved, a shallow search elsewhere",
     "tablebase       perfect play in endgames that have tables, from a file of such positions",
     "blend:SPEC:P    plays P % of its moves as player SPEC does, the others at random",
     "uci:COMMAND?nodes=1000&movetime=MS&depth=D&timeout=S&Skill Level=3    any UCI engine (chess)",

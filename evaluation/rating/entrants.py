@@ -1,8 +1,8 @@
 """Rated players: networks of a run at some number of simulations, and anchors, which never change.
 
 The anchors and their Elo are part of the game (`games.knowledge`). Their Elo was measured once
-(`evaluation.rating.calibrate`, docs/ratings.md) and is fixed: based on a ladder's own few games, an interval
-down to `random` would be hundreds of Elo wide.
+(`evaluation.rating.calibrate`) and is fixed: based on a ladder's own few games, an interval down to `random`
+would be hundreds of Elo wide.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from games.knowledge import Check, Known, Labels, Row, Say, Solution
 from games.spec import State
 
 FEWEST_STONES = 10
-"""With fewer stones a position takes longer to solve: seconds to minutes (docs/truth.md)."""
+"""With fewer stones a position takes longer to solve: seconds to minutes (docs/measure_strength.md)."""
 
 
 @cache

@@ -251,7 +251,7 @@ def soak(options: argparse.Namespace) -> str:
 
 
 def page(_options: argparse.Namespace) -> str:
-    """Write the rows and figures into docs/faults.md."""
+    """Write the rows and figures into results/faults.md."""
     PAGE.write_text(page_with(table(), signal_table()))
     return ""
 
@@ -294,7 +294,7 @@ def main() -> int:
         default=os.cpu_count() or 1,
         help="processes of the simulation (default: one per core)",
     )
-    parser.add_argument("--note", action="store_true", help="keep the figures, for docs/faults.md")
+    parser.add_argument("--note", action="store_true", help="keep the figures, for results/faults.md")
     commands = parser.add_subparsers(dest="command", required=True)
     parsers = {
         work.__name__: commands.add_parser(work.__name__, help=(work.__doc__ or "").replace("%", "%%"))

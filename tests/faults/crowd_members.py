@@ -26,7 +26,7 @@ from runtime.connection import Connection  # noqa: E402
 from runtime.sockets import new_context  # noqa: E402
 
 A_MACHINE = 50
-"""Number of clients per address, because the server limits the rate of each address (decision 29)."""
+"""Number of clients per address, because the server limits the rate of each address."""
 
 
 def source(number: int) -> str:

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (rows of a table)
-"""The fault plan row by row: what is done for each, by which command, and the result. `docs/faults.md` is
+"""The fault plan row by row: what is done for each, by which command, and the result. `results/faults.md` is
 generated from it.
 
 A figure comes from `results.json` beside this file, which `python -m tests.faults` writes; nobody types one
@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.json"
-PAGE = HERE.parents[1] / "docs" / "faults.md"
+PAGE = HERE.parents[1] / "results" / "faults.md"
 BEGIN, END = "<!-- rows of tests/faults/rows.py -->", "<!-- end of the rows -->"
 BEGIN_SIGNALS, END_SIGNALS = "<!-- rows of tests/faults/signal_rows.py -->", "<!-- end of the signals -->"
 FAULTS = "python -m tests.faults"

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (rows of a table)
-"""Which metric and which log line shows which fault: promise P8. `docs/faults.md` is generated from it.
+"""Which metric and which log line shows which fault: promise P8. `results/faults.md` is generated from it.
 
 `signals.py` causes each fault in a running system.
 """

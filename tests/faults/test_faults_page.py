@@ -1,4 +1,4 @@
-"""docs/faults.md is generated from the rows and their results, and names tests that exist."""
+"""results/faults.md is generated from the rows and their results, and names tests that exist."""
 
 from __future__ import annotations
 

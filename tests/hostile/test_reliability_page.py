@@ -20,7 +20,7 @@ def test_every_test_on_the_page_exists(page: str) -> None:
         file = named or file
         assert f"def {test}(" in (TESTS / file).read_text(), f"{file}::{test}"
         found += 1
-    assert found > 40
+    assert found > 20
 
 
 def test_the_attacks_on_the_page_are_those_there_are() -> None:
