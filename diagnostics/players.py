@@ -2,7 +2,7 @@
 
 A player that makes games up has to imitate what follows from search and network by itself: how long games
 are, how often they are resigned, how well the search foresees the end. None of these figures proves anything.
-Each suggests whose games to look at, and to search again (`azplay players RUN --check`).
+Each suggests whose games a person should look at, who may then put the player into quarantine.
 """
 
 from __future__ import annotations

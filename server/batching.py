@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from protocol.errors import Code
-from server.owner_queue import OwnerOf, OwnerQueue
+from server.fair_queue import FairQueue, OwnerOf
 from server.pieces import Answer, EvaluatorId, Instruction, Piece, Refuse, Request, SendBatch, Session
 
 MAX_DEATHS = 2
@@ -97,7 +97,7 @@ class LeafQueue:
         self.counts = QueueCounts()
         self._max_queued_rows = max_queued_rows
         self._mask_bytes = mask_bytes
-        self._queue = OwnerQueue(owner_of, is_local)
+        self._queue = FairQueue(owner_of, is_local)
         self._suspect_rows = 0
         self._suspects: deque[Piece] = deque()
         self._requests: dict[Session, dict[int, Request]] = {}

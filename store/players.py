@@ -20,7 +20,6 @@ import apsw
 
 from runtime.logs import on_one_line
 from store.errors import reading
-from store.rows import readable
 
 QUARANTINE = (
     "CREATE TABLE IF NOT EXISTS quarantine(name TEXT PRIMARY KEY, since REAL NOT NULL) WITHOUT ROWID;\n"
@@ -63,26 +62,6 @@ def note_player(execute: Callable[..., Any], seq: int, player: str) -> None:
     already, its game was lost with a damaged page, and it is replaced."""
     execute("INSERT OR IGNORE INTO players(name) VALUES (?)", (player,))
     execute("INSERT OR REPLACE INTO played_by SELECT ?, player FROM players WHERE name = ?", (seq, player))
-
-
-def newest_games(execute: Callable[..., Any], positions: int) -> list[tuple[str, int, bool]]:
-    """The newest games, oldest first: player ("": unknown), positions, and whether it is trained on.
-
-    Returns enough games for `positions` positions that are trained on, or all.
-    """
-    found: list[tuple[str, int, bool]] = []
-    cursor = execute(
-        "SELECT CAST(name AS BLOB), CAST(plies AS INTEGER), old_games.seq IS NULL FROM games "
-        "LEFT JOIN played_by ON played_by.seq = games.seq LEFT JOIN players USING (player) "
-        "LEFT JOIN old_games ON old_games.seq = games.seq ORDER BY games.seq DESC"
-    )
-    for name, plies, is_trained_on in cursor:
-        found.append((readable(name or b""), plies, bool(is_trained_on)))
-        positions -= plies if is_trained_on else 0
-        if positions <= 0:
-            break
-    cursor.close()
-    return found[::-1]
 
 
 def set_quarantine(path: Path, player: str, *, held: bool) -> bool:

@@ -12,10 +12,9 @@ import contextlib
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from runtime.reading import is_endless
 from runtime.run_lock import Left, left_by
 from runtime.runs import is_locked
 from store import players
-from store.errors import DAMAGE, NO_DAMAGE, damaged, reading
+from store.errors import DAMAGE, NO_DAMAGE, damaged
 from store.rows import readable
 
 log = logging.getLogger(__name__)
@@ -297,18 +296,15 @@ class Store:
         self,
         entries: Sequence[Entry],
         rejects: Sequence[Reject] = (),
-        leaves_out: Callable[[Entry], bool] = attrgetter("is_old"),
     ) -> list[str]:
         """Store everything in one transaction. Returns a status for each entry, then for each reject; `retry`
         for all if the file cannot be written at the moment, and then nothing may be acknowledged.
-
-        `leaves_out` is called in order for each new entry: whether it is stored but not trained on.
 
         When this returns, every `stored` game is on the disk. Raises Fatal when the file is damaged.
         """
         try:
             with self._transaction():
-                statuses = [self._insert(entry, leaves_out) for entry in entries]
+                statuses = [self._insert(entry) for entry in entries]
                 for reject in rejects:
                     self._insert_reject(reject)
                 newest = self._read_newest()
@@ -327,12 +323,7 @@ class Store:
             self._size_cache()
         return statuses + [REJECTED] * len(rejects)
 
-    def newest_games(self, positions: int) -> list[tuple[str, int, bool]]:
-        """As `store.players.newest_games`. Raises Fatal as `store.errors.reading` does."""
-        with reading(self._path):
-            return players.newest_games(self._connection.execute, positions)
-
-    def _insert(self, entry: Entry, leaves_out: Callable[[Entry], bool]) -> str:
+    def _insert(self, entry: Entry) -> str:
         execute = self._connection.execute
         row = (
             entry.uid,
@@ -349,7 +340,7 @@ class Store:
         execute(_INSERT, row)
         if self._connection.changes():
             seq = self._connection.last_insert_rowid()
-            if leaves_out(entry):
+            if entry.is_old:
                 execute("INSERT OR REPLACE INTO old_games VALUES (?)", (seq,))
             if entry.player:
                 players.note_player(execute, seq, entry.player)

@@ -122,13 +122,6 @@ class WindowSettings:
     """Positions in the replay window (AlphaZero: those of the last 1,000,000 games)."""
     min_positions: int = 2000
     """Positions in the window before the first step."""
-    key_share: float = 1.0
-    """Part of the window, 0..1, that the games of one key may fill; further games are stored but not trained
-    on. If too few players are active to fill the window that way, each may have an equal part. 1: no limit,
-    for keys of people you trust (AlphaZero: one player)."""
-    workers_share: float = 0.0
-    """Part of the window, 0..1, that all keys together leave to azserver's own workers while these play; 0:
-    none (AlphaZero: all games are its own)."""
     growth: bool = False
     """Begin with a small window that grows: once N positions have come in, draw from the newest
     c (1 + 0.4 ((N / c) ^ 0.75 - 1) / 0.75) of them, at most `positions`, where c is `growth_min` (KataGo:
@@ -186,19 +179,6 @@ class PublishingSettings:
 
 
 @dataclass(frozen=True)
-class PlayersSettings:
-    """Checks for players whose visits no search could have produced (docs/operate.md)."""
-
-    check_share: float = 0.0
-    """Share of the new positions, 0..1, that are searched again to find made-up visits; 0.001 is a good
-    value, 0: none. Each costs two searches on this machine, at low priority (AlphaZero: none)."""
-    check_seconds: float = 3600.0
-    """Seconds between two checks; if fewer than 100 positions are due, they wait for the next check."""
-    server_folder: Path | None = None
-    """Folder of azserver's run, with config.toml and weights/, if it is not this run's folder."""
-
-
-@dataclass(frozen=True)
 class TrainerConfig:
     """The game, its history and how games are played are set by the server."""
 
@@ -237,7 +217,6 @@ class TrainerConfig:
     window: WindowSettings = field(default_factory=WindowSettings)
     samples: SampleSettings = field(default_factory=SampleSettings)
     publishing: PublishingSettings = field(default_factory=PublishingSettings)
-    players: PlayersSettings = field(default_factory=PlayersSettings)
 
     def check(self) -> TrainerConfig:
         """Return the same settings. Raises Fatal(CONFIG) naming the setting that is out of range."""
@@ -308,9 +287,6 @@ _RANGES = {
     "loss.value_q_lambda": (0, 1),
     "loss.value_blunder": (0, 2),
     **dict.fromkeys(("samples.surprise_share", "samples.wins_share", "optimizer.ema"), (0, 1)),
-    "players.check_share": (0, 1),
-    "players.check_seconds": (1, math.inf),
-    **dict.fromkeys(("window.key_share", "window.workers_share"), (0, 1)),
     "samples.held_out": (0, 0.5),
 }
 """Lowest and highest value of each setting."""

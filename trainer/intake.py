@@ -14,7 +14,6 @@ from store.players import player_of
 from store.sqlite import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED, Entry, Reject, Store
 from trainer.ingest import Done, Job
 from trainer.verify import Expected, Rejection, Verifier
-from trainer.window_shares import WindowShares
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +37,6 @@ class Committed:
     """The player of each of them."""
     old: int
     """Number of newly stored games that are too old to be trained on."""
-    over_share: list[str]
-    """Players of newly stored games that are not trained on, because their key has its part of the window."""
     last_seq: int
     """`seq` of the newest game in the store."""
 
@@ -53,21 +50,14 @@ class Intake:
         expected: Expected,
         store: Store,
         stale_versions: int = 0,
-        shares: WindowShares | None = None,
     ) -> None:
-        """`stale_versions`: as in `TrainerConfig`; 0: games of any age are trained on. `shares`: a new
-        object."""
-        self._shares = shares
-        if shares is not None:
-            shares.restore(store.newest_games(shares.window))
+        """`stale_versions`: as in `TrainerConfig`; 0: games of any age are trained on."""
         self._expected = expected
         self._stale_versions = stale_versions
         self._store = store
         self._verifier = Verifier(game)
         self.rejected: Counter[str] = Counter()
         """Games refused since the start, by code."""
-        self.over_share: Counter[str] = Counter()
-        """Games left out since the start because their key had its part of the window, by player."""
 
     def warm(self, record: GameRecord) -> None:
         """Compile now (some seconds the first time) rather than at the first game."""
@@ -92,10 +82,7 @@ class Intake:
             else:
                 records.append(checked)
                 entries.append(self._entry(job, checked))
-        left_out: set[bytes] = set()
-        statuses = self._store.commit(entries, rejects, lambda entry: self._leaves_out(entry, left_out))
-        if self._shares is not None:
-            self._shares.undo() if RETRY in statuses else self._shares.settle()
+        statuses = self._store.commit(entries, rejects)
         of_entries, of_rejects = statuses[: len(entries)], statuses[len(entries) :]
         done = [
             Done(entry.uid, status, _REASONS[status])
@@ -107,21 +94,10 @@ class Intake:
             for record, entry, status in zip(records, entries, of_entries, strict=True)
             if status == STORED
         ]
-        fresh = [(record, entry.player) for record, entry in stored if entry.uid not in left_out]
+        fresh = [(record, entry.player) for record, entry in stored if not entry.is_old]
         games, players = [record for record, _ in fresh], [player for _, player in fresh]
         old = sum(entry.is_old for _, entry in stored)
-        over = [entry.player for _, entry in stored if entry.uid in left_out and not entry.is_old]
-        self.over_share.update(over)
-        return Committed(done, games, players, old, over, self._store.newest)
-
-    def _leaves_out(self, entry: Entry, left_out: set[bytes]) -> bool:
-        """Return whether a game that is being stored is not trained on; if so, add its uid to `left_out`."""
-        taken = not entry.is_old
-        if self._shares is not None:
-            taken = self._shares.takes(entry.player, entry.plies, wanted=taken)
-        if not taken:
-            left_out.add(entry.uid)
-        return not taken
+        return Committed(done, games, players, old, self._store.newest)
 
     def _refuse(self, reject: Reject, status: str) -> Done:
         """Refuse a game. A refusal counts, and is sent, once it is on the disk; otherwise the game is sent

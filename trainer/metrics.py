@@ -26,7 +26,6 @@ METRICS = (
     Metric("az_game_positions", "positions", "Positions of these games."),
     Metric("az_game_outcomes", "outcomes", "Games in the store by outcome.", label="outcome"),
     Metric("az_game_ends", "reasons", "Games in the store by how they ended.", label="reason"),
-    Metric("az_games_over_share_total", "over_share", "Games left out because their key had its part."),
     Metric("az_damaged_games", "damaged", "Stored games that could not be read back."),
     # ---- training ----
     Metric("az_train_steps_total", "step", "Training steps of this run."),
@@ -64,9 +63,6 @@ METRICS = (
         label="figure",
     ),
     Metric("az_players_in_quarantine", "players_in_quarantine", "Players whose games are not trained on."),
-    Metric("az_positions_searched_again_total", "searched_again", "Positions searched again by the timer."),
-    Metric("az_player_checks_failed_total", "checks_failed", "Player checks that gave no result."),
-    Metric("az_players_made_up", "made_up", "Players with made-up visits, in the last check."),
     # ---- weights, health ----
     Metric("az_published_model_version", "weights_version", "Newest version that the server has stored."),
     Metric("az_trainer_connected", "is_connected", "1 while there is a session with azserver, else 0."),
@@ -87,16 +83,12 @@ def watched(figures: Figures, run: Run, is_connected: Callable[[], bool]) -> Wat
             **usual,
             "received": dict.fromkeys(STATUSES, 0) | figures.answered,
             "commits": figures.commits,
-            "over_share": run.intake.over_share.total(),
             "is_waiting": bool(usual["waiting_for"]),
             "is_connected": is_connected(),
             "players": len(run.players.players),
             "players_that_differ": {
                 figure: len(players) for figure, players in run.players.who_differs().items()
             },
-            "searched_again": run.check.searched,
-            "checks_failed": run.check.failed,
-            "made_up": run.check.made_up,
             "players_in_quarantine": len(run.training.quarantine.players),
             "by_alert": {name: name in names for name in ADVICE},
         }

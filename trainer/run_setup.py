@@ -24,15 +24,13 @@ from store.reader import StoreReader
 from store.sqlite import Store
 from trainer import checkpoint
 from trainer.beginnings import check_begins_anew
-from trainer.config import TrainerConfig, WindowSettings
+from trainer.config import TrainerConfig
 from trainer.intake import Intake
-from trainer.player_check import PlayerCheck
 from trainer.resign_threshold import GAMES as PLAYED_ON_GAMES
 from trainer.resign_threshold import ResignThreshold
 from trainer.rounds import Rounds, TrainingLoopInRounds
 from trainer.training_loop import TrainingLoop
 from trainer.verify import Expected
-from trainer.window_shares import WindowShares
 
 MOST_READ = 20_000
 """Stored games that are searched for played-on games."""
@@ -55,8 +53,6 @@ class Run:
     reader: StoreReader
     players: PlayerBook
     """Figures of each player's newest games."""
-    check: PlayerCheck
-    """Looks for visits that no search could have produced."""
 
 
 def settings_of(welcome: Welcome) -> SelfPlaySettings:
@@ -111,9 +107,8 @@ def _open_run(config: TrainerConfig, welcome: Welcome) -> Run:
             check_begins_anew(config, folder, welcome.weights)
     # In rounds the numbers of the games alone decide which are trained on.
     stale = 0 if in_rounds else config.samples.stale_versions
-    shares = None if in_rounds else window_shares(config.window)
     expected = replace(Expected.of(settings, game), run=welcome.run_id)
-    intake = Intake(game, expected, store, stale, shares)
+    intake = Intake(game, expected, store, stale)
     _warm(game, settings, intake, training)
     log.info(
         "run %s: %s, network %s, %d games in the store; window of %d positions, %.0f bytes each",
@@ -133,15 +128,7 @@ def _open_run(config: TrainerConfig, welcome: Welcome) -> Run:
             played,
             training.step,
         )
-    check = PlayerCheck(config.players, folder.path)
-    return Run(game, folder, lock, store, intake, training, resignation, reader, PlayerBook(game), check)
-
-
-def window_shares(settings: WindowSettings) -> WindowShares | None:
-    """Return the parts of the window that keys may fill; None where there is no limit."""
-    if settings.key_share == 1 and settings.workers_share == 0:
-        return None
-    return WindowShares(settings.positions, settings.key_share, settings.workers_share)
+    return Run(game, folder, lock, store, intake, training, resignation, reader, PlayerBook(game))
 
 
 def resign_threshold(

@@ -41,7 +41,6 @@ from trainer.config import TrainerConfig
 from trainer.curves import Curves
 from trainer.figures import Figures, log_line, storing_waits_for
 from trainer.ingest import Done, Ingest, Job
-from trainer.intake import Committed
 from trainer.metrics import watched
 from trainer.resign_threshold import ResignThreshold
 from trainer.run_setup import Run, open_run, settings_of
@@ -162,10 +161,8 @@ class Service:
             group.create_task(self._take_games(run, watch, stop)),
             group.create_task(self._fill_and_train(run, stop)),
         ]
-        totals = run.store.totals
         beside = [
             group.create_task(self._report(run, watch, curves)),
-            group.create_task(run.check.run(lambda: (totals.games.total(), totals.positions))),
         ]
         self._work_came.set()
         await stop.finishing.wait()
@@ -266,20 +263,12 @@ class Service:
                 self._acknowledge(result.done, run.resignation)
                 if self._is_filled:
                     self._fresh.extend(played)
-                self._say_left_out(result)
+                if result.old:
+                    text = f"{result.old} games are stored but not trained on: see --samples.stale-versions"
+                    self._warn.warning("old games", text, time.monotonic())
                 watch.on_games(trusted, 0 if self._gated else self._weights.server_version)
                 self._last_seq = result.last_seq
                 self._work_came.set()
-
-    def _say_left_out(self, result: Committed) -> None:
-        over = f"{len(result.over_share)} of {', '.join(sorted(set(result.over_share))[:3])}"
-        for count, which, setting in (
-            (result.old, str(result.old), "samples.stale-versions"),
-            (len(result.over_share), over, "window.key-share"),
-        ):
-            if count:
-                text = f"{which} games are stored but not trained on: see --{setting}"
-                self._warn.warning(setting, text, time.monotonic())
 
     def _acknowledge(self, done: list[Done], resignation: ResignThreshold) -> None:
         self._figures.answered.update(one.status for one in done)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,20 +10,15 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from runtime.config import check_ranges, load, renamed
+from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS
-from runtime.reading import read_toml
 
 if TYPE_CHECKING:
-    from games.spec import Game
-    from protocol.settings import SelfPlaySettings
-    from report.players.again import Judged
     from store.reader import StoreReader
 
 EXAMPLES = (
     "azplay players chess-tiny",
-    "azplay players chess-tiny --check 2000               # search 2000 positions again, compare the visits",
     "azplay players chess-tiny --quarantine keys/lab-7",
 )
 
@@ -39,13 +33,6 @@ class PlayersConfig:
     """Folder of all runs."""
     newest: int = 20_000
     """How many of the newest games are compared."""
-    check: int = 0
-    """Positions of these games to search again with the weights that played them, spread evenly over the
-    players; fewer than 10 per player say nothing. 0: none."""
-    server_folder: Path | None = None
-    """--check: folder of the run on azserver's machine, with config.toml and weights/; default: the same."""
-    seed: int = 0
-    """--check: seed of the choice of positions."""
     json: bool = False
     """Print JSON, for scripts."""
     quarantine: str = ""
@@ -57,7 +44,7 @@ class PlayersConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(PlayersConfig, command="azplay players", examples=EXAMPLES)
-    check_ranges(config, newest=(1, math.inf), check=(0, math.inf))
+    check_ranges(config, newest=(1, math.inf))
     if config.quarantine or config.release:
         return _hold(config)
     from store.reader import open_games
@@ -99,47 +86,7 @@ def _show(games: StoreReader, config: PlayersConfig) -> int:
             f"{games.path} does not say who played its games: an older version stored them",
             Exit.BAD_DATA,
         )
-    judged = _judged(games, game, players, config) if config.check else {}
     held = games.quarantined()
-    print(as_json(book, judged, held) if config.json else table(book, rate, judged, held))
-    found = [player for player in suspects(book, judged) if player not in held]
+    print(as_json(book, held) if config.json else table(book, rate, held))
+    found = [player for player in suspects(book) if player not in held]
     return int(Exit.FOUND if found else Exit.OK)
-
-
-def _judged(
-    games: StoreReader, game: Game, players: dict[int, str], config: PlayersConfig
-) -> dict[str, Judged]:
-    import numpy as np
-
-    from report.players.again import draw, judge, versions_in
-
-    folder = config.server_folder or games.path.parent
-    weights = versions_in(folder / "weights")
-    rng = np.random.default_rng(config.seed)
-    positions = draw(games, game, players, config.check, weights, rng)
-    print(f"azplay players: {len(positions)} positions are searched again, twice each", file=sys.stderr)
-    if not positions:
-        raise Fatal(f"{folder / 'weights'} has none of the weights that played these games", Exit.BAD_DATA)
-    return judge(game, _self_play(folder, game), positions, weights)
-
-
-def _self_play(folder: Path, game: Game) -> SelfPlaySettings:
-    """How games of the run are played, as azserver has left it in its folder; not how they begin."""
-    import msgspec
-
-    from protocol.settings import MOVED, SelfPlaySettings, changed
-    from search.settings import resolve
-
-    path = folder / "config.toml"
-    try:
-        found = read_toml(path).get("self_play", {})
-        settings = msgspec.convert(renamed(found, MOVED), SelfPlaySettings)
-        return resolve(
-            changed(settings, {"start.share": 0.0, "start.positions": "", "start.generator": ""}), game
-        )
-    except (OSError, ValueError, msgspec.ValidationError) as error:
-        raise Fatal(
-            f"{path} does not say how games are played ({error}): name azserver's folder of the run with "
-            "--server-folder",
-            Exit.BAD_DATA,
-        ) from error

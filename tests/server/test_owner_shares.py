@@ -14,7 +14,7 @@ from test_leaf_queue import leaves
 
 from protocol.credits import LEAST_GRANT, Credits
 from server.batching import MAX_QUEUED_ROWS, LeafQueue
-from server.owner_queue import OwnerQueue
+from server.fair_queue import FairQueue
 from server.pieces import Answer, Piece, Request, SendBatch
 from server.shares import REVISE_SECONDS, Shares
 
@@ -111,7 +111,7 @@ def test_players_of_one_key_divide_its_share() -> None:
 @given(st.integers(0, 2**32))
 def test_every_row_comes_out_once_or_is_dropped_with_its_session(seed: int) -> None:
     rng = random.Random(seed)
-    queue = OwnerQueue(lambda session: int(session) % 3)  # type: ignore[call-overload]
+    queue = FairQueue(lambda session: int(session) % 3)  # type: ignore[call-overload]
     left: Counter[int] = Counter()
     for number in range(60):
         session = rng.randrange(8)
@@ -136,7 +136,7 @@ def test_every_row_comes_out_once_or_is_dropped_with_its_session(seed: int) -> N
 
 def test_local_workers_send_whole_messages_and_get_no_more_than_their_share() -> None:
     """Beside one key, in batches of 512 rows that give each of 33 owners room for 16."""
-    queue = OwnerQueue(lambda session: session, is_local=lambda owner: owner != "key")
+    queue = FairQueue(lambda session: session, is_local=lambda owner: owner != "key")
     sent: Counter[Hashable] = Counter()
     waiting: Counter[Hashable] = Counter()
     sizes: list[int] = []

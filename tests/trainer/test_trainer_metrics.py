@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,10 +18,8 @@ def samples(figures: Figures, *, is_connected: bool = True) -> dict[str, float]:
     """Return the samples by name and label."""
     run = SimpleNamespace(
         store=SimpleNamespace(totals=Totals()),
-        intake=SimpleNamespace(over_share=Counter({"keys/a": 2, "keys/b": 1})),
         folder=SimpleNamespace(path=Path("/")),
         players=PlayerBook(get_game("tic_tac_toe")),
-        check=SimpleNamespace(searched=200, failed=1, made_up=2),
         training=SimpleNamespace(quarantine=SimpleNamespace(players={"clients/one"})),
     )
     told = watched(figures, run, lambda: is_connected)  # type: ignore[arg-type]
@@ -47,7 +44,6 @@ def test_answers_to_games_and_commits_are_counted() -> None:
     figures.rejected = {"bad_visits": 3}
     figures.commits.observe(0.02)
     found = samples(figures)
-    assert found["az_games_over_share_total"] == 3
     assert [found[f"az_games_received_total {status}"] for status in STATUSES] == [2, 1, 0, 0, 0]
     assert found["az_game_rejects_total bad_visits"] == 3
     assert (found["az_ingest_commit_seconds_count"], found["az_ingest_commit_seconds_sum"]) == (1, 0.02)
