@@ -26,8 +26,7 @@ from net.architectures.registry import is_sparse
 from runtime import logs
 from runtime.aio import Stop
 from runtime.cores import usable_cores
-from runtime.exits import Exit, Fatal
-from runtime.extras import require
+from runtime.exits import Exit, Fatal, require
 from runtime.listening import named_base_port
 from runtime.log_files import LogFile
 from runtime.metrics import Monitor
