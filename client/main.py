@@ -19,9 +19,8 @@ from client.config import ClientConfig
 from client.metrics import WorkersFigures, watched
 from client.plan import Plan, count_gpus, default_spool, devices_for, make_plan
 from runtime import aio, config, keys, logs, ports
-from runtime.exits import Exit, Fatal, guarded
-from runtime.extras import is_installed
-from runtime.monitor.monitor import Monitor
+from runtime.exits import Exit, Fatal, guarded, is_installed
+from runtime.metrics import Monitor
 from runtime.ports import parse_address
 from runtime.processes import Children, describe_exit, to_stderr
 from runtime.writable import check_folders

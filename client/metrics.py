@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from client.child_lines import Figures
-from runtime.monitor.metric import Metric
-from runtime.monitor.monitor import Watched
+from runtime.metrics import Metric, Watched
 
 TELL_SECONDS = 5.0
 """Seconds between two lines of figures from a worker."""

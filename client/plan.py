@@ -9,8 +9,7 @@ from pathlib import Path
 
 from client.config import ClientConfig
 from runtime.cores import usable_cores
-from runtime.exits import Exit, Fatal
-from runtime.extras import how_to_install, is_installed
+from runtime.exits import Exit, Fatal, how_to_install, is_installed
 from runtime.ports import Address
 from runtime.processes import python_module
 

@@ -13,7 +13,7 @@ from typing import Any
 from client.spool import SUFFIX
 from commands.azrun_config import RunConfig
 from commands.compile_share import longer
-from runtime.extras import EXTRAS, is_installed
+from runtime.exits import EXTRAS, is_installed
 from runtime.finding import RUNS
 from runtime.runs import RunFolder
 

@@ -114,8 +114,7 @@ def _overview(folder: Path) -> str:
 
 
 def _comparisons(folder: Path) -> list[tuple[str, str]]:
-    """(folder, title) of each table of settings compared (`experiments.ablation`, `.on_games`,
-    `.on_searches`)."""
+    """(folder, title) of each table of settings compared, those of studies that are gone included."""
     kinds = ("ablation", "on_games", "on_searches")
     pages = [page for kind in kinds for page in sorted(folder.glob(f"{kind}-*/README.md"))]
     return [(page.parent.name, page.read_text().partition("\n")[0].removeprefix("# ")) for page in pages]

@@ -7,11 +7,12 @@ The codes follow sysexits, so that a supervisor can tell what is worth retrying 
 from __future__ import annotations
 
 import errno
+import importlib.util
 import io
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
 from pathlib import Path
@@ -59,6 +60,16 @@ DISK_BROKEN = frozenset({errno.EIO, errno.ESTALE})
 
 OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 """No file descriptor left, for this process or for the machine."""
+
+EXTRAS = {
+    "train": (
+        *("apsw", "chess", "matplotlib", "nacl", "rich"),
+        *("sgfmill", "tensorboard", "torch", "zstandard"),
+    ),
+    "web": ("aiohttp",),
+    "onnx": ("onnx", "onnxruntime", "onnxscript"),
+}
+"""Names of the packages to import, by the extra of pyproject.toml that lists them."""
 
 
 class Fatal(Exception):
@@ -120,12 +131,23 @@ def guarded(main: Callable[[], int]) -> int:
 
 
 def _profile(command: str) -> AbstractContextManager[None]:
-    """`runtime.profiling`, imported only where it is asked for: every start would pay for it."""
+    """`runtime.profiling`, imported only where it is asked for: every start would pay for it. Raises
+    Fatal(CONFIG) if `AZ_PROFILE` names no folder that can be made, or for a wrong `AZ_PROFILE_AFTER`."""
     if not os.environ.get("AZ_PROFILE"):
         return nullcontext()
-    from runtime.profiling import profiled
+    from runtime.profiling import AFTER, VARIABLE, profiled
 
-    return profiled(command)
+    folder, after = Path(os.environ[VARIABLE]), os.environ.get(AFTER, "0")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        text = f"{VARIABLE} is {str(folder)!r}, but no such folder can be made ({error.strerror})"
+        raise Fatal(f"{text}: name a folder that can be written", Exit.CONFIG) from error
+    try:
+        seconds = float(after)
+    except ValueError as error:
+        raise Fatal(f"{AFTER} is {after!r}, but must be a number of seconds", Exit.CONFIG) from error
+    return profiled(command, folder, seconds)
 
 
 def _of_the_disk(error: OSError) -> str:
@@ -146,8 +168,6 @@ def _of_the_disk(error: OSError) -> str:
 
 def _not_installed(command: str, module: str) -> int:
     """Report the missing package. To be called while a ModuleNotFoundError is handled."""
-    from runtime.extras import extra_of, how_to_install, is_installed
-
     package = module.partition(".")[0]
     extra = extra_of(package)
     if extra is None or is_installed(package):
@@ -193,3 +213,31 @@ def _command() -> str:
         module: str = spec.name
         return _COMMANDS.get(module, module.removesuffix(".__main__"))
     return Path(called).stem
+
+
+# ---- packages that may be missing: a client that uses the server's evaluators needs none ---------
+
+
+def extra_of(package: str) -> str | None:
+    """Return the extra that contains `package`; None if no extra does."""
+    return next((extra for extra, packages in EXTRAS.items() if package in packages), None)
+
+
+def is_installed(package: str) -> bool:
+    """Return whether `package` can be imported. It is not imported, so this takes a millisecond."""
+    return importlib.util.find_spec(package) is not None
+
+
+def how_to_install(what: str, packages: Sequence[str], extra: str) -> str:
+    """Return the sentence for a person who asked for `what` without these packages."""
+    return (
+        f"{what} needs packages that are not installed ({', '.join(packages)}): "
+        f"pip install 'azselfplay[{extra}]'"
+    )
+
+
+def require(extra: str, what: str) -> None:
+    """Raise Fatal(CONFIG) naming the missing packages of `extra`, if there are any."""
+    missing = [package for package in EXTRAS[extra] if not is_installed(package)]
+    if missing:
+        raise Fatal(how_to_install(what, missing, extra), Exit.CONFIG)

@@ -20,8 +20,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from runtime.exits import Exit, Fatal
-
 VARIABLE = "AZ_PROFILE"
 AFTER = "AZ_PROFILE_AFTER"
 """Seconds after which the profile begins; without it, at once."""
@@ -37,19 +35,9 @@ OURS = frozenset(
 
 
 @contextmanager
-def profiled(command: str) -> Iterator[None]:
-    """Profile what runs inside; `AZ_PROFILE` names the folder. Raises Fatal(CONFIG) if the folder cannot be
-    made, or for a wrong `AZ_PROFILE_AFTER`."""
-    folder, after = Path(os.environ[VARIABLE]), os.environ.get(AFTER, "0")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        text = f"{VARIABLE} is {str(folder)!r}, but no such folder can be made ({error.strerror})"
-        raise Fatal(f"{text}: name a folder that can be written", Exit.CONFIG) from error
-    try:
-        profile = Profile(float(after))
-    except ValueError as error:
-        raise Fatal(f"{AFTER} is {after!r}, but must be a number of seconds", Exit.CONFIG) from error
+def profiled(command: str, folder: Path, after: float) -> Iterator[None]:
+    """Profile what runs inside, from `after` seconds on, into `folder`."""
+    profile = Profile(after)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _end)  # it would end the process before its profile is written
     watcher = threading.Thread(target=profile.watch, name="profile", daemon=True)

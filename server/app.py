@@ -26,11 +26,10 @@ from net.architectures.registry import is_sparse
 from runtime import logs
 from runtime.aio import Stop
 from runtime.cores import usable_cores
-from runtime.exits import Exit, Fatal
-from runtime.extras import require
+from runtime.exits import Exit, Fatal, require
 from runtime.listening import named_base_port
 from runtime.log_files import LogFile
-from runtime.monitor.monitor import Monitor
+from runtime.metrics import Monitor
 from runtime.ports import PORTS
 from runtime.processes import Children, python_module, to_stderr
 from runtime.runs import RunFolder

@@ -6,9 +6,13 @@ import logging
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from runtime.faults import Faults
-from runtime.monitor.histogram import ROWS, Histogram
+from runtime.metrics import ROWS, histogram
+
+if TYPE_CHECKING:
+    from prometheus_client import Histogram
 
 RATE_SECONDS = 10
 """Seconds that `evals_per_s` averages over."""
@@ -142,10 +146,10 @@ class Figures:
     """Mean seconds from a leaf's arrival to its sending, one value per batch."""
     evals_of: Counter[int] = field(default_factory=Counter)
     """Like `evals`, by evaluator."""
-    batch_sizes: Histogram = field(default_factory=lambda: Histogram(ROWS))
-    queued: Histogram = field(default_factory=Histogram)
+    batch_sizes: Histogram = field(default_factory=lambda: histogram(ROWS))
+    queued: Histogram = field(default_factory=histogram)
     """Like `wait`, in seconds; the next one holds the computing time of each batch."""
-    computed: Histogram = field(default_factory=Histogram)
+    computed: Histogram = field(default_factory=histogram)
     progress_at: float = 0.0
     """When a batch was last sent or answered; `started` until then."""
     weights_at: float = 0.0

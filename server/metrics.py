@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runtime.monitor.metric import Metric
-from runtime.monitor.monitor import Watched
+from runtime.metrics import Metric, Watched
 from server.figures import ENDS
 from server.front import Front
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from client.metrics import METRICS as CLIENT
-from runtime.monitor.metric import EVERYWHERE
+from runtime.metrics import EVERYWHERE
 from runtime.ports import find_base_port
 from server.metrics import METRICS as SERVER
 from trainer.metrics import METRICS as TRAINER

@@ -7,16 +7,19 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from diagnostics.stretches import Stretch, rounded
 from net.architectures.sizes import TRAINING_HEADS
-from runtime.monitor.histogram import Histogram
+from runtime.metrics import histogram
 from store.rows import Damaged
 from store.sqlite import Store, Totals
 from trainer.games_rate import GamesRate
 from trainer.train_step import HeldOutFigures, StepFigures
 from trainer.training_loop import Turn
+
+if TYPE_CHECKING:
+    from prometheus_client import Histogram
 
 LOADING = "the window to be loaded"
 """What training waits for before the first turn."""
@@ -34,7 +37,7 @@ class Figures:
     """Games an hour lately."""
     answered: Counter[str] = field(default_factory=Counter)
     """Games since the start, by the status of their answer."""
-    commits: Histogram = field(default_factory=Histogram)
+    commits: Histogram = field(default_factory=histogram)
     """Seconds that checking and committing a batch of games took."""
     trouble: str = ""
     """What is missing for games to be stored (`storing_waits_for`)."""

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from diagnostics.advice import ADVICE
-from runtime.monitor.metric import Metric
-from runtime.monitor.monitor import Watched
+from runtime.metrics import Metric, Watched
 from trainer.figures import Figures
 from trainer.run_setup import Run
 

@@ -33,7 +33,7 @@ from runtime.connection import Connection, ConnectionSettings
 from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
-from runtime.monitor.monitor import Monitor
+from runtime.metrics import Monitor
 from runtime.sockets import BULK_LIMIT, new_context
 from runtime.temporary import own_folder
 from store.sqlite import REJECTED

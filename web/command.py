@@ -17,8 +17,7 @@ from tyro.conf import Positional
 
 from runtime import ports
 from runtime.config import check_ranges, load
-from runtime.exits import Exit, Fatal, guarded
-from runtime.extras import require
+from runtime.exits import Exit, Fatal, guarded, require
 from runtime.finding import RUNS, find_run
 from runtime.listening import MAY_PASS
 

@@ -25,7 +25,7 @@ from protocol.frames import check_leaves
 from protocol.keys import KeyOwner, role_refusal
 from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Status, decode
 from protocol.sessions import version_refusal
-from runtime.extras import EXTRAS
+from runtime.exits import EXTRAS
 from runtime.ports import Address, find_base_port
 from runtime.sockets import new_context
 from server.doctor import DoctorConfig, free_ports

@@ -26,8 +26,6 @@ import experiments.__main__
 import experiments.ablation
 import experiments.ablation_file
 import experiments.on_games
-import experiments.on_searches
-import experiments.on_truth
 import server.key_commands
 import server.main
 import trainer.__main__
@@ -100,10 +98,6 @@ def check_module(arguments: Sequence[str]) -> None:
         experiments.recipe.load(experiments.__main__.parse(list(rest)).name)
     elif module == "experiments.on_games":
         experiments.on_games.parse(list(rest))
-    elif module == "experiments.on_searches":
-        experiments.on_searches.parse(list(rest))
-    elif module == "experiments.on_truth":
-        experiments.on_truth.parse(list(rest))
     elif module == "experiments.ablation":
         experiments.ablation_file.load(experiments.ablation.parse(list(rest)).name)
     elif module == "bench":
@@ -152,10 +146,8 @@ def known_flags(settings_page: str) -> set[str]:
     for parse in (
         experiments.__main__.parse,
         experiments.ablation.parse,
-        experiments.on_truth.parse,
         bench.peers.__main__.parse,
         experiments.on_games.parse,
-        experiments.on_searches.parse,
     ):
         with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):
             parse(["--help"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from front_bench import Bench, Play, Worker
 
 from protocol.messages import Bye
-from runtime.monitor.exposition import families
+from runtime.metrics import families
 from server.metrics import METRICS, NO_PROGRESS, figures, not_ready
 
 

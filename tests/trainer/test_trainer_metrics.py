@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from diagnostics.advice import ADVICE
 from diagnostics.players import PlayerBook
 from games import get_game
-from runtime.monitor.exposition import families
+from runtime.metrics import families
 from store.sqlite import Totals
 from trainer.figures import Figures
 from trainer.metrics import METRICS, STATUSES, watched

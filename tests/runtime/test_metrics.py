@@ -11,13 +11,9 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from runtime import metrics
 from runtime.exits import Exit, Fatal
-from runtime.monitor import http
-from runtime.monitor.exposition import families
-from runtime.monitor.histogram import Histogram
-from runtime.monitor.http import HttpPort, Reply, respond
-from runtime.monitor.metric import Metric
-from runtime.monitor.monitor import Monitor, Watched
+from runtime.metrics import Metric, Monitor, Watched, families, histogram, respond
 
 HERE = "127.0.0.1"
 
@@ -50,23 +46,20 @@ async def get(port: int, path: str) -> tuple[int, str]:
     return int(head.split()[1]), body.decode()
 
 
-def beside(answer: Callable[[str], Reply], scenario: Callable[[int], Awaitable[None]]) -> None:
-    """Run `scenario(port)` beside an HTTP port."""
+def beside(scenario: Callable[[int], Awaitable[None]], not_ready: Callable[[], str] = str) -> None:
+    """Run `scenario(port)` beside a Monitor."""
 
     async def main() -> None:
         port = free_port()
-        served = HttpPort(HERE, port, answer)
-        served.start()
-        try:
+        with Monitor(HERE, port) as monitor:
+            monitor.watched = Watched((), dict, not_ready)
             await scenario(port)
-        finally:
-            served.close()
 
     asyncio.run(main())
 
 
-def fine(path: str) -> Reply:
-    return Reply.text(HTTPStatus.OK, path)
+def fine(path: str) -> metrics.Reply:
+    return HTTPStatus.OK, path.encode() + b"\n", metrics.TEXT
 
 
 @pytest.mark.parametrize(
@@ -90,9 +83,9 @@ def test_a_request_is_answered_by_its_first_line(request_line: bytes, status: in
 
 
 def test_figures_become_counters_gauges_and_histograms() -> None:
-    histogram = Histogram((1.0, 2.0))
+    ranges = histogram((1.0, 2.0))
     for value in (0.5, 1.0, 1.5, 9.0):
-        histogram.observe(value)
+        ranges.observe(value)
     table = (
         Metric("az_a_total", "deep.a", "Counts."),
         Metric("az_b_seconds", "b_ms", "Scaled.", scale=0.001),
@@ -100,7 +93,7 @@ def test_figures_become_counters_gauges_and_histograms() -> None:
         Metric("az_d", "d", "Ranges.", is_histogram=True),
         Metric("az_e", "missing", "Not there."),
     )
-    figures = {"deep": {"a": 3}, "b_ms": 250, "c": {"x": True, "y": None}, "d": histogram}
+    figures = {"deep": {"a": 3}, "b_ms": 250, "c": {"x": True, "y": None}, "d": ranges}
 
     class Source:
         def collect(self) -> object:
@@ -115,8 +108,8 @@ def test_figures_become_counters_gauges_and_histograms() -> None:
         ("az_a_total",): 3,
         ("az_b_seconds",): 0.25,
         ("az_c", "x"): 1,
-        ("az_d_bucket", "1"): 2,
-        ("az_d_bucket", "2"): 3,
+        ("az_d_bucket", "1.0"): 2,
+        ("az_d_bucket", "2.0"): 3,
         ("az_d_bucket", "+Inf"): 4,
         ("az_d_count",): 4,
         ("az_d_sum",): 12,
@@ -151,7 +144,7 @@ def test_a_process_is_alive_while_it_is_not_ready_and_its_figures_are_fresh() ->
 
 def test_metrics_are_made_once_however_often_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are made once within the time for which they are kept."""
-    monkeypatch.setattr("runtime.monitor.monitor.KEEP_SECONDS", 3600.0)
+    monkeypatch.setattr("runtime.metrics.KEEP_SECONDS", 3600.0)
     made = []
 
     async def main() -> None:
@@ -183,26 +176,26 @@ def test_a_port_in_use_is_an_error_that_names_the_flag() -> None:
 
 
 def test_who_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "PATIENCE", 0.05)
+    monkeypatch.setattr(metrics, "PATIENCE", 0.05)
 
     async def scenario(port: int) -> None:
         assert await ask(port, b"GET / HT") == b""
 
-    beside(fine, scenario)
+    beside(scenario)
 
 
 def test_a_request_without_end_is_refused() -> None:
     async def scenario(port: int) -> None:
-        assert (await ask(port, b"GET / HTTP/1.1\r\n" + b"a" * (2 * http.MOST_HEAD))).split()[1] == b"431"
+        assert (await ask(port, b"GET / HTTP/1.1\r\n" + b"a" * (2 * metrics.MOST_HEAD))).split()[1] == b"431"
 
-    beside(fine, scenario)
+    beside(scenario)
 
 
 @pytest.mark.parametrize("name", ["MOST_CONNECTIONS", "MOST_OF_ADDRESS"])
 def test_a_crowd_is_turned_away_and_who_comes_after_it_is_answered(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, name, 3)
+    monkeypatch.setattr(metrics, name, 3)
 
     async def scenario(port: int) -> None:
         crowd = [await asyncio.open_connection(HERE, port) for _ in range(5)]
@@ -215,40 +208,31 @@ def test_a_crowd_is_turned_away_and_who_comes_after_it_is_answered(
                 writer.close()
             answer = b""
             while not answer:  # until the loop has seen that they are gone
-                answer = await ask(port, b"GET /x HTTP/1.1\r\n\r\n")
+                answer = await ask(port, b"GET /livez HTTP/1.1\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 200")
         await asyncio.gather(*ends)
 
-    beside(fine, scenario)
+    beside(scenario)
 
 
 def test_one_address_keeps_no_other_out() -> None:
     async def scenario(port: int) -> None:
         other = ("127.0.0.2", 0)
         crowd = [await asyncio.open_connection(HERE, port, local_addr=other) for _ in range(40)]
-        assert (await ask(port, b"GET /x HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        assert (await ask(port, b"GET /livez HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200")
         for _, writer in crowd:
             writer.close()
 
-    beside(fine, scenario)
-
-
-def test_who_asks_without_pause_is_not_answered_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "PACE", http.PaceLimits(rate=1e-6, burst=5))
-
-    async def scenario(port: int) -> None:
-        answers = [await ask(port, b"GET /x HTTP/1.1\r\n\r\n") for _ in range(8)]
-        assert [answer != b"" for answer in answers] == [True] * 6 + [False] * 2
-
-    beside(fine, scenario)
+    beside(scenario)
 
 
 def test_a_fault_of_ours_in_a_figure_ends_nothing() -> None:
-    def faulty(path: str) -> Reply:
-        raise KeyError(path)
+    def faulty() -> str:
+        raise KeyError("figure")
 
     async def scenario(port: int) -> None:
         for _ in range(2):
-            assert (await get(port, "/metrics"))[0] == HTTPStatus.INTERNAL_SERVER_ERROR
+            assert (await get(port, "/readyz"))[0] == HTTPStatus.INTERNAL_SERVER_ERROR
+        assert (await get(port, "/livez"))[0] == HTTPStatus.OK
 
-    beside(faulty, scenario)
+    beside(scenario, faulty)
