@@ -8,8 +8,8 @@ import sys
 from dataclasses import replace
 
 from commands.azrun_config import RunConfig, check, check_parts, make_commands
-from runtime import config, extras
-from runtime.exits import Exit, guarded
+from runtime import config
+from runtime.exits import Exit, guarded, require
 from runtime.ports import claimed_base_port
 from runtime.temporary import own_folder
 from runtime.writable import check_folders
@@ -28,7 +28,7 @@ def _main() -> int:
         examples=EXAMPLES,
         description="Starts self-play and training on this machine, with one command.",
     )
-    extras.require("train", "azrun")
+    require("train", "azrun")
     from commands.basis import LIST, basis_of, shown_recipes
 
     if settings.recipe == LIST:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-from runtime import config, extras
-from runtime.exits import Exit, guarded
+from runtime import config
+from runtime.exits import Exit, guarded, require
 from runtime.writable import check_folders
 from server.config import EXAMPLES, MOVED, ServerConfig
 
@@ -38,7 +38,7 @@ def _main() -> int:
 
         return key_commands.main(sys.argv[1:])
     settings = load()
-    extras.require("train", "azserver")
+    require("train", "azserver")
     check_folders(settings.runs, "--runs")
     from runtime import aio, logs
     from server.app import App

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runtime import config as settings
-from runtime import extras
-from runtime.exits import guarded
+from runtime.exits import guarded, require
 from runtime.writable import check_folders
 from trainer.config import MOVED, TrainerConfig
 
@@ -38,7 +37,7 @@ def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
 
 def _main() -> int:
     config = load()
-    extras.require("train", "the trainer")
+    require("train", "the trainer")
     check_folders(Path(config.runs), "--runs")
     # Imported only now: torch and numba take seconds, and --help needs neither.
     from protocol.messages import PROTOCOL_VERSION, Hello

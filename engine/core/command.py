@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from tyro.conf import Positional
 
-from runtime import aio, extras
-from runtime.exits import guarded
+from runtime import aio
+from runtime.exits import guarded, require
 from runtime.finding import RUNS, one_network
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class EngineConfig:
 def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Order] = ()) -> int:
     """Speak a protocol on standard input and output until it ends. Returns the exit code. The orders in
     `first` are carried out before the first line."""
-    extras.require("train", "an engine")
+    require("train", "an engine")
 
     from engine.core.driver import leave_if_preparing
 

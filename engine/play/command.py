@@ -7,7 +7,7 @@ from typing import Literal
 
 from engine.core.command import EngineConfig, serve
 from runtime import config
-from runtime.exits import Exit, Fatal
+from runtime.exits import Exit, Fatal, require
 
 EXAMPLES = (
     "azplay play connect_four-tiny",
@@ -56,9 +56,8 @@ def main() -> int:
     from engine.play.machine import PlayEngine
     from games import get_game
     from games.names import DEFAULT_GAME
-    from runtime import extras
 
-    extras.require("train", "azplay play")
+    require("train", "azplay play")
     trained = "" if settings.weights is None else game_of(settings.weights)
     try:
         game = get_game(settings.game or trained or DEFAULT_GAME)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "azplay players chess-tiny",
     "azplay players chess-tiny --quarantine keys/lab-7",
+    "azplay players chess-tiny --release keys/lab-7",
 )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime import extras
+from runtime import exits
 from runtime.exits import Exit, Fatal, guarded
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,14 +25,14 @@ def packages(requirements: list[str]) -> set[str]:
 
 def test_the_table_of_extras_is_that_of_the_project() -> None:
     declared = PROJECT["optional-dependencies"]
-    for extra, names in extras.EXTRAS.items():
+    for extra, names in exits.EXTRAS.items():
         assert packages(declared[extra]) == set(names)
 
 
 def test_all_and_dev_contain_every_extra() -> None:
     declared = PROJECT["optional-dependencies"]
     (everything,) = declared["all"]
-    assert everything == f"azselfplay[{','.join(extras.EXTRAS)}]"
+    assert everything == f"azselfplay[{','.join(exits.EXTRAS)}]"
     assert "azselfplay[all]" in declared["dev"]
 
 
@@ -51,7 +51,7 @@ def test_client_workers_and_games_import_no_optional_package() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     found = set(done.stdout.split())
     assert {"numba", "zmq"} <= found
-    assert found & {package for packages in extras.EXTRAS.values() for package in packages} == set()
+    assert found & {package for packages in exits.EXTRAS.values() for package in packages} == set()
 
 
 def test_a_missing_package_is_one_line_with_the_command_that_installs_it(
@@ -60,7 +60,7 @@ def test_a_missing_package_is_one_line_with_the_command_that_installs_it(
     def main() -> int:
         raise ModuleNotFoundError("No module named 'torch'", name="torch.nn")
 
-    monkeypatch.setattr(extras, "is_installed", lambda _package: False)
+    monkeypatch.setattr(exits, "is_installed", lambda _package: False)
     assert guarded(main) == Exit.CONFIG
     said = capsys.readouterr().err
     assert "(torch): pip install 'azselfplay[train]'" in said
@@ -76,7 +76,7 @@ def test_a_missing_module_of_our_own_stays_a_fault_of_ours(capsys: pytest.Captur
 
 
 def test_what_is_required_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "is_installed", lambda package: package not in ("torch", "apsw"))
+    monkeypatch.setattr(exits, "is_installed", lambda package: package not in ("torch", "apsw"))
     with pytest.raises(Fatal, match=r"azserver needs .* \(apsw, torch\): pip install 'azselfplay\[train\]'"):
-        extras.require("train", "azserver")
-    extras.require("onnx", "azplay export")
+        exits.require("train", "azserver")
+    exits.require("onnx", "azplay export")
