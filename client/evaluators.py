@@ -28,7 +28,7 @@ from protocol.messages import (
 from runtime.connection import Connection, ConnectionSettings
 from runtime.logs import Repeated
 from runtime.sockets import Context
-from runtime.weights_puller import WeightsPuller
+from runtime.weights_puller import WeightsPuller, in_cache
 from search.compiled import OwnNetwork
 from search.evaluator import Evaluator, LocalEvaluator
 
@@ -180,7 +180,7 @@ class OwnNet:
         send: Callable[..., bool],
     ) -> None:
         self._net = LocalNet(game, history, device, threads or None)
-        self._puller = WeightsPuller(folder, self._net.load, send)
+        self._puller = WeightsPuller(in_cache(folder, self._net.load), send)
         self._evaluator = LocalEvaluator(self._net.infer, self._net.max_rows)
 
     @property
@@ -229,7 +229,7 @@ class NetInSearch:
 
     def __init__(self, player: SparsePlayer, *, folder: Path, send: Callable[..., bool]) -> None:
         self._player = player
-        self._puller = WeightsPuller(folder, self._load, send)
+        self._puller = WeightsPuller(in_cache(folder, self._load), send)
 
     @property
     def evaluator(self) -> Evaluator:

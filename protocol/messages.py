@@ -72,7 +72,8 @@ class Hello(Message, frozen=True, tag="hello"):
 
 
 class WeightsInfo(Message, frozen=True, tag="weights_info"):
-    """Which weights are current. Sent to players when they change, in WELCOME and on request."""
+    """Names weights. From the server: the current ones, when they change, in WELCOME and on request. From the
+    trainer: new ones, which the server then pulls. To the trainer also: the newest that the server has."""
 
     version: Count
     """Grows by one with each publication; 0 is this run's untrained network."""
@@ -170,7 +171,8 @@ class Refused(Message, frozen=True, tag="refused"):
     code: Name
     reason: Text
     request: RequestId = 0
-    """The number of an EVALUATE or the offset of a GET_CHUNK; 0 if there is none or it cannot be read."""
+    """The number of an EVALUATE, the offset of a GET_CHUNK, or the version of weights that a trainer has
+    announced; 0 if there is none or it cannot be read."""
     retry_after: Seconds = 0.0
 
 
@@ -277,21 +279,8 @@ class RelayAck(Message, frozen=True, tag="relay_ack"):
 # ---- Weights: trainer -> front -> clients, bulk port --------------------------------------------
 
 
-class PutWeights(Message, frozen=True, tag="put_weights"):
-    """A trainer offers weights. Answered by WEIGHTS_WANTED, or REFUSED."""
-
-    info: WeightsInfo
-
-
-class WeightsWanted(Message, frozen=True, tag="weights_wanted"):
-    """Asks for chunks from `offset` on, and acknowledges each chunk. offset == size: stored."""
-
-    sha256: Sha256
-    offset: Count
-
-
 class Chunk(Message, frozen=True, tag="chunk"):
-    """A piece of a weights file, in either direction. Frame: the bytes, at most `CHUNK`."""
+    """A piece of a weights file. Frame: the bytes, at most `CHUNK`."""
 
     sha256: Sha256
     offset: Count
@@ -302,7 +291,8 @@ class GetWeights(Message, frozen=True, tag="get_weights"):
 
 
 class GetChunk(Message, frozen=True, tag="get_chunk"):
-    """Answered by CHUNK, or REFUSED when that file is no longer kept."""
+    """From a player to the server, or from the server to the trainer. Answered by CHUNK, or REFUSED when that
+    file is no longer kept."""
 
     sha256: Sha256
     offset: Count
@@ -332,7 +322,7 @@ AnyMessage = (
     | Evaluate | Evaluated | Refused | Grant
     | EvaluatorReady | LoadWeights | WeightsLoaded | WeightsRefused | Batch | BatchDone
     | PutGame | GameAck | RelayGame | RelayAck
-    | PutWeights | WeightsWanted | Chunk | GetWeights | WeightsInfo | GetChunk
+    | Chunk | GetWeights | WeightsInfo | GetChunk
     | GetStatus | Status | TrainerStatus
 )  # fmt: skip
 

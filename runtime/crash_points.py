@@ -38,11 +38,6 @@ NAMES = (
     "trainer.acknowledged",
     "uploader.sent",
     "uploader.acknowledged",
-    "weights.begun",
-    "weights.appended",
-    "weights.synced",
-    "weights.replaced",
-    "weights.folder_synced",
     "weights.adopted",
 )
 """Names of the form PART.PLACE; the process is killed just after it has passed the place."""

@@ -239,7 +239,7 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes | bytearray) -> None:
     """Write a file so that a crash leaves either the old or the new content, never a part.
 
     Raises OSError; then the old content is still there, and the part is removed.

@@ -20,7 +20,7 @@ from runtime.reading import read_bytes
 SUFFIX = ".safetensors"
 NEWEST = "newest"
 MOST_BYTES = 4 << 30
-"""Most bytes of a file: what azserver takes, too."""
+"""Most bytes of a file."""
 DIGITS = 8
 """Hex digits of the sha256 in a name; where it matters, the whole hash is compared with the bytes."""
 _NAMED = re.compile(f"(?:[0-9]{{6,}}-(?=.{{{DIGITS}}}$)|(?=.{{64}}$))([0-9a-f]+)")

@@ -1,7 +1,12 @@
-"""Which chunks of which weights to request. Pure: events with `now` in, instructions out.
+"""How weights travel, in both directions: whoever wants them requests chunks, whoever has them answers.
 
-WELCOME names the weights, and WEIGHTS_INFO comes when they change. The weights announced last are requested
-with a window of chunks; unfinished downloads of others are dropped.
+    WEIGHTS_INFO (or WELCOME) -> GET_CHUNK, at most `WINDOW` unanswered -> CHUNK ... -> sha256 checked
+
+Players pull the current weights from azserver, and azserver pulls new ones from the trainer. `WeightsPull` is
+the whole decision of the one who pulls, and pure: events with `now` in, instructions out. The weights
+announced last are requested, and unfinished downloads of others are dropped. What came stays over a cut
+connection. The one who serves has no state at all: `answer` is its part. The hash is computed as the chunks
+come, so that the last one of a large file does not hold up the event loop.
 """
 
 from __future__ import annotations
@@ -9,15 +14,17 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from dataclasses import dataclass
+from itertools import chain, islice
 
-from protocol.messages import CHUNK, WeightsInfo
+from protocol.errors import Code
+from protocol.messages import CHUNK, Chunk, GetChunk, Refused, WeightsInfo
 
 WINDOW = 8
 """Chunks requested and not yet received: 4 MB in flight keep a fast line busy."""
 TIMEOUT = 10.0
 """Seconds until a chunk is requested again."""
 LARGEST = 2 * 1024**3
-"""Most bytes of weights that are downloaded; the largest preset has some 100 MB."""
+"""Most bytes of weights that travel; the largest preset has some 100 MB."""
 PAUSE = 3.0
 """Seconds to wait after the server refused a chunk (it may have removed the file meanwhile)."""
 TRIES = 6
@@ -37,7 +44,7 @@ class Complete:
     """These bytes have the announced hash: try to use them, then report `settled`."""
 
     info: WeightsInfo
-    data: bytes
+    data: bytes | bytearray
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,16 @@ class Damaged:
 
 
 Instruction = Ask | Complete | Damaged
+
+
+def answer(
+    request: GetChunk, data: bytes | memoryview | None
+) -> tuple[Chunk, bytes | memoryview] | tuple[Refused]:
+    """Return what to send to whoever requests a chunk. `data`: its bytes; None: the file is not kept."""
+    if data is None:
+        reason = "these weights are no longer kept: ask for the current ones"
+        return (Refused(Code.UNKNOWN_WEIGHTS, reason, request.offset),)
+    return Chunk(request.sha256, request.offset), data
 
 
 class WeightsPull:
@@ -73,6 +90,8 @@ class WeightsPull:
         self._pulling: WeightsInfo | None = None
         self._settling = False
         self._data = bytearray()
+        self._digest, self._digested = hashlib.sha256(), 0
+        """Of the bytes before the first one that has not come, and how many these are."""
         self._to_ask: deque[int] = deque()
         self._asked: dict[int, float] = {}
         """Offset -> when to request the chunk again."""
@@ -104,26 +123,37 @@ class WeightsPull:
         Older weights than ours, or others of the same version, come from a server whose run was restored from
         a backup. They count, because it accepts no games of versions that it does not know.
         """
+        if info is not None and info == self.in_use and not self._settling:
+            self._newest = self._pulling = info = None
+        return self.wanted(info if info is None or self._is_usable(info) else None, now)
+
+    def wanted(self, info: WeightsInfo | None, now: float) -> list[Instruction]:
+        """Pull these weights whatever became of them before; None: those that are being pulled. Request again
+        what was requested and did not come."""
         self._joined = True
         self._ask_again(list(self._asked))
-        if info is not None and info == self.in_use and not self._settling:
-            self._newest = self._pulling = None
-        elif info is not None and info != self._newest and self._is_usable(info):
+        if info is not None and info != self._newest:
             self._newest, self._damaged_now = info, 0
         return self._go_on(now)
 
     def lost(self) -> None:
         self._joined = False
 
+    def expects(self, sha256: bytes, offset: int, size: int) -> bool:
+        """Return whether a chunk of `size` bytes was requested and has not come."""
+        info = self._pulling
+        if info is None or sha256 != info.sha256 or offset not in self._asked:
+            return False
+        return size == min(CHUNK, info.size - offset)
+
     def chunk(self, sha256: bytes, offset: int, data: bytes | memoryview, now: float) -> list[Instruction]:
         """Handle a chunk. Ignored if it was not requested or has the wrong length."""
         info = self._pulling
-        if info is None or sha256 != info.sha256 or offset not in self._asked:
-            return []
-        if len(data) != min(CHUNK, info.size - offset):
+        if info is None or not self.expects(sha256, offset, len(data)):
             return []
         del self._asked[offset]
         self._data[offset : offset + len(data)] = data
+        self._digest_on()
         if self._asked or self._to_ask:
             return self._go_on(now)
         return self._all_here(info, now)
@@ -167,6 +197,7 @@ class WeightsPull:
         if self._pulling is not self._newest:
             self._pulling = self._newest
             self._data = bytearray(self._newest.size)
+            self._digest, self._digested = hashlib.sha256(), 0
             self._to_ask = deque(range(0, self._newest.size, CHUNK))
             self._asked = {}
         asks: list[Instruction] = []
@@ -177,11 +208,19 @@ class WeightsPull:
         return asks
 
     def _all_here(self, info: WeightsInfo, now: float) -> list[Instruction]:
-        data = bytes(self._data)
-        if hashlib.sha256(data).digest() != info.sha256:
+        if self._digest.digest() != info.sha256:
             return self._damaged(info, now)
         self._settling = True
-        return [Complete(info, data)]
+        return [Complete(info, self._data)]
+
+    def _digest_on(self) -> None:
+        """Digest the bytes up to the first chunk that has not come. Those that are to be requested again, a
+        window of them at most, stand before all others."""
+        missing = chain(self._asked, islice(self._to_ask, self._window + 1))
+        end = min(missing, default=len(self._data))
+        if end > self._digested:
+            self._digest.update(memoryview(self._data)[self._digested : end])
+            self._digested = end
 
     def _damaged(self, info: WeightsInfo, now: float) -> list[Instruction]:
         self.damaged += 1

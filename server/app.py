@@ -179,7 +179,7 @@ class App:
         settings = GateSettings.of(self._config, self._self_play, device)
         command = gate_command(settings, front.store)
         gate = Gatekeeper(front.store, settings.share, command, front.pool.load, folder.logs / "gate.log")
-        front.bulk.gate = gate
+        front.bulk.weights.gate = gate
         front.pool.newest = gate.best
         log.info("alphago_zero: weights %d play until newer ones win the gate", gate.best.version)
         return gate

@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from protocol.messages import (
     Goodbye,
     Message,
     PutGame,
-    PutWeights,
     Refused,
     RelayAck,
     TrainerStatus,
@@ -31,14 +30,12 @@ from runtime.pacing import MEGABYTE, PaceLimits
 from server.chunk_service import ChunkService
 from server.config import QuotaConfig
 from server.daily_bytes import DailyBytes, DailyFile
-from server.evaluators import EvaluatorPool
 from server.figures import Figures
-from server.gatekeeper import Gatekeeper
-from server.port import FAULT, PLAYERS, TRAINER, Port, Route, peer_of
+from server.port import PLAYERS, TRAINER, Port, Route, peer_of
 from server.relay import Acknowledge, GameRelay, Relay
 from server.relay import Instruction as RelayInstruction
-from server.upload import Append, Begin, Discard, Instruction, Reply, Store, WeightsUpload
 from server.weights import WeightsStore
+from server.weights_in import WeightsIn
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +46,9 @@ TRAINER_RETRY = 5.0
 
 
 class BulkService:
-    """Connects relay, upload and store. `port` and `pool` are set once both exist."""
+    """Connects relay, weights and the trainer's session. `port` is set once it exists."""
 
     port: Port
-    pool: EvaluatorPool
 
     def __init__(
         self,
@@ -72,13 +68,10 @@ class BulkService:
         rate = quota.weights_rate * MEGABYTE
         self.chunks = ChunkService(store, clock, PaceLimits(rate, burst=rate))
         self.trainer: Session | None = None
-        self.gate: Gatekeeper | None = None
-        """Tests new weights before they are used, with `gate.mode = alphago_zero`."""
+        self.weights = WeightsIn(game, store, figures, clock, self._send_to_trainer)
         self._store = store
         self._figures = figures
         self._clock = clock
-        self._upload = WeightsUpload(game)
-        self._to_store: asyncio.Queue[WeightsInfo] = asyncio.Queue(maxsize=1)
         self._daily_to_write: asyncio.Queue[dict[str, Any]] = asyncio.Queue(maxsize=1)
         """Bytes stored today, to be written down."""
         self._untold: dict[bytes, None] = {}
@@ -88,8 +81,9 @@ class BulkService:
         return {
             PutGame: Route(self._on_put_game, PLAYERS, frames=1, is_work=True),
             RelayAck: Route(self._on_relay_ack, TRAINER, is_work=True),
-            PutWeights: Route(self._on_put_weights, TRAINER),
-            Chunk: Route(self._on_chunk, TRAINER, frames=1, is_work=True),
+            WeightsInfo: Route(self.weights.on_info, TRAINER),
+            Chunk: Route(self.weights.on_chunk, TRAINER, frames=1, is_work=True),
+            Refused: Route(self.weights.on_refused, TRAINER),
             TrainerStatus: Route(self._on_trainer_status, TRAINER),
             GetWeights: Route(self._on_get_weights),
             GetChunk: Route(self.chunks.on_get_chunk, is_work=True),
@@ -116,10 +110,10 @@ class BulkService:
             self._daily_file.write(self._daily_file.due(self._clock(), at_once=True))
 
     async def run(self) -> None:
-        """Serve chunks, store uploads and save the bytes of each key, until cancelled."""
+        """Serve chunks, pull new weights and save the bytes of each key, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.chunks.run())
-            group.create_task(self._store_uploads())
+            group.create_task(self.weights.run())
             group.create_task(self._keep_daily_bytes())
 
     # ---- the trainer's session --------------------------------------------------------------
@@ -143,6 +137,7 @@ class BulkService:
         self.chunks.session_ended(session)
         if self.trainer is not None and self.trainer.number == session.number:
             self.trainer = None
+            self.weights.trainer_left()
             self._carry_out(self.relay.trainer_left())
 
     def tick(self, now: float) -> None:
@@ -199,6 +194,9 @@ class BulkService:
         if self._is_trainer(session):
             self._figures.trainer = message.figures
 
+    def _send_to_trainer(self, message: Message) -> bool:
+        return self.trainer is not None and self.port.send(peer_of(self.trainer), message)
+
     def _is_trainer(self, session: Session) -> bool:
         return self.trainer is not None and self.trainer.number == session.number
 
@@ -214,88 +212,9 @@ class BulkService:
                 case Acknowledge(peer, ack):
                     self.port.send(peer, ack)
 
-    # ---- weights from the trainer -----------------------------------------------------------
-
-    def _on_put_weights(self, session: Session, message: PutWeights, _: list[memoryview]) -> None:
-        info = message.info
-        kept = self._store.has(info)
-        self._follow(peer_of(session), self._upload.offer(info, self._newest, kept=kept))
-
-    @property
-    def _newest(self) -> WeightsInfo | None:
-        """Return the weights that were published last."""
-        return self.pool.newest if self.gate is None else self.gate.newest
-
-    def _on_chunk(self, session: Session, message: Chunk, frames: list[memoryview]) -> None:
-        peer, instructions = peer_of(session), self._upload.chunk(message, frames[0])
-        if not any(isinstance(one, Append) for one in instructions):
-            self.port.charge(peer)
-        self._follow(peer, instructions, frames[0])
-
-    def _follow(
-        self, peer: bytes, instructions: Sequence[Instruction], data: memoryview | None = None
-    ) -> None:
-        """Carry out the upload's instructions. If the disk does not take the bytes, the upload ends."""
-        for instruction in instructions:
-            try:
-                match instruction:
-                    case Reply(message):
-                        if isinstance(message, Refused):
-                            log.warning("weights refused: %s", message.reason)
-                        self.port.send(peer, message)
-                    case Begin(sha256):
-                        self._store.begin(sha256)
-                    case Append(sha256):
-                        assert data is not None
-                        self._store.append(sha256, data)
-                    case Store(info):
-                        self._to_store.put_nowait(info)
-                    case Discard(sha256):
-                        self._store.discard(sha256)
-            except OSError as error:
-                self._follow(peer, self._upload.failed(error.strerror or str(error)))
-                return
-
-    async def _store_uploads(self) -> None:
-        """Make complete uploads durable in a thread: fsync of a large file would hold up the leaves."""
-        while True:
-            info = await self._to_store.get()
-            done = await self._store_upload(info)
-            with self._figures.faults.survived("storing weights", self._clock()):
-                if self.trainer is not None:
-                    self._follow(peer_of(self.trainer), done)
-
-    async def _store_upload(self, info: WeightsInfo) -> Sequence[Instruction]:
-        """Store an upload and return what to tell the trainer."""
-        try:
-            if not self._store.has(info):
-                await asyncio.to_thread(self._store.finish, info)
-            if reason := await self.pool.objection(info):
-                log.error("weights %d are refused: %s", info.version, reason)
-                self._figures.weights_refused += 1
-                self._store.forget(info)
-                return self._upload.refused(reason)
-        except OSError as error:
-            return self._upload.failed(error.strerror or str(error))
-        except Exception as error:
-            self._figures.faults.note("storing weights", error, self._clock())
-            return self._upload.failed(FAULT)
-        done = self._upload.stored()
-        log.info("weights %d (step %d) are stored, %d bytes", info.version, info.step, info.size)
-        with self._figures.faults.survived("taking weights into use", self._clock()):
-            if self.gate is None:
-                self.pool.load(info)
-            else:
-                self.gate.published(info)
-        return done
-
-    # ---- weights to clients -----------------------------------------------------------------
-
     def _on_get_weights(self, session: Session, _message: GetWeights, _frames: list[memoryview]) -> None:
         if self._store.current is None:
             self.port.refuse(peer_of(session), Code.NO_WEIGHTS, "no weights yet", 0, retry_after=3.0)
-        elif self._is_trainer(session) and self.gate is not None:
-            self.port.send(peer_of(session), self.gate.newest)  # the trainer asks for a free version number
         else:
             self.port.send(peer_of(session), self._store.current)
 

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from protocol.errors import Code
-from protocol.messages import CHUNK, Chunk, GetChunk
+from protocol.messages import CHUNK, GetChunk
 from protocol.sessions import Session
 from runtime.pacing import PaceLimits, place_of
+from runtime.weights_pull import answer
 from server.chunk_queue import TO_ALL, ChunkQueue
 from server.port import Port, peer_of
 from server.weights import WeightsStore
@@ -81,11 +82,9 @@ class ChunkService:
         """Send a chunk. Returns the number of bytes sent."""
         data = self._chunk(message.sha256, message.offset)
         if data is None:
-            reason = "these weights are no longer kept: ask for the current ones"
-            self.port.refuse(peer, Code.UNKNOWN_WEIGHTS, reason, message.offset)
-            return 0
-        self.port.send(peer, Chunk(message.sha256, message.offset), data)
-        return len(data)
+            self.port.charge(peer)
+        self.port.send(peer, *answer(message, data))
+        return len(data or b"")
 
     def _chunk(self, sha256: bytes, offset: int) -> bytes | None:
         """Return what `WeightsStore.chunk` does, but read once while many request it: a hash names the bytes

@@ -166,8 +166,8 @@ class Front:
             players.expect(settings.game, settings.history, settings.network)
         else:
             self.pool = EvaluatorPool(*pool, in_rounds=bool(settings.self_play.get("round_games")))
-        self.leaf.pool = self.bulk.pool = self.pool
-        self.bulk.chunks.port = self.bulk.port
+        self.leaf.pool = self.bulk.weights.pool = self.pool
+        self.bulk.chunks.port = self.bulk.weights.port = self.bulk.port
 
     async def run(self) -> None:
         """Serve until cancelled. Raises Fatal when no evaluator can take any weights."""
@@ -242,7 +242,7 @@ class Front:
             "weights_version": current.version if current else -1,
             "games_relayed": relay.relayed,
             "games_acked": relay.acked,
-            **({} if self.bulk.gate is None else {"gate": self.bulk.gate.figures()}),
+            **({} if self.bulk.weights.gate is None else {"gate": self.bulk.weights.gate.figures()}),
         }
 
     def _sessions_by_key(self) -> dict[str, int]:
@@ -291,7 +291,7 @@ class Front:
             weights=self.store.current,
             network=settings.network,
             trainer_present=self.bulk.trainer is not None,
-            gated=self.bulk.gate is not None,
+            gated=self.bulk.weights.gate is not None,
             run_id=settings.run_id,
         )
 
@@ -342,8 +342,8 @@ class Front:
         """Discard newer weights that were refused. If even the current ones cannot be used, nobody can play:
         end."""
         self._trainer_or_weights.set()
-        if self.bulk.gate is not None:
-            self.bulk.gate.refused(info)
+        if self.bulk.weights.gate is not None:
+            self.bulk.weights.gate.refused(info)
         if info != self.store.current:
             self.store.forget(info)
         elif not self.pool.working and self._trouble.empty():

@@ -3,15 +3,13 @@
 weights/000045-1a2b3c4d.safetensors    the newest `KEPT` files, and `PAST` older ones spread over the run
 weights/current.json                   version, step, sha256, size, game, architecture of the one in use
 weights/newest                         a link to that one (`runtime.weights_files`)
-weights/<sha256>.part                  an upload that is not complete
+weights/*.partial                      a file that is being written, or whose writer was killed
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +21,7 @@ from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
 from runtime.reading import read_struct
-from runtime.runs import sync_folder, write_atomically
+from runtime.runs import write_atomically
 from runtime.weights_files import find_weights, point_newest, version_in, weights_path
 
 log = logging.getLogger(__name__)
@@ -77,7 +75,7 @@ class WeightsStore:
 
     def open(self) -> WeightsInfo | None:
         """Read the current weights and use them. Returns None in a new run. Raises what `read` raises."""
-        for part in self._folder.glob("*.part*"):
+        for part in self._folder.glob("*.partial"):
             part.unlink()
         self.current = self.read()
         if self.current is not None:
@@ -103,11 +101,16 @@ class WeightsStore:
         self._check_file(info)
         return info
 
+    def put(self, info: WeightsInfo, data: bytes | bytearray) -> None:
+        """Store a file that may become current later, so that it survives a power loss. This may take a
+        while. Raises OSError if the disk does not take it."""
+        write_atomically(self.path(info), data)
+
     def add(self, data: bytes, version: int, step: int, architecture: str) -> WeightsInfo:
         """Store a file that was made here (an untrained network) and make it the current one."""
         sha256 = hashlib.sha256(data).digest()
         info = WeightsInfo(version, step, sha256, len(data), self._game, architecture)
-        write_atomically(self.path(info), data)
+        self.put(info, data)
         self.adopt(info)
         return info
 
@@ -170,37 +173,6 @@ class WeightsStore:
                 return file.read(CHUNK)
         except FileNotFoundError:
             return None
-
-    # ---- an upload, chunk by chunk ----------------------------------------------------------
-
-    def begin(self, sha256: bytes) -> None:
-        """Start a new file, or restart it."""
-        self._part(sha256).write_bytes(b"")
-        reach("weights.begun")
-
-    def append(self, sha256: bytes, data: bytes | memoryview) -> None:
-        with self._part(sha256).open("ab") as file:
-            file.write(data)
-        reach("weights.appended")
-
-    def finish(self, info: WeightsInfo) -> None:
-        """Make a complete and verified upload survive a power loss. This may take a while."""
-        part = self._part(info.sha256)
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
-        reach("weights.synced")
-        part.replace(self.path(info))
-        reach("weights.replaced")
-        sync_folder(self._folder)
-        reach("weights.folder_synced")
-
-    def discard(self, sha256: bytes) -> None:
-        """Remove an upload that will not be completed."""
-        with contextlib.suppress(OSError):
-            self._part(sha256).unlink(missing_ok=True)
-
-    def _part(self, sha256: bytes) -> Path:
-        return self._folder / f"{sha256.hex()}.part"
 
     def _check_file(self, info: WeightsInfo) -> None:
         path = self.path(info)

@@ -20,7 +20,7 @@ from runtime import weights_puller
 from runtime.exits import NOT_RETRIED, Exit, Fatal
 from runtime.log_files import LogFile
 from runtime.runs import RunFolder, write_atomically
-from runtime.weights_puller import WeightsPuller
+from runtime.weights_puller import WeightsPuller, in_cache
 from server.weights import SAVE_AGAIN, WeightsStore
 from store.copying import copy_games
 from store.sqlite import Store, Totals
@@ -66,9 +66,7 @@ def test_adopted_weights_are_used_at_once_and_written_down_when_there_is_room(di
     store.add(b"first", 1, 0, "tiny")
     data = b"second"
     second = WeightsInfo(2, 10, hashlib.sha256(data).digest(), len(data), "tic_tac_toe", "tiny")
-    store.begin(second.sha256)
-    store.append(second.sha256, data)
-    store.finish(second)
+    store.put(second, data)
     disk.fill()
     store.adopt(second)
     assert store.current == second
@@ -180,9 +178,12 @@ def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_writ
         loop.call_soon(puller.on_chunk, Chunk(info.sha256, message.offset), [memoryview(data)])
         return True
 
+    def load(path: Path, _: WeightsInfo) -> str:
+        return "" if path.exists() else "gone"
+
     async def main() -> None:
         nonlocal puller
-        puller = WeightsPuller(disk.path / "weights", lambda path, _: "" if path.exists() else "gone", send)
+        puller = WeightsPuller(in_cache(disk.path / "weights", load), send)
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             running = group.create_task(puller.run())
             puller.joined(welcome)

@@ -9,7 +9,7 @@ from pathlib import Path
 from protocol.errors import Code
 from protocol.messages import AnyMessage, Chunk, Refused, WeightsInfo, Welcome
 from runtime.exits import Exit, Fatal
-from runtime.weights_puller import WeightsPuller
+from runtime.weights_puller import WeightsPuller, in_cache
 
 SERVER = "server"
 """The value of `--weights` that stands for them."""
@@ -62,7 +62,7 @@ class ServerWeights:
             whole.append(path)
             return ""
 
-        self._puller = WeightsPuller(folder, keep, self._send)
+        self._puller = WeightsPuller(in_cache(folder, keep), self._send)
         self._puller.joined(welcome)
         async with asyncio.TaskGroup() as group:
             pulling = group.create_task(self._puller.run())

@@ -1,6 +1,11 @@
-"""Publishes weights: decides when the next ones are due, and handles the server's answer to the last ones.
+"""Publishes weights: decides when the next ones are due, announces them and hands out their chunks.
 
-`trainer.publishing` says what to send; this connects it to training, the checkpoints and the figures.
+    WEIGHTS_INFO -> GET_CHUNK -> CHUNK ... -> WEIGHTS_INFO of the same bytes: the server has stored them
+
+The server pulls them as players pull from it (`runtime.weights_pull`), so all that is to be done here is to
+repeat the announcement after a silence and in a new session, until the server has these weights, has others
+of this version or a later one (then they are numbered anew), or refuses them. Newer weights wait until those
+under way are through, and only the newest wait.
 """
 
 from __future__ import annotations
@@ -10,11 +15,12 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple
 
-from protocol.messages import AnyMessage, Refused, WeightsInfo, WeightsWanted, Welcome
+from protocol.messages import CHUNK, AnyMessage, GetChunk, Refused, WeightsInfo, Welcome
 from runtime.connection import Connection
-from trainer.publishing import GivenUp, Instruction, Published, Publisher, Renumber, Send, Upload
+from runtime.weights_pull import answer
 
 if TYPE_CHECKING:  # training imports torch; tests run this file without it
     from trainer.config import TrainerConfig
@@ -31,6 +37,16 @@ LAST_WEIGHTS = 20.0
 """Seconds that the server has to accept the last weights of a trainer that stops."""
 OFFER_AGAIN = 10.0
 """Seconds after which refused weights of a round are offered again."""
+PATIENCE = 10.0
+"""Seconds without a word about announced weights after which they are announced again."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights to publish; `data` is the whole file."""
+
+    info: WeightsInfo
+    data: bytes
 
 
 class Background(Protocol):
@@ -61,7 +77,12 @@ class WeightsOut:
         self._connection = connection
         self._figures = figures
         self._background = background
-        self._publisher = Publisher()
+        self._current: Weights | None = None
+        """Announced, or to be announced in the next session."""
+        self._next: Weights | None = None
+        """The newest of those that wait."""
+        self._announce_at = 0.0
+        """When to announce the current ones again."""
         self._offered = 0
         """Newest version offered to the server by this process."""
         self._renumber = False
@@ -76,8 +97,8 @@ class WeightsOut:
 
     @property
     def busy(self) -> bool:
-        """Return whether weights are being uploaded."""
-        return self._publisher.busy
+        """Return whether weights are on their way."""
+        return self._current is not None
 
     def begin(self, step: int, now: float) -> None:
         """Note that training begins at this step."""
@@ -91,32 +112,31 @@ class WeightsOut:
         its evaluators had loaded what it stored, it plays with older weights."""
         if welcome.weights is not None:
             self.server_version = welcome.weights.version
-            if not self._publisher.busy:
+            if self._current is None:
                 self._offered = min(self._offered, self.server_version)
-        self._carry_out(self._publisher.on_joined(now))
+        self._announce(now)
 
     def lost(self) -> None:
         """Handle the end of the session."""
-        self._carry_out(self._publisher.on_lost())
         self._moved.set()
 
     def on_message(self, message: AnyMessage, now: float) -> bool:
         """Handle the server's messages about weights. Returns False for any other message."""
         match message:
-            case WeightsWanted():
-                self._carry_out(self._publisher.on_wanted(message, now))
-            case Refused():
-                self._carry_out(self._publisher.on_refused(message, now))
+            case GetChunk():
+                self._on_get_chunk(message, now)
             case WeightsInfo():
-                self.server_version = max(self.server_version, message.version)
-                self._carry_out(self._publisher.on_info(message, now))
+                self._on_info(message, now)
+            case Refused():
+                self._on_refused(message, now)
             case _:
                 return False
         return True
 
     def tick(self, now: float) -> None:
         """Handle timeouts. To be called every second or so."""
-        self._carry_out(self._publisher.tick(now))
+        if now >= self._announce_at:
+            self._announce(now)
 
     # ---- publishing ----
 
@@ -132,7 +152,7 @@ class WeightsOut:
         is_due = run.training.step > self._step and not run.training.round_games
         try:
             async with asyncio.timeout(LAST_WEIGHTS):
-                while self._connection.welcome is not None and (is_due or self._publisher.busy):
+                while self._connection.welcome is not None and (is_due or self._current is not None):
                     self._moved.clear()
                     if is_due:
                         await self._publish(run)
@@ -166,25 +186,61 @@ class WeightsOut:
         figures.known_errors = await in_thread(training.known_errors)
         digest = hashlib.sha256(data).digest()
         info = WeightsInfo(version, step, digest, len(data), run.game.name, training.architecture)
-        self._carry_out(self._publisher.offer(Upload(info, data), time.monotonic()))
+        self._offer(Weights(info, data), time.monotonic())
 
-    def _carry_out(self, instructions: list[Instruction]) -> None:
-        for instruction in instructions:
-            match instruction:
-                case Send(message, frame):
-                    self._connection.send(message, *(() if frame is None else (frame,)))
-                    continue
-                case Published(info):
-                    self.server_version = max(self.server_version, info.version)
-                    self._figures.weights_version = info.version
-                    log.info("published weights version %d (step %d)", info.version, info.step)
-                case Renumber(version):
-                    log.info("the server already has weights version %d: counting on from it", version)
-                    self.server_version = max(self.server_version, version)
-                    self._renumber = True
-                    self._background.wake()
-                case GivenUp(info, reason):
-                    log.error("the server refused weights version %d: %s", info.version, reason)
-                    # Outside rounds the next weights follow; in a round these are the only ones.
-                    self._offered, self._again_at = self.server_version, time.monotonic() + OFFER_AGAIN
+    # ---- the transfer ----
+
+    def _offer(self, weights: Weights, now: float) -> None:
+        if self._current is not None:
+            self._next = weights
+            return
+        self._current = weights
+        self._announce(now)
+
+    def _announce(self, now: float) -> None:
+        if self._current is not None and self._connection.welcome is not None:
+            self._connection.send(self._current.info)
+            self._announce_at = now + PATIENCE
+
+    def _on_get_chunk(self, request: GetChunk, now: float) -> None:
+        current, data = self._current, None
+        if current is not None and request.sha256 == current.info.sha256:
+            data = memoryview(current.data)[request.offset : request.offset + CHUNK]
+            self._announce_at = now + PATIENCE
+        self._connection.send(*answer(request, data))
+
+    def _on_info(self, info: WeightsInfo, now: float) -> None:
+        """Handle weights that the server has: ours, or others that may have taken our number."""
+        self.server_version = max(self.server_version, info.version)
+        mine = None if self._current is None else self._current.info
+        if mine is None:
+            return
+        if info == mine:
+            self._figures.weights_version = mine.version
+            log.info("published weights version %d (step %d)", mine.version, mine.step)
+            self._go_on(now)
+        elif info.version >= mine.version:
+            log.info("the server already has weights version %d: counting on from it", info.version)
+            self._current = self._next = None
+            self._renumber = True
+            self._background.wake()
             self._moved.set()
+
+    def _on_refused(self, message: Refused, now: float) -> None:
+        mine = None if self._current is None else self._current.info
+        if mine is None or message.request not in (0, mine.version):
+            return
+        if message.retry_after > 0:
+            self._announce_at = now + message.retry_after
+            return
+        reason = f"{message.code}: {message.reason}"
+        log.error("the server refused weights version %d: %s", mine.version, reason)
+        # Outside rounds the next weights follow; in a round these are the only ones.
+        self._offered, self._again_at = self.server_version, now + OFFER_AGAIN
+        self._go_on(now)
+
+    def _go_on(self, now: float) -> None:
+        """Go on from the current weights to those that wait, if any."""
+        self._current, self._next = self._next, None
+        self._announce(now)
+        self._moved.set()

@@ -182,10 +182,7 @@ def weights(folder: Path) -> None:
     for version in range(current.version + 1, 4):
         data = bytes([version]) * 1500
         info = WeightsInfo(version, version, sha256(data), len(data), "tic_tac_toe", "tiny")
-        store.begin(info.sha256)
-        store.append(info.sha256, data[:1000])
-        store.append(info.sha256, data[1000:])
-        store.finish(info)
+        store.put(info, data)
         store.adopt(info)
         notes.add("current", version)
 
@@ -195,8 +192,8 @@ def check_weights(folder: Path, *, at_end: bool) -> list[str]:
     promised = max(map(int, Notes(folder).all("current")), default=-1)
     version = -1 if current is None else current.version
     found = [] if version >= promised else [f"weights {version} are current again, {promised} were"]
-    if at_end and (version != 3 or list(folder.glob("*.part*"))):
-        found.append(f"weights {version} in the end, and parts are left: {list(folder.glob('*.part*'))}")
+    if at_end and (version != 3 or list(folder.glob("*.partial"))):
+        found.append(f"weights {version} in the end, and parts are left: {list(folder.glob('*.partial'))}")
     return found
 
 

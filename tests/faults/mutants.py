@@ -13,14 +13,12 @@ from typing import Any
 from simulated_parts import Kinds, SimulatedEvaluator, SimulatedTrainer
 
 import runtime.weights_pull
-import server.upload
 from client.remote_evaluator import RemoteEvaluator
 from client.spool import Spool
 from client.uploads import Delete, Instruction, Put, Uploads
-from protocol.messages import Batch, Chunk, GameAck
+from protocol.messages import Batch, GameAck
 from protocol.records import BadRecord, from_bytes, sha256, to_bytes
 from runtime.weights_pull import Complete, WeightsPull
-from server.upload import WeightsUpload
 from store.sqlite import DUPLICATE, STORED, Entry, Reject, Store
 from trainer.ingest import Done, Job
 
@@ -162,13 +160,14 @@ def _with_other_seed(job: Job) -> Job:
     return replace(job, data=data, sha256=sha256(data))
 
 
-class ForgetsTheLastChunk(WeightsUpload):
-    """The server has received all bytes of an upload, but does not write the last ones."""
+class ForgetsTheLastChunk(WeightsPull):
+    """The server has received all bytes of the trainer's weights, but does not keep the last ones."""
 
-    def chunk(self, message: Chunk, data: bytes | memoryview) -> list[server.upload.Instruction]:
-        told = super().chunk(message, data)
-        is_last = any(isinstance(one, server.upload.Store) for one in told)
-        return [one for one in told if not (is_last and isinstance(one, server.upload.Append))]
+    def chunk(
+        self, sha256: bytes, offset: int, data: bytes | memoryview, now: float
+    ) -> list[runtime.weights_pull.Instruction]:
+        told = super().chunk(sha256, offset, data, now)
+        return [replace(one, data=one.data[:offset]) if isinstance(one, Complete) else one for one in told]
 
 
 class UsesHalfAFile(WeightsPull):
@@ -208,7 +207,7 @@ MUTANTS: dict[str, Mutant] = {
     "kept before it is renamed": Mutant(Kinds(spool=KeepsBeforeRename), "P1"),
     "drops leaves on reconnect": Mutant(Kinds(remote=DropsLeavesOnReconnect), ""),
     "answers of another row": Mutant(Kinds(evaluator=AnswersOfTheRowBefore), "P4"),
-    "forgets the last chunk": Mutant(Kinds(upload=ForgetsTheLastChunk), "P6"),
+    "forgets the last chunk": Mutant(Kinds(server_pull=ForgetsTheLastChunk), "P6"),
     "uses half a file": Mutant(Kinds(pull=UsesHalfAFile), "P6"),
     "stores other bytes": Mutant(Kinds(trainer=ChangesARecord), "P3"),
 }

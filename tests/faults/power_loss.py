@@ -106,10 +106,7 @@ def weights_log(folder: Path) -> WriteLog:
         for version in (1, 2):
             data = bytes([version]) * 1500
             info = WeightsInfo(version, version, sha256(data), len(data), "tic_tac_toe", "tiny")
-            weights.begin(info.sha256)
-            weights.append(info.sha256, data[:1000])
-            weights.append(info.sha256, data[1000:])
-            weights.finish(info)
+            weights.put(info, data)
             recorder.log.entries.append(Promised(infos[-1].sha256, holds=False))
             weights.adopt(info)
             recorder.log.entries.append(Promised(info.sha256))

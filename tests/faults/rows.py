@@ -107,7 +107,7 @@ ROWS: tuple[Row, ...] = (
         "trainer publishes, with 5 % of all messages lost", "P6", tests("server/test_front_weights.py::test_a_player_that_could_not_be_told_of_new_weights_is_told_later") + f", {SIMULATE}, `{FAULTS} namespaces`",
         ("simulate", "namespaces")),
     Row(22, "weights damaged in transit or on disk", "any losses; flipped bytes; kills of every process that sends, stores or fetches them", "P6", f"{SIMULATE}, " + tests(
-        "trainer/test_publishing.py::test_any_losses_end_in_the_same_bytes", "runtime/test_weights_pull.py::test_damaged_bytes_are_thrown_away_and_fetched_again", "server/test_weights_upload.py::test_bytes_with_another_hash_are_thrown_away")),
+        "runtime/test_weights_pull.py::test_any_losses_end_in_the_same_bytes", "runtime/test_weights_pull.py::test_damaged_bytes_are_thrown_away_and_fetched_again")),
     Row(23, "a process that hangs", "SIGSTOP of an evaluator until its connection is cut; SIGSTOP of azserver's front, an evaluator, a worker of azclient and the "
         "trainer for 10 s each, in which no session may end", "P1 P2 P8", f"`{FAULTS} times`, " + tests("server/test_stopped_evaluator.py::test_one_that_was_stopped_until_its_connection_was_cut_works_again",
         "faults/test_times.py::test_clocks_that_jump_and_processes_that_stand_still_end_no_session"), ("times",)),

@@ -73,7 +73,7 @@ def garbage(guest: Guest) -> None:
         lambda: [b"\x81\xa4type\xa8evaluate", *evaluate(request, history)[1:], LARGE[: 1 << 16]],
         lambda: [b"\x81\xa4type\xa8put_game", LARGE],
         lambda: [*ask("put_game", uid=os.urandom(16), sha256=bytes(32)), LARGE],
-        lambda: ask("put_weights", version=9, step=1, sha256=bytes(32), size=1 << 40),
+        lambda: ask("weights_info", version=9, step=1, sha256=bytes(32), size=1 << 40, game="chess"),
     ]
     while True:
         for socket in (leaves, bulk):

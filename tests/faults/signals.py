@@ -128,11 +128,10 @@ def bad_weights(system: KeyedParts) -> Iterator[None]:
     digest = hashlib.sha256(data).digest()
     about = {"version": FAR, "step": 1, "size": len(data), "game": system.game, "architecture": "tiny"}
     with joined(system, TRAINER, offset=1, role="trainer") as socket:
-        tell(socket, ask("put_weights", info={"type": "weights_info", "sha256": digest, **about}))
-        answer_of(socket, "weights_wanted")
-        for offset in range(0, len(data), CHUNK):
+        tell(socket, ask("weights_info", sha256=digest, **about))
+        for _ in range(0, len(data), CHUNK):
+            offset = answer_of(socket, "get_chunk")["offset"]
             tell(socket, [*ask("chunk", sha256=digest, offset=offset), data[offset : offset + CHUNK]])
-            answer_of(socket, "weights_wanted")
         yield
     assert 0 <= system.metrics("server")["az_model_version"] < FAR, "P6: weights that were refused are in use"
     system.begin("trainer")

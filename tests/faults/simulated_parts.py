@@ -51,7 +51,6 @@ from protocol.records import GameRecord, sha256, to_bytes
 from runtime.connection import Connection
 from runtime.weights_pull import WeightsPull
 from search.leaf_batch import Evaluations, LeafBatch
-from server.upload import WeightsUpload
 from store.sqlite import Store
 from trainer.ingest import Done, Ingest, Job
 from trainer.intake import Intake
@@ -81,7 +80,7 @@ class Kinds:
     trainer: Callable[[World], Any] = lambda world: SimulatedTrainer(world)
     remote: Callable[..., RemoteEvaluator] = RemoteEvaluator
     pull: Callable[[], WeightsPull] = WeightsPull
-    upload: Callable[[str], WeightsUpload] = WeightsUpload
+    server_pull: Callable[[], WeightsPull] = WeightsPull
     evaluator: Callable[[World], Any] = lambda world: SimulatedEvaluator(world)
 
 

@@ -1,7 +1,7 @@
 """Weights in a simulation: a trainer publishes random bytes, evaluators and players use them.
 
-The real code is `trainer.weights_out` with its Publisher, the front's Upload and WeightsStore on real files,
-and the players' WeightsPuller. Promise P6: the bytes of weights in use are those that were announced.
+The real code is `trainer.weights_out`, the front's `server.weights_in` and WeightsStore on real files, and
+the players' WeightsPuller. Promise P6: the bytes of weights in use are those that were announced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from protocol.messages import (
     WeightsRefused,
 )
 from protocol.records import sha256
-from runtime.weights_puller import WeightsPuller
+from runtime.weights_puller import WeightsPuller, in_cache
 from trainer.config import PublishingSettings, TrainerConfig
 from trainer.weights_out import WeightsOut
 
@@ -115,4 +115,4 @@ def puller(world: World, client: SimulatedClient) -> WeightsPuller:
         return ""
 
     folder = world.folder / "nets" / client.name
-    return WeightsPuller(folder, load, client.bulk.send, world.kinds.pull())
+    return WeightsPuller(in_cache(folder, load), client.bulk.send, world.kinds.pull())

@@ -53,8 +53,6 @@ EXAMPLES: tuple[m.Message, ...] = (
     _ACK,
     m.RelayGame(peer=b"\0peer", uid=_UID, sha256=_SHA, source="clients", key="lab-3"),
     m.RelayAck(acks=[(b"\0peer", _ACK), (b"\1", m.GameAck(uid=_UID, status="stored"))]),
-    m.PutWeights(info=_INFO),
-    m.WeightsWanted(sha256=_SHA, offset=524288),
     m.Chunk(sha256=_SHA, offset=524288),
     m.GetWeights(),
     _INFO,

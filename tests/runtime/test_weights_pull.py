@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import random
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk, GetWeights, Pong, Refused, WeightsInfo
 from runtime import weights_pull
 from runtime.aio import first_cause
 from runtime.exits import Exit, Fatal
-from runtime.weights_pull import PAUSE, TRIES, Ask, Complete, Damaged, WeightsPull
-from runtime.weights_puller import WeightsPuller
+from runtime.weights_pull import PAUSE, TIMEOUT, TRIES, Ask, Complete, Damaged, WeightsPull
+from runtime.weights_puller import WeightsPuller, in_cache
 
 DATA = bytes(range(256)) * (10 * CHUNK // 256 + 3)
 SHA = hashlib.sha256(DATA).digest()
@@ -190,6 +193,44 @@ def test_a_chunk_that_the_server_is_too_busy_for_is_asked_for_again_and_what_cam
     assert feed(pull, [*asks, first]).data == DATA
 
 
+def test_weights_that_are_offered_again_are_pulled_whatever_became_of_them_before() -> None:
+    """A server forgets what it thought of the trainer's weights; those under way just go on."""
+    pull = WeightsPull()
+    for usable in (True, False, True):
+        asks = pull.wanted(info(1), 0.0)
+        assert pull.chunk(SHA, 0, piece(DATA, 0), 1.0) == [Ask(SHA, 8 * CHUNK)]
+        assert pull.wanted(info(1), 1.0) == [*asks[1:], Ask(SHA, 8 * CHUNK)]
+        feed(pull, [*asks[1:], Ask(SHA, 8 * CHUNK)])
+        assert pull.wanted(info(1), 2.0) == []
+        assert pull.settled(usable, 2.0) == []
+
+
+@given(
+    chunks=st.integers(1, 20),
+    losses=st.lists(st.sampled_from(["message", "connection"]), max_size=20),
+    rng=st.randoms(use_true_random=False),
+)
+def test_any_losses_end_in_the_same_bytes(chunks: int, losses: list[str], rng: random.Random) -> None:
+    """Requests and chunks are lost, and come in any order."""
+    data = DATA[: chunks * CHUNK - 7]
+    pull, now = WeightsPull(), 0.0
+    waiting = pull.wanted(info(1, data), now)
+    while not (waiting and isinstance(waiting[-1], Complete)):
+        now += 0.0 if waiting else TIMEOUT
+        if not waiting:
+            waiting = pull.tick(now)
+            continue
+        ask = waiting.pop(rng.randrange(len(waiting)))
+        assert isinstance(ask, Ask)
+        if losses and rng.random() < 0.3:
+            if losses.pop() == "connection":
+                pull.lost()
+                waiting = pull.wanted(info(1, data), now)
+            continue
+        waiting += pull.chunk(ask.sha256, ask.offset, piece(data, ask.offset), now)
+    assert waiting[-1].data == data
+
+
 def run_puller(folder: Path, faults: dict[int, str], versions: list[int]) -> tuple[WeightsPuller, list[Path]]:
     """Announce `versions` one after the other to a puller; loading the version in `faults` fails with that
     reason."""
@@ -210,13 +251,13 @@ def run_puller(folder: Path, faults: dict[int, str], versions: list[int]) -> tup
             loop.call_soon(puller.on_chunk, Chunk(message.sha256, message.offset), [frame])
             return True
 
-        puller = WeightsPuller(folder, load, send)
+        puller = WeightsPuller(in_cache(folder, load), send)
         puller._pull.joined(None, 0.0)
         async with asyncio.timeout(240), asyncio.TaskGroup() as group:
             running = group.create_task(puller.run())
             for version in versions:
                 data = DATA[version:]
-                puller.on_info(info(version, data))
+                puller.on_message(info(version, data), [])
                 await done.wait()
                 done.clear()
             await puller.ready.wait()
@@ -255,11 +296,11 @@ def test_whoever_waits_for_the_first_weights_is_told_that_they_cannot_be_had(
             loop.call_soon(puller.on_chunk, Chunk(message.sha256, message.offset), [memoryview(b"!" * 9)])
             return True
 
-        puller = WeightsPuller(tmp_path, lambda _path, _info: "", send)
+        puller = WeightsPuller(in_cache(tmp_path, lambda _path, _info: ""), send)
         puller._pull.joined(None, 0.0)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(puller.run())
-            puller.on_info(info(1, b"weights 1"))
+            puller.on_message(info(1, b"weights 1"), [])
             try:
                 await puller.first()
             finally:
@@ -278,10 +319,11 @@ def test_who_hears_of_newer_weights_in_a_pong_asks_which_they_are(tmp_path: Path
     asked: list[type] = []
 
     async def main() -> None:
-        puller = WeightsPuller(tmp_path, lambda _path, _info: "", lambda message: asked.append(type(message)))
+        use = in_cache(tmp_path, lambda _path, _info: "")
+        puller = WeightsPuller(use, lambda message: asked.append(type(message)))
         puller._pull.joined(None, 0.0)
         puller.on_message(Pong(3), [])
-        puller.on_info(info(3, b"weights 3"))
+        puller.on_message(info(3, b"weights 3"), [])
         puller.on_message(Pong(3), [])
         puller._pull._refused = (4, bytes(32))
         puller.on_message(Pong(4), [])
@@ -293,7 +335,7 @@ def test_who_hears_of_newer_weights_in_a_pong_asks_which_they_are(tmp_path: Path
 @pytest.mark.parametrize("code", [Code.BUSY, Code.INTERNAL])
 def test_a_chunk_that_the_server_cannot_send_now_is_asked_for_when_it_says(tmp_path: Path, code: str) -> None:
     async def main() -> float | None:
-        puller = WeightsPuller(tmp_path, lambda _path, _info: "", lambda _: True)
+        puller = WeightsPuller(in_cache(tmp_path, lambda _path, _info: ""), lambda _: True)
         now = asyncio.get_running_loop().time()
         puller._pull.joined(info(1, b"weights"), now)
         puller.on_message(Refused(code, "later", retry_after=3.0), [])

@@ -28,16 +28,15 @@ from protocol.messages import (
     Evaluate,
     Evaluated,
     EvaluatorReady,
+    GetChunk,
     GetStatus,
     Hello,
     LoadWeights,
     Message,
-    PutWeights,
     Status,
     WeightsInfo,
     WeightsLoaded,
     WeightsRefused,
-    WeightsWanted,
     Welcome,
     decode,
     encode,
@@ -115,11 +114,15 @@ class Peer:
 
 
 async def publish(trainer: Peer, data: bytes, version: int, game: str = GAME.name) -> WeightsInfo:
-    """Upload weights chunk by chunk, until the server says that they are stored."""
+    """Announce weights and send the chunks that the server requests, until it says that they are stored."""
     info = WeightsInfo(version, 10 * version, hashlib.sha256(data).digest(), len(data), game)
-    trainer.send(PutWeights(info))
-    while (offset := (await trainer.receive(WeightsWanted))[0].offset) < len(data):
-        trainer.send(Chunk(info.sha256, offset), data[offset : offset + CHUNK])
+    trainer.send(info)
+    async with asyncio.timeout(PATIENCE):
+        while (message := (await trainer.inbox.get())[0]) != info:
+            if isinstance(message, GetChunk):
+                trainer.send(Chunk(info.sha256, message.offset), data[message.offset :][:CHUNK])
+            else:
+                assert isinstance(message, WeightsInfo), message
     return info
 
 

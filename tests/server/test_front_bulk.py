@@ -25,7 +25,6 @@ from protocol.messages import (
     Goodbye,
     Hello,
     PutGame,
-    PutWeights,
     Refused,
     RelayAck,
     RelayGame,
@@ -192,7 +191,7 @@ def test_an_impostors_acknowledgements_and_weights_do_nothing(play: Play) -> Non
         worker.send(PutGame(b"w" * 16, b"s" * 32), b"record")
         game = (await trainer.receive(RelayGame))[0]
         forged = RelayAck([(game.peer, GameAck(game.uid, "stored"))])
-        weights = PutWeights(WeightsInfo(9, 0, b"x" * 32, 10, GAME.name))
+        weights = WeightsInfo(9, 0, b"x" * 32, 10, GAME.name)
         for message in (forged, hello("host:1"), forged, weights, TrainerStatus({"games": 9})):
             impostor.send(message)
             assert (await impostor.receive(Goodbye))[0].code in (

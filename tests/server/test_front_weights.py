@@ -27,7 +27,6 @@ from protocol.messages import (
     Chunk,
     GetChunk,
     GetWeights,
-    PutWeights,
     Refused,
     WeightsInfo,
 )
@@ -42,7 +41,7 @@ def test_a_worker_may_not_publish_weights(play: Play) -> None:
         await bench.evaluator()
         worker = Peer(bench, "bulk")
         await worker.join("worker")
-        worker.send(PutWeights(WeightsInfo(9, 0, b"x" * 32, 10, GAME.name)))
+        worker.send(WeightsInfo(9, 0, b"x" * 32, 10, GAME.name))
         assert (await worker.receive(Refused))[0].code == Code.ROLE_NOT_ALLOWED
 
     play(scenario)

@@ -61,7 +61,7 @@ def beside_gate(
     async def main(bench: Bench) -> None:
         front = bench.front
         gate = Gatekeeper(bench.store, share, command, front.pool.load, folder / "gate.log", **limits)
-        front.bulk.gate, front.pool.newest = gate, gate.best
+        front.bulk.weights.gate, front.pool.newest = gate, gate.best
         evaluator, trainer = await bench.evaluator(), Peer(bench, "bulk")
         await trainer.join("trainer")
         keeping = asyncio.create_task(gate.run())
@@ -111,7 +111,7 @@ def test_weights_that_lose_never_play_and_the_trainer_hears_which_number_is_next
         found = await figures_when(trainer, lambda gate: gate["rejected"] == 1)
         assert (found["best"], found["candidate"], found["last_score"]) == (0, None, 0.5)
         assert evaluator.loaded == [0]
-        trainer.send(GetWeights())
+        trainer.send(WeightsInfo(6, 0, b"x" * 32, 10, GAME.name))
         assert (await trainer.receive(WeightsInfo))[0] == info
         watcher = Peer(bench, "bulk")
         await watcher.join("watcher")
@@ -206,7 +206,7 @@ def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
         gate = GateConfig(mode="alphago_zero", games=10, share=0.6, simulations=7)
         config = ServerConfig(game=GAME.name, gate=gate)
         keeper = App(config)._gate(bench.front, RunFolder(tmp_path, "run"), "cuda:1")
-        assert bench.front.bulk.gate is keeper
+        assert bench.front.bulk.weights.gate is keeper
         words = list(keeper._command(Play(keeper.best, keeper.newest)))
         told = dict(zip(words[3::2], words[4::2], strict=True))
         assert (told["--games"], told["--share"], told["--device"]) == ("10", "0.6", "cuda:1")
@@ -248,7 +248,7 @@ def test_who_joins_is_told_that_weights_stand_before_a_gate(tmp_path: Path) -> N
 
     async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
         assert (await Peer(bench, "leaves").join("worker")).gated
-        bench.front.bulk.gate = None
+        bench.front.bulk.weights.gate = None
         assert not (await Peer(bench, "leaves").join("worker")).gated
 
     beside_gate(tmp_path, says(WON), scenario)

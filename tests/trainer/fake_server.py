@@ -18,12 +18,10 @@ from protocol.messages import (
     Message,
     Ping,
     Pong,
-    PutWeights,
     RelayAck,
     RelayGame,
     TrainerStatus,
     WeightsInfo,
-    WeightsWanted,
     Welcome,
     decode,
     encode,
@@ -74,12 +72,13 @@ class FakeServer:
                 self.acks.update((ack.uid, ack) for _, ack in acks)
             case GetChunk(sha, offset):
                 self.send(Chunk(sha, offset), self.served[offset : offset + CHUNK])
-            case PutWeights(info):
+            case WeightsInfo() as info:
                 self.offers.append(info)
-                self.send(WeightsWanted(info.sha256, 0))
+                self.send(GetChunk(info.sha256, 0))
             case Chunk(sha, offset):
-                self.files[sha] = self.files.get(sha, b"")[:offset] + bytes(frames[2])
-                self.send(WeightsWanted(sha, len(self.files[sha])))
+                data = self.files[sha] = self.files.get(sha, b"")[:offset] + bytes(frames[2])
+                info = next(one for one in self.offers if one.sha256 == sha)
+                self.send(info if len(data) == info.size else GetChunk(sha, len(data)))
             case TrainerStatus(figures):
                 self.figures = figures
         self._changed.set()

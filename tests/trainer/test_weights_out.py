@@ -1,4 +1,4 @@
-"""Weights that the server refuses do not end a run in rounds, in which no others come."""
+"""Weights are announced until the server has them, or says why it does not want them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,32 @@ from typing import Any
 
 import pytest
 
-from protocol.messages import PutWeights, Refused, WeightsInfo, WeightsWanted
+from protocol.errors import Code
+from protocol.messages import CHUNK, Chunk, GetChunk, Refused, WeightsInfo
 from trainer import weights_out
 from trainer.config import TrainerConfig
-from trainer.weights_out import OFFER_AGAIN, WeightsOut
+from trainer.weights_out import OFFER_AGAIN, PATIENCE, WeightsOut
 
 TURN: Any = SimpleNamespace(step=10, version=1)
 
 
 class Training:
-    """Has the weights of round 1."""
+    """Has the weights of round 1, or without rounds a version more each time."""
 
-    has_checkpoint, round_games, step, architecture = True, 5, 10, "tiny"
+    has_checkpoint, step, architecture = True, 10, "tiny"
 
-    def publish(self, _: int) -> tuple[int, int, bytes]:
-        return 1, 10, b"weights"
+    def __init__(self, round_games: int, size: int) -> None:
+        self.round_games = round_games
+        self._size = size
+        self._version = 0
+
+    def publish(self, server_version: int) -> tuple[int, int, bytes]:
+        if not self.round_games:
+            self._version = max(self._version, server_version)
+        version = self._version + 1
+        if not self.round_games:
+            self._version = version
+        return version, 10, bytes([version]) * self._size
 
     def held_out(self) -> None:
         """Nothing is measured."""
@@ -44,52 +55,154 @@ class Background:
         """Training is asked by the test."""
 
 
-RUN: Any = SimpleNamespace(training=Training(), game=SimpleNamespace(name="tic_tac_toe"))
 SERVERS = WeightsInfo(0, 0, bytes(32), 1, "tic_tac_toe")
 
 
 class Out:
-    """The weights of one trainer in rounds, and what it sends."""
+    """The weights of one trainer, and what it sends."""
 
-    def __init__(self) -> None:
+    def __init__(self, round_games: int = 0, size: int = 7) -> None:
         self.sent: list[Any] = []
-        connection: Any = SimpleNamespace(send=lambda message, *_: self.sent.append(message))
+        self._connection: Any = SimpleNamespace(send=self._send, welcome=None)
         figures: Any = SimpleNamespace(weights_version=0, held_out=None)
-        self.weights = WeightsOut(TrainerConfig(), connection, figures, Background())
+        self.weights = WeightsOut(TrainerConfig(), self._connection, figures, Background())
+        training = Training(round_games, size)
+        self._run: Any = SimpleNamespace(training=training, game=SimpleNamespace(name="tic_tac_toe"))
+
+    def _send(self, message: Any, *frames: Any) -> bool:
+        self.sent.append((message, *frames) if frames else message)
+        return True
 
     def join(self, now: float) -> None:
-        welcome: Any = SimpleNamespace(weights=SERVERS)
-        self.weights.joined(welcome, now)
+        self._connection.welcome = SimpleNamespace(weights=SERVERS)
+        self.weights.joined(self._connection.welcome, now)
 
-    def offers(self) -> int:
-        """Publish if it is due, and return how often weights were offered so far."""
-        asyncio.run(self.weights.publish_if_due(RUN, TURN))
-        return sum(isinstance(message, PutWeights) for message in self.sent)
+    def lose(self) -> None:
+        self._connection.welcome = None
+        self.weights.lost()
 
+    def publish(self) -> None:
+        asyncio.run(self.weights._publish(self._run))
 
-def test_a_server_that_lost_the_weights_of_a_round_before_they_were_in_use_is_sent_them_again() -> None:
-    """It was killed between storing and loading them, and says in its welcome with what it plays."""
-    out = Out()
-    out.join(0.0)
-    assert out.offers() == 1
-    info = out.sent[0].info
-    out.weights.on_message(WeightsWanted(info.sha256, info.size), 1.0)
-    assert out.weights.server_version == 1
-    assert out.offers() == 1
-    out.weights.lost()
-    out.join(2.0)
-    assert out.offers() == 2
+    def announced(self) -> list[int]:
+        """Publish if it is due, and return the versions that were announced so far."""
+        asyncio.run(self.weights.publish_if_due(self._run, TURN))
+        return [message.version for message in self.sent if isinstance(message, WeightsInfo)]
+
+    def newest(self) -> WeightsInfo:
+        """Return the last announcement."""
+        return [message for message in self.sent if isinstance(message, WeightsInfo)][-1]
 
 
-def test_refused_weights_of_a_round_are_offered_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(weights_out.time, "monotonic", lambda: clock.now)
-    whole = Out()
-    whole.join(clock.now)
-    out, offers = whole.weights, whole.offers
-    assert (offers(), offers()) == (1, 1)
-    out.on_message(Refused("bad_weights", "the bytes do not have the sha256"), clock.now)
-    out.on_message(SERVERS, clock.now)
-    assert offers() == 1, "not at once"
+    return clock
+
+
+def published(count: int = 1, size: int = 7) -> Out:
+    out = Out(size=size)
+    out.join(100.0)
+    for _ in range(count):
+        out.publish()
+    return out
+
+
+def test_announced_weights_are_handed_out_in_chunks(clock: Any) -> None:
+    out = published(size=CHUNK + 5)
+    info = out.newest()
+    for offset, size in ((CHUNK, 5), (0, CHUNK), (CHUNK + 5, 0)):
+        out.weights.on_message(GetChunk(info.sha256, offset), clock.now)
+        assert out.sent[-1] == (Chunk(info.sha256, offset), bytes([1]) * size)
+    out.weights.on_message(info, clock.now)
+    assert not out.weights.busy
+    assert out.weights.server_version == 1
+    out.weights.on_message(GetChunk(info.sha256, 0), clock.now)
+    assert out.sent[-1].code == Code.UNKNOWN_WEIGHTS
+
+
+def test_silence_leads_to_a_new_announcement(clock: Any) -> None:
+    """Not earlier, and not while the server requests chunks."""
+    out = published()
+    info = out.newest()
+    out.weights.tick(clock.now + PATIENCE - 1)
+    out.weights.on_message(GetChunk(info.sha256, 0), clock.now + 5)
+    out.weights.tick(clock.now + PATIENCE + 4)
+    assert out.sent.count(info) == 1
+    out.weights.tick(clock.now + PATIENCE + 5)
+    assert out.sent.count(info) == 2
+
+
+def test_weights_are_announced_again_in_a_new_session() -> None:
+    """Nothing is sent without one."""
+    out = published()
+    info = out.newest()
+    out.lose()
+    out.weights.tick(1000.0)
+    assert out.sent.count(info) == 1
+    out.join(1001.0)
+    assert out.sent.count(info) == 2
+
+
+def test_only_the_newest_waits(clock: Any) -> None:
+    out = published(3)
+    first = out.newest()
+    assert first.version == 1
+    out.weights.on_message(first, clock.now)
+    assert out.newest().version == 3
+
+
+def test_weights_whose_number_is_taken_are_numbered_anew(clock: Any) -> None:
+    """Neither what waits nor an older version of the server changes that."""
+    out = published(2)
+    out.weights.on_message(SERVERS, clock.now)
+    assert out.weights.busy
+    out.weights.on_message(WeightsInfo(9, 5, b"9" * 32, 1, "tic_tac_toe"), clock.now)
+    assert not out.weights.busy
+    assert out.announced() == [1, 10]
+
+
+def test_refused_weights_are_given_up_and_the_next_follow(
+    clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A refusal of others is older than they are."""
+    out = published(2)
+    out.weights.on_message(Refused(Code.WEIGHTS_REFUSED, "not finite", 7), clock.now)
+    assert out.newest().version == 1
+    out.weights.on_message(Refused(Code.WEIGHTS_REFUSED, "not finite", 1), clock.now)
+    assert out.newest().version == 2
+    assert "the server refused weights version 1: weights_refused: not finite" in caplog.text
+
+
+def test_a_busy_server_is_told_later(clock: Any) -> None:
+    out = published()
+    out.weights.on_message(Refused(Code.INTERNAL, "", retry_after=3.0), clock.now)
+    out.weights.tick(clock.now + 2.0)
+    assert len(out.sent) == 1
+    out.weights.tick(clock.now + 3.0)
+    assert out.sent == [out.newest()] * 2
+
+
+def test_a_server_that_lost_the_weights_of_a_round_before_they_were_in_use_is_told_of_them_again() -> None:
+    """It was killed between storing and loading them, and says in its welcome with what it plays."""
+    out = Out(round_games=5)
+    out.join(0.0)
+    assert out.announced() == [1]
+    out.weights.on_message(out.newest(), 1.0)
+    assert out.weights.server_version == 1
+    assert out.announced() == [1]
+    out.lose()
+    out.join(2.0)
+    assert out.announced() == [1, 1]
+
+
+def test_refused_weights_of_a_round_are_announced_again_after_a_while(clock: Any) -> None:
+    """No others come in a round."""
+    out = Out(round_games=5)
+    out.join(clock.now)
+    assert [out.announced(), out.announced()] == [[1], [1]]
+    out.weights.on_message(Refused(Code.WEIGHTS_REFUSED, "they came damaged", 1), clock.now)
+    assert out.announced() == [1], "not at once"
     clock.now += OFFER_AGAIN
-    assert offers() == 2
+    assert out.announced() == [1, 1]

@@ -1,0 +1,217 @@
+"""New weights of the trainer: pulled, stored and answered, whatever happens on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from protocol.errors import Code
+from protocol.messages import CHUNK, Chunk, GetChunk, Refused, WeightsInfo
+from runtime import weights_puller
+from server.figures import Figures
+from server.port import FAULT
+from server.weights import WeightsStore
+from server.weights_in import WeightsIn
+
+DATA = bytes(range(256)) * 5000
+INFO = WeightsInfo(2, 100, hashlib.sha256(DATA).digest(), len(DATA), "chess")
+OLDER = WeightsInfo(1, 50, b"o" * 32, 10, "chess")
+OFFSETS = list(range(0, len(DATA), CHUNK))
+SESSION: Any = SimpleNamespace(peer=b"trainer")
+
+
+class Server:
+    """`WeightsIn` with a store on the disk, and what it sends to the trainer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sent: list[Any] = []
+        self.used: list[WeightsInfo] = []
+        self.objection = ""
+        self.charged = 0
+        self._came = asyncio.Event()
+        self.store = WeightsStore(folder, "chess")
+        self.figures = Figures(0.0)
+        self.weights = WeightsIn("chess", self.store, self.figures, lambda: 0.0, self.send)
+        pool: Any = SimpleNamespace(newest=OLDER, objection=self._objection, load=self._load)
+        port: Any = SimpleNamespace(refuse=self._refuse, charge=self._charge)
+        self.weights.pool, self.weights.port = pool, port
+
+    def send(self, message: Any) -> bool:
+        self.sent.append(message)
+        self._came.set()
+        return True
+
+    def announce(self, info: WeightsInfo = INFO) -> None:
+        self.weights.on_info(SESSION, info, [])
+
+    def chunk(self, offset: int, data: bytes = DATA) -> None:
+        frame = memoryview(data[offset : offset + CHUNK])
+        self.weights.on_chunk(SESSION, Chunk(hashlib.sha256(data).digest(), offset), [frame])
+
+    def offsets(self) -> list[int]:
+        """Return which chunks were requested since the last call."""
+        asked = [message.offset for message in self.sent if isinstance(message, GetChunk)]
+        self.sent.clear()
+        return asked
+
+    async def answer(self) -> WeightsInfo | Refused:
+        """Wait for what becomes of the weights."""
+        async with asyncio.timeout(60):
+            while not (self.sent and isinstance(self.sent[-1], WeightsInfo | Refused)):
+                self._came.clear()
+                await self._came.wait()
+        return self.sent[-1]
+
+    async def _objection(self, _: WeightsInfo) -> str:
+        return self.objection
+
+    def _load(self, info: WeightsInfo) -> None:
+        self.used.append(info)
+
+    def _refuse(self, _peer: bytes, code: Code, reason: str, request: int) -> None:
+        self.send(Refused(code, reason, request))
+
+    def _charge(self, _peer: bytes) -> None:
+        self.charged += 1
+
+
+def serve(folder: Path, scenario: Callable[[Server], Awaitable[None]]) -> Server:
+    async def main() -> Server:
+        server = Server(folder)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(server.weights.run())
+            await scenario(server)
+            running.cancel()
+        return server
+
+    return asyncio.run(main())
+
+
+def test_announced_weights_are_pulled_stored_used_and_answered(tmp_path: Path) -> None:
+    async def scenario(server: Server) -> None:
+        server.announce()
+        assert server.offsets() == OFFSETS
+        for offset in reversed(OFFSETS):
+            server.chunk(offset)
+        assert await server.answer() == INFO
+
+    server = serve(tmp_path, scenario)
+    assert (server.used, server.charged) == ([INFO], 0)
+    assert server.store.path(INFO).read_bytes() == DATA
+
+
+@pytest.mark.parametrize("newest", [INFO, msgspec.structs.replace(INFO, version=7, sha256=b"n" * 32)])
+def test_weights_that_are_not_newer_are_answered_with_the_newest(tmp_path: Path, newest: WeightsInfo) -> None:
+    """They may be the same, whose answer was lost."""
+
+    async def scenario(server: Server) -> None:
+        server.weights.pool.newest = newest
+        server.announce()
+        assert server.sent == [newest]
+
+    serve(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [({"game": "shogi"}, "shogi"), ({"size": 0}, "0 bytes"), ({"size": 1 << 40}, "bytes")],
+)
+def test_weights_that_cannot_be_right_are_refused_at_once(
+    tmp_path: Path, change: dict[str, Any], reason: str
+) -> None:
+    async def scenario(server: Server) -> None:
+        server.announce(msgspec.structs.replace(INFO, **change))
+        (refused,) = server.sent
+        assert (refused.code, refused.request) == (Code.WEIGHTS_REFUSED, INFO.version)
+        assert reason in refused.reason
+
+    serve(tmp_path, scenario)
+
+
+def test_after_a_cut_only_what_is_missing_is_requested(tmp_path: Path) -> None:
+    async def scenario(server: Server) -> None:
+        server.announce()
+        server.chunk(OFFSETS[0])
+        server.weights.trainer_left()
+        server.offsets()
+        server.announce()
+        assert server.offsets() == OFFSETS[1:]
+
+    serve(tmp_path, scenario)
+
+
+def test_other_weights_take_the_place_of_those_under_way(tmp_path: Path) -> None:
+    """Chunks that nobody wants any more are charged for."""
+    other = DATA[1:]
+    newer = WeightsInfo(3, 100, hashlib.sha256(other).digest(), len(other), "chess")
+
+    async def scenario(server: Server) -> None:
+        server.announce()
+        server.announce(newer)
+        server.chunk(OFFSETS[0])
+        for offset in OFFSETS:
+            server.chunk(offset, other)
+        assert await server.answer() == newer
+
+    server = serve(tmp_path, scenario)
+    assert (server.used, server.charged) == ([newer], 1)
+
+
+def test_weights_that_players_cannot_use_are_thrown_away_and_refused(tmp_path: Path) -> None:
+    async def scenario(server: Server) -> None:
+        server.objection = "a number that is not finite"
+        for _ in range(2):  # the same weights may come again, and are looked at again
+            server.announce()
+            for offset in OFFSETS:
+                server.chunk(offset)
+            assert await server.answer() == Refused(Code.WEIGHTS_REFUSED, server.objection, INFO.version)
+            server.sent.clear()
+
+    server = serve(tmp_path, scenario)
+    assert (server.used, server.figures.weights_refused) == ([], 2)
+    assert not server.store.has(INFO)
+
+
+def test_a_trainer_that_has_the_weights_no_longer_is_not_asked_again(tmp_path: Path) -> None:
+    async def scenario(server: Server) -> None:
+        server.announce()
+        server.weights.on_refused(SESSION, Refused(Code.UNKNOWN_WEIGHTS, "gone"), [])
+        assert server.weights._puller._pull.next_wake() is None
+
+    serve(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("a fault")])
+def test_weights_are_stored_as_soon_as_the_disk_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """A fault is different: it refuses these weights, and the next ones are expected."""
+    monkeypatch.setattr(weights_puller, "WRITE_AGAIN", 0.001)
+    errors = [error, error]
+    put = WeightsStore.put
+
+    def failing(store: WeightsStore, info: WeightsInfo, data: bytes) -> None:
+        if errors:
+            raise errors.pop()
+        put(store, info, data)
+
+    async def scenario(server: Server) -> None:
+        monkeypatch.setattr(WeightsStore, "put", failing)
+        server.announce()
+        for offset in OFFSETS:
+            server.chunk(offset)
+        if isinstance(error, OSError):
+            assert await server.answer() == INFO
+            assert server.store.path(INFO).read_bytes() == DATA
+        else:
+            assert await server.answer() == Refused(Code.WEIGHTS_REFUSED, FAULT, INFO.version)
+            assert server.figures.faults.count == 1
+
+    serve(tmp_path, scenario)

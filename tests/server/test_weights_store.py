@@ -1,0 +1,109 @@
+"""The weights files of a run: whole or absent, and the right ones are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from protocol.messages import CHUNK, WeightsInfo
+from runtime.exits import Exit, Fatal
+from server.weights import WeightsStore, surplus
+
+DATA = bytes(range(256)) * 5000
+SHA = hashlib.sha256(DATA).digest()
+INFO = WeightsInfo(2, 100, SHA, len(DATA), "chess")
+
+
+def test_a_stored_file_is_kept_by_its_hash_and_survives_opening_again(tmp_path: Path) -> None:
+    store = WeightsStore(tmp_path, "chess")
+    store.put(INFO, DATA)
+    store.adopt(INFO)
+    again = WeightsStore(tmp_path, "chess")
+    assert again.open() == INFO
+    assert b"".join(again.chunk(SHA, offset) or b"" for offset in range(0, len(DATA), CHUNK)) == DATA
+
+
+def test_files_sort_by_version_and_newest_names_the_current_one(tmp_path: Path) -> None:
+    store = WeightsStore(tmp_path, "chess")
+    for version in (9, 10, 100):
+        info = store.add(bytes([version]), version, 0, "tiny")
+    assert [path.stem for path in sorted(tmp_path.glob("*.safetensors"))] == [
+        f"{version:06d}-{hashlib.sha256(bytes([version])).hexdigest()[:8]}" for version in (9, 10, 100)
+    ]
+    newest = tmp_path / "newest"
+    assert newest.readlink() == Path(store.path(info).name)
+    store.add(b"better", 101, 0, "tiny")
+    assert newest.read_bytes() == b"better"
+
+
+def test_a_folder_of_files_named_by_their_hash_alone_goes_on(tmp_path: Path) -> None:
+    store = WeightsStore(tmp_path, "chess")
+    store.adopt(INFO)
+    (tmp_path / f"{SHA.hex()}.safetensors").write_bytes(DATA)
+    again = WeightsStore(tmp_path, "chess")
+    assert again.open() == INFO
+    assert again.has(INFO)
+    assert again.chunk(SHA, 0) == DATA[:CHUNK]
+    assert (tmp_path / "newest").read_bytes() == DATA
+    again.add(b"newer", 3, 200, "tiny")
+    again.forget(INFO)
+    assert not again.has(INFO)
+
+
+def test_a_new_run_has_no_weights_and_an_unknown_file_no_chunks(tmp_path: Path) -> None:
+    store = WeightsStore(tmp_path, "chess")
+    assert store.open() is None
+    assert store.chunk(SHA, 0) is None
+
+
+def test_a_damaged_file_is_found_at_start(tmp_path: Path) -> None:
+    store = WeightsStore(tmp_path, "chess")
+    info = store.add(b"good bytes", 0, 0, "tiny")
+    store.path(info).write_bytes(b"evil bytes")
+    with pytest.raises(Fatal, match="is damaged") as caught:
+        WeightsStore(tmp_path, "chess").open()
+    assert caught.value.code == Exit.BAD_DATA
+
+
+def test_only_the_newest_files_are_kept(tmp_path: Path) -> None:
+    store = WeightsStore(tmp_path, "chess", kept=2, past=0)
+    infos = [store.add(bytes([version]), version, 0, "tiny") for version in range(4)]
+    assert [store.has(info) for info in infos] == [False, False, True, True]
+    assert store.open() == infos[-1]
+
+
+def test_older_files_stay_spread_over_the_run_with_the_first(tmp_path: Path) -> None:
+    """Of 64 publications, one a second, 4 older ones stay: the first, and others at wide intervals."""
+    store = WeightsStore(tmp_path, "chess", kept=2, past=4)
+    infos = []
+    for version in range(64):
+        infos.append(store.add(bytes([version]), version, 0, "tiny"))
+        os.utime(store.path(infos[-1]), ns=(0, version * 10**9))
+    kept = [info.version for info in infos if store.has(info)]
+    gaps = [later - earlier for earlier, later in pairwise(kept[:-2])]
+    assert kept[0] == 0
+    assert kept[-2:] == [62, 63]
+    assert len(kept) == 6
+    assert min(gaps) >= 4
+
+
+def test_the_newest_files_stay_when_the_clock_is_set_back(tmp_path: Path) -> None:
+    """A client may still be reading them, however old they look."""
+    store = WeightsStore(tmp_path, "chess", kept=2, past=4)
+    infos = []
+    for version in range(12):
+        infos.append(store.add(bytes([version]), version, 0, "tiny"))
+        time = version if version < 9 else version - 8
+        os.utime(store.path(infos[-1]), ns=(0, time * 10**9))
+    store.tidy()
+    assert [info.version for info in infos if store.has(info)][-2:] == [10, 11]
+
+
+def test_nothing_is_surplus_while_there_is_room() -> None:
+    assert surplus([1, 2, 3], 3) == []
+    assert surplus([1, 2, 30], 2) == [1]
+    assert surplus([1, 2], 0) == [0, 1]
