@@ -7,7 +7,7 @@ under the same settings. Defaults are AlphaZero's where it published one (arXiv 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -220,23 +220,6 @@ class SelfPlaySettings:
     opening: OpeningSettings = field(default_factory=OpeningSettings)
     start: StartSettings = field(default_factory=StartSettings)
     resignation: ResignationSettings = field(default_factory=ResignationSettings)
-
-
-_WHOLE = (
-    *(("search", SearchSettings), ("noise", NoiseSettings)),
-    *(("playout_cap", PlayoutCapSettings), ("moves", MoveSettings)),
-)
-MOVED = {
-    **{one.name: f"{group}.{one.name}" for group, kind in _WHOLE for one in fields(kind)},
-    "root": "search.selection",
-    **{f"gumbel_{one.name}": f"gumbel.{one.name}" for one in fields(GumbelSettings)},
-    **{f"resign_{one.name}": f"resignation.{one.name}" for one in fields(ResignationSettings)},
-    **{name: f"opening.{name}" for name in ("random_share", "random_plies")},
-    **{f"opening_{name}": f"opening.policy_{name}" for name in ("share", "plies", "temperature")},
-    "start": "start.position",
-    **{f"start_{name}": f"start.{name}" for name in ("positions", "generator", "share")},
-}
-"""Old names of settings, from before they had groups; run folders and results of that time use them."""
 
 
 def changed(settings: T, changes: Mapping[str, Any]) -> T:

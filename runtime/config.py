@@ -18,7 +18,6 @@ import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from games.names import with_board
@@ -52,14 +51,12 @@ def load(
     command: str,
     examples: tuple[str, str, str, *tuple[str, ...]],
     description: str = "",
-    moved: Mapping[str, str] = MappingProxyType({}),
     environment: Mapping[str, str] | None = None,
 ) -> T:
     """Return the settings of `command`. `argv` (without the program's name) and `environment` default to this
     process's own.
 
-    `description` is for `--help`; without one it is the docstring of `config_class`. `moved`: old paths of
-    settings and their new ones, such as {"batch": "optimizer.batch"}.
+    `description` is for `--help`; without one it is the docstring of `config_class`.
 
     Raises Fatal(CONFIG) for a wrong file or variable, and exits with 2 for a wrong flag. `--help`,
     `--version` and `--print-config` print and exit with 0.
@@ -70,14 +67,11 @@ def load(
         raise SystemExit(Exit.OK)
     values: dict[str, Any] = {}
     while (file := _take_option(arguments, "--config")) is not None:
-        _merge(values, _from_file(config_class, Path(file), moved))
+        _merge(values, _from_file(config_class, Path(file)))
     printing = "--print-config" in arguments
     arguments = [argument for argument in arguments if argument != "--print-config"]
-    _merge(
-        values,
-        _from_environment(config_class, os.environ if environment is None else environment, command, moved),
-    )
-    _refuse_moved_flags(arguments, moved)
+    environment = os.environ if environment is None else environment
+    _merge(values, _from_environment(config_class, environment, command))
     about = description or inspect.getdoc(config_class) or ""
     config = _with_whole_game(_parse_flags(config_class, values, arguments, command, examples, about))
     if printing:
@@ -191,7 +185,7 @@ def _build(config_class: type[T], values: Mapping[str, Any], missing: Any, base:
 # ---- File and environment ------------------------------------------------------------------------
 
 
-def _from_file(config_class: type, file: Path, moved: Mapping[str, str]) -> dict[str, Any]:
+def _from_file(config_class: type, file: Path) -> dict[str, Any]:
     try:
         table = read_toml(file)
     except OSError as error:
@@ -203,17 +197,13 @@ def _from_file(config_class: type, file: Path, moved: Mapping[str, str]) -> dict
     for path, value in _entries(table):
         if path not in known:
             name = ".".join(path)
-            _refuse_moved(f"{file}: {name!r}", moved.get(name))
             _unknown(f"{file}: {name!r}", name, [".".join(one) for one in known])
         _put(values, path, _checked(value, known[path], f"{file}: {'.'.join(path)}"))
     return values
 
 
-def _from_environment(
-    config_class: type, environment: Mapping[str, str], command: str, moved: Mapping[str, str]
-) -> dict[str, Any]:
+def _from_environment(config_class: type, environment: Mapping[str, str], command: str) -> dict[str, Any]:
     known = {_variable(".".join(path)): (path, kind) for path, kind in settings_in(config_class)}
-    new_names = {_variable(old): _variable(new) for old, new in moved.items()}
     values: dict[str, Any] = {}
     for name in sorted(environment):
         if not _is_setting(name):
@@ -221,7 +211,6 @@ def _from_environment(
         if name not in known:
             if name in FOR_ALL_PROGRAMS:
                 continue
-            _refuse_moved(f"the environment variable {name}", new_names.get(name))
             _unknown(f"the environment variable {name}", name, list(known), f" of {command}; unset it")
         path, kind = known[name]
         _put(values, path, _parsed(environment[name], kind, f"environment variable {name}"))
@@ -251,24 +240,6 @@ def _variable(path: str) -> str:
     return PREFIX + path.replace(".", "_").upper()
 
 
-def _flag(path: str) -> str:
-    return "--" + path.replace("_", "-")
-
-
-def _refuse_moved_flags(arguments: Sequence[str], moved: Mapping[str, str]) -> None:
-    new_names = {_flag(old): _flag(new) for old, new in moved.items()}
-    for argument in arguments:
-        name = argument.partition("=")[0].replace("_", "-")
-        if name in new_names:
-            print(f"{name} has another name now: {new_names[name]}", file=sys.stderr)
-            raise SystemExit(Exit.USAGE)
-
-
-def _refuse_moved(what: str, new_name: str | None) -> None:
-    if new_name is not None:
-        raise Fatal(f"{what} has another name now: {new_name!r}", Exit.CONFIG)
-
-
 def _unknown(what: str, name: str, known: Sequence[str], more: str = "") -> None:
     """Raise Fatal for an unknown name."""
     raise Fatal(f"{what} is not a setting{more}{what_was_meant(name, known)}; --help lists all", Exit.CONFIG)
@@ -289,11 +260,6 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     for path, value in values.items():
         _put(tables, tuple(path.split(".")), value)
     return tables
-
-
-def renamed(table: Mapping[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
-    """Return tables written by an older version under today's names of the settings (`moved`: see `load`)."""
-    return nested({moved.get(path, path): value for path, value in flattened(table).items()})
 
 
 # ---- Values --------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from typing import Literal, Self
 
 from games.names import DEFAULT_GAME, parts_of
 from net.architectures.registry import check_name, check_plays, is_sparse
-from protocol.settings import MOVED as MOVED_SELF_PLAY
 from protocol.settings import SelfPlaySettings
 from runtime import ports
 from runtime.config import check_ranges
@@ -20,13 +19,6 @@ EXAMPLES = (
     "azserver --game connect_four --gpus cpu      # a small game without a GPU",
     "azserver --gpus 0 --listen 0.0.0.0           # let other machines join (first: azserver keygen)",
 )
-
-MOVED = {f"self_play.{old}": f"self_play.{new}" for old, new in MOVED_SELF_PLAY.items()} | {
-    "mode": "gate.mode",
-    "start_positions": "self_play.start.positions",
-    **{f"gate_{name}": f"gate.{name}" for name in ("games", "share", "simulations", "device")},
-}
-"""Old names of settings; see `runtime.config.load`."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from runtime import config as settings
 from runtime import extras
 from runtime.exits import guarded
 from runtime.writable import check_folders
-from trainer.config import MOVED, TrainerConfig
+from trainer.config import TrainerConfig
 
 EXAMPLES = (
     "python -m trainer                                  # train for the azserver on this machine",
@@ -31,7 +31,6 @@ def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
         command="python -m trainer",
         examples=EXAMPLES,
         description="Takes finished games, stores them, trains the network and publishes its weights.",
-        moved=MOVED,
         environment=environment,
     ).check()
 

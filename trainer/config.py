@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -319,18 +319,3 @@ _NEEDS = {
     "loss.value_blunder": "loss.value_q_lambda",
 }
 """Settings that have an effect only if another one is above 0."""
-_LEAVES = ("batch", "lr", "weight_decay", "warmup_steps", "grad_clip", "cosine_steps", "ema", "precision")
-MOVED = {
-    "begin_anew": "weights",
-    "optimizer": "optimizer.kind",
-    **{name: f"optimizer.{name}" for name in _LEAVES},
-    **{one.name: f"loss.{one.name}" for one in fields(LossSettings)},
-    **{f"window_{name}": f"window.{name}" for name in ("positions", "growth")},
-    "window_min": "window.growth_min",
-    "min_positions": "window.min_positions",
-    "samples_per_position": "samples.per_position",
-    **{name: f"samples.{name}" for name in ("surprise_share", "symmetric", "held_out", "stale_versions")},
-    **{f"publish_{name}": f"publishing.{name}" for name in ("steps", "seconds")},
-    **{name: f"publishing.{name}" for name in ("checkpoint_seconds", "keep_checkpoints")},
-}
-"""Old names of settings; see `runtime.config.load`."""

@@ -58,9 +58,8 @@ class EngineConfig:
     @property
     def name(self) -> str:
         """The name by which the engine introduces itself."""
-        from runtime.weights_files import short_name
 
-        return f"azselfplay {short_name(self.weights) if self.weights else f'untrained {self.preset}'}"
+        return f"azselfplay {self.weights.resolve().stem if self.weights else f'untrained {self.preset}'}"
 
     def setup(self, game: str) -> Setup:
         """The set-up of the command line."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from runtime.config import check_ranges, load, renamed
+from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS
 from runtime.reading import read_toml
@@ -127,13 +127,13 @@ def _self_play(folder: Path, game: Game) -> SelfPlaySettings:
     """How games of the run are played, as azserver has left it in its folder; not how they begin."""
     import msgspec
 
-    from protocol.settings import MOVED, SelfPlaySettings, changed
+    from protocol.settings import SelfPlaySettings, changed
     from search.settings import resolve
 
     path = folder / "config.toml"
     try:
         found = read_toml(path).get("self_play", {})
-        settings = msgspec.convert(renamed(found, MOVED), SelfPlaySettings)
+        settings = msgspec.convert(found, SelfPlaySettings)
         return resolve(
             changed(settings, {"start.share": 0.0, "start.positions": "", "start.generator": ""}), game
         )

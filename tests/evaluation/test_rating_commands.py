@@ -98,7 +98,9 @@ def run(tmp_path: Path) -> RunFolder:
     """Make a run with three networks, four games by the first and two by the second."""
     folder = RunFolder(tmp_path, "tiny")
     folder.create(GAME.name, 1)
-    folder.about.write_text('{"game": "tic_tac_toe", "history": 1, "created": "1970-01-01T00:00:00+00:00"}')
+    folder.about.write_text(
+        '{"format": 5, "game": "tic_tac_toe", "history": 1, "created": "1970-01-01T00:00+00:00"}'
+    )
     for version in range(3):
         add_weights(folder, version)
     add_games(folder, [0, 0, 0, 0, 1, 1])

@@ -15,7 +15,7 @@ from tyro.conf import Positional
 from client.config import ClientConfig
 from commands.azrun_config import RunConfig
 from protocol.settings import SelfPlaySettings
-from runtime.config import flattened, load, nested, renamed, to_toml, without_settings
+from runtime.config import load, to_toml, without_settings
 from runtime.exits import Exit, Fatal
 from runtime.setting_hints import refuse_foreign_flags, settings_in
 from server.config import ServerConfig
@@ -47,11 +47,8 @@ class Config:
 EXAMPLES = ("aztest --server a", "aztest --server b", "aztest --server c")
 
 
-MOVED = {"processes": "workers", "self_play.c_init": "self_play.search.c_init"}
-
-
 def settings(*argv: str) -> Config:
-    return load(Config, list(argv), command="aztest", examples=EXAMPLES, description="Tests.", moved=MOVED)
+    return load(Config, list(argv), command="aztest", examples=EXAMPLES, description="Tests.")
 
 
 @pytest.fixture
@@ -123,30 +120,6 @@ def test_variables_that_are_exported_for_all_programs_are_no_mistake(monkeypatch
     monkeypatch.setenv("AZ_BATCH_TASK_ID", "7")
     monkeypatch.setenv("AZ_SERVER_KEY", "x" * 40)
     assert settings("--server", "x").server == "x"
-
-
-def test_a_name_that_moved_is_told_the_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """That is so in a file, in the environment, and as a flag."""
-    old = tmp_path / "old.toml"
-    old.write_text("[self_play]\nc_init = 2.0\n")
-    with pytest.raises(Fatal, match=r"another name now: 'self_play\.search\.c_init'"):
-        settings("--config", str(old), "--server", "x")
-    with pytest.raises(SystemExit) as caught:
-        settings("--server", "x", "--self-play.c-init=2")
-    assert caught.value.code == Exit.USAGE
-    assert "another name now: --self-play.search.c-init" in capsys.readouterr().err
-    monkeypatch.setenv("AZ_SELF_PLAY_C_INIT", "2")
-    with pytest.raises(Fatal, match="another name now: 'AZ_SELF_PLAY_SEARCH_C_INIT'"):
-        settings("--server", "x")
-
-
-def test_tables_of_an_older_version_are_read_under_the_new_names() -> None:
-    old = {"processes": 3, "self_play": {"c_init": 2.0, "history": 1, "search": {"fpu": "absolute"}}}
-    now = {"workers": 3, "self_play": {"search": {"c_init": 2.0, "fpu": "absolute"}, "history": 1}}
-    assert renamed(old, MOVED) == now
-    assert nested(flattened(now)) == now
 
 
 @pytest.mark.parametrize("codec", ["utf-8-sig", "utf-8"])
