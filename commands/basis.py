@@ -19,6 +19,7 @@ from experiments.recipe import Recipe
 from games.names import is_game, parts_of
 from games.nearest import near
 from net.architectures.registry import check_name, is_sparse
+from protocol.settings import settings_in
 from runtime.config import flattened, nested, to_toml
 from runtime.cores import usable_cores
 from runtime.exits import Exit, Fatal
@@ -26,7 +27,6 @@ from runtime.gpu_drivers import may_have_gpus
 from runtime.processes import python_module
 from runtime.reading import read_json, read_toml
 from runtime.runs import RunFolder, shown_settings
-from runtime.setting_hints import settings_in
 from runtime.text_table import aligned
 from server.config import ServerConfig
 from trainer.config import TrainerConfig
@@ -184,7 +184,7 @@ def _stored(path: Path, kind: type, kept: Set[str]) -> dict[str, Any]:
             "give --recipe none for the programs' own settings",
             Exit.BAD_DATA,
         ) from error
-    known = {".".join(one) for one, _ in settings_in(kind)}
+    known = settings_in(kind)
     return {name: one for name, one in found.items() if name in known and name.partition(".")[0] in kept}
 
 

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from protocol.settings import SelfPlaySettings
 
-FINAL_MOVES = ("visits", "max", "robust", "max_robust", "secure")
-
 
 @dataclass(frozen=True, eq=False)
 class Candidates:

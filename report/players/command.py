@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from runtime.config import check_ranges, load
+from protocol.settings import Count, Positive, Seed
+from runtime.config import load
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS
 from runtime.reading import read_toml
@@ -37,14 +37,14 @@ class PlayersConfig:
     """Folder of a run, or its name in --runs; on the trainer's machine, which has the games."""
     runs: Path = RUNS
     """Folder of all runs."""
-    newest: int = 20_000
+    newest: Positive = 20_000
     """How many of the newest games are compared."""
-    check: int = 0
+    check: Count = 0
     """Positions of these games to search again with the weights that played them, spread evenly over the
     players; fewer than 10 per player say nothing. 0: none."""
     server_folder: Path | None = None
     """--check: folder of the run on azserver's machine, with config.toml and weights/; default: the same."""
-    seed: int = 0
+    seed: Seed = 0
     """--check: seed of the choice of positions."""
     json: bool = False
     """Print JSON, for scripts."""
@@ -57,7 +57,6 @@ class PlayersConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(PlayersConfig, command="azplay players", examples=EXAMPLES)
-    check_ranges(config, newest=(1, math.inf), check=(0, math.inf))
     if config.quarantine or config.release:
         return _hold(config)
     from store.reader import open_games

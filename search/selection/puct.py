@@ -18,7 +18,6 @@ from search.result import SearchResult, result_of_visits
 from search.search_stats import NetView
 from search.selection.pruning import pruned, prunes
 from search.selection.root_temperature import flattened, root_temperature
-from search.settings import EXPLORATIONS
 from search.tree_kernel import is_lost, value_sum_of
 
 if TYPE_CHECKING:
@@ -33,7 +32,8 @@ FIELDS = (
 LEARNS_SHARES = False
 IS_RANDOM = False
 KEEPS_SUBTREE = True
-ALPHAZERO, ALPHAGO_ZERO, UCB = (EXPLORATIONS.index(name) for name in ("alphazero", "alphago_zero", "ucb"))
+EXPLORATIONS = ("alphazero", "alphago_zero", "ucb")
+ALPHAZERO, ALPHAGO_ZERO, UCB = range(3)
 
 EXPLORATION, C_BASE, C_INIT, C_PUCT, FORCED_PLAYOUTS, FPU_ABSOLUTE, FPU_REDUCTION, FPU_VALUE = range(8)
 """Indices of the parameters."""

@@ -12,6 +12,7 @@ from training_runs import games, training
 from protocol.settings import changed
 from runtime.exits import Exit, Fatal
 from trainer import train_step
+from trainer.__main__ import load
 from trainer.config import OptimizerSettings, TrainerConfig
 from trainer.train_step import choose_device
 
@@ -52,7 +53,7 @@ def test_settings_over_those_of_the_optimizer() -> None:
 def test_setting_out_of_range_is_named(name: str, value: float) -> None:
     """A senseless setting ends the trainer before training begins; the message names it."""
     with pytest.raises(Fatal, match=f"--{name.replace('_', '-')} must") as caught:
-        changed(TrainerConfig(), {name: value}).check()
+        load([f"--{name.replace('_', '-')}", str(value)], {})
     assert caught.value.code == Exit.CONFIG
 
 
