@@ -183,9 +183,6 @@ class GumbelSettings:
 
     considered: Annotated[int, Meta(ge=1, le=256)] = 16
     """Root actions considered, at most (Gumbel MuZero: 16)."""
-    c_visit: Annotated[float, Meta(ge=0, le=10_000)] = 50.0
-    """A value v counts (c_visit + most visits of an action) * c_scale * v beside the log of the prior (the
-    paper: 50)."""
     c_scale: Annotated[float, Meta(ge=0, le=10)] = 0.2
     """For v in [-1, 1]; chess: try 0.1 to 0.3. The paper's 1.0 is for v in [0, 1] and would be 0.5 here."""
 
@@ -208,10 +205,9 @@ class NoiseSettings:
     as the board is long (KataGo: 1.25); 0: no other temperature at the start."""
     forced_playouts: Annotated[float, Meta(ge=0, le=100)] = 0.0
     """In a search with noise, every visited root action gets at least sqrt(this * prior * all visits) visits,
-    so that moves raised by noise are examined (KataGo: 2); 0: off. Not with `search.selection = gumbel`."""
-    prune_target: bool = True
-    """Remove forced playouts that the search did not want, from the policy target and from the visits that
-    moves are drawn by (KataGo: yes). No effect without `forced_playouts`."""
+    so that moves raised by noise are examined (KataGo: 2); 0: off. Those
+    that the search did not want are removed from the policy target and from the visits that moves are drawn
+    by. Not with `search.selection = gumbel`."""
     prune_noise: bool = False
     """Also remove visits that only the noise or `policy_temperature` caused, with and without forced playouts
     (KataGo: yes; AlphaZero: no). Not with `search.selection = gumbel`. docs/decisions/0009."""
@@ -241,10 +237,8 @@ class MoveSettings:
     """The move played after `temperature_plies`, and in play: `visits` = most visited, ties go to the
     first (AlphaZero); `robust` = most visited, ties go to the highest value; `max` = highest value;
     `max_robust` = an action that is both, searching on for up to `final_extra` simulations to find one, else
-    `robust`; `secure` = highest value - final_secure / sqrt(visits). `search.selection = gumbel` plays
+    `robust`; `secure` = highest value - 1 / sqrt(visits). `search.selection = gumbel` plays
     the winner of its own halving instead."""
-    final_secure: Constant = 1.0
-    """`final_move = secure` only, in units of value (Chaslot et al. 2008 give 4 for their program Mango)."""
     final_extra: SomeSimulations = 0
     """`final_move = max_robust` only: most simulations beyond `search.simulations`; 0 takes a quarter of
     them. They choose the move, but the policy target leaves them out, and the tree is not reused

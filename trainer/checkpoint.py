@@ -31,6 +31,8 @@ from runtime.runs import write_atomically
 log = logging.getLogger(__name__)
 
 HASH_BYTES = 32
+KEPT = 3
+"""Checkpoints; the oldest are removed."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,9 @@ def save(
     weights: bytes,
     optimizer_state: dict[str, Any],
     rng: np.random.Generator,
-    keep: int,
     trained: dict[str, Tensor] | None = None,
 ) -> None:
-    """Write a checkpoint and remove all but the newest `keep`. Raises Fatal(DISK) if it cannot be written.
+    """Write a checkpoint and remove all but the newest `KEPT`. Raises Fatal(DISK) if it cannot be written.
 
     Checkpoints of later steps are those that this run skipped when it began; they are set aside.
 
@@ -110,7 +111,7 @@ def save(
         reach("checkpoint.written")
         for skipped in (one for one in _states(folder) if one > path):
             _set_aside(skipped)
-        for old in _states(folder)[keep:]:
+        for old in _states(folder)[KEPT:]:
             old.unlink()
             reach("checkpoint.old_removed")
             old.with_suffix(".safetensors").unlink(missing_ok=True)

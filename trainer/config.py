@@ -77,10 +77,6 @@ class LossSettings:
     More: a mean over the searches of the rest of the game and the outcome. The weight of each search is that
     of the one before it times this factor (TD(lambda); AlphaZero: the outcome alone). 0.8 has less noise than
     the outcome, and less of the network's own opinion than one search."""
-    value_blunder: Annotated[float, Meta(ge=0, le=2)] = 0.0
-    """Above 0, up to 2, with `value_q_lambda`: what follows a blunder does not count for the positions before
-    it. A blunder is a move other than the most visited one that lowers the root value by more than this
-    (lc0's rescorer; AlphaZero: none). 0: everything counts."""
     win_discount: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Above 0, up to 1: the value target of a position k plies before the end of a won (lost) game is a win
     (loss) with probability win_discount ^ k, else a draw. The value then tells near wins from far ones, and
@@ -178,12 +174,6 @@ class PublishingSettings:
     """Seconds after which weights are published, if there was a step."""
     checkpoint_seconds: Amount = 60.0
     """Seconds between two checkpoints; one more is written at the end."""
-    keep_checkpoints: Positive = 3
-    """How many checkpoints are kept; the oldest are deleted."""
-    known_positions: Count = 100
-    """In chess (mates in one) and in games with known results (tic-tac-toe, Connect Four, small boards of
-    dots-and-boxes and Go): on how many positions of each group the policy of new weights is checked. It takes
-    milliseconds and is only a figure; training does not see it. 0: none (AlphaZero: none)."""
 
 
 @dataclass(frozen=True)
@@ -281,6 +271,5 @@ DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 """Names of devices."""
 _NEEDS = {
     "loss.value_q_lambda": "loss.value_q_share",
-    "loss.value_blunder": "loss.value_q_lambda",
 }
 """Settings that have an effect only if another one is above 0."""

@@ -47,8 +47,6 @@ class EngineConfig:
     makes 800 simulations per move unless --nodes or the GUI sets a number."""
     nodes: Annotated[int, Meta(ge=0, le=10**9)] = 0
     """Simulations per move when the GUI gives no number; 0: no limit."""
-    preset: str = "tiny"
-    """The untrained network: tiny, small, medium, alphazero, or sizes such as 6x96se."""
     seed: Seed = 0
     """Seed of the untrained network and of moves drawn by option Temperature."""
 
@@ -60,8 +58,7 @@ class EngineConfig:
     @property
     def name(self) -> str:
         """The name by which the engine introduces itself."""
-
-        return f"azselfplay {self.weights.resolve().stem if self.weights else f'untrained {self.preset}'}"
+        return f"azselfplay {self.weights.resolve().stem if self.weights else 'untrained tiny'}"
 
     def setup(self, game: str) -> Setup:
         """The set-up of the command line."""
@@ -90,7 +87,7 @@ def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Or
         from engine.core.preparing import prepare
         from engine.lines import Input
 
-        driver = Driver(make(), lambda wanted: prepare(wanted, settings.preset, settings.seed), _say)
+        driver = Driver(make(), lambda wanted: prepare(wanted, settings.seed), _say)
         async with asyncio.TaskGroup() as group:
             watch = group.create_task(_end_on_signal(stop, driver))
             await driver.run(Input(sys.stdin.fileno(), LONGEST_LINE), first)

@@ -79,8 +79,6 @@ class LadderConfig(RateConfig):
     """How many networks of the run to rate: the first, the newest, and others spread evenly between."""
     watch: bool = False
     """Keep rating new weights as they come, until Ctrl-C."""
-    watch_seconds: Annotated[float, Meta(ge=0.1, le=86_400)] = 20.0
-    """Seconds between two checks for new weights."""
 
 
 @dataclass(frozen=True, kw_only=True)

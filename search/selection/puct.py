@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FIELDS = (
     *("search.exploration", "search.c_base", "search.c_init", "search.c_puct"),
     *("search.fpu", "search.fpu_reduction", "search.fpu_value"),
-    *("moves.final_move", "moves.final_secure", "moves.final_extra"),
+    *("moves.final_move", "moves.final_extra"),
     *("search.solver", "search.look_ahead"),
 )
 LEARNS_SHARES = False

@@ -172,7 +172,8 @@ def test_a_watching_ladder_rates_new_weights_and_ends_on_a_signal(
         return [folder]
 
     monkeypatch.setattr(plots, "draw_ladder", draw)
-    ladder = Ladder(LadderConfig(run=run.path, **FEW, watch=True, watch_seconds=0.1))
+    monkeypatch.setattr("evaluation.rating.ladder.WATCH_SECONDS", 0.1)
+    ladder = Ladder(LadderConfig(run=run.path, **FEW, watch=True))
     asyncio.run(asyncio.wait_for(ladder.run(stop), 240))
     assert rated == [[0, 100, 200], [0, 100, 200, 300]]
 
