@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,7 +17,7 @@ from client.child_lines import IN_SEARCH, FigureLines, Figures, LastWords
 from client.config import ClientConfig
 from client.metrics import WorkersFigures, watched
 from client.plan import Plan, count_gpus, default_spool, devices_for, make_plan
-from runtime import aio, config, keys, logs, ports
+from runtime import aio, config, keys, logs
 from runtime.exits import Exit, Fatal, guarded, is_installed
 from runtime.metrics import Monitor
 from runtime.ports import parse_address
@@ -127,8 +126,6 @@ def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
         "`azclient doctor HOST` checks machine, connection and server. `azclient keygen` makes a key.",
         environment=environment,
     )
-    counts = dict.fromkeys(("workers", "games", "threads", "drain", "max_wait"), (0, math.inf))
-    config.check_ranges(settings, metrics_port=ports.NUMBERS, **counts)
     devices_for(settings.device, count_gpus(), has_torch=is_installed("torch"))
     return settings
 

@@ -5,7 +5,7 @@ ROOT/RUN+IDENTITY/worker-0, worker-1, ...: each has one owner, who holds a lock 
 Each run has its own folder, told apart by its identity from others of the same name: games of one run are
 never sent to another. The first worker takes over the games of folders without an owner, so starting fewer
 workers than last time leaves nothing behind. It also takes over those of the same run under another name (it
-was moved, or restored from a backup), and of a folder without an identity, which an older version made.
+was moved, or restored from a backup).
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class SpoolFolder:
         self._lock.close()
 
 
-def run_folder(root: Path, game: str, run: str, identity: bytes = b"") -> Path:
+def run_folder(root: Path, game: str, run: str, identity: bytes) -> Path:
     """Return the folder of one run, named so that no run name can point outside `root`."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{game}-{run}")
-    return root / (f"{name}{MARK}{identity.hex()[:IDENTITY_DIGITS]}" if identity else name)
+    return root / f"{name}{MARK}{identity.hex()[:IDENTITY_DIGITS]}"
 
 
 def claim(folder: Path, index: int) -> SpoolFolder:
@@ -65,12 +65,10 @@ def claim(folder: Path, index: int) -> SpoolFolder:
                     Exit.TRY_AGAIN,
                 )
             if index == 0:
-                _take_over(folder, path)  # also where there is no identity
-                name, mark, identity = folder.name.partition(MARK)
-                if mark:
-                    _follow(folder, identity, path)
-                    _take_over(folder.with_name(name), path)
-                    _name_others(folder, name)
+                _take_over(folder, path)
+                name, _, identity = folder.name.partition(MARK)
+                _follow(folder, identity, path)
+                _name_others(folder, name)
             return SpoolFolder(path, lock)
     except OSError as error:
         raise Fatal(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from games import GAME_NAMES, get_game
 from games.names import DEFAULT_GAME
-from runtime import ports
-from runtime.config import check_ranges
+from protocol.settings import Amount, Count, Port, Simulations
 from runtime.exits import Exit, Fatal
 from runtime.listening import check_base_port
 from runtime.processes import python_module
@@ -41,7 +39,7 @@ class RunConfig:
     """Recipe of a new run: all settings that follow, and those of the parts, where no flag, variable or file
     says otherwise. Empty: the best that we know for the game, chosen by whether there is a GPU; `list` prints
     all; a file such as mine.toml; `none`: the programs' own settings. docs/learning.md."""
-    minutes: float = 0.0
+    minutes: Amount = 0.0
     """Minutes to run; 0 runs until Ctrl-C. Compiling the search counts: it takes up to a minute the first
     time that a game is played on this machine."""
     run: str = ""
@@ -49,7 +47,7 @@ class RunConfig:
     is continued with its own network and settings."""
     runs: Path = Path("runs")
     """Folder of all runs."""
-    port: int = 0
+    port: Port = 0
     """Base port (it and the next one are used); 0 finds a free one."""
     net: str = ""
     """The network of a new run: a preset such as sparse, tiny, small, medium, alphazero, or sizes such as
@@ -57,18 +55,18 @@ class RunConfig:
     recipe's, or tiny."""
     gpus: str = ""
     """GPUs of the evaluators, as for azserver; empty: all GPUs, or the CPU if there is none."""
-    web: int = 0
+    web: Port = 0
     """Port of the web pages about this run, for browsers on this machine (docs/web.md); 0: none."""
-    simulations: int | None = None
+    simulations: Simulations | None = None
     """New simulations per move; unset: the recipe's, or 32 (AlphaZero: 800; small because this is for one
     machine)."""
-    games: int | None = None
+    games: Count | None = None
     """Games in flight per worker process; 0: as many as the devices need for full batches; unset: the
     recipe's, or 0."""
-    workers: int | None = None
+    workers: Count | None = None
     """Worker processes of azserver; unset: most cores when GPUs evaluate or the network is `sparse`, one
     core in four otherwise."""
-    client_workers: int | None = None
+    client_workers: Count | None = None
     """Worker processes of azclient; 0 starts no client. Unset: 0 with a recipe, unless azserver has no
     workers or the client's settings are given; otherwise 1."""
     client_device: str = "remote"
@@ -165,8 +163,6 @@ def check(settings: RunConfig) -> None:
             get_game(settings.game)
     except ValueError as error:
         raise Fatal(f"--game: {error}", Exit.CONFIG) from None
-    counts = dict.fromkeys(("minutes", "games", "workers", "client_workers"), (0, math.inf))
-    check_ranges(settings, web=ports.NUMBERS, **counts)
     folder = RunFolder(settings.runs, run_name(settings))
     if folder.about.exists() and folder.describe()["game"] != settings.game:
         raise Fatal(

@@ -19,17 +19,16 @@ from experiments.recipe import Recipe
 from games.names import is_game, parts_of
 from games.nearest import near
 from net.architectures.registry import check_name, is_sparse
-from runtime.config import flattened, nested, renamed, to_toml
+from protocol.settings import settings_in
+from runtime.config import flattened, nested, to_toml
 from runtime.cores import usable_cores
 from runtime.exits import Exit, Fatal
 from runtime.gpu_drivers import may_have_gpus
 from runtime.processes import python_module
 from runtime.reading import read_json, read_toml
 from runtime.runs import RunFolder, shown_settings
-from runtime.setting_hints import settings_in
 from runtime.text_table import aligned
-from server.config import MOVED, ServerConfig
-from trainer.config import MOVED as MOVED_TRAINER
+from server.config import ServerConfig
 from trainer.config import TrainerConfig
 
 LIST, NONE = "list", "none"
@@ -158,8 +157,8 @@ def _exists(settings: RunConfig) -> bool:
 def _of_run(settings: RunConfig) -> Basis:
     """The settings with which an existing run was started last."""
     folder = RunFolder(settings.runs, run_name(settings))
-    server = _stored(folder.config, ServerConfig, MOVED, KEPT | {"net"})
-    trainer = _stored(folder.trainer_config, TrainerConfig, MOVED_TRAINER, KEPT_BY_TRAINER)
+    server = _stored(folder.config, ServerConfig, KEPT | {"net"})
+    trainer = _stored(folder.trainer_config, TrainerConfig, KEPT_BY_TRAINER)
     server = {"self_play.search.simulations": SIMULATIONS, **server}
     server["self_play.history"] = folder.describe()["history"]
     server["net"] = _network(folder) or server.get("net") or settings.net or NET
@@ -172,11 +171,11 @@ def _of_run(settings: RunConfig) -> Basis:
     return Basis(settings, nested(server), nested(trainer), goes_on=True)
 
 
-def _stored(path: Path, kind: type, moved: Mapping[str, str], kept: Set[str]) -> dict[str, Any]:
+def _stored(path: Path, kind: type, kept: Set[str]) -> dict[str, Any]:
     """Settings that a program wrote into a run's folder, by path; those that are gone are left out. Raises
     Fatal(BAD_DATA) if the file cannot be read."""
     try:
-        found = flattened(renamed(read_toml(path), moved))
+        found = flattened(read_toml(path))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -185,7 +184,7 @@ def _stored(path: Path, kind: type, moved: Mapping[str, str], kept: Set[str]) ->
             "give --recipe none for the programs' own settings",
             Exit.BAD_DATA,
         ) from error
-    known = {".".join(one) for one, _ in settings_in(kind)}
+    known = settings_in(kind)
     return {name: one for name, one in found.items() if name in known and name.partition(".")[0] in kept}
 
 

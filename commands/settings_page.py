@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import types
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+from tyro.conf import Positional
+
+from protocol.settings import allowed, bare
 from runtime.help_texts import field_docstrings
 
 COMMANDS = {
@@ -63,6 +64,9 @@ that names the nearest one. A name without dashes in the tables is an argument: 
 """
 
 
+IS_POSITIONAL = get_args(Positional[int])[1]
+
+
 class Setting(NamedTuple):
     """One row of the page."""
 
@@ -91,9 +95,8 @@ def settings_of(config_class: type, path: str = "", base: Any = None) -> Iterato
         if dataclasses.is_dataclass(kind):
             yield from settings_of(kind, name, default)  # type: ignore[arg-type]
         else:
-            positional = get_origin(kind) is Annotated
-            bare = get_args(kind)[0] if positional else kind
-            yield Setting(name, _kind(bare), _shown(default), texts.get(field.name, ""), positional)
+            positional = IS_POSITIONAL in get_args(kind)
+            yield Setting(name, _kind(kind), _shown(default), texts.get(field.name, ""), positional)
 
 
 def settings_page() -> str:
@@ -151,12 +154,10 @@ def _shown(default: Any) -> str:
 
 
 def _kind(kind: Any) -> str:
-    names = {int: "whole number", float: "number", str: "text", bool: "true or false", Path: "path"}
-    if get_origin(kind) is Literal:
-        return ", ".join(f"`{choice}`" for choice in get_args(kind))
-    if get_origin(kind) in (Union, types.UnionType):
-        return " or ".join(_kind(one) for one in get_args(kind) if one is not types.NoneType)
-    return names.get(kind, str(kind))
+    plain, _ = bare(kind)
+    if get_origin(plain) is Literal:
+        return ", ".join(f"`{choice}`" for choice in get_args(plain))
+    return allowed(kind).removeprefix("a ")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from games.spec import Game
 from net.sparse import Sparse, SparsePlayer
 from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
-from runtime.weights_files import read_weights, short_name
+from runtime.weights_files import read_weights
 from search.evaluator import LocalEvaluator
 from search.leaf_batch import Evaluations, LeafBatch
 
@@ -91,7 +91,7 @@ def _in_search(weights: Path, game: Game, history: int, architecture: Sparse) ->
     def infer(batch: LeafBatch) -> Evaluations:
         return Evaluations(*player.answers(batch.features, batch.counts, batch.actions), step)
 
-    name = f"{short_name(weights)} (step {step})"
+    name = f"{weights.resolve().stem} (step {step})"
     return LoadedNet(game, history, name, step, LocalEvaluator(infer, SPARSE_ROWS), SPARSE_ROWS, player)
 
 
@@ -116,7 +116,7 @@ def _behind_evaluator(
         priors, wdl = inference.run(batch.features, batch.counts, batch.actions)
         return Evaluations(priors, np.asarray(wdl), step)
 
-    name = f"{short_name(weights)} (step {step})" if weights else f"untrained {preset}"
+    name = f"{weights.resolve().stem} (step {step})" if weights else f"untrained {preset}"
     # Larger batches gain little speed, and the last few positions then wait alone for the device.
     evaluator = LocalEvaluator(infer, inference.target_rows)
     return LoadedNet(game, history, name, step, evaluator, inference.target_rows)

@@ -15,16 +15,15 @@ import msgspec
 
 from games.nearest import nearest
 from games.spec import Game
-from protocol.settings import MOVED, SelfPlaySettings, changed
-from runtime.config import flattened, nested, renamed
+from protocol.settings import SelfPlaySettings, changed
+from runtime.config import flattened, nested
 from runtime.exits import Exit, Fatal
 from runtime.reading import read_toml
 from runtime.runs import RunFolder
 from search.evaluation_settings import FIELDS, FOR_EVALUATION, fields_of
 from search.settings import resolve
 
-_WORD_OF = {path: word for word, path in MOVED.items()}
-WORDS = {_WORD_OF[path]: path for path in FIELDS[1:]}
+WORDS = {path.replace("gumbel.", "gumbel_").rpartition(".")[2]: path for path in FIELDS[1:]}
 """Settings by their short names in a search's name: ratings are stored under these names."""
 
 
@@ -90,7 +89,7 @@ def _of_run(weights: Path | None) -> SelfPlaySettings:
     file = folder.parent / "config.toml"
     try:
         table = read_toml(file).get("self_play", {})
-        found = flattened(renamed(table, MOVED))
+        found = flattened(table)
         return _with({path: found[path] for path in FIELDS if path in found}, strict=True)
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise Fatal(

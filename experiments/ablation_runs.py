@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from experiments import recipe as recipes
 from experiments.ablation_file import Ablation, run_name
 from experiments.ablation_job import Job, settings_of
 from experiments.ablation_page import minutes_text, what_came
@@ -97,7 +96,7 @@ def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
     for one in done:
         variant = one["variant"]
         settings = comparable(settings_of(now[variant])) if variant in now else None
-        theirs = comparable(recipes.under_new_names(one["settings"]))
+        theirs = comparable(one["settings"])
         found = theirs, one["minutes"], one.get("after_minutes", 0.0)
         if found != (settings, ablation.minutes, ablation.after_minutes):
             raise Fatal(

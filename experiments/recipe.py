@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from itertools import product
 from pathlib import Path
@@ -14,17 +13,12 @@ from games import get_game
 from games.names import GAME_NAMES, is_game, listed, parts_of
 from games.nearest import near, nearest
 from net.architectures.registry import check_plays, is_sparse
-from runtime.config import renamed
 from runtime.exits import Exit, Fatal
 from runtime.reading import read_toml
-from server.config import MOVED as MOVED_SERVER
-from trainer.config import MOVED as MOVED_TRAINER
 
 FOLDER = Path(__file__).parent / "recipes"
 ANY_GAME = "any_game"
 """The judge of every game."""
-OLD_JUDGES = ("any", "chess", "connect_four", "tic_tac_toe")
-"""Judges in results from before there was one for every game; that one measures the same."""
 MINUTES = 10.0
 """Minutes of a game without a recipe."""
 
@@ -168,17 +162,6 @@ def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
     except ValueError as error:  # msgspec.ValidationError is one
         raise Fatal(f"recipe {name}: {error}", Exit.CONFIG) from error
     return recipe
-
-
-def under_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe's settings from results of any age, under today's names."""
-    judge = ANY_GAME if settings["judge"] in OLD_JUDGES else settings["judge"]
-    return {
-        **settings,
-        "judge": judge,
-        "server": renamed(settings["server"], MOVED_SERVER),
-        "trainer": renamed(settings["trainer"], MOVED_TRAINER),
-    }
 
 
 def to_settings(recipe: Recipe) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 from evaluation.rating.plots import close, new_figure
 from experiments.judges import self_play
 from experiments.measures import Judgement, Measure
-from experiments.recipe import Recipe, under_new_names
+from experiments.recipe import Recipe
 from experiments.training import Trained
 from runtime.config import flattened, to_toml
 from runtime.runs import write_atomically
@@ -159,11 +159,7 @@ def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[i
 def _changed(recipe: Recipe, seeds: Mapping[int, dict[str, Any]]) -> str:
     """A sentence if the recipe has other settings now than some of the seeds had."""
     now = flattened(_settings({"recipe": recipe.of_a_run}))
-    others = [
-        seed
-        for seed, about in seeds.items()
-        if flattened(_settings({"recipe": under_new_names(about["recipe"])})) != now
-    ]
+    others = [seed for seed, about in seeds.items() if flattened(_settings(about)) != now]
     if not others:
         return ""
     named = f"seed{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}"

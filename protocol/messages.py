@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 
 MAX_ROWS = 4096
 """Most leaves in one EVALUATE."""

@@ -1,16 +1,130 @@
-"""Settings of self-play: chosen in azserver's configuration, sent to every worker in WELCOME.
+"""Settings: the kinds of values that they take, and how games are played.
 
-They are frozen dataclasses, one per subject, collected in one: a game is only comparable with games played
-under the same settings. Defaults are AlphaZero's where it published one (arXiv 1712.01815).
+A setting is a field of a frozen dataclass. Its type says what is allowed, as msgspec reads it: a plain type,
+a `Literal`, or a number with its limits (`Share`, `Count`). So one function checks all of them (`converted`),
+whether they come from a file, a variable, a flag or a message, and the same types tell people what is
+allowed. They are dataclasses and not msgspec's structs because tyro and `dataclasses.replace` read them as
+they are; unknown names are found here, since msgspec does not say which name is the nearest.
+
+Settings of self-play are chosen in azserver's configuration and sent to every worker in WELCOME, all in one
+dataclass: a game is only comparable with games played under the same settings. Defaults are AlphaZero's where
+it published one (arXiv 1712.01815).
 """
 
 from __future__ import annotations
 
+import math
+import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta
 
 T = TypeVar("T")
+
+MAX_SIMULATIONS = 20_000
+"""Visit counts are stored as uint16, and a kept subtree may triple them."""
+
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+Amount = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Constant = Annotated[float, Meta(ge=0, le=1000)]
+Simulations = Annotated[int, Meta(ge=1, le=MAX_SIMULATIONS)]
+SomeSimulations = Annotated[int, Meta(ge=0, le=MAX_SIMULATIONS)]
+Plies = Annotated[int, Meta(ge=0, le=10_000)]
+Seed = Annotated[int, Meta(ge=0, le=1 << 62)]
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+"""0: none."""
+
+_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", Path: "a path"}
+
+
+@cache
+def settings_in(config_class: type) -> Mapping[str, Any]:
+    """Return the types of all settings by name, such as "search.c_init", including those of nested
+    dataclasses."""
+    found: dict[str, Any] = {}
+    hints = get_type_hints(config_class, include_extras=True)
+    for one in fields(config_class):
+        kind = hints[one.name]
+        if is_dataclass(kind):
+            inner = settings_in(cast(type, kind))
+            found |= {f"{one.name}.{name}": of for name, of in inner.items()}
+        else:
+            found[one.name] = kind
+    return found
+
+
+def allowed(kind: Any) -> str:
+    """Say what a setting of this type may be, such as "a number from 0 to 1"."""
+    kind, limits = bare(kind)
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(repr(choice) for choice in get_args(kind))
+    low = limits.ge if limits.ge is not None else limits.gt
+    text = _WORDS.get(kind, str(kind))
+    if limits.gt is not None:
+        text += f" above {low:g}"
+    elif low is not None:
+        text += f" {'of at least' if limits.le is None and limits.lt is None else 'from'} {_shown(low)}"
+    if limits.lt is not None:
+        return f"{text} and below {limits.lt:g}"
+    if limits.le is None:
+        return text
+    return f"{text} {'and at most' if limits.gt is not None else 'to'} {_shown(limits.le)}"
+
+
+def _shown(limit: float) -> str:
+    return f"{limit:g}" if isinstance(limit, float) else str(limit)
+
+
+def bare(kind: Any) -> tuple[Any, Meta]:
+    """Return a setting's type without None and annotations, and its limits."""
+    if get_origin(kind) in (Union, types.UnionType):
+        kind = next(one for one in get_args(kind) if one is not types.NoneType)
+    if get_origin(kind) is not Annotated:
+        return kind, Meta()
+    kind, *notes = get_args(kind)
+    return kind, next((note for note in notes if isinstance(note, Meta)), Meta())
+
+
+def converted(value: Any, kind: Any, *, strict: bool = True) -> Any:
+    """Return a value as the type of its setting. `strict=False`: from text, as in a variable. Raises
+    ValueError saying what is allowed."""
+    try:
+        found = msgspec.convert(value, kind, strict=strict, dec_hook=lambda custom, given: custom(given))
+    except msgspec.ValidationError as error:
+        raise ValueError(f"must be {allowed(kind)}, not {value!r}") from error
+    if isinstance(found, float) and not math.isfinite(found):
+        raise ValueError(f"must be {allowed(kind)}, not {value!r}")
+    return found
+
+
+def check_settings(settings: Any) -> None:
+    """Raise ValueError, which begins with the setting's name, for the first value that is not allowed."""
+    for name, kind in settings_in(type(settings)).items():
+        try:
+            converted(attrgetter(name)(settings), kind)
+        except ValueError as error:
+            raise ValueError(f"{name} {error}") from None
+
+
+def changed(settings: T, changes: Mapping[str, Any]) -> T:
+    """Return a copy of nested dataclasses with new values at some names, such as {"search.c_init": 2.5}."""
+    parts: dict[str, Any] = {}
+    for path, value in changes.items():
+        name, _, rest = path.partition(".")
+        inner = parts.get(name, getattr(settings, name))
+        parts[name] = changed(inner, {rest: value}) if rest else value
+    return replace(settings, **parts)  # type: ignore[type-var]
+
+
+# ---- Self-play -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -22,27 +136,27 @@ class SearchSettings:
     `gumbel`, sequential halving for few simulations, trained on the improved policy (Danihelka et al. 2022);
     `thompson`, samples of a posterior, trained on visit counts (docs/decisions/0032). `gumbel` never reuses
     the tree and ignores c_base, c_init and the fpu (docs/decisions/0007)."""
-    simulations: int = 800
+    simulations: Simulations = 800
     """New simulations per move, in addition to those in the reused tree (AlphaZero: 800)."""
-    c_base: float = 19652.0
+    c_base: Annotated[float, Meta(ge=1, le=1e9)] = 19652.0
     """PUCT: visits at which exploration has grown by ln 2 (AlphaZero: 19652)."""
-    c_init: float = 1.25
+    c_init: Constant = 1.25
     """PUCT: weight of the prior at few visits, for values in [-1, 1]. (AlphaZero's 1.25 is for values in
     [0, 1], as in its pseudocode; the same search would need 2.5 here. docs/decisions/0008.)"""
-    exploration: str = "alphazero"
+    exploration: Literal["alphazero", "alphago_zero", "ucb"] = "alphazero"
     """PUCT: what is added to the value of a child of prior P with n visits, its parent having N:
     `alphazero` = (log((1 + N + c_base) / c_base) + c_init) P sqrt(N) / (1 + n); `alphago_zero` =
     c_puct P sqrt(N) / (1 + n); `ucb` = c_puct P sqrt(ln(1 + N) / (1 + n)). docs/decisions/0008."""
-    c_puct: float = 1.5
+    c_puct: Constant = 1.5
     """The constant of `exploration = alphago_zero` and `ucb` only, for values in [-1, 1] (AlphaGo Zero did
     not publish its own; ELF OpenGo: 1.5, KataGo: 1.1)."""
-    fpu: str = "reduction"
+    fpu: Literal["reduction", "absolute"] = "reduction"
     """First-play urgency, the value of a child that was never visited: `reduction` = the parent's value minus
     `fpu_reduction` times the root of the visited prior mass; `absolute` = `fpu_value`. AlphaZero's paper does
     not say."""
-    fpu_reduction: float = 0.2
+    fpu_reduction: Annotated[float, Meta(ge=0, le=2)] = 0.2
     """In units of value [-1, 1]; not applied at a root with noise (KataGo: 0.2 and 0)."""
-    fpu_value: float = 0.0
+    fpu_value: Annotated[float, Meta(ge=-1, le=1)] = 0.0
     """Used by `fpu = absolute` only, in [-1, 1]. At -1 unvisited moves count as lost; runs then drift to
     draws."""
     reuse_tree: bool = True
@@ -67,12 +181,9 @@ class SearchSettings:
 class GumbelSettings:
     """Constants of `search.selection = gumbel`."""
 
-    considered: int = 16
+    considered: Annotated[int, Meta(ge=1, le=256)] = 16
     """Root actions considered, at most (Gumbel MuZero: 16)."""
-    c_visit: float = 50.0
-    """A value v counts (c_visit + most visits of an action) * c_scale * v beside the log of the prior (the
-    paper: 50)."""
-    c_scale: float = 0.2
+    c_scale: Annotated[float, Meta(ge=0, le=10)] = 0.2
     """For v in [-1, 1]; chess: try 0.1 to 0.3. The paper's 1.0 is for v in [0, 1] and would be 0.5 here."""
 
 
@@ -80,24 +191,23 @@ class GumbelSettings:
 class NoiseSettings:
     """Exploration at the root, and which part of it is removed from the policy target."""
 
-    root_noise: float = 0.25
+    root_noise: Share = 0.25
     """Share of Dirichlet noise in the priors of the root (AlphaZero: 0.25); 0 switches it off. With
     `search.selection = gumbel` there is Gumbel noise instead, in full for any share above 0."""
-    dirichlet_alpha: float = 0.0
+    dirichlet_alpha: Constant = 0.0
     """Shape of that noise; 0 takes the game's (AlphaZero: chess 0.3, shogi 0.15, Go 0.03)."""
-    policy_temperature: float = 1.0
+    policy_temperature: Annotated[float, Meta(ge=0.1, le=10)] = 1.0
     """The priors of the root become prior ** (1 / this) before noise is added, so that moves with a small
     prior are tried: with `search.selection = puct`, in searches with noise (KataGo: 1.1;
     AlphaZero: 1). No effect without `root_noise`."""
-    policy_temperature_early: float = 0.0
+    policy_temperature_early: Annotated[float, Meta(ge=0, le=10)] = 0.0
     """The same at the start of the game; it approaches `policy_temperature` with a half-life of as many plies
     as the board is long (KataGo: 1.25); 0: no other temperature at the start."""
-    forced_playouts: float = 0.0
+    forced_playouts: Annotated[float, Meta(ge=0, le=100)] = 0.0
     """In a search with noise, every visited root action gets at least sqrt(this * prior * all visits) visits,
-    so that moves raised by noise are examined (KataGo: 2); 0: off. Not with `search.selection = gumbel`."""
-    prune_target: bool = True
-    """Remove forced playouts that the search did not want, from the policy target and from the visits that
-    moves are drawn by (KataGo: yes). No effect without `forced_playouts`."""
+    so that moves raised by noise are examined (KataGo: 2); 0: off. Those
+    that the search did not want are removed from the policy target and from the visits that moves are drawn
+    by. Not with `search.selection = gumbel`."""
     prune_noise: bool = False
     """Also remove visits that only the noise or `policy_temperature` caused, with and without forced playouts
     (KataGo: yes; AlphaZero: no). Not with `search.selection = gumbel`. docs/decisions/0009."""
@@ -107,10 +217,10 @@ class NoiseSettings:
 class PlayoutCapSettings:
     """Playout cap randomisation (KataGo, arXiv 1902.10565; AlphaZero: none)."""
 
-    cheap_probability: float = 0.0
+    cheap_probability: Annotated[float, Meta(ge=0, le=0.99)] = 0.0
     """Share of moves that get a cheap search, chosen at random. Its visits are no policy target. 0: none
     (KataGo: 0.75)."""
-    cheap_simulations: int = 0
+    cheap_simulations: SomeSimulations = 0
     """Simulations of a cheap search, which has no noise; 0 takes a quarter of `search.simulations` (KataGo:
     100 beside 600)."""
 
@@ -119,19 +229,17 @@ class PlayoutCapSettings:
 class MoveSettings:
     """Which move is played after a search."""
 
-    temperature: float = 1.0
+    temperature: Annotated[float, Meta(ge=0, le=100)] = 1.0
     """Moves are drawn from visits ** (1 / temperature) for the first plies (AlphaZero: 1)."""
-    temperature_plies: int = 30
+    temperature_plies: Annotated[int, Meta(ge=0, le=1_000_000)] = 30
     """Plies after which the most visited move is played (AlphaZero: 30)."""
-    final_move: str = "visits"
+    final_move: Literal["visits", "robust", "max", "max_robust", "secure"] = "visits"
     """The move played after `temperature_plies`, and in play: `visits` = most visited, ties go to the
     first (AlphaZero); `robust` = most visited, ties go to the highest value; `max` = highest value;
     `max_robust` = an action that is both, searching on for up to `final_extra` simulations to find one, else
-    `robust`; `secure` = highest value - final_secure / sqrt(visits). `search.selection = gumbel` plays
+    `robust`; `secure` = highest value - 1 / sqrt(visits). `search.selection = gumbel` plays
     the winner of its own halving instead."""
-    final_secure: float = 1.0
-    """`final_move = secure` only, in units of value (Chaslot et al. 2008 give 4 for their program Mango)."""
-    final_extra: int = 0
+    final_extra: SomeSimulations = 0
     """`final_move = max_robust` only: most simulations beyond `search.simulations`; 0 takes a quarter of
     them. They choose the move, but the policy target leaves them out, and the tree is not reused
     afterwards."""
@@ -142,19 +250,19 @@ class OpeningSettings:
     """Plies without a search at the beginning of a game, which are never trained on. They count towards
     `moves.temperature_plies` and never end a game (AlphaZero: none)."""
 
-    random_share: float = 0.0
+    random_share: Share = 0.0
     """Share of games that begin with plies drawn uniformly from the legal moves (chess: try a third;
     AlphaZero: 0)."""
-    random_plies: int = 0
+    random_plies: Annotated[int, Meta(ge=0, le=1000)] = 0
     """Such a game begins with 0 to this many random plies, each number equally likely (chess: try 12)."""
-    policy_share: float = 0.0
+    policy_share: Share = 0.0
     """Share of games that begin with plies drawn from the network's own policy, one evaluation each; they
     follow the random plies of the same game, if it has any. This varies openings around those that are
     really played (as in KataGo; AlphaZero: 0)."""
-    policy_plies: int = 0
+    policy_plies: Annotated[int, Meta(ge=0, le=1000)] = 0
     """Such a game begins with 0 to this many policy plies, each number equally likely (KataGo on 19x19: 14 on
     average, exponentially distributed)."""
-    policy_temperature: float = 1.0
+    policy_temperature: Annotated[float, Meta(ge=0.01, le=100)] = 1.0
     """Policy plies are drawn from policy ** (1 / temperature) (KataGo: 1)."""
 
 
@@ -172,7 +280,7 @@ class StartSettings:
     """Instead of `positions`: kinds of start positions, separated by commas; one is drawn at random for each
     game (chess: material such as KQK,KRPKR; either colour has either side's men, nobody is in check). No
     opening plies follow such a start."""
-    share: float = 0.0
+    share: Share = 0.0
     """Share of games that begin at one of `positions`, or at one drawn by `generator`; each line or kind is
     equally likely (AlphaZero: 0)."""
 
@@ -181,15 +289,15 @@ class StartSettings:
 class ResignationSettings:
     """When a side resigns (AlphaGo Zero; AlphaZero's paper does not say)."""
 
-    value: float = 0.0
+    value: Annotated[float, Meta(ge=-1, le=0)] = 0.0
     """A side resigns when its root value after the search is this or lower, in [-1, 0); 0: nobody resigns.
     With `mistakes` above 0 this is the highest threshold ever used; the one in force is found from the games
     that are played on (as in AlphaGo Zero)."""
-    mistakes: float = 0.05
+    mistakes: Annotated[float, Meta(ge=0, le=0.5)] = 0.05
     """Largest share of resigned games that the resigning side would not have lost. The trainer measures this
     share and lowers the threshold accordingly; until it has enough games, nobody resigns (AlphaGo Zero:
     0.05). 0: the threshold is always `value`."""
-    play_on: float = 0.1
+    play_on: Share = 0.1
     """Share of games that are played to their end in any case, to measure the mistakes (AlphaGo Zero:
     0.1)."""
 
@@ -198,13 +306,13 @@ class ResignationSettings:
 class SelfPlaySettings:
     """How games are played."""
 
-    history: int = 0
+    history: Annotated[int, Meta(ge=0, le=8)] = 0
     """Positions in the network's input; 0 takes the game's default (AlphaZero: 8)."""
-    max_plies: int = 0
+    max_plies: Plies = 0
     """Length at which a game is scored as a draw; 0 takes the game's (AlphaZero: chess 512)."""
     seed: int = 0
     """Games of worker w, game number k draw from (seed, w, k); 0 draws a new seed at each start."""
-    round_games: int = 0
+    round_games: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     """0: playing and training go on side by side (AlphaZero). Else in rounds: this many games by one network,
     the training steps that these games allow, then the next network, which makes a run with a `seed`
     repeatable bit by bit, also through stops and kills (docs/decisions/0014). This is slower, because each
@@ -220,30 +328,3 @@ class SelfPlaySettings:
     opening: OpeningSettings = field(default_factory=OpeningSettings)
     start: StartSettings = field(default_factory=StartSettings)
     resignation: ResignationSettings = field(default_factory=ResignationSettings)
-
-
-_WHOLE = (
-    *(("search", SearchSettings), ("noise", NoiseSettings)),
-    *(("playout_cap", PlayoutCapSettings), ("moves", MoveSettings)),
-)
-MOVED = {
-    **{one.name: f"{group}.{one.name}" for group, kind in _WHOLE for one in fields(kind)},
-    "root": "search.selection",
-    **{f"gumbel_{one.name}": f"gumbel.{one.name}" for one in fields(GumbelSettings)},
-    **{f"resign_{one.name}": f"resignation.{one.name}" for one in fields(ResignationSettings)},
-    **{name: f"opening.{name}" for name in ("random_share", "random_plies")},
-    **{f"opening_{name}": f"opening.policy_{name}" for name in ("share", "plies", "temperature")},
-    "start": "start.position",
-    **{f"start_{name}": f"start.{name}" for name in ("positions", "generator", "share")},
-}
-"""Old names of settings, from before they had groups; run folders and results of that time use them."""
-
-
-def changed(settings: T, changes: Mapping[str, Any]) -> T:
-    """Return a copy of nested dataclasses with new values at some paths, such as {"search.c_init": 2.5}."""
-    parts: dict[str, Any] = {}
-    for path, value in changes.items():
-        name, _, rest = path.partition(".")
-        inner = parts.get(name, getattr(settings, name))
-        parts[name] = changed(inner, {rest: value}) if rest else value
-    return replace(settings, **parts)  # type: ignore[type-var]

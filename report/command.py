@@ -6,10 +6,12 @@ import sys
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+from msgspec import Meta
 from tyro.conf import Positional
 
-from runtime.config import check_ranges, load
+from runtime.config import load
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS
 
@@ -31,14 +33,13 @@ class ReportConfig:
     """Folder of all runs."""
     out: Path | None = None
     """File to write. Not given: report.html in the run's folder."""
-    games: int = 200
+    games: Annotated[int, Meta(ge=1, le=100_000)] = 200
     """Games that are read in full, in each of about 24 bins of weights versions."""
 
 
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(ReportConfig, command="azplay report", examples=EXAMPLES)
-    check_ranges(config, games=(1, 100_000))
     from runtime.runs import RunFolder, write_atomically
     from store.reader import open_games
 

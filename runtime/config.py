@@ -3,8 +3,8 @@ flags.
 
 A command's settings are one frozen dataclass whose field docstrings become the help texts. An unknown key or
 variable is an error that names the nearest one. It is never ignored, because a setting that silently does
-nothing costs a day of self-play. Supported types: int, float, str, bool, Path, Literal, those `| None`, and
-dataclasses of them.
+nothing costs a day of self-play. A value that its type does not allow (`protocol.settings`) is an error that
+says what is allowed.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-import math
 import os
 import sys
-import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, TypeVar, cast
 
 from games.names import with_board
+from protocol.settings import changed, check_settings, converted, settings_in
 from runtime.exits import Exit, Fatal
 from runtime.help_texts import settings_rule
 from runtime.reading import read_toml
-from runtime.setting_hints import refuse_bare_game, refuse_foreign_flags, settings_in, what_was_meant
+from runtime.setting_hints import refuse_bare_game, refuse_foreign_flags, what_was_meant
 from runtime.version import version
 
 T = TypeVar("T")
@@ -41,9 +39,6 @@ FOR_ALL_PROGRAMS = frozenset({"AZ_SERVER", "AZ_SERVER_KEY", "AZ_KEY", "AZ_KEYS"}
 """Variables that say how a machine reaches its server. They are exported once for all programs, so a program
 without such a setting ignores them."""
 
-_BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False}
-_BOOLEANS["off"] = False
-
 
 def load(
     config_class: type[T],
@@ -52,14 +47,12 @@ def load(
     command: str,
     examples: tuple[str, str, str, *tuple[str, ...]],
     description: str = "",
-    moved: Mapping[str, str] = MappingProxyType({}),
     environment: Mapping[str, str] | None = None,
 ) -> T:
     """Return the settings of `command`. `argv` (without the program's name) and `environment` default to this
     process's own.
 
-    `description` is for `--help`; without one it is the docstring of `config_class`. `moved`: old paths of
-    settings and their new ones, such as {"batch": "optimizer.batch"}.
+    `description` is for `--help`; without one it is the docstring of `config_class`.
 
     Raises Fatal(CONFIG) for a wrong file or variable, and exits with 2 for a wrong flag. `--help`,
     `--version` and `--print-config` print and exit with 0.
@@ -70,16 +63,19 @@ def load(
         raise SystemExit(Exit.OK)
     values: dict[str, Any] = {}
     while (file := _take_option(arguments, "--config")) is not None:
-        _merge(values, _from_file(config_class, Path(file), moved))
+        values |= _from_file(config_class, Path(file))
     printing = "--print-config" in arguments
     arguments = [argument for argument in arguments if argument != "--print-config"]
-    _merge(
-        values,
-        _from_environment(config_class, os.environ if environment is None else environment, command, moved),
-    )
-    _refuse_moved_flags(arguments, moved)
+    environment = os.environ if environment is None else environment
+    values |= _from_environment(config_class, environment, command)
     about = description or inspect.getdoc(config_class) or ""
-    config = _with_whole_game(_parse_flags(config_class, values, arguments, command, examples, about))
+    config = _parse_flags(config_class, values, arguments, command, examples, about)
+    try:
+        check_settings(config)
+    except ValueError as error:
+        name, _, why = str(error).partition(" ")
+        raise Fatal(f"--{name.replace('_', '-')} {why}", Exit.CONFIG) from None
+    config = _with_whole_game(config)
     if printing:
         print(to_toml(config), end="")
         raise SystemExit(Exit.OK)
@@ -132,7 +128,12 @@ def _parse_flags(
         f"environment variables (--some.thing is {PREFIX}SOME_THING), then flags; the last one counts. "
         "--print-config prints the result as TOML and exits."
     )
-    default = _build(config_class, values, tyro.MISSING)
+    needed = {
+        one.name: tyro.MISSING
+        for one in dataclasses.fields(cast(Any, config_class))
+        if one.default is one.default_factory is dataclasses.MISSING
+    }
+    default = changed(config_class(**needed), values)
     refuse_bare_game(config_class, arguments, command)
     if not {"-h", "--help"} & set(arguments):
         refuse_foreign_flags(config_class, arguments, command)
@@ -166,192 +167,80 @@ def _take_option(arguments: list[str], name: str) -> str | None:
     return None
 
 
-def _build(config_class: type[T], values: Mapping[str, Any], missing: Any, base: Any = None) -> T:
-    """Return an instance made of nested `values`, over `base` or the class's defaults, or `missing`."""
-    arguments: dict[str, Any] = {}
-    hints = get_type_hints(config_class)
-    for field in dataclasses.fields(cast(Any, config_class)):
-        if base is not None:
-            default = getattr(base, field.name)
-        elif field.default is not dataclasses.MISSING:
-            default = field.default
-        elif field.default_factory is not dataclasses.MISSING:
-            default = field.default_factory()
-        else:
-            default = missing
-        if dataclasses.is_dataclass(hints[field.name]):
-            inner = None if default is missing else default
-            default = _build(cast(type, hints[field.name]), values.get(field.name, {}), missing, inner)
-        elif field.name in values:
-            default = values[field.name]
-        arguments[field.name] = default
-    return config_class(**arguments)
-
-
 # ---- File and environment ------------------------------------------------------------------------
 
 
-def _from_file(config_class: type, file: Path, moved: Mapping[str, str]) -> dict[str, Any]:
+def _from_file(config_class: type, file: Path) -> dict[str, Any]:
     try:
         table = read_toml(file)
     except OSError as error:
         raise Fatal(f"cannot read the settings file {file}: {error.strerror}", Exit.CONFIG) from error
     except ValueError as error:
         raise Fatal(f"{file} is not TOML: {error}", Exit.CONFIG) from error
-    known = dict(settings_in(config_class))
+    known = settings_in(config_class)
     values: dict[str, Any] = {}
-    for path, value in _entries(table):
-        if path not in known:
-            name = ".".join(path)
-            _refuse_moved(f"{file}: {name!r}", moved.get(name))
-            _unknown(f"{file}: {name!r}", name, [".".join(one) for one in known])
-        _put(values, path, _checked(value, known[path], f"{file}: {'.'.join(path)}"))
-    return values
-
-
-def _from_environment(
-    config_class: type, environment: Mapping[str, str], command: str, moved: Mapping[str, str]
-) -> dict[str, Any]:
-    known = {_variable(".".join(path)): (path, kind) for path, kind in settings_in(config_class)}
-    new_names = {_variable(old): _variable(new) for old, new in moved.items()}
-    values: dict[str, Any] = {}
-    for name in sorted(environment):
-        if not _is_setting(name):
-            continue
+    for name, value in flattened(table).items():
         if name not in known:
-            if name in FOR_ALL_PROGRAMS:
-                continue
-            _refuse_moved(f"the environment variable {name}", new_names.get(name))
-            _unknown(f"the environment variable {name}", name, list(known), f" of {command}; unset it")
-        path, kind = known[name]
-        _put(values, path, _parsed(environment[name], kind, f"environment variable {name}"))
+            _unknown(f"{file}: {name!r}", name, list(known))
+        values[name] = _converted(value, known[name], f"{file}: {name}")
     return values
 
 
-def _entries(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _entries(value, (*path, key))
-        else:
-            yield (*path, key), value
+def _from_environment(config_class: type, environment: Mapping[str, str], command: str) -> dict[str, Any]:
+    kinds = settings_in(config_class)
+    known = {_variable(name): name for name in kinds}
+    values: dict[str, Any] = {}
+    for variable in sorted(filter(_is_setting, environment)):
+        if variable in known:
+            name, where = known[variable], f"environment variable {variable}"
+            values[name] = _converted(environment[variable], kinds[name], where, strict=False)
+        elif variable not in FOR_ALL_PROGRAMS:
+            what = f"the environment variable {variable}"
+            _unknown(what, variable, list(known), f" of {command}; unset it")
+    return values
 
 
-def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    for key in path[:-1]:
-        values = values.setdefault(key, {})
-    values[path[-1]] = value
+def _converted(value: Any, kind: Any, where: str, *, strict: bool = True) -> Any:
+    try:
+        return converted(value, kind, strict=strict)
+    except ValueError as error:
+        raise Fatal(f"{where} {error}", Exit.CONFIG) from None
 
 
-def _merge(values: dict[str, Any], over: Mapping[str, Any]) -> None:
-    for path, value in _entries(over):
-        _put(values, path, value)
+def _variable(name: str) -> str:
+    return PREFIX + name.replace(".", "_").upper()
 
 
-def _variable(path: str) -> str:
-    return PREFIX + path.replace(".", "_").upper()
-
-
-def _flag(path: str) -> str:
-    return "--" + path.replace("_", "-")
-
-
-def _refuse_moved_flags(arguments: Sequence[str], moved: Mapping[str, str]) -> None:
-    new_names = {_flag(old): _flag(new) for old, new in moved.items()}
-    for argument in arguments:
-        name = argument.partition("=")[0].replace("_", "-")
-        if name in new_names:
-            print(f"{name} has another name now: {new_names[name]}", file=sys.stderr)
-            raise SystemExit(Exit.USAGE)
-
-
-def _refuse_moved(what: str, new_name: str | None) -> None:
-    if new_name is not None:
-        raise Fatal(f"{what} has another name now: {new_name!r}", Exit.CONFIG)
-
-
-def _unknown(what: str, name: str, known: Sequence[str], more: str = "") -> None:
+def _unknown(what: str, name: str, known: Sequence[str], more: str = "") -> NoReturn:
     """Raise Fatal for an unknown name."""
     raise Fatal(f"{what} is not a setting{more}{what_was_meant(name, known)}; --help lists all", Exit.CONFIG)
 
 
-# ---- Paths ---------------------------------------------------------------------------------------
+# ---- Names ---------------------------------------------------------------------------------------
 
 
 def flattened(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of nested tables by their paths, such as "search.c_init". An empty table yields
+    """Return the values of nested tables by their names, such as "search.c_init". An empty table yields
     nothing."""
-    return {".".join(path): value for path, value in _entries(table)}
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            found |= {f"{key}.{name}": one for name, one in flattened(value).items()}
+        else:
+            found[key] = value
+    return found
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return nested tables: the inverse of `flattened`."""
     tables: dict[str, Any] = {}
-    for path, value in values.items():
-        _put(tables, tuple(path.split(".")), value)
+    for name, value in values.items():
+        *groups, last = name.split(".")
+        table = tables
+        for group in groups:
+            table = table.setdefault(group, {})
+        table[last] = value
     return tables
-
-
-def renamed(table: Mapping[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
-    """Return tables written by an older version under today's names of the settings (`moved`: see `load`)."""
-    return nested({moved.get(path, path): value for path, value in flattened(table).items()})
-
-
-# ---- Values --------------------------------------------------------------------------------------
-
-
-def _alternatives(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-
-
-def _checked(value: Any, kind: Any, where: str) -> Any:
-    """Return a TOML value as the type of its setting. Raises Fatal(CONFIG)."""
-    for one in _alternatives(kind):
-        if get_origin(one) is Literal and value in get_args(one):
-            return value
-        if one is float and isinstance(value, int) and not isinstance(value, bool):
-            return float(value)
-        if one is Path and isinstance(value, str):
-            return Path(value)
-        if one in (int, float, str, bool) and type(value) is one:
-            return value
-    raise Fatal(f"{where} must be {_type_name(kind)}, not {value!r}", Exit.CONFIG)
-
-
-def _parsed(text: str, kind: Any, where: str) -> Any:
-    """Return the text of a variable as the type of its setting. Raises Fatal(CONFIG)."""
-    for one in _alternatives(kind):
-        try:
-            if one is bool:
-                return _BOOLEANS[text.lower()]
-            if get_origin(one) is Literal:
-                return next(choice for choice in get_args(one) if str(choice) == text)
-            if one is not types.NoneType:
-                return one(text)
-        except (ValueError, KeyError, StopIteration):
-            continue
-    raise Fatal(f"{where} must be {_type_name(kind)}, not {text!r}", Exit.CONFIG)
-
-
-def _type_name(kind: Any) -> str:
-    names = {int: "a whole number", float: "a number", str: "text", bool: "true or false", Path: "a path"}
-    if get_origin(kind) is Literal:
-        return "one of " + ", ".join(repr(choice) for choice in get_args(kind))
-    known = [one for one in _alternatives(kind) if one is not types.NoneType]
-    return names.get(kind) or " or ".join(names.get(one, str(one)) for one in known)
-
-
-def check_ranges(config: Any, group: str = "", /, **ranges: tuple[float, float]) -> None:
-    """Raise Fatal(CONFIG) for the first setting outside its range. Both ends are included; `math.inf` is no
-    limit. A setting that is None was not given and has no range.
-
-    group: prefix of their names, such as `quota.`
-    """
-    for name, (low, high) in ranges.items():
-        value = getattr(config, name)
-        if value is not None and not low <= value <= high:
-            limits = f"lie between {low} and {high}" if high < math.inf else f"be at least {low}"
-            flag = f"--{group}{name}".replace("_", "-")
-            raise Fatal(f"{flag} is {value}, but must {limits}", Exit.CONFIG)
 
 
 # ---- Back to TOML --------------------------------------------------------------------------------

@@ -13,7 +13,9 @@ import textwrap
 import types
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_origin, get_type_hints
+
+from protocol.settings import bare
 
 if TYPE_CHECKING:
     from tyro.constructors import StructConstructorSpec, StructTypeInfo
@@ -64,9 +66,8 @@ def _help_text(settings: type, field: str) -> str:
 
 def _without_none(kind: Any) -> Any:
     """Return the type without None: `Path | None` is shown as PATH, and the text explains the default."""
-    if get_origin(kind) is not types.UnionType:
+    if get_origin(kind) not in (Union, types.UnionType):
         return kind
     import tyro
 
-    bare = [_METAVARS[one] for one in get_args(kind) if one in _METAVARS]
-    return Annotated[kind, tyro.conf.arg(metavar="|".join(bare))]
+    return Annotated[kind, tyro.conf.arg(metavar=_METAVARS.get(bare(kind)[0], ""))]

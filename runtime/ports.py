@@ -16,8 +16,6 @@ DEFAULT_PORT = 5600
 PORTS = 2
 """Number of consecutive ports that azserver uses."""
 LAST_BASE = 65_533
-NUMBERS = (0, 65_535)
-"""First and last port number, for `runtime.config.check_ranges`."""
 ANYWHERE = ("0.0.0.0", "::", "*")
 """Addresses to listen on that cannot be dialled."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -36,6 +36,8 @@ from runtime.run_lock import RunLock
 OLD_PART = 600.0
 """Seconds after which an unfinished file is abandoned."""
 FOLDERS = ("weights", "checkpoints", "logs", "spool", "tensorboard")
+FORMAT = 5
+"""Of run folders, in run.json. Records, spools and messages of this version have the same number."""
 PARTIAL = ".partial"
 """Suffix of a file or folder that is being written; no run's name ends in it."""
 
@@ -80,7 +82,7 @@ class RunFolder:
         """Create the folder, or open it again if it has the same game, history and identity.
 
         `run_id`: 16 bytes, the identity that the server names. Empty: the folder's own, which is drawn for a
-        new folder and for one from an older version without identities. Raises Fatal(BAD_DATA) if it belongs
+        new folder and for a restored one without. Raises Fatal(BAD_DATA) if it belongs
         to another run, Fatal(DISK) if it cannot be written.
         """
         try:
@@ -91,7 +93,9 @@ class RunFolder:
                 created = datetime.now(UTC).isoformat(timespec="seconds")
                 write_atomically(
                     self.about,
-                    json.dumps({"game": game, "history": history, "created": created}, indent=1).encode(),
+                    json.dumps(
+                        {"format": FORMAT, "game": game, "history": history, "created": created}, indent=1
+                    ).encode(),
                 )
             self._check(game, history)
             self._identify(run_id)
@@ -100,8 +104,7 @@ class RunFolder:
 
     @property
     def run_id(self) -> bytes:
-        """Return the run's identity, 16 bytes; empty in a folder that was last used before identities
-        existed.
+        """Return the run's identity, 16 bytes; empty in a restored folder that nobody has served yet.
 
         Raises Fatal(BAD_DATA) as `describe` does.
         """
@@ -154,11 +157,13 @@ class RunFolder:
             raise
 
     def describe(self) -> dict[str, Any]:
-        """Return the contents of run.json. Raises Fatal(BAD_DATA) if there is none or it is damaged,
-        Fatal(DISK) if it cannot be read now."""
+        """Return the contents of run.json. Raises Fatal(BAD_DATA) if there is none, it is damaged or of
+        another version, Fatal(DISK) if it cannot be read now."""
         try:
             about = read_json(self.about)
             if isinstance(about["game"], str) and isinstance(about["history"], int):
+                if about.get("format") != FORMAT:
+                    raise self._of_another_version(about.get("format"))
                 return dict(about)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise Fatal(
@@ -171,6 +176,11 @@ class RunFolder:
         except (ValueError, KeyError, TypeError):
             pass
         raise self._damaged()
+
+    def _of_another_version(self, found: object) -> Fatal:
+        of = f"format {found}" if found else "an older version, without a format"
+        text = f"{self.path} is of {of}, and this azselfplay reads format {FORMAT}"
+        return Fatal(f"{text}: use the version that made it, or choose another --run name", Exit.BAD_DATA)
 
     def _damaged(self) -> Fatal:
         text = f"{self.about} is damaged; restore it from a backup, or use another --run name"

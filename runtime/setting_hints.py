@@ -8,11 +8,12 @@ import importlib
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any, cast, get_type_hints
+from collections.abc import Sequence
+from typing import Any
 
 from games.names import is_game
 from games.nearest import near
+from protocol.settings import settings_in
 from runtime.exits import Exit
 
 PROGRAMS = {
@@ -23,17 +24,6 @@ PROGRAMS = {
 """By program: where its settings are, and azrun's flag for the file with them. Imported by name and only
 for a hint: a machine need not have all of them."""
 COMMANDS = {"azrun": "", "azserver": "azserver", "azclient": "azclient", "python -m trainer": "the trainer"}
-
-
-def settings_in(config_class: type, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield all settings as (path, type), including those of nested dataclasses."""
-    hints = get_type_hints(config_class)
-    for field in dataclasses.fields(config_class):
-        kind = hints[field.name]
-        if dataclasses.is_dataclass(kind):
-            yield from settings_in(cast(type, kind), (*path, field.name))
-        else:
-            yield (*path, field.name), kind
 
 
 def what_was_meant(name: str, known: Sequence[str]) -> str:
@@ -55,7 +45,7 @@ def _programs() -> dict[str, tuple[list[str], str]]:
     for program, (module, config_class, flag) in PROGRAMS.items():
         with contextlib.suppress(ImportError):
             settings = settings_in(getattr(importlib.import_module(module), config_class))
-            found[program] = [".".join(path) for path, _ in settings], flag
+            found[program] = list(settings), flag
     return found
 
 
@@ -63,7 +53,7 @@ def refuse_foreign_flags(config_class: type, arguments: Sequence[str], command: 
     """Exit with USAGE at the first flag that another program of a run has, and say how to give it."""
     if command not in COMMANDS:
         return
-    known = [".".join(path) for path, _ in settings_in(config_class)]
+    known = list(settings_in(config_class))
     for index, argument in enumerate(arguments):
         flag, _, given = argument.partition("=")
         name = flag.removeprefix("--").replace("-", "_")

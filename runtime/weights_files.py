@@ -1,7 +1,6 @@
 """The weights files in a run's folder `weights/`: names that sort by version, and one name for the newest.
 
 000045-1a2b3c4d.safetensors    version 45, and the first 8 hex digits of the file's sha256
-<64 hex digits>.safetensors    as folders had it until protocol 3: read as ever, never written
 newest                         a symbolic link to the file that `current.json` names
 """
 
@@ -23,33 +22,28 @@ MOST_BYTES = 4 << 30
 """Most bytes of a file."""
 DIGITS = 8
 """Hex digits of the sha256 in a name; where it matters, the whole hash is compared with the bytes."""
-_NAMED = re.compile(f"(?:[0-9]{{6,}}-(?=.{{{DIGITS}}}$)|(?=.{{64}}$))([0-9a-f]+)")
+_NAMED = re.compile(f"[0-9]{{6,}}-([0-9a-f]{{{DIGITS}}})")
 """The stem of a file with its hash in the name."""
 
 
 def weights_path(folder: Path, info: WeightsInfo) -> Path:
-    """Return the file of these weights: the existing one, else the one to write."""
-    path = folder / f"{info.version:06d}-{short_hash(info.sha256.hex())}{SUFFIX}"
-    old = folder / f"{info.sha256.hex()}{SUFFIX}"
-    return old if old.exists() and not path.exists() else path
+    """Return the file of these weights."""
+    return folder / f"{info.version:06d}-{short_hash(info.sha256.hex())}{SUFFIX}"
 
 
 def version_in(path: Path) -> int:
-    """Return the version in the name of a weights file; -1 for a name without one, as runs used to have."""
+    """Return the version in the name of a weights file; -1 for another name."""
     version, hyphen, _ = path.name.partition("-")
     return int(version) if hyphen and version.isdigit() else -1
 
 
 def find_weights(folder: Path, sha256: bytes) -> Path | None:
     """Return the file with this hash in its name, of any version; None if there is none."""
-    digits = sha256.hex()
-    return next(
-        iter([*folder.glob(f"*-{short_hash(digits)}{SUFFIX}"), *folder.glob(f"{digits}{SUFFIX}")]), None
-    )
+    return next(folder.glob(f"*-{short_hash(sha256.hex())}{SUFFIX}"), None)
 
 
 def hash_in_name(path: Path) -> str:
-    """Return the digits of the sha256 in a file's name: `DIGITS` of them, or all 64 in an old name."""
+    """Return the first `DIGITS` of the sha256, which a file's name ends in."""
     return path.stem.rpartition("-")[2]
 
 
@@ -71,14 +65,8 @@ def read_weights(path: Path) -> bytes:
 
 
 def short_hash(digits: str) -> str:
-    """Return the part that two spellings of one hash have in common."""
+    """Return the part of a hash that names of files and players have."""
     return digits[:DIGITS]
-
-
-def short_name(path: Path) -> str:
-    """Return a file's name for people: the target of `newest`, and 12 digits of an old name."""
-    stem = path.resolve().stem
-    return stem[:12] if re.fullmatch("[0-9a-f]{40,}", stem) else stem
 
 
 def point_newest(target: Path) -> None:

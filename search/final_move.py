@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from protocol.settings import SelfPlaySettings
 
-FINAL_MOVES = ("visits", "max", "robust", "max_robust", "secure")
+SECURE = 1.0
+"""Constant of `secure`, in units of value (Chaslot et al. give 4 for their program Mango)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ def final_action(candidates: Candidates, settings: SelfPlaySettings) -> int:
     if rule == "max" or (rule == "max_robust" and agrees(candidates)):
         index = max_child(candidates)
     elif rule == "secure":
-        index = secure_child(candidates, settings.moves.final_secure)
+        index = secure_child(candidates, SECURE)
     elif rule == "visits":
         index = int(np.argmax(candidates.visits))
     else:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 import numpy as np
 
 from games import GAME_NAMES, get_game
 from games.nearest import nearest
 from games.spec import NO_ROOT, Game
-from protocol.settings import SearchSettings, SelfPlaySettings, changed
-from search.final_move import FINAL_MOVES
+from protocol.settings import SearchSettings, SelfPlaySettings, changed, check_settings
 from search.selection import NAMES
-
-MAX_SIMULATIONS = 20_000
-"""Visit counts are stored as uint16, and a kept subtree may triple them."""
-
-FPU_MODES = ("reduction", "absolute")
-EXPLORATIONS = ("alphazero", "alphago_zero", "ucb")
-"""In the order of the numbers in `search.selection.puct`."""
 
 MOST_STARTS = 1000
 LONGEST_START = 500
@@ -99,7 +89,10 @@ def _check_start(game: Game, start: str, name: str) -> None:
 
 
 def _check(settings: SelfPlaySettings) -> None:
-    _check_ranges(settings)
+    try:
+        check_settings(settings)
+    except ValueError as error:
+        raise ValueError(f"self_play.{error}") from None
     _check_choices(settings)
     _check_starts(settings)
     _check_resignation(settings)
@@ -107,61 +100,17 @@ def _check(settings: SelfPlaySettings) -> None:
         raise ValueError("self_play.round_games is for runs that can be repeated: set self_play.seed above 0")
 
 
-def _check_ranges(settings: SelfPlaySettings) -> None:
-    ranges: tuple[tuple[str, float, float], ...] = (
-        ("history", 1, 8),
-        ("search.simulations", 1, MAX_SIMULATIONS),
-        ("search.c_base", 1, 1e9),
-        ("search.c_init", 0, 1e3),
-        ("search.c_puct", 0, 1e3),
-        ("search.fpu_reduction", 0, 2),
-        ("search.fpu_value", -1, 1),
-        ("gumbel.considered", 1, 256),
-        ("gumbel.c_visit", 0, 1e4),
-        ("gumbel.c_scale", 0, 10),
-        ("noise.root_noise", 0, 1),
-        ("noise.dirichlet_alpha", 1e-3, 1e3),
-        ("noise.policy_temperature", 0.1, 10),
-        ("noise.policy_temperature_early", 0, 10),
-        ("moves.temperature", 0, 100),
-        ("moves.temperature_plies", 0, 1e6),
-        ("playout_cap.cheap_probability", 0, 0.99),
-        ("noise.forced_playouts", 0, 100),
-        ("moves.final_secure", 0, 1e3),
-        ("moves.final_extra", 1, MAX_SIMULATIONS),
-        ("playout_cap.cheap_simulations", 1, max(1, settings.search.simulations)),
-        ("opening.random_share", 0, 1),
-        ("start.share", 0, 1),
-        ("opening.random_plies", 0, 1000),
-        ("opening.policy_share", 0, 1),
-        ("opening.policy_plies", 0, 1000),
-        ("opening.policy_temperature", 0.01, 100),
-        ("max_plies", 1, 10_000),
-        ("resignation.value", -1, 0),
-        ("resignation.mistakes", 0, 0.5),
-        ("resignation.play_on", 0, 1),
-        ("round_games", 0, 1e6),
-    )
-    for name, low, high in ranges:
-        value = attrgetter(name)(settings)
-        if not low <= value <= high:
-            raise ValueError(f"self_play.{name} is {value}, but must lie between {low:g} and {high:g}")
-
-
 def _check_choices(settings: SelfPlaySettings) -> None:
-    choices = {
-        "search.selection": NAMES,
-        "search.fpu": FPU_MODES,
-        "search.exploration": EXPLORATIONS,
-        "moves.final_move": FINAL_MOVES,
-    }
-    for name, known in choices.items():
-        found = attrgetter(name)(settings)
-        if found not in known:
-            raise ValueError(
-                f"self_play.{name} is {found!r}, but must be one of {', '.join(known)}; the nearest is "
-                f"{nearest(found, known)}"
-            )
+    if settings.search.selection not in NAMES:
+        raise ValueError(
+            f"self_play.search.selection is {settings.search.selection!r}, but must be one of "
+            f"{', '.join(NAMES)}; the nearest is {nearest(settings.search.selection, NAMES)}"
+        )
+    if not 1 <= settings.playout_cap.cheap_simulations <= settings.search.simulations:
+        raise ValueError(
+            f"self_play.playout_cap.cheap_simulations is {settings.playout_cap.cheap_simulations}, but a "
+            f"whole search has {settings.search.simulations}"
+        )
     if settings.search.look_ahead and not settings.search.solver:
         raise ValueError("self_play.search.look_ahead is set, but needs self_play.search.solver: set both")
     if 0 < settings.noise.policy_temperature_early < 0.1:

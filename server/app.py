@@ -34,7 +34,7 @@ from runtime.ports import PORTS
 from runtime.processes import Children, python_module, to_stderr
 from runtime.runs import RunFolder
 from runtime.view import View
-from search.settings import MAX_SIMULATIONS, resolve
+from search.settings import resolve
 from server.config import ServerConfig, check_network_in_search
 from server.daily_bytes import DAILY_FILE
 from server.front import Front, FrontSettings
@@ -71,7 +71,6 @@ class App:
             self._self_play = resolve(with_start_positions(config), self._game)
         except ValueError as error:
             raise Fatal(str(error), Exit.CONFIG) from error
-        _check_gate(config)
         self._allowed = open_allowed(config)
         self._cores = usable_cores()
         self._on_terminal = sys.stderr.isatty()
@@ -308,13 +307,6 @@ class notes_to(logging.Handler):  # noqa: N801 (used as a context manager, like 
 
     def emit(self, record: logging.LogRecord) -> None:
         self._view.note(self.format(record))
-
-
-def _check_gate(config: ServerConfig) -> None:
-    if config.gate.games < 2 or not 0 <= config.gate.share < 1:
-        raise Fatal("--gate.games must be at least 2, --gate.share 0 or more and less than 1", Exit.CONFIG)
-    if not 0 <= config.gate.simulations <= MAX_SIMULATIONS:
-        raise Fatal(f"--gate.simulations must lie between 0 and {MAX_SIMULATIONS}", Exit.CONFIG)
 
 
 def _tell(front: Front, index: int) -> Callable[[int], None]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
+
+from msgspec import Meta
 
 from games.names import DEFAULT_GAME, parts_of
 from net.architectures.registry import check_name, check_plays, is_sparse
-from protocol.settings import MOVED as MOVED_SELF_PLAY
-from protocol.settings import SelfPlaySettings
+from protocol.settings import Amount, Count, Port, Seed, SelfPlaySettings, SomeSimulations
 from runtime import ports
-from runtime.config import check_ranges
 from runtime.exits import Exit, Fatal
 
 EXAMPLES = (
@@ -20,13 +19,6 @@ EXAMPLES = (
     "azserver --game connect_four --gpus cpu      # a small game without a GPU",
     "azserver --gpus 0 --listen 0.0.0.0           # let other machines join (first: azserver keygen)",
 )
-
-MOVED = {f"self_play.{old}": f"self_play.{new}" for old, new in MOVED_SELF_PLAY.items()} | {
-    "mode": "gate.mode",
-    "start_positions": "self_play.start.positions",
-    **{f"gate_{name}": f"gate.{name}" for name in ("games", "share", "simulations", "device")},
-}
-"""Old names of settings; see `runtime.config.load`."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +28,12 @@ class GateConfig:
     mode: Literal["alphazero", "alphago_zero"] = "alphazero"
     """Which weights play: `alphazero`, the newest that the trainer published; `alphago_zero`, the best, which
     newer weights replace only by winning a match against them."""
-    games: int = 400
+    games: Annotated[int, Meta(ge=2)] = 400
     """Games of a match, rounded up to pairs (AlphaGo Zero: 400)."""
-    share: float = 0.55
+    share: Annotated[float, Meta(ge=0, lt=1)] = 0.55
     """Share of the points (0..1) that a candidate must exceed; a draw is half a point (AlphaGo Zero:
     0.55)."""
-    simulations: int = 0
+    simulations: SomeSimulations = 0
     """Simulations per move, 1 to 20000; 0 takes those of self-play (AlphaGo Zero: 1600, as in self-play)."""
     device: str = ""
     """Where the networks run: cpu, cuda:0; empty: the first evaluator's device, or cpu with a `sparse`
@@ -52,10 +44,10 @@ class GateConfig:
 class QuotaConfig:
     """Limits for one key, and for all clients together (docs/security.md)."""
 
-    stored_a_day: float = 0.0
+    stored_a_day: Amount = 0.0
     """MiB of game records that one key may have stored per day (UTC). Further games stay with the client
     until the next day. 0: no limit."""
-    weights_rate: float = 256.0
+    weights_rate: Annotated[float, Meta(ge=1)] = 256.0
     """MiB of weights a second to all clients together. Each key, or each address where no keys are used, gets
     64 MiB at once and then 32 MiB a second."""
 
@@ -72,9 +64,9 @@ class ServerConfig:
     gpus: str = ""
     """Devices of the evaluators, one process each: `0,1` (GPU numbers), `cpu`, `cpu,cpu`; empty uses all
     GPUs, or one cpu process if there are none. A `sparse` network needs none."""
-    workers: int | None = None
+    workers: Count | None = None
     """Local worker processes; not given: chosen by the number of cores. 0: only clients play."""
-    games: int = 0
+    games: Count = 0
     """Games in flight per worker process; 0 derives it from the batch sizes of the evaluators; 64 with a
     `sparse` network."""
     listen: str = "127.0.0.1"
@@ -86,7 +78,7 @@ class ServerConfig:
     insecure: bool = False
     """Listen beyond the loopback address without keys or encryption: anyone who can reach the ports may
     join."""
-    port: int = 5600
+    port: Port = 5600
     """Base port, for leaves; the next port carries games and weights."""
     run: str = ""
     """Name of the run; empty: GAME-NET. An existing run is continued."""
@@ -98,18 +90,18 @@ class ServerConfig:
     weights: Path | None = None
     """Start a new run with this weights file, or with the newest network of this run, instead of an untrained
     one."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the untrained network."""
-    cpu_threads: int = 0
+    cpu_threads: Count = 0
     """Threads of each CPU evaluator; 0 shares the cores evenly between them."""
-    trainer_grace: float = 0.0
+    trainer_grace: Amount = 0.0
     """Seconds that a clean stop waits, after the workers have ended, for the last weights of a trainer that
     is stopping too; 0: it does not wait. azrun sets it."""
-    metrics_port: int = 0
+    metrics_port: Port = 0
     """Port of /metrics for Prometheus, /livez and /readyz (docs/metrics.md); 0: none."""
     metrics_listen: str = "127.0.0.1"
     """Address of that port; 0.0.0.0 lets other machines read it (no key, no encryption)."""
-    web: int = 0
+    web: Port = 0
     """Port of the web pages about this run, for browsers on this machine (docs/web.md); 0: none."""
     log_format: Literal["text", "json"] = "text"
     """Format of the log: `text` for people, or `json` with one object per line (docs/metrics.md)."""
@@ -130,9 +122,6 @@ class ServerConfig:
             check_network_in_search(self.net, self.game, self.self_play)
         if self.insecure and self.keys is not None:
             raise Fatal("--insecure asks for no keys: leave out --keys, or --insecure", Exit.CONFIG)
-        counts = dict.fromkeys(("workers", "games", "cpu_threads", "trainer_grace"), (0, math.inf))
-        check_ranges(self, metrics_port=ports.NUMBERS, web=ports.NUMBERS, **counts)
-        check_ranges(self.quota, "quota.", stored_a_day=(0, math.inf), weights_rate=(1, math.inf))
         host, port = ports.parse_listen(self.listen, self.port)
         return replace(self, listen=host, port=port)
 

@@ -17,7 +17,7 @@ from runtime.keys import keys_folder, server_keys
 from runtime.ports import ANYWHERE, PORTS, Address
 from runtime.runs import RunFolder
 from runtime.writable import compiled_code_folder
-from server.config import MOVED, ServerConfig
+from server.config import ServerConfig
 
 if TYPE_CHECKING:
     from server.run_doctor import RunFacts
@@ -43,7 +43,6 @@ def main(argv: Sequence[str]) -> int:
         command="azserver doctor",
         examples=EXAMPLES,
         description="Checks machine, run folder and ports for azserver, or an azserver that already runs.",
-        moved=MOVED,
     )
     settings = settings.check()
     findings = examine(settings)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from runtime import config
 from runtime.exits import Exit, guarded, require
 from runtime.writable import check_folders
-from server.config import EXAMPLES, MOVED, ServerConfig
+from server.config import EXAMPLES, ServerConfig
 
 KEY_COMMANDS = ("keygen", "allow", "keys", "revoke", "quarantine", "release")
 
@@ -23,7 +23,6 @@ def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
         description="Serves one run: evaluators, local self-play workers, clients and the trainer. "
         "`azserver doctor` with the same flags checks machine, run and ports. "
         "`azserver keygen`, `allow`, `keys`, `revoke`, `quarantine` and `release` are for keys.",
-        moved=MOVED,
         environment=environment,
     ).check()
 

@@ -138,22 +138,14 @@ class StoreReader:
         return self.old_between(first, last).union(seq for seq, name in players.items() if name in held)
 
     def old_between(self, first: int, last: int) -> frozenset[int]:
-        """Numbers of those games among `first .. last` that are not trained on. Empty for a store of an older
-        version that no trainer has opened since."""
-        if not self._has("old_games"):
-            return frozenset()
+        """Numbers of those games among `first .. last` that are not trained on."""
         rows = self.query("SELECT seq FROM old_games WHERE seq BETWEEN ? AND ?", first, last)
         return frozenset(int(seq) for (seq,) in rows)
-
-    def _has(self, table: str) -> bool:
-        return bool(self.query("SELECT 1 FROM sqlite_master WHERE name = ?", table))
 
     # ---- By player -----------------------------------------------------------------------------------
 
     def players_between(self, first: int, last: int) -> dict[int, str]:
         """Players of the games `first .. last`, by number; games without a known player are left out."""
-        if not self._has("played_by"):
-            return {}
         sql = (
             "SELECT seq, CAST(name AS BLOB) FROM played_by JOIN players USING (player) "
             "WHERE seq BETWEEN ? AND ?"
@@ -162,8 +154,6 @@ class StoreReader:
 
     def players_of(self, numbers: Sequence[int]) -> dict[int, str]:
         """The same for the games `numbers`."""
-        if not self._has("played_by"):
-            return {}
         found: dict[int, str] = {}
         for begin in range(0, len(numbers), PAGE):
             page = numbers[begin : begin + PAGE]
@@ -176,8 +166,6 @@ class StoreReader:
 
     def games_of(self, player: str, last: int) -> list[int]:
         """Numbers of a player's games up to `last`, ascending."""
-        if not self._has("played_by"):
-            return []
         sql = (
             "SELECT seq FROM played_by WHERE player = (SELECT player FROM players WHERE name = ?) "
             "AND seq <= ? ORDER BY seq"
@@ -186,8 +174,6 @@ class StoreReader:
 
     def quarantined(self) -> frozenset[str]:
         """Players whose games are not trained on."""
-        if not self._has("quarantine"):
-            return frozenset()
         return frozenset(
             readable(name) for (name,) in self.query("SELECT CAST(name AS BLOB) FROM quarantine")
         )

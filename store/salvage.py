@@ -139,8 +139,6 @@ class _Old:
         """Return the rows; none if they cannot be read. Then `table`, if given, is noted in `unread`."""
         try:
             return list(self._connection.execute(sql, values))
-        except apsw.SQLError:  # a store from before there was such a table
-            return []
         except apsw.Error:
             if table:
                 self.unread.add(table)

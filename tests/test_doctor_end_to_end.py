@@ -118,7 +118,7 @@ def test_a_server_that_is_not_there_is_a_fault_and_unreachable(settings: list[st
 def test_status_of_a_folder_tells_what_its_trainer_left_and_alerts(tmp_path: Path) -> None:
     folder = tmp_path / "r"
     folder.mkdir()
-    (folder / "run.json").write_text(json.dumps({"game": "go", "history": 1}))
+    (folder / "run.json").write_text(json.dumps({"format": 5, "game": "go", "history": 1}))
     words = ("azplay", "status", str(folder), "--json")
     lines = '{"trainer/games": 7.0, "search/kl": 0.5, "alerts": ["memorising: x"]}\n{"trainer/ga'
     (folder / "figures.jsonl").write_text(lines)

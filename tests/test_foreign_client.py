@@ -235,7 +235,7 @@ def test_a_message_on_the_wrong_port_or_with_a_frame_too_many_is_refused(client:
 def test_a_hello_of_the_wrong_shape_is_answered(
     client: Client, port: int, changes: dict, code: str, words: str
 ) -> None:
-    hello = {"type": "hello", "protocol": 4, "role": "client", "name": "foreign"} | changes
+    hello = {"type": "hello", "protocol": 5, "role": "client", "name": "foreign"} | changes
     for bulk in (0, 1):
         channel = Channel(f"tcp://127.0.0.1:{port + bulk}")
         channel.send(hello)

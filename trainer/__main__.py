@@ -12,7 +12,7 @@ from pathlib import Path
 from runtime import config as settings
 from runtime.exits import guarded, require
 from runtime.writable import check_folders
-from trainer.config import MOVED, TrainerConfig
+from trainer.config import TrainerConfig
 
 EXAMPLES = (
     "python -m trainer                                  # train for the azserver on this machine",
@@ -30,7 +30,6 @@ def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
         command="python -m trainer",
         examples=EXAMPLES,
         description="Takes finished games, stores them, trains the network and publishes its weights.",
-        moved=MOVED,
         environment=environment,
     ).check()
 

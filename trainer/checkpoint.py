@@ -31,6 +31,8 @@ from runtime.runs import write_atomically
 log = logging.getLogger(__name__)
 
 HASH_BYTES = 32
+KEPT = 3
+"""Checkpoints; the oldest are removed."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +50,14 @@ class Progress:
     """`optimizer.kind` of the optimizer's state."""
     round_games: int = 0
     """Games in a round; 0: not in rounds."""
-    learned_from: int | None = None
-    """Positions so far that may be trained on; None in checkpoints from before this was stored."""
-    allowed: float | None = None
-    """Samples allowed by these positions (`paid_for` in older checkpoints); None as above."""
+    learned_from: int = 0
+    """Positions so far that may be trained on."""
+    allowed: float = 0.0
+    """Samples allowed by these positions."""
     quarantined: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """By player, how much of these two a quarantine has removed (`trainer.quarantine`)."""
     minutes: float = 0.0
-    """Minutes of training; 0 in checkpoints from before this was stored."""
+    """Minutes of training."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,9 @@ def save(
     weights: bytes,
     optimizer_state: dict[str, Any],
     rng: np.random.Generator,
-    keep: int,
     trained: dict[str, Tensor] | None = None,
 ) -> None:
-    """Write a checkpoint and remove all but the newest `keep`. Raises Fatal(DISK) if it cannot be written.
+    """Write a checkpoint and remove all but the newest `KEPT`. Raises Fatal(DISK) if it cannot be written.
 
     Checkpoints of later steps are those that this run skipped when it began; they are set aside.
 
@@ -110,7 +111,7 @@ def save(
         reach("checkpoint.written")
         for skipped in (one for one in _states(folder) if one > path):
             _set_aside(skipped)
-        for old in _states(folder)[keep:]:
+        for old in _states(folder)[KEPT:]:
             old.unlink()
             reach("checkpoint.old_removed")
             old.with_suffix(".safetensors").unlink(missing_ok=True)
@@ -171,8 +172,7 @@ def _load(path: Path, game: Game, history: int) -> Checkpoint:
         raise Damaged(str(error)) from error
     rng = np.random.default_rng()
     rng.bit_generator.state = json.loads(state["rng"])
-    # Checkpoints from before there were averages have no entry.
-    return Checkpoint(_progress(state), network, state.get("trained"), state["optimizer"], rng)
+    return Checkpoint(_progress(state), network, state["trained"], state["optimizer"], rng)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], bytes]:
@@ -192,7 +192,4 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def _progress(state: dict[str, Any]) -> Progress:
-    known = json.loads(state["progress"])
-    if "paid_for" in known:
-        known["allowed"] = known.pop("paid_for")
-    return Progress(**known)
+    return Progress(**json.loads(state["progress"]))

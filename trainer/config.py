@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from net.architectures.registry import check_name
-from runtime import ports
+from protocol.settings import Amount, Count, Port, Positive, Seed, Share
 from runtime.exits import Exit, Fatal
 from runtime.keys import dial_keys
 from runtime.ports import Address, parse_address
@@ -22,26 +23,26 @@ class OptimizerSettings:
 
     kind: Literal["adamw", "alphazero"] = "adamw"
     """adamw for small nets and short runs; alphazero: SGD, momentum 0.9, the paper's schedule."""
-    batch: int = 0
+    batch: Count = 0
     """Positions in a step; 0: 256 for adamw, 4096 for alphazero (the paper's)."""
-    lr: float = 0.0
+    lr: Amount = 0.0
     """Learning rate; 0: 0.001 for adamw, 0.2 for alphazero (dropping to 0.02, 0.002, 0.0002)."""
-    weight_decay: float | None = None
+    weight_decay: Amount | None = None
     """As torch defines it; default 0.01 for adamw (convolutions and matrices only), 0.0002 for alphazero (all
     weights; the same as the paper's c = 1e-4 on |theta|^2)."""
-    warmup_steps: int | None = None
+    warmup_steps: Count | None = None
     """Steps over which the learning rate rises from 0; default 30 for adamw (without it, the first step can
     saturate the value head), 0 for alphazero."""
-    grad_clip: float | None = None
+    grad_clip: Amount | None = None
     """Largest norm of the gradient, 0: unlimited; default 1 for adamw, 0 for alphazero."""
-    cosine_steps: int = 0
+    cosine_steps: Count = 0
     """For a run of known length: steps over which the learning rate falls along half a cosine to a tenth,
     where it stays; 0: it does not fall (AlphaZero: by ten at 100,000, 300,000 and 500,000 steps)."""
-    cosine_minutes: float = 0.0
+    cosine_minutes: Amount = 0.0
     """Instead of `cosine_steps`, for a run of known time: minutes over which the rate falls in that way, on
     a fast machine and a slow one alike. They count from the trainer's first start, and only while a trainer
     runs; 0: by steps, or not at all (AlphaZero: by steps)."""
-    ema: float = 0.0
+    ema: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """Decay, 0..1, of a moving average of the weights, which is published in place of the newest ones: 0.999
     averages about the last 1000 steps; 0: the newest weights (AlphaZero: 0; KataGo averages)."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -65,47 +66,43 @@ _OF_KIND: dict[str, dict[str, Any]] = {
 class LossSettings:
     """The loss that training minimises."""
 
-    value_weight: float = 1.0
+    value_weight: Amount = 1.0
     """Weight of the value loss; that of the policy loss is 1 (AlphaZero: 1; 2 cost one chess run 231 Elo)."""
-    value_q_share: float = 0.0
+    value_q_share: Share = 0.0
     """Share, 0..1, of the search's root value in the value target, the rest being the outcome
     (AlphaZero: 0; others report that 0.2 makes no difference, that 0.5 costs 25 Elo in Go, and that a little
     helps when games are few)."""
-    value_q_lambda: float = 0.0
+    value_q_lambda: Share = 0.0
     """How far the search's value of `value_q_share` looks ahead, 0..1. 0: the search of the position itself.
     More: a mean over the searches of the rest of the game and the outcome. The weight of each search is that
     of the one before it times this factor (TD(lambda); AlphaZero: the outcome alone). 0.8 has less noise than
     the outcome, and less of the network's own opinion than one search."""
-    value_blunder: float = 0.0
-    """Above 0, up to 2, with `value_q_lambda`: what follows a blunder does not count for the positions before
-    it. A blunder is a move other than the most visited one that lowers the root value by more than this
-    (lc0's rescorer; AlphaZero: none). 0: everything counts."""
-    win_discount: float = 1.0
+    win_discount: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Above 0, up to 1: the value target of a position k plies before the end of a won (lost) game is a win
     (loss) with probability win_discount ^ k, else a draw. The value then tells near wins from far ones, and
     the search finishes its games (AlphaZero: 1, all wins alike; 0.995 halves a win in 138 plies)."""
-    capped_value_weight: float = 1.0
+    capped_value_weight: Share = 1.0
     """Weight in the value loss of positions whose game reached the length limit and was scored as a draw
     (AlphaZero: 1; with 0.25, many such games do not teach that everything is a draw)."""
-    moves_left_weight: float = 0.0
+    moves_left_weight: Amount = 0.0
     """Weight of an auxiliary loss: a head that predicts the plies left in the game (Huber loss on plies /
     20). The head serves training only. 0: no such head (AlphaZero: none; lc0: yes). Try 0.1."""
-    soft_policy_weight: float = 0.0
+    soft_policy_weight: Amount = 0.0
     """Weight of an auxiliary loss: a second policy head, trained on visits ^ (1 / 4), which teaches the
     network to tell unlikely moves apart. The head serves training only. 0: no such head (AlphaZero: none;
     KataGo: 8)."""
-    reply_weight: float = 0.0
+    reply_weight: Amount = 0.0
     """Weight of an auxiliary loss: a head that predicts the visits of the next position, which is usually
     the opponent's. The head serves training only. 0: no such head (AlphaZero: none; KataGo: 0.15)."""
-    action_value_weight: float = 0.0
+    action_value_weight: Amount = 0.0
     """Weight of an auxiliary loss: a head that predicts the value of each move (mean square), from the
     search's values of the moves that it visited. The head serves training only. 0: no such head (AlphaZero:
     none). Needs games recorded with `self_play.child_values`. docs/decisions/0059."""
-    future_board_weight: float = 0.0
+    future_board_weight: Amount = 0.0
     """Weight of an auxiliary loss: a head that predicts the board `future_board_plies` later in the game
     (cross-entropy of the bits of a cell). The head serves training only. 0: no such head (AlphaZero: none;
     KataGo: 0.25, with another loss). docs/decisions/0061."""
-    future_board_plies: int = 8
+    future_board_plies: Count = 8
     """How far `future_board_weight` looks ahead: to the last position within so many plies, 2 or more, that
     has the same side to move; 0: within the game (KataGo: a few moves, and in another head the owner of each
     point at the end)."""
@@ -118,15 +115,15 @@ class LossSettings:
 class WindowSettings:
     """The replay window."""
 
-    positions: int = 500_000
+    positions: Positive = 500_000
     """Positions in the replay window (AlphaZero: those of the last 1,000,000 games)."""
-    min_positions: int = 2000
+    min_positions: Count = 2000
     """Positions in the window before the first step."""
     growth: bool = False
     """Begin with a small window that grows: once N positions have come in, draw from the newest
     c (1 + 0.4 ((N / c) ^ 0.75 - 1) / 0.75) of them, at most `positions`, where c is `growth_min` (KataGo:
     yes, arXiv 1902.10565; AlphaZero: no)."""
-    growth_min: int = 20_000
+    growth_min: Positive = 20_000
     """c of `growth`, in positions: the first c positions are all drawn from (KataGo: 250,000)."""
 
 
@@ -134,15 +131,15 @@ class WindowSettings:
 class SampleSettings:
     """Which positions are trained on, and how often."""
 
-    per_position: float = 2.0
+    per_position: Annotated[float, Meta(gt=0)] = 2.0
     """How often a position is trained on, on average (AlphaZero: 0.5-0.7; AlphaGo Zero: 1.4; KataGo: 4 or
     less). Plies without a full search and held-out games do not count. With 4, games of few plies are
     learned fastest, but in chess the network memorises the first games (docs/decisions/0018). A change
     applies to games that come later."""
-    surprise_share: float = 0.0
+    surprise_share: Share = 0.0
     """Share of the samples, 0..1, that are drawn within their game in proportion to KL(pi || P), that is,
     to how far the search disagreed with the network (KataGo: 0.5; AlphaZero: 0, all positions alike)."""
-    wins_share: float = 0.0
+    wins_share: Share = 0.0
     """Share of the samples, 0..1, that are positions one move beside the stored games in which the side to
     move wins at once. Only the policy is learned there: the winning moves, evenly. Games contain few such
     positions, because each ends a game (AlphaZero: 0, only positions of games). They count as samples for
@@ -150,11 +147,11 @@ class SampleSettings:
     symmetric: Literal["auto", "on", "off"] = "auto"
     """Train on samples through random symmetries of the board. auto: where the game has any, such as
     tic-tac-toe and Go (8) and Connect Four (2), but not chess (AlphaZero: no; AlphaGo Zero: 8 of Go)."""
-    held_out: float = 0.02
+    held_out: Annotated[float, Meta(ge=0, le=0.5)] = 0.02
     """Share of the games, 0..0.5, that are never trained on: at each publishing the loss on 1024 of their
     newest 8192 positions shows whether the network memorises its window; 0 trains on all
     (AlphaZero: 0). A hash of a game's uid decides, so the choice is the same after a restart."""
-    stale_versions: int = 1000
+    stale_versions: Count = 1000
     """A game is stored but not trained on if its newest weights are more than this many versions behind the
     newest in the store, for instance after days in a spool. 0: train on all games (AlphaZero: no such
     games). By default 1000 versions are at most 100,000 steps or 8 hours."""
@@ -164,18 +161,12 @@ class SampleSettings:
 class PublishingSettings:
     """When weights go to the server, and checkpoints to disk."""
 
-    steps: int = 100
+    steps: Positive = 100
     """Steps after which weights are published (AlphaZero: 1000)."""
-    seconds: float = 30.0
+    seconds: Amount = 30.0
     """Seconds after which weights are published, if there was a step."""
-    checkpoint_seconds: float = 60.0
+    checkpoint_seconds: Amount = 60.0
     """Seconds between two checkpoints; one more is written at the end."""
-    keep_checkpoints: int = 3
-    """How many checkpoints are kept; the oldest are deleted."""
-    known_positions: int = 100
-    """In chess (mates in one) and in games with known results (tic-tac-toe, Connect Four, small boards of
-    dots-and-boxes and Go): on how many positions of each group the policy of new weights is checked. It takes
-    milliseconds and is only a figure; training does not see it. 0: none (AlphaZero: none)."""
 
 
 @dataclass(frozen=True)
@@ -202,11 +193,11 @@ class TrainerConfig:
     trained weights of the server, which is refused otherwise."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
-    cpu_threads: int = 0
+    cpu_threads: Count = 0
     """CPU threads of torch; 0: half of the machine's cores."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of a new network and of the positions drawn from the window."""
-    metrics_port: int = 0
+    metrics_port: Port = 0
     """Port of /metrics for Prometheus, /livez and /readyz (docs/metrics.md); 0: none."""
     metrics_listen: str = "127.0.0.1"
     """Address of that port; 0.0.0.0 lets other machines read it (no key, no encryption)."""
@@ -219,21 +210,13 @@ class TrainerConfig:
     publishing: PublishingSettings = field(default_factory=PublishingSettings)
 
     def check(self) -> TrainerConfig:
-        """Return the same settings. Raises Fatal(CONFIG) naming the setting that is out of range."""
+        """Return the same settings. Raises Fatal(CONFIG) naming settings that do not go together."""
         try:
             check_name(self.net or "tiny")
         except ValueError as error:
             raise Fatal(f"--net: {error}", Exit.CONFIG) from None
         if not DEVICES.fullmatch(self.device):
             raise Fatal(f"--device {self.device!r}: give auto, cpu, cuda or cuda:N", Exit.CONFIG)
-        for path, (low, high) in _RANGES.items():
-            value = attrgetter(path)(self)
-            if value is not None and not low <= value <= high:
-                upto = f"in {low:g}..{high:g}" if high < math.inf else f"at least {low:g}"
-                raise Fatal(f"--{path.replace('_', '-')} must be {upto}", Exit.CONFIG)
-        for path in ("samples.per_position", "loss.win_discount"):
-            if not 0 < attrgetter(path)(self) < math.inf:
-                raise Fatal(f"--{path.replace('_', '-')} must be above 0 and finite", Exit.CONFIG)
         for path, needed in _NEEDS.items():
             if attrgetter(path)(self) and not attrgetter(needed)(self):
                 names = (f"--{name.replace('_', '-')}" for name in (path, needed))
@@ -250,8 +233,6 @@ class TrainerConfig:
                 "falls: leave out one",
                 Exit.CONFIG,
             )
-        if self.optimizer.ema == 1:
-            raise Fatal("--optimizer.ema must be less than 1: the average would never move", Exit.CONFIG)
         if self.window.min_positions > self.window.positions:
             raise Fatal(
                 f"--window.min-positions {self.window.min_positions} can never be reached in a window of "
@@ -267,46 +248,7 @@ class TrainerConfig:
 
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 """Names of devices."""
-_RANGES = {
-    "metrics_port": ports.NUMBERS,
-    **dict.fromkeys(("window.positions", "window.growth_min"), (1, math.inf)),
-    **dict.fromkeys(("publishing.steps", "publishing.keep_checkpoints"), (1, math.inf)),
-    **dict.fromkeys(("optimizer.batch", "optimizer.lr"), (0, math.inf)),
-    **dict.fromkeys(("optimizer.cosine_steps", "optimizer.cosine_minutes"), (0, math.inf)),
-    **dict.fromkeys(("optimizer.grad_clip", "optimizer.weight_decay"), (0, math.inf)),
-    **dict.fromkeys(("optimizer.warmup_steps", "publishing.checkpoint_seconds"), (0, math.inf)),
-    **dict.fromkeys(("window.min_positions", "loss.value_weight", "cpu_threads"), (0, math.inf)),
-    **dict.fromkeys(
-        ("publishing.seconds", "publishing.known_positions", "samples.stale_versions"), (0, math.inf)
-    ),
-    **dict.fromkeys(("loss.moves_left_weight", "loss.soft_policy_weight"), (0, math.inf)),
-    **dict.fromkeys(("loss.reply_weight", "loss.action_value_weight"), (0, math.inf)),
-    **dict.fromkeys(("loss.future_board_weight", "loss.future_board_plies"), (0, math.inf)),
-    "samples.per_position": (0, math.inf),
-    **dict.fromkeys(("loss.value_q_share", "loss.capped_value_weight", "loss.win_discount"), (0, 1)),
-    "loss.value_q_lambda": (0, 1),
-    "loss.value_blunder": (0, 2),
-    **dict.fromkeys(("samples.surprise_share", "samples.wins_share", "optimizer.ema"), (0, 1)),
-    "samples.held_out": (0, 0.5),
-}
-"""Lowest and highest value of each setting."""
 _NEEDS = {
     "loss.value_q_lambda": "loss.value_q_share",
-    "loss.value_blunder": "loss.value_q_lambda",
 }
 """Settings that have an effect only if another one is above 0."""
-_LEAVES = ("batch", "lr", "weight_decay", "warmup_steps", "grad_clip", "cosine_steps", "ema", "precision")
-MOVED = {
-    "begin_anew": "weights",
-    "optimizer": "optimizer.kind",
-    **{name: f"optimizer.{name}" for name in _LEAVES},
-    **{one.name: f"loss.{one.name}" for one in fields(LossSettings)},
-    **{f"window_{name}": f"window.{name}" for name in ("positions", "growth")},
-    "window_min": "window.growth_min",
-    "min_positions": "window.min_positions",
-    "samples_per_position": "samples.per_position",
-    **{name: f"samples.{name}" for name in ("surprise_share", "symmetric", "held_out", "stale_versions")},
-    **{f"publish_{name}": f"publishing.{name}" for name in ("steps", "seconds")},
-    **{name: f"publishing.{name}" for name in ("checkpoint_seconds", "keep_checkpoints")},
-}
-"""Old names of settings; see `runtime.config.load`."""

@@ -39,14 +39,9 @@ class SampleBudget:
         """Count a step."""
         self.samples += self.batch
 
-    def restore(self, samples: int, learned_from: int | None, allowed: float | None) -> None:
-        """Restore saved counts. None: from a run before this was stored; then what was used is what was
-        allowed."""
-        self.samples = samples
-        self.learned_from = (
-            round(samples / self.samples_per_position) if learned_from is None else learned_from
-        )
-        self.allowed = float(samples) if allowed is None else allowed
+    def restore(self, samples: int, learned_from: int, allowed: float) -> None:
+        """Restore saved counts."""
+        self.samples, self.learned_from, self.allowed = samples, learned_from, allowed
 
     def steps(self, window_positions: int) -> int:
         """Return how many steps may be made now, with this many positions in the window."""

@@ -37,6 +37,9 @@ from trainer.window import Window
 
 log = logging.getLogger(__name__)
 
+KNOWN_POSITIONS = 100
+"""Of each group of positions with a known result, on which the policy of new weights is checked."""
+
 TURN_SECONDS = 0.5
 """Seconds for which a turn makes steps before new games enter the window."""
 
@@ -143,7 +146,7 @@ class TrainingLoop:
     def _empty_window(self) -> None:
         """Make a new window, also for the held-out games; `fill` reads their games."""
         window, samples, loss = self._config.window, self._config.samples, self._config.loss
-        values_of = search_values(self._game, loss.value_q_lambda, loss.value_blunder)
+        values_of = search_values(self._game, loss.value_q_lambda)
         with_child_values = loss.action_value_weight > 0
         self.window = Window(
             self._game,
@@ -322,7 +325,7 @@ class TrainingLoop:
 
     @cached_property
     def _known_positions(self) -> KnownPositions:
-        return KnownPositions.of(self._game, self._history, self._config.publishing.known_positions)
+        return KnownPositions.of(self._game, self._history, KNOWN_POSITIONS)
 
     def known_errors(self) -> dict[str, float]:
         """Return by group how often the policy of the network that plays errs in known positions, 0 to 1; {}
@@ -353,8 +356,7 @@ class TrainingLoop:
         # Version 0: a step saved twice, before and after weights were published, has one file.
         weights, trained = self._train_step.weights(0), self._train_step.trained_weights()
         state = self._train_step.optimizer_state()
-        keep = self._config.publishing.keep_checkpoints
-        checkpoint.save(self._folder, progress, weights, state, self._rng, keep, trained)
+        checkpoint.save(self._folder, progress, weights, state, self._rng, trained)
         self.has_checkpoint = True
 
     @property

@@ -61,8 +61,8 @@ class Expected:
     resign_value: float = 0.0
     """Highest root value at which a side may resign; 0: nobody ever resigns."""
     pruned: bool = False
-    """Whether visits may be missing from policy targets (`forced_playouts` with `prune_target`,
-    `prune_noise`, `search.solver`)."""
+    """Whether visits may be missing from policy targets (`forced_playouts`, `prune_noise`,
+    `search.solver`)."""
     run: bytes = b""
     """Identity that games must have if they name one; empty: any."""
 

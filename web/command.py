@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from runtime import ports
-from runtime.config import check_ranges, load
+from protocol.settings import Port, Positive
+from runtime.config import load
 from runtime.exits import Exit, Fatal, guarded, require
 from runtime.finding import RUNS, find_run
 from runtime.listening import MAY_PASS
@@ -49,19 +49,18 @@ class WebConfig:
 
     runs: Positional[Path] = RUNS
     """Folder of all runs, or one run: its folder, or its name in runs/."""
-    port: int = 8000
+    port: Port = 8000
     """Port of the pages; 0: any that is free."""
     listen: str = "127.0.0.1"
     """Address to listen on. 0.0.0.0 shows the pages to everybody who can reach this machine: there is no
     password."""
-    threads: int = 1
+    threads: Positive = 1
     """CPU threads of each network that plays or evaluates."""
 
 
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(WebConfig, command="azplay web", examples=EXAMPLES)
-    check_ranges(config, port=ports.NUMBERS, threads=(1, math.inf))
     runs, page = folder_of(config.runs)
     require("web", "azplay web")
     from runtime import aio

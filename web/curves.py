@@ -116,7 +116,7 @@ CHARTS = (
         "Errors in known positions",
         "Share in which the network's likeliest move, without a search, throws the result away. Only "
         "positions in which some move does. Each line is a group of positions, of which a fixed sample is "
-        "asked about (100, if --publishing.known-positions says no other); `azplay truth` asks about all.",
+        "asked about (100); `azplay truth` asks about all.",
         (),
         explained={
             "tree": "tree: positions of the whole game.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from runtime.config import check_ranges, load
+from protocol.settings import Count, Seed, SomeSimulations
+from runtime.config import load
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS, one_network
 
@@ -41,21 +41,21 @@ class AnalyseConfig:
     """The network, as a flag instead of NETWORK."""
     runs: Path = RUNS
     """Folder of all runs."""
-    simulations: int = 800
+    simulations: SomeSimulations = 800
     """Simulations of lines without a number of their own (AlphaZero: 800); 0 uses the network alone."""
     search: str = ""
     """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the self-play
     of the run to which the weights belong, else puct. Never with noise."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
-    in_flight: int = 0
+    in_flight: Count = 0
     """Positions analysed at once; 0: as many as keep the device's batches full (3 times its best batch
     size)."""
-    threads: int = 0
+    threads: Count = 0
     """CPU threads of the network; 0: one per core."""
     net: str = "tiny"
     """The untrained network: tiny, small, medium, alphazero, or sizes such as 6x96se."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the untrained network."""
 
 
@@ -63,9 +63,7 @@ def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(AnalyseConfig, command="azplay analyse", examples=EXAMPLES)
     config = replace(config, weights=one_network(config.network, config.weights, config.runs))
-    from search.settings import MAX_SIMULATIONS
 
-    check_ranges(config, simulations=(0, MAX_SIMULATIONS), in_flight=(0, math.inf), threads=(0, math.inf))
     from engine.nets import load_net  # imports torch: not on the way to --help
 
     net = load_net(

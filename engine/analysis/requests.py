@@ -9,7 +9,7 @@ import msgspec
 
 from games.nearest import nearest
 from protocol.messages import MAX_START
-from search.settings import MAX_SIMULATIONS
+from protocol.settings import MAX_SIMULATIONS
 
 MAX_LINE = 256 * 1024
 """Most bytes in a line."""

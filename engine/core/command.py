@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
+from msgspec import Meta
 from tyro.conf import Positional
 
+from protocol.settings import Count, Positive, Seed
 from runtime import aio
 from runtime.exits import guarded, require
 from runtime.finding import RUNS, one_network
@@ -34,20 +36,18 @@ class EngineConfig:
     """Folder of all runs."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Device of the network (option Backend)."""
-    threads: int = 0
+    threads: Count = 0
     """CPU threads of the network; 0: one per core (option Threads)."""
-    hash: int = 256
+    hash: Positive = 256
     """MiB of the search tree (option Hash)."""
-    leaves: int = 0
+    leaves: Count = 0
     """Most positions evaluated in one batch; 0: as many as suit the device (option MinibatchSize)."""
     search: str = "puct"
     """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1 (option Search). gumbel
     makes 800 simulations per move unless --nodes or the GUI sets a number."""
-    nodes: int = 0
+    nodes: Annotated[int, Meta(ge=0, le=10**9)] = 0
     """Simulations per move when the GUI gives no number; 0: no limit."""
-    preset: str = "tiny"
-    """The untrained network: tiny, small, medium, alphazero, or sizes such as 6x96se."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the untrained network and of moves drawn by option Temperature."""
 
     def resolved(self) -> Self:
@@ -58,9 +58,7 @@ class EngineConfig:
     @property
     def name(self) -> str:
         """The name by which the engine introduces itself."""
-        from runtime.weights_files import short_name
-
-        return f"azselfplay {short_name(self.weights) if self.weights else f'untrained {self.preset}'}"
+        return f"azselfplay {self.weights.resolve().stem if self.weights else 'untrained tiny'}"
 
     def setup(self, game: str) -> Setup:
         """The set-up of the command line."""
@@ -89,7 +87,7 @@ def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Or
         from engine.core.preparing import prepare
         from engine.lines import Input
 
-        driver = Driver(make(), lambda wanted: prepare(wanted, settings.preset, settings.seed), _say)
+        driver = Driver(make(), lambda wanted: prepare(wanted, settings.seed), _say)
         async with asyncio.TaskGroup() as group:
             watch = group.create_task(_end_on_signal(stop, driver))
             await driver.run(Input(sys.stdin.fileno(), LONGEST_LINE), first)

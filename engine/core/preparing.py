@@ -14,7 +14,7 @@ MOST_LEAVES = 128
 """Leaves in flight, unless the option asks for more."""
 
 
-def prepare(setup: Setup, preset: str, seed: int) -> Thinker:
+def prepare(setup: Setup, seed: int) -> Thinker:
     """Load the network, make the tree and compile the kernels. Raises Fatal if the weights cannot be used.
 
     This takes seconds, or a minute when nothing is compiled yet: run it in a thread.
@@ -22,7 +22,7 @@ def prepare(setup: Setup, preset: str, seed: int) -> Thinker:
     game = get_game(setup.game)
     weights = None if not setup.weights else weights_named(setup.weights)
     wanted = "" if weights else game.name
-    net = load_net(weights, wanted, device=setup.backend, threads=setup.threads, preset=preset, seed=seed)
+    net = load_net(weights, wanted, device=setup.backend, threads=setup.threads, seed=seed)
     try:
         check_fits(net, game)
         leaves = setup.leaves or min(MOST_LEAVES, net.target_rows)

@@ -12,7 +12,7 @@ from engine.core.report import Found, Progress, Report, best_index, hashfull, li
 from engine.core.timing import cannot_be_overtaken
 from engine.nets import LoadedNet
 from games.spec import Game, outcome_for_first_player
-from protocol.settings import SelfPlaySettings, changed
+from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
 from search.averaging import averaged
 from search.evaluation_settings import FOR_EVALUATION
 from search.evaluator import evaluate
@@ -25,7 +25,7 @@ from search.leaf_parallel import (
     search_parallel,
     unless_over,
 )
-from search.settings import MAX_SIMULATIONS, resolve
+from search.settings import resolve
 
 MAX_PLIES = 10_000
 """Longer than in self-play, because the controller decides when a game is over."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from engine.core.command import EngineConfig, serve
 from runtime import config
@@ -21,11 +24,11 @@ class GtpConfig(EngineConfig):
 
     game: str = ""
     """Board and rules at the start; empty: those of the weights file, else go (19x19)."""
-    resign_percent: int = 0
+    resign_percent: Annotated[int, Meta(ge=0, le=50)] = 0
     """The engine resigns when its chances are below this many percent; 0: never."""
-    temperature: int = 0
+    temperature: Annotated[int, Meta(ge=0, le=1000)] = 0
     """Percent; moves are drawn from visits ^ (100 / temperature); 0 plays the best."""
-    overhead_ms: int = 100
+    overhead_ms: Annotated[int, Meta(ge=0, le=10_000)] = 100
     """Milliseconds lost between engine and GUI on each move under a clock."""
 
 
@@ -37,9 +40,6 @@ def main() -> int:
         examples=EXAMPLES,
         description="A Go engine that speaks GTP 2 on standard input and output.",
     ).resolved()
-    config.check_ranges(
-        settings, resign_percent=(0, 50), temperature=(0, 1000), overhead_ms=(0, 10_000), nodes=(0, 10**9)
-    )
     from engine.core.options import Options
     from engine.gtp.board import GoBoard, rules_of
     from engine.gtp.commands import Desk

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from engine.core.command import EngineConfig, serve
+from protocol.settings import Count, Positive, Seed
 from runtime import config
 from runtime.exits import Exit, Fatal, require
 
@@ -22,17 +25,17 @@ class PlayConfig(EngineConfig):
 
     device: Literal["cpu", "cuda"] = "cpu"
     """Device of the network."""
-    threads: int = 0
+    threads: Count = 0
     """CPU threads of the network; 0: one per core."""
-    hash: int = 256
+    hash: Positive = 256
     """MiB of the search tree."""
-    leaves: int = 0
+    leaves: Count = 0
     """Most positions evaluated in one batch; 0: as many as suit the device."""
     search: str = "puct"
     """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1."""
-    nodes: int = 200
+    nodes: Annotated[int, Meta(ge=1, le=1_000_000)] = 200
     """Simulations of the network for each move."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the untrained network."""
     game: str = ""
     """The game of an untrained network; empty: that of the weights file, else chess."""
@@ -51,7 +54,6 @@ def main() -> int:
         description="You play against a network. Moves are written in the game's notation; `help` lists "
         "the commands.",
     ).resolved()
-    config.check_ranges(settings, nodes=(1, 1_000_000))
     from engine.nets import game_of
     from engine.play.machine import PlayEngine
     from games import get_game

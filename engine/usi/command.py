@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from engine.core.command import EngineConfig, serve
 from runtime import config
@@ -21,7 +24,7 @@ class UsiConfig(EngineConfig):
 
     game: str = "shogi"
     """shogi, or a variant of its rules."""
-    resign_percent: int = 0
+    resign_percent: Annotated[int, Meta(ge=0, le=50)] = 0
     """The engine resigns when its chances are below this many percent; 0: never (option ResignPercent)."""
 
 
@@ -33,7 +36,6 @@ def main() -> int:
         examples=EXAMPLES,
         description="A shogi engine that speaks USI on standard input and output.",
     ).resolved()
-    config.check_ranges(settings, resign_percent=(0, 50))
     from engine.core.options import Options
     from engine.uci.dialect import USI
     from engine.uci.machine import UciEngine

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime.config import check_ranges, load
+from protocol.settings import Count, Plies, Positive, Seed
+from runtime.config import load
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS, weights_named
 
@@ -48,32 +48,32 @@ class MatchConfig:
 
     game: str = ""
     """The game; the names are at the top of `--help`. Empty: that of A's or B's network, else chess."""
-    games: int = 100
+    games: Positive = 100
     """Games at most, rounded up to whole pairs: each opening is played twice, colours swapped."""
-    concurrent: int = 16
+    concurrent: Positive = 16
     """Games at once; their positions share the network's batches (on a GPU use 64 or more). With a clock, no
     more than there are cores."""
     openings: str = "auto"
     """auto (the game's well-known openings, then random ones), start, book, random:PLIES, or a file of FEN,
     EPD or moves, or a PGN."""
-    seed: int = 1
+    seed: Seed = 1
     """Seed of random openings and of players that choose at random."""
-    max_plies: int = 0
+    max_plies: Plies = 0
     """Length at which a game is a draw; 0 takes the game's (chess 512)."""
     clock: str = ""
     """SECONDS+INCREMENT for each side, such as 10+0.1; empty: no clock. Only other programs' engines play by
     it, but any player that oversteps it loses."""
     sprt: str = ""
     """ELO0,ELO1, such as 0,10: stop as soon as one of the two is accepted at 5 % error."""
-    win_plies: int = 0
+    win_plies: Count = 0
     """Adjudicate a win when both players see a value of 0.95 or more for this many plies; 0: never."""
-    draw_plies: int = 0
+    draw_plies: Count = 0
     """Adjudicate a draw when all values are within 0.02 for this many plies, from ply 80; 0: never."""
     tables: bool = False
     """End a game by the game's endgame tables (chess: KQK, KRK, KPK, KBNK)."""
     device: str = "cpu"
     """Device of networks: cpu, cuda, cuda:1."""
-    threads: int = 0
+    threads: Count = 0
     """CPU threads of a network; 0: all."""
     runs: Path = RUNS
     """Folder of all runs."""
@@ -109,9 +109,6 @@ def _match(config: MatchConfig, specs: tuple[str, str]) -> int:
     from runtime import aio
 
     game = _game(config, specs)
-    check_ranges(
-        config, games=(1, math.inf), concurrent=(1, math.inf), max_plies=(0, 10_000), seed=(0, 1 << 62)
-    )
     match = Match(config, specs, game, _sprt(config.sprt), _clock(config.clock))
     aio.run(match.run)
     result = match.report()

@@ -12,7 +12,6 @@ from evaluation.match.player import Player
 from games.spec import Game
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS, weights_named
-from runtime.weights_files import short_name
 
 DEFAULT_SIMULATIONS = 800
 MAX_DEPTH, MAX_ROLLOUTS = 64, 1_000_000
@@ -191,5 +190,5 @@ def _net_player(network: str, simulations: int, game: Game, networks: Networks, 
 def _net_name(path: Path | None, simulations: int) -> str:
     if path is None:
         return f"untrained@{simulations}"
-    short = short_name(path)
+    short = path.resolve().stem
     return f"net:{short}@{simulations}" if simulations else f"policy:{short}"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+from msgspec import Meta
 from tyro.conf import Positional
 
-from runtime.config import check_ranges, load
+from protocol.settings import Count, Plies, Seed, Simulations
+from runtime.config import load
 from runtime.exits import Exit
 from runtime.finding import RUNS
 
@@ -27,9 +30,9 @@ SCALING_EXAMPLES = (
 class RateConfig:
     """How games are played for ratings, and how many."""
 
-    games: int = 100
+    games: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
     """Games of each rated player, on average; 100 give intervals of about 75 Elo either way."""
-    pairing_openings: int = 10
+    pairing_openings: Annotated[int, Meta(ge=1, le=500)] = 10
     """Openings that a pairing plays before the next pairing is chosen; each is played from both sides."""
     search: str = ""
     """Search of networks: puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty:
@@ -37,18 +40,18 @@ class RateConfig:
     openings: str = "auto"
     """auto (built-in book, then random moves), book, random:PLIES or a file. The same for all games of a
     run's ratings, as are max_plies and seed."""
-    max_plies: int = 0
+    max_plies: Plies = 0
     """Length at which a game is a draw; 0: the game's own cap."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the openings and of players that choose at random."""
     anchors: str = ""
     """Players to compare with, weak to strong, separated by commas, `random` first; all of them are drawn.
     Empty: the game's own, of which those near the networks are drawn."""
-    concurrent: int = 0
+    concurrent: Annotated[int, Meta(ge=0, le=10_000)] = 0
     """Games at once; 0: all of a pairing."""
     device: str = "cpu"
     """cpu or cuda:N."""
-    threads: int = 0
+    threads: Count = 0
     """CPU threads of a network; 0: as many as cores."""
     out: str = ""
     """Folder of the plots; empty: plots/ in the run."""
@@ -57,14 +60,6 @@ class RateConfig:
 
     def check(self) -> None:
         """Raise Fatal(CONFIG) naming the first setting that is out of range."""
-        check_ranges(
-            self,
-            games=(1, 1_000_000),
-            pairing_openings=(1, 500),
-            max_plies=(0, 10_000),
-            seed=(0, 1 << 62),
-            concurrent=(0, 10_000),
-        )
 
     def same_for_all(self) -> dict[str, str | int]:
         """The settings that games must share to be on the same scale."""
@@ -78,14 +73,12 @@ class LadderConfig(RateConfig):
 
     run: Positional[str]
     """Folder of a run, or its name in --runs."""
-    simulations: int = 100
+    simulations: Simulations = 100
     """Simulations per move of each network (AlphaZero's Figure 1: 1 second per move)."""
-    points: int = 12
+    points: Annotated[int, Meta(ge=2, le=1000)] = 12
     """How many networks of the run to rate: the first, the newest, and others spread evenly between."""
     watch: bool = False
     """Keep rating new weights as they come, until Ctrl-C."""
-    watch_seconds: float = 20.0
-    """Seconds between two checks for new weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +88,7 @@ class ScalingConfig(RateConfig):
 
     network: Positional[str]
     """A run, by its folder or its name in --runs (its newest network is taken), or a weights file."""
-    simulations: int = 256
+    simulations: Simulations = 256
     """Most simulations per move; the network is rated at 1, 2, 4, ... and this number. With 1 it plays the
     first choice of its policy."""
 
@@ -104,7 +97,6 @@ def ladder() -> int:
     """Entry point of `azplay ladder`."""
     settings = load(LadderConfig, command="azplay ladder", examples=LADDER_EXAMPLES)
     settings.check()
-    check_ranges(settings, simulations=(1, 20_000), points=(2, 1000), watch_seconds=(0.1, 86_400))
     from evaluation.rating.ladder import Ladder
     from runtime import aio
 
@@ -116,7 +108,6 @@ def scaling() -> int:
     """Entry point of `azplay scaling`."""
     settings = load(ScalingConfig, command="azplay scaling", examples=SCALING_EXAMPLES)
     settings.check()
-    check_ranges(settings, simulations=(1, 20_000))
     from evaluation.rating.ladder import Scaling
     from runtime import aio
 

@@ -39,6 +39,8 @@ from runtime.finding import RUNS, run_named
 from runtime.text_table import aligned
 from runtime.weights_files import read_weights, short_hash
 
+WATCH_SECONDS = 20.0
+"""Between two looks for newer weights."""
 HEADINGS = ("player", "step", "games before", "hours", "Elo", "95 %", "games", "score")
 
 
@@ -142,7 +144,7 @@ class Ladder:
             if points_of(self._run)[-1].sha256 != newest:
                 return False
             try:
-                await asyncio.wait_for(stop.finishing.wait(), self._settings.watch_seconds)
+                await asyncio.wait_for(stop.finishing.wait(), WATCH_SECONDS)
             except TimeoutError:
                 continue
         return True

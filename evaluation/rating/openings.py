@@ -6,11 +6,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from msgspec import Meta
 from tyro.conf import Positional
 
-from runtime.config import check_ranges, load
+from runtime.config import load
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS, run_named
 
@@ -34,7 +35,7 @@ class OpeningsConfig:
     """Folder of a run, or its name in --runs."""
     runs: Path = RUNS
     """Folder of all runs."""
-    bins: int = 20
+    bins: Annotated[int, Meta(ge=1, le=1000)] = 20
     """Ranges of weights versions, of about as many games each."""
     out: str = ""
     """Folder of the plots; empty: RUN/plots."""
@@ -43,7 +44,6 @@ class OpeningsConfig:
 def main() -> int:
     """Entry point of `azplay openings`."""
     settings = load(OpeningsConfig, command="azplay openings", examples=EXAMPLES)
-    check_ranges(settings, bins=(1, 1000))
     return report(settings)
 
 

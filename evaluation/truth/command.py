@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from runtime.config import check_ranges, load
+from protocol.settings import Count, Seed
+from runtime.config import load
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS, weights_named
 
@@ -43,13 +43,13 @@ class TruthConfig:
     of the run to which the weights belong, else puct. Never with noise."""
     untrained: bool = True
     """Also measure an untrained network of the same shape, because search alone finds much."""
-    limit: int = 0
+    limit: Count = 0
     """Positions per group; 0: all."""
-    seed: int = 1
+    seed: Seed = 1
     """Seed of the untrained network and of positions that are chosen at random."""
     device: str = "cpu"
     """cpu or cuda:N."""
-    threads: int = 0
+    threads: Count = 0
     """CPU threads of the network; 0: as many as cores."""
     json: Path | None = None
     """Write the figures to this file too."""
@@ -59,7 +59,6 @@ def main() -> int:
     """Entry point. Returns the exit status."""
     settings = load(TruthConfig, command="azplay truth", examples=EXAMPLES)
     simulations = simulations_from(settings.simulations)
-    check_ranges(settings, limit=(0, math.inf), seed=(0, math.inf), threads=(0, math.inf))
     from runtime import aio
 
     weights = weights_named(settings.network, settings.runs)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from msgspec import Meta
 from tyro.conf import Positional
 
-from runtime.config import check_ranges, load
+from protocol.settings import Seed
+from runtime.config import load
 from runtime.exits import Exit, Fatal
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ class KnownConfig:
 
     game: Positional[str]
     """A game, or `all`; the names are at the top of `--help`."""
-    seed: int = 1
+    seed: Seed = 1
     """Seed of labelled positions. The same seed gives the same file."""
-    per_phase: int = 300
+    per_phase: Annotated[int, Meta(ge=1, le=100_000)] = 300
     """Number of labelled positions for each phase of a game."""
     out: Path | None = None
     """File of labelled positions to write, JSON lines. Without it, those that come with the program are
@@ -57,7 +58,6 @@ class Checks:
 def main() -> int:
     """Entry point. Returns the exit status."""
     settings = load(KnownConfig, command="azplay known", examples=EXAMPLES)
-    check_ranges(settings, per_phase=(1, 100_000), seed=(0, math.inf))
     from games.knowledge import BadTruth
 
     checks = Checks()

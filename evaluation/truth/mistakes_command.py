@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from runtime.config import check_ranges, load
+from protocol.settings import Count
+from runtime.config import load
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS
 
@@ -37,10 +37,10 @@ class MistakesConfig:
     """Folder of a run, or its name in --runs."""
     runs: Path = RUNS
     """Folder of all runs."""
-    games: int = 100
+    games: Count = 100
     """How many of the newest games to check; 0: all. A hundred games of Connect Four take about two
     minutes."""
-    last: int = 0
+    last: Count = 0
     """Leave out games after this number (`azplay games RUN list`); 0: none."""
     json: Path | None = None
     """Write the figures to this file too."""
@@ -49,7 +49,6 @@ class MistakesConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     settings = load(MistakesConfig, command="azplay mistakes", examples=EXAMPLES)
-    check_ranges(settings, games=(0, math.inf), last=(0, math.inf))
     from evaluation.truth.mistakes import count, to_text
     from evaluation.truth.report import write_json
     from evaluation.truth.rows import solution_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import sys
 import time
@@ -14,7 +13,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from tyro.conf import Positional
 
-from runtime.config import check_ranges, load
+from protocol.settings import Count
+from runtime.config import load
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS, run_named
 
@@ -45,23 +45,23 @@ class GamesConfig:
     """list: one line per game; show: moves, boards, values; export: as PGN or another format; verify: check
     that every game is whole and ends as recorded; stats: results by weights version; salvage: copy what
     can still be read of a damaged games.db to --out."""
-    number: Positional[int] = 0
+    number: Positional[Count] = 0
     """Which game to show, as `list` numbers them; 0 is the newest."""
     runs: Path = RUNS
     """Folder of all runs."""
-    first: int = 0
+    first: Count = 0
     """Leave out games before this number."""
-    last: int = 0
+    last: Count = 0
     """Leave out games after this number; 0: no limit."""
-    newest: int = 0
+    newest: Count = 0
     """Only this many of the newest games; 0: all."""
-    boards: int = 10
+    boards: Count = 10
     """show: plies between two boards; 0: only the start and the end."""
     form: str = ""
     """export: pgn, sgf, csa, kif or text, as far as the game has them; empty: the first that it has."""
     out: Path | None = None
     """export, salvage: file to write. Not given: standard output (export)."""
-    variations: int = 0
+    variations: Count = 0
     """export: add this many other moves of each search, the most visited ones with their visits, as
     variations in PGN and SGF, as comments in CSA and KIF."""
 
@@ -70,8 +70,6 @@ def main() -> int:
     """Entry point. Returns the exit status."""
     _check_order(sys.argv[1:])
     config = load(GamesConfig, command="azplay games", examples=EXAMPLES)
-    counts = ("number", "first", "last", "newest", "boards", "variations")
-    check_ranges(config, **dict.fromkeys(counts, (0, math.inf)))
     if config.action == "salvage":
         return _salvage(config)
     from store.reader import Range, open_games

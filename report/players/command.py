@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from runtime.config import check_ranges, load
+from protocol.settings import Positive
+from runtime.config import load
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS
 
@@ -32,7 +32,7 @@ class PlayersConfig:
     """Folder of a run, or its name in --runs; on the trainer's machine, which has the games."""
     runs: Path = RUNS
     """Folder of all runs."""
-    newest: int = 20_000
+    newest: Positive = 20_000
     """How many of the newest games are compared."""
     json: bool = False
     """Print JSON, for scripts."""
@@ -45,7 +45,6 @@ class PlayersConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(PlayersConfig, command="azplay players", examples=EXAMPLES)
-    check_ranges(config, newest=(1, math.inf))
     if config.quarantine or config.release:
         return _hold(config)
     from store.reader import open_games

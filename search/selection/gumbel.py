@@ -29,7 +29,7 @@ from search.tree_kernel import value_sum_of
 if TYPE_CHECKING:
     from search.tree import SearchTree
 
-FIELDS = ("gumbel.considered", "gumbel.c_visit", "gumbel.c_scale", "search.solver", "search.look_ahead")
+FIELDS = ("gumbel.considered", "gumbel.c_scale", "search.solver", "search.look_ahead")
 LEARNS_SHARES = True
 IS_RANDOM = False
 KEEPS_SUBTREE = False
@@ -39,7 +39,7 @@ C_VISIT, C_SCALE = range(2)
 
 
 def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
-    return settings.gumbel.c_visit, settings.gumbel.c_scale
+    return 50.0, settings.gumbel.c_scale  # the paper's c_visit
 
 
 def plan_room(settings: SelfPlaySettings) -> int:

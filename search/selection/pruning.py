@@ -19,7 +19,7 @@ from protocol.settings import SelfPlaySettings
 def prunes(settings: SelfPlaySettings) -> bool:
     """Return whether visits may be missing from targets."""
     noise = settings.noise
-    return settings.search.solver or noise.prune_noise or (noise.forced_playouts > 0 and noise.prune_target)
+    return settings.search.solver or noise.prune_noise or noise.forced_playouts > 0
 
 
 def pruned(
@@ -30,7 +30,7 @@ def pruned(
     `clean [n]`: priors before noise.
     """
     visits: npt.NDArray[np.int32] = edges["visits"].copy()
-    if settings.noise.forced_playouts > 0 and settings.noise.prune_target:
+    if settings.noise.forced_playouts > 0:
         visits = without_forced(edges, settings)
     return without_noise(edges, visits, clean, settings) if settings.noise.prune_noise else visits
 

@@ -18,7 +18,6 @@ from search.result import SearchResult, result_of_visits
 from search.search_stats import NetView
 from search.selection.pruning import pruned, prunes
 from search.selection.root_temperature import flattened, root_temperature
-from search.settings import EXPLORATIONS
 from search.tree_kernel import is_lost, value_sum_of
 
 if TYPE_CHECKING:
@@ -27,13 +26,14 @@ if TYPE_CHECKING:
 FIELDS = (
     *("search.exploration", "search.c_base", "search.c_init", "search.c_puct"),
     *("search.fpu", "search.fpu_reduction", "search.fpu_value"),
-    *("moves.final_move", "moves.final_secure", "moves.final_extra"),
+    *("moves.final_move", "moves.final_extra"),
     *("search.solver", "search.look_ahead"),
 )
 LEARNS_SHARES = False
 IS_RANDOM = False
 KEEPS_SUBTREE = True
-ALPHAZERO, ALPHAGO_ZERO, UCB = (EXPLORATIONS.index(name) for name in ("alphazero", "alphago_zero", "ucb"))
+EXPLORATIONS = ("alphazero", "alphago_zero", "ucb")
+ALPHAZERO, ALPHAGO_ZERO, UCB = range(3)
 
 EXPLORATION, C_BASE, C_INIT, C_PUCT, FORCED_PLAYOUTS, FPU_ABSOLUTE, FPU_REDUCTION, FPU_VALUE = range(8)
 """Indices of the parameters."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from search.tree import SearchTree
 
 FIELDS = (
-    *("moves.final_move", "moves.final_secure", "moves.final_extra"),
+    *("moves.final_move", "moves.final_extra"),
     *("search.solver", "search.look_ahead"),
 )
 LEARNS_SHARES = False

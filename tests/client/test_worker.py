@@ -201,7 +201,7 @@ def test_games_survive_a_killed_worker(tmp_path: Path) -> None:
 
     site = run_site(tmp_path, scenario, warm_only=True)
     sent = {record.uid for record in site.bulk.records}
-    folder = claim(run_folder(tmp_path / "killed", "tic_tac_toe", "r1"), 0)
+    folder = claim(run_folder(tmp_path / "killed", "tic_tac_toe", "r1", b""), 0)
     spool = Spool(folder.path)
     assert sent <= set(spool.open())
     assert spool.rejected == 0

@@ -38,7 +38,7 @@ class LiveRun(threading.Thread):
         self._spool.open()
         self._store = Store(self.folder.games, GAME.name)
         self._weights = WeightsStore(self.folder.weights, GAME.name, kept=2, past=2)
-        self._training = training(self.folder.checkpoints, keep_checkpoints=2)
+        self._training = training(self.folder.checkpoints)
         self._rng = np.random.default_rng(0)
         self.finished: list[bytes] = []
         """Uids of all games that are on the disk, in any place."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tomllib
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +18,6 @@ from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 from server.config import ServerConfig
 from trainer.config import TrainerConfig
-
-OLD_RUN = Path(__file__).parents[1] / "old_run"
 
 
 @pytest.fixture(autouse=True)
@@ -167,19 +163,6 @@ def test_a_run_of_older_defaults_goes_on_as_it_was(tmp_path: Path) -> None:
         "chess-tiny goes on with its own settings: 2x32 network, history 8, puct, 800 simulations (--recipe "
         "and --net are for new runs)"
     )
-
-
-def test_a_run_that_an_older_version_left_goes_on_with_its_settings_under_their_new_names(
-    tmp_path: Path,
-) -> None:
-    shutil.copytree(OLD_RUN, tmp_path / "old")
-    found = basis_of(RunConfig("tic_tac_toe", run="old", runs=tmp_path, recipe="tic_tac_toe", net="4x64"))
-    server = served(found, tmp_path / "basis")
-    played = server.self_play
-    assert (server.net, server.games, played.search.simulations) == ("1x8", 2, 8)
-    assert (played.search.selection, played.gumbel.c_scale) == ("gumbel", 0.3)
-    was = tomllib.loads((OLD_RUN / "trainer.toml").read_text())
-    assert found.trainer["samples"]["per_position"] == was["samples_per_position"]
 
 
 def test_a_run_that_goes_on_for_some_minutes_has_a_rate_that_falls_over_all_of_them(tmp_path: Path) -> None:

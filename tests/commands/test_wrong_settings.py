@@ -15,7 +15,8 @@ from experiments import recipe
 from runtime.exits import Exit, Fatal
 from server import doctor
 from server.config import ServerConfig
-from trainer.config import TrainerConfig
+from server.main import load as azserver
+from trainer.__main__ import load as trainer
 
 
 @pytest.mark.parametrize(
@@ -36,12 +37,12 @@ from trainer.config import TrainerConfig
             lambda: recipe.from_settings("r", {"title": "", "game": "go", "minutes": 1.0, "net": "sparse"}),
             "recipe r: go has no sparse features",
         ),
-        (lambda: ServerConfig(metrics_port=65_536).check(), "--metrics-port is 65536"),
-        (lambda: ServerConfig(web=-1).check(), "--web is -1"),
-        (lambda: ServerConfig(workers=-1).check(), "--workers is -1, but must be at least 0"),
-        (lambda: ServerConfig(games=-3).check(), "--games is -3, but must be at least 0"),
-        (lambda: azrun_config.check(RunConfig(web=65_536)), "--web is 65536"),
-        (lambda: TrainerConfig(metrics_port=65_536).check(), "--metrics-port must be in 0..65535"),
+        (lambda: azserver(["--workers", "-1"]), "--workers must be a whole number of at least 0, not -1"),
+        (lambda: azserver(["--gate.games", "1"]), "--gate.games must be a whole number of at least 2"),
+        (
+            lambda: trainer(["--metrics-port", "65536"]),
+            "--metrics-port must be .* to 65535, not 65536",
+        ),
     ],
 )
 def test_a_wrong_setting_is_named(check: Callable[[], object], what: str) -> None:
@@ -52,7 +53,7 @@ def test_a_wrong_setting_is_named(check: Callable[[], object], what: str) -> Non
 
 def test_azclient_with_a_wrong_setting_ends_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert azclient(["--server", "x", "--metrics-port", "-1"]) == Exit.CONFIG
-    assert "--metrics-port is -1" in capsys.readouterr().err
+    assert "--metrics-port must be a whole number from 0 to 65535, not -1" in capsys.readouterr().err
 
 
 def test_an_unknown_command_is_told_the_nearest_last(

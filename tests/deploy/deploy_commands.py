@@ -13,9 +13,7 @@ import yaml
 
 from client.config import ClientConfig
 from runtime import config
-from server.config import MOVED as MOVED_SERVER
 from server.config import ServerConfig
-from trainer.config import MOVED as MOVED_TRAINER
 from trainer.config import TrainerConfig
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,15 +29,11 @@ def parsed(command: Command) -> Settings:
     program, *flags = command
     match Path(program).name:
         case "azserver":
-            return config.load(
-                ServerConfig, flags, command="azserver", examples=EXAMPLES, moved=MOVED_SERVER
-            ).check()
+            return config.load(ServerConfig, flags, command="azserver", examples=EXAMPLES).check()
         case "azclient":
             return config.load(ClientConfig, flags, command="azclient", examples=EXAMPLES)
         case "python" if flags[:2] == ["-m", "trainer"]:
-            return config.load(
-                TrainerConfig, flags[2:], command="trainer", examples=EXAMPLES, moved=MOVED_TRAINER
-            ).check()
+            return config.load(TrainerConfig, flags[2:], command="trainer", examples=EXAMPLES).check()
     raise AssertionError(f"no program of ours: {command}")
 
 

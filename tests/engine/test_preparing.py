@@ -20,4 +20,4 @@ def test_a_hash_that_the_system_refuses_is_a_setting_to_change(monkeypatch: pyte
 
     monkeypatch.setattr("search.forest.mmap.mmap", refused)
     with pytest.raises(Fatal, match="not enough memory for Hash 65536 MiB"):
-        prepare(Setup(game="tic_tac_toe", hash_mib=65536), "tiny", 0)
+        prepare(Setup(game="tic_tac_toe", hash_mib=65536), 0)

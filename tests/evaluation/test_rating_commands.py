@@ -98,7 +98,9 @@ def run(tmp_path: Path) -> RunFolder:
     """Make a run with three networks, four games by the first and two by the second."""
     folder = RunFolder(tmp_path, "tiny")
     folder.create(GAME.name, 1)
-    folder.about.write_text('{"game": "tic_tac_toe", "history": 1, "created": "1970-01-01T00:00:00+00:00"}')
+    folder.about.write_text(
+        '{"format": 5, "game": "tic_tac_toe", "history": 1, "created": "1970-01-01T00:00+00:00"}'
+    )
     for version in range(3):
         add_weights(folder, version)
     add_games(folder, [0, 0, 0, 0, 1, 1])
@@ -170,7 +172,8 @@ def test_a_watching_ladder_rates_new_weights_and_ends_on_a_signal(
         return [folder]
 
     monkeypatch.setattr(plots, "draw_ladder", draw)
-    ladder = Ladder(LadderConfig(run=run.path, **FEW, watch=True, watch_seconds=0.1))
+    monkeypatch.setattr("evaluation.rating.ladder.WATCH_SECONDS", 0.1)
+    ladder = Ladder(LadderConfig(run=run.path, **FEW, watch=True))
     asyncio.run(asyncio.wait_for(ladder.run(stop), 240))
     assert rated == [[0, 100, 200], [0, 100, 200, 300]]
 
@@ -279,10 +282,10 @@ def test_a_blend_without_player_or_share_is_refused(spec: str) -> None:
     [
         (["ladder"], Exit.USAGE, "RUN"),
         (["ladder", "no/such/run"], Exit.BAD_DATA, "there is no run 'no/such/run'"),
-        (["ladder", "x", "--points", "1"], Exit.CONFIG, "--points is 1, but must lie between 2 and 1000"),
-        (["ladder", "x", "--games", "0"], Exit.CONFIG, "--games is 0"),
+        (["ladder", "x", "--points", "1"], Exit.CONFIG, "--points must be a whole number from 2 to 1000"),
+        (["ladder", "x", "--games", "0"], Exit.CONFIG, "--games must be"),
         (["scaling", "no.safetensors"], Exit.BAD_DATA, "there is no run 'no.safetensors'"),
-        (["openings", "x", "--bins", "0"], Exit.CONFIG, "--bins is 0, but must lie"),
+        (["openings", "x", "--bins", "0"], Exit.CONFIG, "--bins must be a whole number from 1 to 1000"),
     ],
 )
 def test_what_cannot_be_done_is_said_with_its_own_status(

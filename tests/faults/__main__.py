@@ -30,7 +30,6 @@ import seeds  # noqa: E402
 from rows import PAGE, Result, note, page_with, table  # noqa: E402
 from signal_rows import signal_table  # noqa: E402
 from unavailable import Unavailable  # noqa: E402
-from versions import EARLIER  # noqa: E402
 
 LOT = 20
 """Number of seeds that one process runs before it reports."""
@@ -224,13 +223,6 @@ def times(_options: argparse.Namespace) -> str:
     return _measured(disturbed.measure)
 
 
-def versions(options: argparse.Namespace) -> str:
-    """Replace the parts of an earlier version one after the other."""
-    import versions as mixed
-
-    return _measured(mixed.measure, options.revision)
-
-
 def crowd(options: argparse.Namespace) -> str:
     """Connect many clients at once, and again."""
     import crowd as crowds
@@ -281,7 +273,7 @@ def _note(options: argparse.Namespace, name: str, figure: str) -> None:
 
 WORKS = (
     simulate, games, crash, power, fuzz, proxy, namespaces, shares, evaluator, signals, memory, times,
-    versions, crowd, soak, page, everything,
+    crowd, soak, page, everything,
 )  # fmt: skip
 
 
@@ -329,8 +321,6 @@ def main() -> int:
     for name in ("shares", "everything"):
         parsers[name].add_argument("--rounds", type=int, default=7, help="rounds of three turns (default 7)")
         parsers[name].add_argument("--turn", type=float, default=14.0, help="seconds of a turn (default 14)")
-    for name in ("versions", "everything"):
-        parsers[name].add_argument("--revision", default=EARLIER, help="earlier commit (default %(default)s)")
     for name in ("crowd", "everything"):
         parsers[name].add_argument("--clients", type=int, default=1000, help="(default 1,000)")
     for name in ("evaluator", "everything"):

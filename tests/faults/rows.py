@@ -91,10 +91,9 @@ ROWS: tuple[Row, ...] = (
         "runtime/test_door.py::test_an_unfinished_message_is_cut_off", "server/test_front_leaves.py::test_credits_are_exact")),
     Row(16, "dishonest games", "each kind of forged game; 5 % of the simulation's games have a wrong result", "P3",
         tests("trainer/test_verify.py::test_dishonest_games_are_refused") + f", {SIMULATE}", ("simulate",)),
-    Row(17, "other versions", "older and newer protocols, unknown and missing fields; azserver, azclient and trainer of an earlier commit together with "
-        "those of today", "P1 P2", f"`{FAULTS} versions`, " + tests("protocol/test_protocol_sessions.py::test_another_protocol_is_told_which_side_to_upgrade",
+    Row(17, "other versions", "older and newer protocols, unknown and missing fields", "P1 P2", tests("protocol/test_protocol_sessions.py::test_another_protocol_is_told_which_side_to_upgrade",
         "client/test_azclient.py::test_a_refused_protocol_version_ends_azclient_with_76", "protocol/test_protocol_messages.py::test_fields_of_a_newer_peer_are_ignored",
-        "protocol/test_protocol_messages.py::test_fields_an_older_peer_does_not_have_take_their_default"), ("versions",), "there is no release yet: the earlier version is a commit"),
+        "protocol/test_protocol_messages.py::test_fields_that_are_missing_take_their_default")),
     Row(18, "keys", "a wrong key, no key, a revoked key, a client's key used by a trainer, an unreadable list of keys", "P5", tests(
         "test_keys_end_to_end.py::test_clients_and_trainer_join_with_their_keys_until_one_is_revoked", "server/test_front_keys.py::test_a_key_joins_as_what_it_was_allowed_for_and_nothing_else", "server/test_front_keys.py::test_a_list_that_cannot_be_read_ends_no_session", "protocol/test_curve.py::test_what_was_changed_on_its_way_is_not_delivered")),
     Row(19, "clock jumps", "every part runs under a virtual clock of its own in the simulation; real processes whose wall clock jumps a day forward, two days "
@@ -120,9 +119,9 @@ ROWS: tuple[Row, ...] = (
         "so that the kernel ends it", "P1 P2 P5", f"{SIMULATE}, `{FAULTS} memory`, " + tests(
         "faults/test_out_of_memory.py::test_parts_that_the_kernel_ends_for_want_of_memory_lose_no_game"),
         ("simulate", "memory")),
-    Row(27, "clean stops", "SIGTERM to all, and to one part after the other under load; the parts of an earlier commit replaced by those of today, in two orders", "P1 P2", f"`{FAULTS} versions`, " + tests(
+    Row(27, "clean stops", "SIGTERM to all, and to one part after the other under load", "P1 P2", tests(
         "test_loop.py::test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store", "test_rolling_restart.py::test_a_rolling_restart_under_load_loses_no_game_and_counts_none_twice"),
-        ("versions",), "the time without evaluations is not measured"),
+        missing="the time without evaluations is not measured"),
 )  # fmt: skip
 
 

@@ -102,8 +102,8 @@ def test_fields_of_a_newer_peer_are_ignored() -> None:
     assert decode(msgpack.packb({"type": "ping", "mood": "good"})) == Ping()
 
 
-def test_fields_an_older_peer_does_not_have_take_their_default() -> None:
-    """A field added with a default does not stop a newer peer."""
+def test_fields_that_are_missing_take_their_default() -> None:
+    """Foreign programs need not send what they do not use."""
     assert decode(msgpack.packb({"type": "pong"})) == Pong(version=0)
     assert decode(msgpack.packb({"type": "hello", "protocol": 1, "role": "worker"})) == Hello(1, "worker")
 

@@ -28,7 +28,7 @@ def figures(step: int) -> dict[str, object]:
 def whole_run(folder: Path, name: str, games: list[GameRecord]) -> Path:
     """Make a run with everything that a trainer writes except event files."""
     store_run(folder, name, [entry(record) for record in games])
-    about = {"game": name, "history": 1, "created": "2026-01-01T00:00:00+00:00"}
+    about = {"format": 5, "game": name, "history": 1, "created": "2026-01-01T00:00:00+00:00"}
     (folder / "run.json").write_text(json.dumps(about))
     (folder / "config.toml").write_text('net = "tiny"\n[self_play.search]\nsimulations = 20\n')
     (folder / "figures.json").write_text(json.dumps({"games": len(games), "alerts": []}))

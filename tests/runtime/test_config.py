@@ -14,10 +14,10 @@ from tyro.conf import Positional
 
 from client.config import ClientConfig
 from commands.azrun_config import RunConfig
-from protocol.settings import SelfPlaySettings
-from runtime.config import flattened, load, nested, renamed, to_toml, without_settings
+from protocol.settings import Count, SelfPlaySettings, Share, settings_in
+from runtime.config import load, to_toml, without_settings
 from runtime.exits import Exit, Fatal
-from runtime.setting_hints import refuse_foreign_flags, settings_in
+from runtime.setting_hints import refuse_foreign_flags
 from server.config import ServerConfig
 from trainer.config import TrainerConfig
 
@@ -28,9 +28,9 @@ class Config:
 
     server: str
     """Host of the server."""
-    workers: int = 1
+    workers: Count = 1
     """Processes."""
-    rate: float = 0.5
+    rate: Share = 0.5
     """Share."""
     runs: Path = Path("runs")
     """Folder."""
@@ -47,11 +47,8 @@ class Config:
 EXAMPLES = ("aztest --server a", "aztest --server b", "aztest --server c")
 
 
-MOVED = {"processes": "workers", "self_play.c_init": "self_play.search.c_init"}
-
-
 def settings(*argv: str) -> Config:
-    return load(Config, list(argv), command="aztest", examples=EXAMPLES, description="Tests.", moved=MOVED)
+    return load(Config, list(argv), command="aztest", examples=EXAMPLES, description="Tests.")
 
 
 @pytest.fixture
@@ -67,7 +64,7 @@ def test_later_sources_override_earlier_ones(file: Path, monkeypatch: pytest.Mon
     """Defaults < file < environment < flags, for each setting by itself."""
     monkeypatch.setenv("AZ_WORKERS", "3")
     monkeypatch.setenv("AZ_SELF_PLAY_SEARCH_C_INIT", "3.5")
-    monkeypatch.setenv("AZ_FAST", "yes")
+    monkeypatch.setenv("AZ_FAST", "true")
     config = settings(f"--config={file}", "--self-play.search.c-init", "4.5", "--device", "cpu")
     assert (config.server, config.workers, config.rate, config.fast) == ("file", 3, 1.0, True)
     assert (config.self_play.search.simulations, config.self_play.search.c_init) == (64, 4.5)
@@ -84,10 +81,12 @@ def test_defaults_hold_without_any_source() -> None:
     [
         ("worker = 2", "'worker' is not a setting; the nearest is 'workers'"),
         ("[self_play.search]\nsimulation = 2", "nearest is 'self_play.search.simulations'"),
-        ('workers = "two"', "workers must be a whole number, not 'two'"),
+        ('workers = "two"', "workers must be a whole number of at least 0, not 'two'"),
         ("workers = true", "workers must be a whole number"),
         ('device = "gpu"', "device must be one of 'cpu', 'remote'"),
         ('limit = "x"', "limit must be a whole number, not 'x'"),
+        ("workers = -1", "workers must be a whole number of at least 0, not -1"),
+        ("rate = nan", "rate must be a number from 0 to 1, not nan"),
         ("workers = ", "is not TOML"),
     ],
 )
@@ -106,6 +105,7 @@ def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, message: str) -
         ("AZ_WORKER", "1", "AZ_WORKER is not a setting of aztest.*nearest is 'AZ_WORKERS'"),
         ("AZ_WORKERS", "many", "AZ_WORKERS must be a whole number"),
         ("AZ_FAST", "maybe", "true or false"),
+        ("AZ_RATE", "1.5", "AZ_RATE must be a number from 0 to 1, not '1.5'"),
     ],
 )
 def test_mistakes_in_the_environment_are_named(
@@ -123,30 +123,6 @@ def test_variables_that_are_exported_for_all_programs_are_no_mistake(monkeypatch
     monkeypatch.setenv("AZ_BATCH_TASK_ID", "7")
     monkeypatch.setenv("AZ_SERVER_KEY", "x" * 40)
     assert settings("--server", "x").server == "x"
-
-
-def test_a_name_that_moved_is_told_the_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """That is so in a file, in the environment, and as a flag."""
-    old = tmp_path / "old.toml"
-    old.write_text("[self_play]\nc_init = 2.0\n")
-    with pytest.raises(Fatal, match=r"another name now: 'self_play\.search\.c_init'"):
-        settings("--config", str(old), "--server", "x")
-    with pytest.raises(SystemExit) as caught:
-        settings("--server", "x", "--self-play.c-init=2")
-    assert caught.value.code == Exit.USAGE
-    assert "another name now: --self-play.search.c-init" in capsys.readouterr().err
-    monkeypatch.setenv("AZ_SELF_PLAY_C_INIT", "2")
-    with pytest.raises(Fatal, match="another name now: 'AZ_SELF_PLAY_SEARCH_C_INIT'"):
-        settings("--server", "x")
-
-
-def test_tables_of_an_older_version_are_read_under_the_new_names() -> None:
-    old = {"processes": 3, "self_play": {"c_init": 2.0, "history": 1, "search": {"fpu": "absolute"}}}
-    now = {"workers": 3, "self_play": {"search": {"c_init": 2.0, "fpu": "absolute"}, "history": 1}}
-    assert renamed(old, MOVED) == now
-    assert nested(flattened(now)) == now
 
 
 @pytest.mark.parametrize("codec", ["utf-8-sig", "utf-8"])
@@ -182,6 +158,15 @@ def test_a_wrong_flag_exits_with_2_and_names_the_nearest(capsys: pytest.CaptureF
     printed = capsys.readouterr().err
     assert "--workers" in printed
     assert "Traceback" not in printed
+
+
+def test_a_flag_out_of_its_range_is_told_the_range() -> None:
+    """Also a setting of a group."""
+    with pytest.raises(Fatal, match=r"--rate must be a number from 0 to 1, not 2.0") as caught:
+        settings("--server", "x", "--rate", "2")
+    assert caught.value.code == Exit.CONFIG
+    with pytest.raises(Fatal, match=r"--self-play\.search.simulations must be a whole number from 1"):
+        settings("--server", "x", "--self-play.search.simulations", "0")
 
 
 @dataclass(frozen=True)
@@ -258,16 +243,17 @@ def test_a_flag_of_another_program_names_the_way(
     command: str, config_class: type, others: tuple[type, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """For all flags of the others that this program does not have itself."""
-    own = {path for path, _ in settings_in(config_class)}
-    foreign = {path for other in others for path, _ in settings_in(other)} - own
+    foreign = {name for other in others for name in settings_in(other)} - set(settings_in(config_class))
     assert foreign
-    for path in sorted(foreign):
-        flag = "--" + ".".join(path).replace("_", "-")
+    for name in sorted(foreign):
+        flag = "--" + name.replace("_", "-")
         with pytest.raises(SystemExit) as caught:
             refuse_foreign_flags(config_class, [flag, "2"], command)
         assert caught.value.code == Exit.USAGE
         told = capsys.readouterr().err
-        assert re.search(r"-config FILE(.|\n)*" + path[-1] + " = 2|did you mean --", told), flag
+        assert re.search(r"-config FILE(.|\n)*" + name.rpartition(".")[2] + " = 2|did you mean --", told), (
+            flag
+        )
 
 
 @pytest.mark.parametrize(

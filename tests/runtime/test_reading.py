@@ -118,9 +118,9 @@ def _put(kind: str, place: Path) -> None:
     "content",
     [
         "[" * 100_000,
-        '{"game": "\\ud800", "history": 1}',
+        '{"format": 5, "game": "\\ud800", "history": 1}',
         '{"game": {"a": 1}, "history": 1}',
-        '{"game": "x"}',
+        '{"format": 5, "game": "x"}',
         '{"a": ' + "9" * 5000,
     ],
     ids=["nested", "half of a character", "no text", "incomplete", "5000 digits"],

@@ -191,7 +191,7 @@ def test_a_disk_that_fails_is_no_damaged_run(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_run_has_an_identity_for_good(tmp_path: Path) -> None:
-    """A run made anew under the same name has another identity; a folder of an older version gets one."""
+    """A run made anew under the same name has another identity; a restored folder gets one."""
     run = RunFolder(tmp_path, "run")
     run.create("chess", 8)
     first = run.run_id
@@ -200,7 +200,7 @@ def test_a_run_has_an_identity_for_good(tmp_path: Path) -> None:
     shutil.rmtree(run.path)
     run.create("chess", 8)
     assert run.run_id not in (first, b"")
-    run.about.write_text('{"game": "chess", "history": 8, "created": "2025"}')
+    run.about.write_text('{"format": 5, "game": "chess", "history": 8, "created": "2025"}')
     assert run.run_id == b""
     run.create("chess", 8)
     assert (len(run.run_id), run.describe()["created"]) == (16, "2025")
@@ -221,9 +221,18 @@ def test_a_trainers_folder_takes_the_servers_identity_and_keeps_it(tmp_path: Pat
 def test_a_damaged_identity_is_named(tmp_path: Path, identity: str) -> None:
     run = RunFolder(tmp_path, "run")
     run.create("chess", 8)
-    run.about.write_text(f'{{"game": "chess", "history": 8, "id": {identity}}}')
+    run.about.write_text(f'{{"format": 5, "game": "chess", "history": 8, "id": {identity}}}')
     with pytest.raises(Fatal, match=r"run\.json is damaged"):
         run.create("chess", 8)
+
+
+def test_a_folder_of_another_version_is_refused_by_name(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path, "run")
+    run.create("chess", 8)
+    run.about.write_text('{"game": "chess", "history": 8}')
+    with pytest.raises(Fatal, match=r"run is of an older version.*use the version that made it") as caught:
+        run.create("chess", 8)
+    assert caught.value.code == Exit.BAD_DATA
 
 
 def test_parts_of_files_that_killed_processes_left_are_removed(tmp_path: Path) -> None:

@@ -39,8 +39,7 @@ class NaiveGumbel(NaiveSearch):
 
     def sigma(self, node: Node) -> np.ndarray:
         most = max(edge.visits for edge in node.edges)
-        constants = self.settings.gumbel
-        return (constants.c_visit + most) * constants.c_scale * self.completed(node)
+        return (50.0 + most) * self.settings.gumbel.c_scale * self.completed(node)
 
     def improved(self, node: Node) -> np.ndarray:
         scores = np.array([math.log(edge.prior) for edge in node.edges]) + self.sigma(node)

@@ -8,7 +8,7 @@ from changed_settings import self_play, varied
 from leaf_by_leaf import HashEvaluator
 from test_search import QUIET, make_tree, run
 
-from search.final_move import Candidates, agrees, final_action
+from search.final_move import Candidates, agrees, final_action, secure_child
 from search.moves import choose_action
 from search.result import SearchResult
 
@@ -39,7 +39,7 @@ def test_each_rule_names_its_child(rule, visits, values, action):
 
 def test_the_larger_its_constant_the_more_visits_a_secure_child_has():
     chosen = candidates([100, 30, 4], [0.3, 0.45, 0.7])
-    found = [final_action(chosen, self_play(final_move="secure", final_secure=c)) for c in (0.1, 1, 8)]
+    found = [int(chosen.actions[secure_child(chosen, c)]) for c in (0.1, 1, 8)]
     assert found == [12, 11, 10]
 
 

@@ -98,10 +98,8 @@ def test_what_is_left_with_one_forced_visit_loses_it_and_a_good_move_keeps_all()
     assert left.tolist() == [90, 0, 6]
 
 
-@pytest.mark.parametrize(
-    "change", [{"root_noise": 0.0}, {"forced_playouts": 0.0}, {"prune_target": False}], ids=str
-)
-def test_without_noise_forcing_or_pruning_the_target_is_all_visits(change):
+@pytest.mark.parametrize("change", [{"root_noise": 0.0}, {"forced_playouts": 0.0}], ids=str)
+def test_without_noise_or_forcing_the_target_is_all_visits(change):
     result = run(make_tree("connect_four", varied(FORCED, **change)), HashEvaluator())
     assert (int(result.visits.sum()), result.is_pruned) == (200, False)
 

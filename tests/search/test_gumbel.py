@@ -57,9 +57,7 @@ run = searched
 
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", TWICE])
-@pytest.mark.parametrize(
-    "changes", [{}, {"root_noise": 1.0}, {"considered": 3}, {"c_visit": 7.0, "c_scale": 0.3}]
-)
+@pytest.mark.parametrize("changes", [{}, {"root_noise": 1.0}, {"considered": 3}, {"c_scale": 0.3}])
 def test_visits_and_the_improved_policy_equal_those_of_the_slow_twin(
     name: str, changes: dict[str, float]
 ) -> None:

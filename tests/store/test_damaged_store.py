@@ -237,7 +237,7 @@ def test_what_the_message_says_saves_the_games_beside_a_damaged_page(
     found, folder = records(count=300), tmp_path / "run-1"
     folder.mkdir()
     path = folder / "games.db"
-    (folder / "run.json").write_text('{"game": "tic_tac_toe", "history": 1}', encoding="utf-8")
+    (folder / "run.json").write_text('{"format": 5, "game": "tic_tac_toe", "history": 1}', encoding="utf-8")
     store = Store(path, GAME.name)
     store.commit([dataclasses.replace(entry(one), player="keys/lab", is_old=True) for one in found])
     store.close()

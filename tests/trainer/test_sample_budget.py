@@ -8,8 +8,6 @@ import numpy as np
 from training_runs import fill, games, stored, to_the_end, training
 from unsearched import cheaply_searched, without_search
 
-from trainer import checkpoint
-
 
 def test_turn_makes_the_steps_that_games_allow(tmp_path: Path) -> None:
     """Positions at 2 samples each allow steps of 32; those of held-out games allow none. Then the turn says
@@ -49,19 +47,6 @@ def test_cheap_searches_allow_no_step_and_are_not_learned_from(tmp_path: Path) -
     full = sum(len(range(0, record.plies, 4)) for record in records)
     assert turn.learned_from == full
     assert turn.step == 4 * full // 32 > 0
-
-
-def test_run_from_before_the_count_goes_on_at_once(tmp_path: Path) -> None:
-    """A checkpoint without a count of positions counts as balanced: new games allow steps, old ones none."""
-    one, records = training(tmp_path / "a"), games(40)
-    before = to_the_end(one, records, 40)
-    checkpoint.save(
-        tmp_path / "a", checkpoint.Progress(before.step, one.budget.samples, 0, 40, "adamw"),
-        one._train_step.weights(0), one._train_step.optimizer_state(), one._rng, 3,
-    )  # fmt: skip
-    again, later = training(tmp_path / "a"), games(40, seed=1)
-    fill(again, stored(tmp_path, records), 40)
-    assert to_the_end(again, later, 80).step == before.step + 2 * sum(one.plies for one in later) // 32
 
 
 def test_nothing_is_trained_on_while_nothing_was_searched(tmp_path: Path) -> None:

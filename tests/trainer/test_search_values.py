@@ -39,45 +39,26 @@ def game_of(seed: int, unsearched: list[int]) -> GameRecord:
     seed=st.integers(0, 1000),
     unsearched=st.lists(st.integers(0, 23), max_size=8),
     decay=st.floats(0, 1),
-    blunder=st.just(0.0) | st.floats(0.01, 2),
 )
-def test_agrees_with_the_slow_twin(seed: int, unsearched: list[int], decay: float, blunder: float) -> None:
+def test_agrees_with_the_slow_twin(seed: int, unsearched: list[int], decay: float) -> None:
     record = game_of(seed, unsearched)
     signs = MOVERS(record.start, record.actions)
-    wanted = naive_values(record, signs.tolist(), decay, blunder)
-    assert backed_up(record, signs, decay, blunder).tolist() == pytest.approx(wanted, abs=1e-6)
+    wanted = naive_values(record, signs.tolist(), decay)
+    assert backed_up(record, signs, decay).tolist() == pytest.approx(wanted, abs=1e-6)
 
 
 def test_without_decay_it_is_the_positions_own_search_and_with_all_of_it_the_outcome() -> None:
     record = game_of(1, [])
     signs = MOVERS(record.start, record.actions)
-    assert search_values(GAME, 0.0, 0.0)(record) is record.root_values
-    assert search_values(GAME, 1.0, 0.0)(record).tolist() == (signs * record.outcome).tolist()
-
-
-def test_what_follows_a_blunder_does_not_count_before_it() -> None:
-    """The blunder is a move that was not the most visited one; a fall of the value alone is none."""
-    record = game_of(2, [])
-    signs = MOVERS(record.start, record.actions)
-    at = 7
-    roots = signs * np.linspace(0.1, 0.2, record.plies)
-    roots[at + 1 :] = signs[at + 1 :] * signs[at] * -0.9
-    visits = record.visits.copy()
-    here = slice(int(record.visited[:at].sum()), int(record.visited[: at + 1].sum()))
-    own = record.visit_actions[here] == record.actions[at]
-    record = dataclasses.replace(record, root_values=roots.astype(np.float32), visits=visits)
-    visits[here] = np.where(own, 1, 5)
-    until = (signs * backed_up(record, signs, 1.0, 0.5))[: at + 1]
-    assert until == pytest.approx(np.full(at + 1, signs[at] * roots[at]), abs=1e-6)
-    visits[here] = np.where(own, 5, 1)
-    assert (signs * backed_up(record, signs, 1.0, 0.5))[0] == record.outcome
+    assert search_values(GAME, 0.0)(record) is record.root_values
+    assert search_values(GAME, 1.0)(record).tolist() == (signs * record.outcome).tolist()
 
 
 def test_a_window_stores_the_values_it_is_told_to() -> None:
     record = game_of(3, [])
-    plain, other = Window(GAME, 200), Window(GAME, 200, values_of=search_values(GAME, 0.5, 0.0))
+    plain, other = Window(GAME, 200), Window(GAME, 200, values_of=search_values(GAME, 0.5))
     for window in (plain, other):
         window.add(record)
     stored = [window.rings.root_value[: record.plies].tolist() for window in (plain, other)]
-    wanted = backed_up(record, MOVERS(record.start, record.actions), 0.5, 0.0)
+    wanted = backed_up(record, MOVERS(record.start, record.actions), 0.5)
     assert stored == [record.root_values.tolist(), wanted.tolist()]

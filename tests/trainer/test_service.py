@@ -220,7 +220,9 @@ def test_a_round_becomes_the_next_version(tmp_path: Path, monkeypatch: pytest.Mo
 def test_run_folder_of_another_game_is_refused(tmp_path: Path) -> None:
     """The trainer ends if the server plays another game than that of the run folder; nothing is mixed."""
     (tmp_path / "run-1").mkdir()
-    (tmp_path / "run-1" / "run.json").write_text('{"game": "connect_four", "history": 1}', encoding="utf-8")
+    (tmp_path / "run-1" / "run.json").write_text(
+        '{"format": 5, "game": "connect_four", "history": 1}', encoding="utf-8"
+    )
     assert end_of_trainer(tmp_path).code == Exit.BAD_DATA
     assert not (tmp_path / "run-1" / "games.db").exists()
 

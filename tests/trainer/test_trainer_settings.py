@@ -12,6 +12,7 @@ from training_runs import games, training
 from protocol.settings import changed
 from runtime.exits import Exit, Fatal
 from trainer import train_step
+from trainer.__main__ import load
 from trainer.config import OptimizerSettings, TrainerConfig
 from trainer.train_step import choose_device
 
@@ -43,7 +44,7 @@ def test_settings_over_those_of_the_optimizer() -> None:
         ("optimizer.cosine_minutes", -1),
         ("samples.surprise_share", -0.1), ("samples.per_position", 0.0), ("loss.win_discount", 0.0),
         ("loss.win_discount", 1.01), ("loss.moves_left_weight", -1.0), ("loss.soft_policy_weight", -1.0),
-        ("loss.value_q_lambda", 1.1), ("loss.value_blunder", 2.1), ("loss.reply_weight", -0.1),
+        ("loss.value_q_lambda", 1.1), ("loss.reply_weight", -0.1),
         ("optimizer.grad_clip", -1.0), ("optimizer.weight_decay", -0.1), ("optimizer.warmup_steps", -1),
         ("loss.value_weight", -1.0), ("publishing.checkpoint_seconds", -5.0),
         ("samples.per_position", math.inf),
@@ -52,7 +53,7 @@ def test_settings_over_those_of_the_optimizer() -> None:
 def test_setting_out_of_range_is_named(name: str, value: float) -> None:
     """A senseless setting ends the trainer before training begins; the message names it."""
     with pytest.raises(Fatal, match=f"--{name.replace('_', '-')} must") as caught:
-        changed(TrainerConfig(), {name: value}).check()
+        load([f"--{name.replace('_', '-')}", str(value)], {})
     assert caught.value.code == Exit.CONFIG
 
 
@@ -84,7 +85,7 @@ def test_a_gpu_whose_driver_is_there_may_come_back(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(
     ("name", "needed"),
-    [("loss.value_q_lambda", "loss.value_q_share"), ("loss.value_blunder", "loss.value_q_lambda")],
+    [("loss.value_q_lambda", "loss.value_q_share")],
 )
 def test_a_setting_that_changes_nothing_alone_names_the_other(name: str, needed: str) -> None:
     text = " changes nothing without ".join(f"--{one.replace('_', '-')}" for one in (name, needed))

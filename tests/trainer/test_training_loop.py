@@ -26,7 +26,7 @@ SETTINGS: dict[str, dict[str, object]] = {
         "value_q_share": 0.3, "capped_value_weight": 0.25, "win_discount": 0.98, "surprise_share": 0.5,
         "moves_left_weight": 0.1, "soft_policy_weight": 1.0, "reply_weight": 0.15,
         "action_value_weight": 1.0, "future_board_weight": 0.25, "future_board_plies": 4,
-        "value_q_lambda": 0.8, "value_blunder": 0.5,
+        "value_q_lambda": 0.8,
     },
 }  # fmt: skip
 
@@ -145,7 +145,7 @@ def test_a_run_that_begins_beside_damaged_checkpoints_keeps_its_own(tmp_path: Pa
     path, folder = stored(tmp_path, games(40)), tmp_path / "a"
     one = training(folder)
     fill(one, path, 40)
-    for _ in range(4):
+    for _ in range(5):
         one.make_step()
         one.save()
     damaged = sorted(folder.glob("*.state"))
@@ -200,13 +200,13 @@ def test_a_second_checkpoint_of_a_step_that_fails_leaves_the_first(
 
 def test_old_checkpoints_are_removed(tmp_path: Path) -> None:
     """Only the newest few are kept; network and state are removed together."""
-    one = training(tmp_path / "a", keep_checkpoints=2)
+    one = training(tmp_path / "a")
     fill(one, stored(tmp_path, games(40)), 40)
-    for _ in range(4):
+    for _ in range(5):
         one.make_step()
         one.save()
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert names == [f"step-00000000{step}.{end}" for step in (3, 4) for end in ("safetensors", "state")]
+    assert names == [f"step-00000000{step}.{end}" for step in (3, 4, 5) for end in ("safetensors", "state")]
 
 
 def test_loss_that_is_no_number_ends_the_trainer(tmp_path: Path) -> None:
