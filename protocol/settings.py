@@ -105,9 +105,9 @@ def converted(value: Any, kind: Any, *, strict: bool = True) -> Any:
     return found
 
 
-def check_settings(settings: Any) -> None:
+def check_settings(settings: object) -> None:
     """Raise ValueError, which begins with the setting's name, for the first value that is not allowed."""
-    for name, kind in settings_in(type(settings)).items():
+    for name, kind in settings_in(cast(type, type(settings))).items():
         try:
             converted(attrgetter(name)(settings), kind)
         except ValueError as error:

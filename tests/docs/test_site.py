@@ -9,9 +9,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
+from tyro.conf import Positional
 
 from commands.azplay import COMMANDS as AZPLAY
 from commands.settings_page import COMMANDS, settings_page
@@ -71,4 +72,5 @@ def _leaves(config_class: type, path: str = "") -> Iterator[str]:
         if dataclasses.is_dataclass(kind):
             yield from _leaves(kind, f"{name}.")  # type: ignore[arg-type]
         else:
-            yield name if hasattr(kind, "__metadata__") else "--" + name.replace("_", "-")
+            positional = get_args(Positional[int])[1] in getattr(kind, "__metadata__", ())
+            yield name if positional else "--" + name.replace("_", "-")
