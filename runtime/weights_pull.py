@@ -76,10 +76,8 @@ class WeightsPull:
 
     def __init__(self, window: int = WINDOW, timeout: float = TIMEOUT) -> None:
         self.in_use: WeightsInfo | None = None
-        self.damaged = 0
-        """Complete files with a wrong hash."""
         self._damaged_now = 0
-        """The same for the weights that are being downloaded."""
+        """Tries that ended in a wrong hash, of the weights that are being downloaded."""
         self._window = window
         self._timeout = timeout
         self._joined = False
@@ -223,7 +221,6 @@ class WeightsPull:
             self._digested = end
 
     def _damaged(self, info: WeightsInfo, now: float) -> list[Instruction]:
-        self.damaged += 1
         self._damaged_now += 1
         if self._damaged_now >= TRIES:
             self._refused = (info.version, info.sha256)

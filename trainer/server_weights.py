@@ -36,16 +36,13 @@ class ServerWeights:
         has that file."""
         if self._puller is None:
             return False
-        match message:
-            case Chunk():
-                self._puller.on_chunk(message, frames)
-            case Refused(code=Code.UNKNOWN_WEIGHTS, reason=reason):
-                raise Fatal(f"the server's weights cannot be fetched: {reason}; start again", Exit.TRY_AGAIN)
-            case Refused():
-                self._puller.on_refused(message)
-            case _:
-                return False
-        return True
+        if isinstance(message, Refused) and message.code == Code.UNKNOWN_WEIGHTS:
+            text = f"the server's weights cannot be fetched: {message.reason}; start again"
+            raise Fatal(text, Exit.TRY_AGAIN)
+        if isinstance(message, Chunk | Refused):
+            self._puller.on_message(message, frames)
+            return True
+        return False
 
     async def file(self, welcome: Welcome, folder: Path, stop: asyncio.Event) -> Path | None:
         """Return their file, in `folder`; None when the stop comes first.

@@ -107,7 +107,6 @@ def test_damaged_bytes_are_thrown_away_and_fetched_again() -> None:
     (ask,) = pull.offered(info(1, data), 0.0)
     assert isinstance(ask, Ask)
     assert pull.chunk(ask.sha256, 0, b"z" * 49 + b"!", 1.0) == [Damaged(info(1, data), 1, PAUSE)]
-    assert pull.damaged == 1
     wake = pull.next_wake()
     assert wake == 1.0 + PAUSE
     assert pull.tick(wake) == [ask]
