@@ -107,7 +107,8 @@ def converted(value: Any, kind: Any, *, strict: bool = True) -> Any:
 
 def check_settings(settings: object) -> None:
     """Raise ValueError, which begins with the setting's name, for the first value that is not allowed."""
-    for name, kind in settings_in(type(settings)).items():
+    of: Any = type(settings)
+    for name, kind in settings_in(of).items():
         try:
             converted(attrgetter(name)(settings), kind)
         except ValueError as error:
