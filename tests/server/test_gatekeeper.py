@@ -10,14 +10,12 @@ from itertools import chain, repeat
 from pathlib import Path
 
 import msgspec
-import pytest
 from changed_settings import self_play, varied
 from front_bench import GAME, Bench, Peer, play_beside_front, publish
 
 from games import get_game
 from net.create import create
 from protocol.messages import GetWeights, WeightsInfo
-from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 from search.settings import resolve
 from server import gatekeeper
@@ -227,20 +225,6 @@ def test_a_gate_searches_as_self_play_does_but_without_chance() -> None:
     chosen = varied(noisy, selection="puct", exploration="ucb", c_puct=2.0, final_move="secure")
     found = gate_settings(chosen)
     assert (found.search.exploration, found.search.c_puct, found.moves.final_move) == ("ucb", 2.0, "secure")
-
-
-@pytest.mark.parametrize(
-    ("gate", "words"),
-    [
-        (GateConfig(games=1), "--gate.games"),
-        (GateConfig(share=1.0), "--gate.share"),
-        (GateConfig(simulations=-1), "--gate.simulations"),
-    ],
-)
-def test_settings_of_the_gate_out_of_range_are_named(gate: GateConfig, words: str) -> None:
-    with pytest.raises(Fatal, match=words) as caught:
-        App(ServerConfig(game="tic_tac_toe", gate=gate))
-    assert caught.value.code == Exit.CONFIG
 
 
 def test_who_joins_is_told_that_weights_stand_before_a_gate(tmp_path: Path) -> None:
