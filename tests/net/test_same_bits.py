@@ -22,6 +22,7 @@ from net.folding import fold
 from net.torch_engine import TorchEngine
 
 
+@pytest.mark.nightly
 def test_no_answer_depends_on_the_batch() -> None:
     assert networks_that_differ("float32 bfloat16", {}) == ""
 

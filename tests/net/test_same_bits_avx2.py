@@ -6,6 +6,8 @@ import pytest
 import torch
 from same_bits import networks_that_differ
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.mark.skipif(
     not torch.cpu.get_capabilities().get("avx512_f"),

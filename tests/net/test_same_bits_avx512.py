@@ -11,6 +11,8 @@ import pytest
 import torch
 from same_bits import networks_that_differ
 
+pytestmark = pytest.mark.nightly
+
 ABOVE_BF16 = ("amx_tile", "avx512_fp16", "avx10_1")
 """The instructions that `AVX512_CORE_BF16` hides from oneDNN."""
 
