@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from engine.analysis.position import Analyst
-from engine.analysis.requests import Request
+from engine.analysis.position import Analyst, Request
 from engine.nets import LoadedNet, load_net
 from evaluation.match.elo import estimate, pair_counts
 from evaluation.match.net_players import NetPlayer

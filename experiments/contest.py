@@ -13,8 +13,7 @@ from evaluation.match.openings import Opening
 from evaluation.match.players import make_player
 from evaluation.match.report import ms_a_move
 from evaluation.match.runner import MatchSettings, PlayedGame, play_match
-from evaluation.truth.measuring import measure
-from evaluation.truth.report import PlayerErrors
+from evaluation.truth.errors import PlayerErrors, measure
 from experiments.measures import Measure
 from experiments.recipe import Recipe
 from experiments.training import Snapshot, Trained

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from engine.analysis.position import Analyst, Answer
-from engine.analysis.requests import MAX_LINE, BadRequest, Request, parse
+from engine.analysis.position import MAX_LINE, Analyst, Answer, BadRequest, Request, parse
 from engine.lines import Input, Line, Output, OutputClosed
 from runtime.aio import Stop
 from search.evaluator import BadEvaluation

@@ -19,8 +19,7 @@ from runtime.finding import RUNS, one_network
 
 if TYPE_CHECKING:
     from engine.core.driver import Driver
-    from engine.core.options import Setup
-    from engine.core.orders import Engine, Order
+    from engine.core.orders import Engine, Order, Setup
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class EngineConfig:
 
     def setup(self, game: str) -> Setup:
         """The set-up of the command line."""
-        from engine.core.options import Setup
+        from engine.core.orders import Setup
 
         return Setup(
             weights=str(self.weights or ""),
@@ -83,8 +82,7 @@ def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Or
     from engine.core.driver import leave_if_preparing
 
     async def main(stop: aio.Stop) -> None:
-        from engine.core.driver import LONGEST_LINE, Driver
-        from engine.core.preparing import prepare
+        from engine.core.driver import LONGEST_LINE, Driver, prepare
         from engine.lines import Input
 
         driver = Driver(make(), lambda wanted: prepare(wanted, settings.seed), _say)

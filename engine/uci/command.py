@@ -29,7 +29,7 @@ def main() -> int:
         examples=EXAMPLES,
         description="A chess engine that speaks UCI on standard input and output.",
     ).resolved()
-    from engine.core.options import Options
+    from engine.core.orders import Options
     from engine.uci.machine import UciEngine
     from games import get_game
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.core.options import OptionTable, Spec
+from engine.core.orders import OptionTable, Spec
 from search.selection import NAMES
 
 SEARCHING = (

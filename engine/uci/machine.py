@@ -7,24 +7,34 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
-from engine.core.options import Options, Setup, shown
 from engine.core.orders import (
     TOO_LONG,
+    Options,
     Order,
     Prepare,
     Quit,
     Request,
     Say,
     SetDeadline,
+    Setup,
     Start,
     StopSearch,
+    shown,
 )
 from engine.core.report import Found, Report
 from engine.core.timing import SideClock, seconds_for_move, seconds_of_movetime
 from engine.uci.dialect import UCI, Dialect
-from engine.uci.info import best_move_line, info_lines
-from engine.uci.position import Board
-from engine.uci.protocol import Command, Go, Position, SetOption, Simple, parse
+from engine.uci.protocol import (
+    Board,
+    Command,
+    Go,
+    Position,
+    SetOption,
+    Simple,
+    best_move_line,
+    info_lines,
+    parse,
+)
 from games.spec import Game
 
 PREPARING = "info string loading the network and compiling rules and search: up to a minute the first time"

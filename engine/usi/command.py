@@ -36,7 +36,7 @@ def main() -> int:
         examples=EXAMPLES,
         description="A shogi engine that speaks USI on standard input and output.",
     ).resolved()
-    from engine.core.options import Options
+    from engine.core.orders import Options
     from engine.uci.dialect import USI
     from engine.uci.machine import UciEngine
     from games import get_game

@@ -14,8 +14,8 @@ from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS, weights_named
 
 if TYPE_CHECKING:
+    from evaluation.match.elo import Sprt
     from evaluation.match.runner import ClockSettings
-    from evaluation.match.sprt import Sprt
     from games.spec import Game
 
 KINDS = (
@@ -141,7 +141,7 @@ def _game_of_nets(specs: tuple[str, str], runs: Path) -> str:
 
 
 def _sprt(text: str) -> Sprt | None:
-    from evaluation.match.sprt import Sprt
+    from evaluation.match.elo import Sprt
 
     try:
         elo0, elo1 = (float(word) for word in text.split(",")) if text else (0.0, 0.0)

@@ -2,6 +2,7 @@
 
 There is one process per game in progress, reused for the next game. An engine that fails (dies, does not
 answer, plays an illegal move) loses its game. Its process is killed, and the next game gets a new one.
+USI and GTP talk to a child process in lines; python-chess does the same for UCI.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import contextlib
 import re
 import shlex
 import shutil
-from collections.abc import Awaitable, Callable
+from asyncio.subprocess import DEVNULL, SubprocessStreamProtocol
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import parse_qsl
@@ -19,6 +21,70 @@ from urllib.parse import parse_qsl
 from evaluation.match.player import Choice, Clock, PlayerFailed, PlayerResigned, Seat
 from games.game_history import GameHistory
 from runtime.exits import Exit, Fatal
+
+LONGEST_LINE = 1 << 20
+"""Most bytes in a line."""
+
+
+class _Streams(SubprocessStreamProtocol):
+    """Knows when the process has ended."""
+
+    def __init__(self, limit: int, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit, loop)
+        self.ended = asyncio.Event()
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        self.ended.set()
+
+
+class LineProcess:
+    """Lines to and from a process. `kill` it when done."""
+
+    def __init__(self, transport: asyncio.SubprocessTransport, streams: _Streams) -> None:
+        assert streams.stdin is not None, "started with pipes"
+        assert streams.stdout is not None, "started with pipes"
+        self._transport = transport
+        self._input, self._output = streams.stdin, streams.stdout
+        self._ended = streams.ended
+
+    @classmethod
+    async def start(cls, command: Sequence[str]) -> LineProcess:
+        """Start a process. Raises OSError if it cannot be run."""
+        loop = asyncio.get_running_loop()
+        transport, streams = await loop.subprocess_exec(
+            lambda: _Streams(LONGEST_LINE, loop), *command, stderr=DEVNULL
+        )
+        return cls(transport, streams)
+
+    async def send(self, line: str) -> None:
+        """Send a line. Raises OSError if the process has ended."""
+        self._input.write(line.encode() + b"\n")
+        await self._input.drain()
+
+    async def line(self) -> str:
+        """The next line, without its end. Raises EngineError if the process has ended or the line is too
+        long."""
+        try:
+            read = await self._output.readline()
+        except ValueError as error:
+            raise EngineError(f"a line of more than {LONGEST_LINE} bytes") from error
+        if not read:
+            raise EngineError("the engine has ended: its process died")
+        return read.decode(errors="replace").rstrip("\r\n")
+
+    async def ended(self) -> None:
+        """Wait until the process has ended. Its remaining output is dropped."""
+        while await self._output.read(LONGEST_LINE):
+            pass
+        await self._ended.wait()
+
+    def kill(self) -> None:
+        """End the process at once, if it has not ended."""
+        with contextlib.suppress(ProcessLookupError):
+            self._transport.kill()
+        self._transport.close()
+
 
 START_SECONDS = 120.0
 """An engine that is not ready after this time counts as dead; `timeout=` in the spec may allow more."""

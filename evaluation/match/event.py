@@ -10,14 +10,13 @@ from collections.abc import Sequence
 
 from evaluation.match.adjudication import Adjudication, known_results
 from evaluation.match.command import MatchConfig
-from evaluation.match.elo import pair_counts
+from evaluation.match.elo import Sprt, pair_counts
 from evaluation.match.game_files import GameFiles
 from evaluation.match.openings import check_lengths, openings_for
 from evaluation.match.player import Player
 from evaluation.match.players import make_player, prepare
 from evaluation.match.report import Report, progress, report
 from evaluation.match.runner import ClockSettings, MatchSettings, PlayedGame, Until, play_match
-from evaluation.match.sprt import Sprt
 from games.spec import Game
 from runtime.aio import Stop
 

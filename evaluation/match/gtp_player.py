@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from engine.gtp.board import rules_of, stones_of
 from engine.gtp.rule_names import as_json
-from evaluation.match.engine_player import EngineError, EngineGame, EngineSpec, begun
-from evaluation.match.line_process import LineProcess
+from evaluation.match.engine_player import EngineError, EngineGame, EngineSpec, LineProcess, begun
 from evaluation.match.player import Choice, Clock, PlayerResigned
 from games.game_history import GameHistory
 from runtime.exits import Exit, Fatal

@@ -130,8 +130,8 @@ def _thinking(spec: str, rest: str, game: Game) -> Player:
 
 
 def _truth(spec: str, game: Game) -> Player:
+    from evaluation.match.adjudication import solver_think, tablebase_think
     from evaluation.match.search_players import ThinkingPlayer
-    from evaluation.match.truth_players import solver_think, tablebase_think
 
     _check_alone(spec, ("solver", "tablebase"))
     think = solver_think(game) if spec == "solver" else tablebase_think(game)

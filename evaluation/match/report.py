@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evaluation.match.elo import EloEstimate, estimate, pair_counts
+from evaluation.match.elo import EloEstimate, Sprt, estimate, pair_counts
 from evaluation.match.runner import PlayedGame
-from evaluation.match.sprt import Sprt
 
 
 @dataclass(frozen=True)

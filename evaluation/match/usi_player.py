@@ -6,8 +6,15 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from evaluation.match.engine_player import OPTION, USUAL_NODES, EngineError, EngineGame, EngineSpec, begun
-from evaluation.match.line_process import LineProcess
+from evaluation.match.engine_player import (
+    OPTION,
+    USUAL_NODES,
+    EngineError,
+    EngineGame,
+    EngineSpec,
+    LineProcess,
+    begun,
+)
 from evaluation.match.player import Choice, Clock, PlayerResigned
 from games.game_history import GameHistory
 

@@ -44,7 +44,7 @@ def main() -> int:
 
 async def calibrate(settings: CalibrateConfig, stop: aio.Stop) -> None:
     """Play until every player has its games, then print the ratings in the form of that table."""
-    from evaluation.rating.entrants import ZERO
+    from evaluation.rating.book import ZERO
     from evaluation.rating.ladder import Session
     from games import get_game
 

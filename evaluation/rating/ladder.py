@@ -13,11 +13,12 @@ from pathlib import Path
 
 from engine.search_choice import run_search, search_for, search_name
 from evaluation.rating import plots
-from evaluation.rating.book import Book, Entrant, Rated
-from evaluation.rating.commands import LadderConfig, RateConfig, ScalingConfig
-from evaluation.rating.entrants import (
+from evaluation.rating.book import (
+    Book,
     Candidate,
+    Entrant,
     Gone,
+    Rated,
     anchor,
     anchors_of,
     doublings,
@@ -27,6 +28,7 @@ from evaluation.rating.entrants import (
     networks_at,
     searches_of,
 )
+from evaluation.rating.commands import LadderConfig, RateConfig, ScalingConfig
 from evaluation.rating.matches import Matches
 from evaluation.rating.points import Point, points_of, thinned
 from evaluation.rating.tournament import Goal, chain_of, play_on

@@ -9,9 +9,9 @@ from evaluation.match.openings import Opening, check_lengths, openings_for
 from evaluation.match.player import Player
 from evaluation.match.players import make_player, prepare
 from evaluation.match.runner import MatchSettings, PlayedGame, play_match
+from evaluation.rating.book import Candidate, Gone
 from evaluation.rating.bradley_terry import Score
 from evaluation.rating.commands import RateConfig
-from evaluation.rating.entrants import Candidate, Gone
 from games.spec import Game
 
 OPEN_PLAYERS = 8

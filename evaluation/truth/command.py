@@ -87,9 +87,7 @@ def simulations_from(text: str) -> list[int]:
 
 async def _measure(settings: TruthConfig, weights: Path, simulations: list[int]) -> None:
     from engine.search_choice import search_for
-    from evaluation.truth.measuring import measure
-    from evaluation.truth.report import to_json, to_text, write_json
-    from evaluation.truth.rows import rows_for
+    from evaluation.truth.errors import measure, rows_for, to_json, to_text, write_json
 
     nets = _nets(settings, weights)
     try:

@@ -1,13 +1,78 @@
-"""How often moves lose a known result, and by how much they delay a mate."""
+"""How often moves are wrong where the best moves are known: positions, counts, and the moves of networks.
+
+Positions and their best moves come from the knowledge about the games (`games.knowledge`). Counted is how
+often a move loses a known result, and by how much it delays a mate. The last part asks networks for their
+moves in many positions at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from engine.nets import LoadedNet
+from engine.search_choice import search_name
+from evaluation.match.openings import Opening
+from games import get_game
 from games.game_history import GameHistory
-from games.knowledge import Row
+from games.knowledge import BadTruth, Row, Solution, knowledge_of
+from games.names import WITH_SOLVED
 from games.spec import Game, outcome_for_first_player
+from protocol.settings import SelfPlaySettings, changed
+from runtime.exits import Exit, Fatal
+from runtime.text_table import aligned
+from search.evaluation_settings import FOR_EVALUATION
+from search.forest import Forest
+from search.mcts import search as search_tree
+from search.moves import choose_action
+from search.pool import SearchPool
+from search.settings import resolve
+from search.tree import SearchTree
+
+
+def solution_of(game: Game, instead: str) -> Solution:
+    """The solved positions of a game. Raises Fatal(CONFIG) if it has none, with the advice `instead`."""
+    solution = knowledge_of(game).solution
+    if solution is None:
+        known = ", ".join(name for name in WITH_SOLVED if knowledge_of(get_game(name)).solution is not None)
+        raise Fatal(f"no truth is known for the game {game.name}, only for {known}; {instead}", Exit.CONFIG)
+    return solution
+
+
+def rows_for(game: Game, seed: int = 1, limit: int = 0) -> list[Row]:
+    """All rows of a game, or the first `limit` of each group; `seed` is for those chosen at random.
+
+    Raises Fatal(CONFIG) for a game without solved positions.
+    """
+    solution = solution_of(game, "measure its networks with azplay match or azplay ladder")
+    rows = read_rows(lambda: solution.rows(seed, limit))
+    left = dict.fromkeys((row.group for row in rows), limit or len(rows))
+    chosen = []
+    for row in rows:
+        left[row.group] -= 1
+        if left[row.group] >= 0:
+            chosen.append(row)
+    return chosen
+
+
+def final_rows(game: Game) -> list[Row]:
+    """Rows for final judgements: not those of `rows_for`, if the game has others."""
+    solution = solution_of(game, "judge its networks by matches")
+    return rows_for(game) if solution.final_rows is None else read_rows(solution.final_rows)
+
+
+def read_rows(rows: Callable[[], list[Row]]) -> list[Row]:
+    """Return `rows()`. Raises Fatal(BAD_DATA) for a file without rows."""
+    try:
+        return rows()
+    except BadTruth as error:
+        raise Fatal(str(error), Exit.BAD_DATA) from error
 
 
 @dataclass(frozen=True)
@@ -104,3 +169,165 @@ def _after(game_history: GameHistory, action: int) -> GameHistory:
     after = GameHistory(game_history.game, game_history.game.notation.state_to_text(game_history.state))
     after.play(action)
     return after
+
+
+IN_FLIGHT_BATCHES = 3
+"""Positions in flight, in batches of the network's best size: one is computed while the next collects."""
+
+
+def play_settings(
+    net: LoadedNet, simulations: int, search: SelfPlaySettings = FOR_EVALUATION
+) -> SelfPlaySettings:
+    """`search` (`engine.search_choice`) for `net`. Raises ValueError if `simulations` is out of range."""
+    changes = {"search.simulations": max(1, simulations), "history": net.history}
+    return resolve(changed(search, changes), net.game)
+
+
+async def chosen_actions(
+    net: LoadedNet, rows: Sequence[Row], simulations: int, search: SelfPlaySettings = FOR_EVALUATION
+) -> list[int]:
+    """The action played in every row; 0 simulations is the raw policy. Each row gets a fresh tree."""
+    settings = play_settings(net, simulations, search)
+    most = max(64, IN_FLIGHT_BATCHES * net.target_rows)
+    forest = Forest(net.game, settings, min(most, len(rows)), network=net.in_search(settings))
+    pool = SearchPool(forest, net.evaluator)
+    places = asyncio.Semaphore(most)
+
+    async def one(row: Row) -> int:
+        async with places:
+            return await _choose(pool, row, raw=simulations == 0)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(row)) for row in rows]
+    return [task.result() for task in tasks]
+
+
+async def _choose(pool: SearchPool, row: Row, *, raw: bool) -> int:
+    rng = np.random.default_rng(0)  # never used: no noise, no temperature
+    with SearchTree(pool.forest, rng) as tree:
+        tree.reset(tree.game.notation.state_from_text(row.start))
+        for action in row.moves:
+            tree.advance(action)
+        if raw:
+            await pool.expand(tree)
+            view = tree.view_of_net()
+            return int(view.actions[np.argmax(view.priors)])
+        return choose_action(await search_tree(tree, pool), tree.ply, tree.settings, rng)
+
+
+async def measure(
+    nets: Sequence[LoadedNet],
+    rows: Sequence[Row],
+    simulations: Sequence[int],
+    progress: Callable[[str], None] = lambda _: None,
+    search: SelfPlaySettings = FOR_EVALUATION,
+) -> list[PlayerErrors]:
+    """Errors of every network at every number of simulations of `search`, then those of random moves."""
+    found = []
+    for net in nets:
+        for count in simulations:
+            progress(f"{net.name}: {count} simulations, {len(rows)} positions")
+            played = await chosen_actions(net, rows, count, search)
+            groups = [count_errors(rows, played, group) for group in groups_of(rows)]
+            found.append(
+                PlayerErrors(net.name, count, groups, _trees(net.game, rows, played), search_name(search))
+            )
+    groups = [expected_errors(rows, group) for group in groups_of(rows)]
+    return [*found, PlayerErrors("random moves", None, groups, {})]
+
+
+def _trees(game: Game, rows: Sequence[Row], played: Sequence[int]) -> dict[str, TreeResult]:
+    """Whole games against all replies, in a game of few positions where `rows` contains all of them."""
+    if not game.few_positions or len(rows) < len(rows_for(game)):
+        return {}
+    actions = {
+        Opening("", row.start, row.moves).game_history(game).state.tobytes(): action
+        for row, action in zip(rows, played, strict=True)
+    }
+    return {
+        "first": play_whole_tree(game, actions, first=True),
+        "second": play_whole_tree(game, actions, first=False),
+    }
+
+
+# The table that `azplay truth` prints, and the same as JSON.
+
+HEADINGS = (
+    *("player", "moves by", "positions", "rows", "errors", "it matters", "errors there", "mate later by"),
+)
+LEGEND = (
+    "An error throws the known result away. it matters: positions in which some legal move is an error; "
+    "errors there: the share of those in which the player errs."
+)
+"""What the columns mean, below the table."""
+
+
+@dataclass(frozen=True)
+class PlayerErrors:
+    """The errors of one player, by group."""
+
+    player: str
+    """The network's name, `untrained ...` or `random moves`."""
+    simulations: int | None
+    """0: raw policy; None: no network."""
+    groups: Sequence[Errors]
+    trees: Mapping[str, TreeResult]
+    """Tic-tac-toe only: "first" and "second", against all replies."""
+    how: str = "puct"
+    """The search (`engine.search_choice`); unused without simulations."""
+
+    @property
+    def search(self) -> str:
+        if self.simulations is None:
+            return "expected"
+        return f"{self.simulations} simulations, {self.how}" if self.simulations else "raw policy"
+
+
+def to_text(players: Sequence[PlayerErrors]) -> str:
+    """A table with one line a player and group."""
+    rows: list[Sequence[str]] = [HEADINGS]
+    lines = []
+    for player in players:
+        for one in player.groups:
+            figures = [str(one.rows), f"{one.errors:.1%}", str(one.matter), f"{one.errors_matter:.1%}"]
+            later = "" if one.longer is None else f"{one.longer:.2f} moves"
+            rows.append([player.player, player.search, one.group, *figures, later])
+        for side, tree in player.trees.items():
+            verdict = "never loses" if tree.lost == 0 else f"loses {tree.lost} of {tree.lines} games"
+            lines.append(
+                f"{player.player}, {player.search}, as {side} player against all replies: {verdict} "
+                f"(won {tree.won}, drawn {tree.drawn})"
+            )
+    return "\n".join([aligned(_without_empty_columns(rows), left=3), *lines, LEGEND])
+
+
+def _without_empty_columns(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Remove columns that are empty for all rows, such as mates, which only chess endgames have. The first
+    row, of headings, does not count."""
+    filled = [place for place in range(len(rows[0])) if any(row[place] for row in rows[1:])]
+    return [[row[place] for place in filled] for row in rows]
+
+
+def to_json(game: str, players: Sequence[PlayerErrors]) -> dict[str, Any]:
+    """Shares are between 0 and 1, `longer` in moves."""
+    return {
+        "game": game,
+        "players": [
+            {
+                "player": player.player,
+                "simulations": player.simulations,
+                "search": player.how if player.simulations else "",
+                "groups": {one.group: asdict(one) for one in player.groups},
+                "trees": {side: asdict(tree) for side, tree in player.trees.items()},
+            }
+            for player in players
+        ],
+    }
+
+
+def write_json(path: Path, figures: Mapping[str, Any]) -> None:
+    """Write the file of `--json`. Raises Fatal(DISK)."""
+    try:
+        path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise Fatal(f"cannot write {path}: {error.strerror}", Exit.DISK) from error

@@ -76,7 +76,7 @@ def main() -> int:
 
 def _solutions(name: str) -> list[Solution]:
     """The solution of one game, or of all solved games. Raises Fatal(CONFIG)."""
-    from evaluation.truth.rows import solution_of
+    from evaluation.truth.errors import solution_of
     from games import get_game
     from games.knowledge import knowledge_of
     from games.names import WITH_SOLVED

@@ -49,9 +49,8 @@ class MistakesConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     settings = load(MistakesConfig, command="azplay mistakes", examples=EXAMPLES)
+    from evaluation.truth.errors import solution_of, write_json
     from evaluation.truth.mistakes import count, to_text
-    from evaluation.truth.report import write_json
-    from evaluation.truth.rows import solution_of
     from games import get_game
     from store.reader import open_games
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from engine.search_choice import search_name
 from evaluation.match.openings import Opening
-from evaluation.truth.rows import solution_of
+from evaluation.truth.errors import solution_of
 from experiments import contest
 from experiments.contest import errors_of
 from experiments.measures import Judgement, Measure, mean_of, share

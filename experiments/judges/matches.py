@@ -9,7 +9,7 @@ from engine.search_choice import search_name
 from evaluation.match.openings import Opening, random_openings, usual_plies
 from evaluation.match.players import make_player
 from evaluation.match.runner import PlayedGame
-from evaluation.truth.rows import solution_of
+from evaluation.truth.errors import solution_of
 from experiments import contest
 from experiments.measures import Judgement, Measure, share
 from experiments.recipe import Recipe

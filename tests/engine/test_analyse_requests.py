@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.analysis.requests import MAX_MOVES, BadRequest, Request, parse
+from engine.analysis.position import MAX_MOVES, BadRequest, Request, parse
 from engine.analysis.service import Room, positions_in_flight
 from engine.lines import LineSplitter
 

@@ -16,8 +16,7 @@ from every_game import EVERY_GAME
 from leaf_by_leaf import HashEvaluator
 
 from bench.random_games import random_game
-from engine.analysis.position import Analyst
-from engine.analysis.requests import BadRequest, Request
+from engine.analysis.position import Analyst, BadRequest, Request
 from engine.analysis.service import Service
 from engine.lines import CHUNK, CHUNKS_AHEAD, Input
 from engine.nets import load_net

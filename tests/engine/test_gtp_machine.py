@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.core.options import Options, Setup
-from engine.core.orders import Prepare, Quit, Request, Say, Start, StopSearch
+from engine.core.orders import Options, Prepare, Quit, Request, Say, Setup, Start, StopSearch
 from engine.core.report import Found, Line, Progress, Report
 from engine.gtp.board import GoBoard
 from engine.gtp.commands import Desk

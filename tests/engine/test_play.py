@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.options import Setup
-from engine.core.orders import Order, Prepare, Quit, Say, Start
+from engine.core.orders import Order, Prepare, Quit, Say, Setup, Start
 from engine.core.report import Found, Line, Progress, Report
 from engine.play.machine import PlayEngine
 from games import get_game

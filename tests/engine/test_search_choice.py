@@ -10,16 +10,14 @@ import numpy as np
 import pytest
 from changed_settings import self_play, varied
 
-from engine.analysis.position import Analyst
-from engine.analysis.requests import Request
+from engine.analysis.position import Analyst, Request
 from engine.nets import LoadedNet
 from engine.search_choice import search_for, search_name
 from evaluation.match.net_players import NetPlayer
 from evaluation.match.players import make_player
-from evaluation.rating.entrants import network, networks_at, searches_of
+from evaluation.rating.book import network, networks_at, searches_of
 from evaluation.rating.points import Point
-from evaluation.truth.measuring import chosen_actions
-from evaluation.truth.rows import rows_for
+from evaluation.truth.errors import chosen_actions, rows_for
 from games import get_game
 from games.game_history import GameHistory
 from protocol.settings import SelfPlaySettings

@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.options import Options, Setup
-from engine.core.orders import TOO_LONG, Prepare, Quit, Request, Say, SetDeadline, Start, StopSearch
+from engine.core.orders import (
+    TOO_LONG,
+    Options,
+    Prepare,
+    Quit,
+    Request,
+    Say,
+    SetDeadline,
+    Setup,
+    Start,
+    StopSearch,
+)
 from engine.core.report import Found
 from engine.uci.dialect import UCI, USI
 from engine.uci.machine import UciEngine

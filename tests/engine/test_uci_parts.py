@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.options import Options, Setup
+from engine.core.orders import Options, Setup
 from engine.core.timing import (
     MEASURED_SHARE,
     MEASURED_SIMULATIONS,
@@ -18,9 +18,18 @@ from engine.core.timing import (
     seconds_of_movetime,
 )
 from engine.uci.dialect import UCI, USI
-from engine.uci.info import centipawns, score_text, wdl_text
-from engine.uci.position import Board
-from engine.uci.protocol import BadCommand, Go, Position, SetOption, Simple, parse
+from engine.uci.protocol import (
+    BadCommand,
+    Board,
+    Go,
+    Position,
+    SetOption,
+    Simple,
+    centipawns,
+    parse,
+    score_text,
+    wdl_text,
+)
 from games import get_game
 
 

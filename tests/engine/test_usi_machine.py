@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.core.options import Options, Setup
-from engine.core.orders import Order, Prepare, Request, Say, Start, StopSearch
+from engine.core.orders import Options, Order, Prepare, Request, Say, Setup, Start, StopSearch
 from engine.core.report import Found, Line, Progress, Report
 from engine.uci.dialect import USI
 from engine.uci.machine import UciEngine

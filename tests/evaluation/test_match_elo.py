@@ -7,8 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from evaluation.match.elo import elo_of_score, estimate, mean_and_variance, pair_counts, score_of_elo
-from evaluation.match.sprt import Sprt, most_likely
+from evaluation.match.elo import (
+    Sprt,
+    elo_of_score,
+    estimate,
+    mean_and_variance,
+    most_likely,
+    pair_counts,
+    score_of_elo,
+)
 
 SCORES = np.array([0, 0.25, 0.5, 0.75, 1])
 

@@ -15,7 +15,7 @@ import pytest
 from twice import GAME as TWICE
 
 from evaluation.match.adjudication import DRAWN, TABLE, WON, Adjudication, Judge, known_results
-from evaluation.match.elo import pair_counts
+from evaluation.match.elo import Sprt, pair_counts
 from evaluation.match.game_files import replay_of, to_json_line
 from evaluation.match.openings import (
     Opening,
@@ -27,7 +27,6 @@ from evaluation.match.openings import (
 from evaluation.match.players import make_player
 from evaluation.match.report import as_json, report, table
 from evaluation.match.runner import TIME, ClockSettings, MatchSettings, PlayedGame, Until, play_match
-from evaluation.match.sprt import Sprt
 from games import get_game
 from games.game_history import GameHistory
 from games.spec import Game

@@ -20,9 +20,8 @@ from evaluation.match.player import Player
 from evaluation.match.players import make_player
 from evaluation.match.search_players import Blend
 from evaluation.rating import matches, plots
-from evaluation.rating.book import Rated
+from evaluation.rating.book import Gone, Rated, anchors_of, doublings, fixed_ratings
 from evaluation.rating.commands import LadderConfig, ScalingConfig
-from evaluation.rating.entrants import Gone, anchors_of, doublings, fixed_ratings
 from evaluation.rating.ladder import Ladder, Scaling, find_network
 from evaluation.rating.matches import distinct
 from evaluation.rating.openings import OpeningsConfig

@@ -17,10 +17,17 @@ from leaf_by_leaf import Answer, LeafByLeaf
 
 from engine.nets import LoadedNet
 from evaluation.truth import command, make
-from evaluation.truth.errors import Errors, count_errors, expected_errors, groups_of
-from evaluation.truth.measuring import chosen_actions, measure
-from evaluation.truth.report import PlayerErrors, to_text
-from evaluation.truth.rows import rows_for
+from evaluation.truth.errors import (
+    Errors,
+    PlayerErrors,
+    chosen_actions,
+    count_errors,
+    expected_errors,
+    groups_of,
+    measure,
+    rows_for,
+    to_text,
+)
 from experiments.mates_in_one import mates
 from games import get_game
 from games.chess.truth import DRAWN_PAWN, final_mates_in_one, mates_in_one

@@ -13,9 +13,7 @@ from twice import NAME as TWICE
 
 from evaluation.match.openings import Opening
 from evaluation.match.runner import PlayedGame
-from evaluation.truth.errors import expected_errors, groups_of
-from evaluation.truth.report import PlayerErrors
-from evaluation.truth.rows import final_rows
+from evaluation.truth.errors import PlayerErrors, expected_errors, final_rows, groups_of
 from experiments import contest
 from experiments import recipe as recipes
 from experiments.judges import check_judge, endgame, known_positions, material, self_play

@@ -12,7 +12,7 @@ from typing import Any
 from engine.core.orders import Request
 from engine.core.report import Report
 from engine.core.thinker import Thinker, Thinking
-from engine.uci.info import wdl_per_mille
+from engine.uci.protocol import wdl_per_mille
 from games.game_history import GameHistory, replay
 from web.boards import board, moves
 from web.trouble import Trouble
