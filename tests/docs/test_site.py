@@ -9,14 +9,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
+from tyro.conf import Positional
 
 from commands.azplay import COMMANDS as AZPLAY
 from commands.settings_page import COMMANDS, settings_page
 
 ROOT = Path(__file__).resolve().parents[2]
+POSITIONAL = get_args(Positional[int])[1]
+"""tyro's mark of an argument without a flag."""
 
 
 @pytest.fixture(scope="module")
@@ -71,4 +74,5 @@ def _leaves(config_class: type, path: str = "") -> Iterator[str]:
         if dataclasses.is_dataclass(kind):
             yield from _leaves(kind, f"{name}.")  # type: ignore[arg-type]
         else:
-            yield name if hasattr(kind, "__metadata__") else "--" + name.replace("_", "-")
+            is_positional = POSITIONAL in get_args(kind)
+            yield name if is_positional else "--" + name.replace("_", "-")
