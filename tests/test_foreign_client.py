@@ -223,7 +223,7 @@ def test_a_message_on_the_wrong_port_or_with_a_frame_too_many_is_refused(client:
     ("changes", "code", "words"),
     [
         (
-            {"protocol": 5, "name": ["new", "kind"], "role": "oracle"},
+            {"protocol": 6, "name": ["new", "kind"], "role": "oracle"},
             "protocol_too_new",
             "upgrade the server",
         ),

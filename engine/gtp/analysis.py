@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.core.options import shown
+from engine.core.orders import shown
 from engine.core.report import Line, Report
 from engine.gtp.protocol import COLOURS, GtpError, colour_of, number
 

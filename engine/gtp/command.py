@@ -40,7 +40,7 @@ def main() -> int:
         examples=EXAMPLES,
         description="A Go engine that speaks GTP 2 on standard input and output.",
     ).resolved()
-    from engine.core.options import Options
+    from engine.core.orders import Options
     from engine.gtp.board import GoBoard, rules_of
     from engine.gtp.commands import Desk
     from engine.gtp.machine import GtpEngine

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.core.options import shown
+from engine.core.orders import shown
 from engine.gtp.board import GoBoard
 from engine.gtp.clocks import GtpClock, clock_of
 from engine.gtp.handicap import LEAST, handicap_points, most_points

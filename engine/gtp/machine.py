@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, replace
 
-from engine.core.options import Options, Setup, shown
-from engine.core.orders import Order, Prepare, Quit, Request, Say, Start, StopSearch
+from engine.core.orders import Options, Order, Prepare, Quit, Request, Say, Setup, Start, StopSearch, shown
 from engine.core.report import Found, Report
 from engine.core.timing import SideClock, seconds_for_move
 from engine.gtp.analysis import FORMATS, GENMOVE_FORMATS, Format, Wanted, wanted_of

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from engine.core.options import shown
+from engine.core.orders import shown
 
 COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 """Colours by name; 0 is the first player."""

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from engine.core.options import shown
+from engine.core.orders import shown
 from engine.gtp.protocol import GtpError
 from games.go import GoRules
 

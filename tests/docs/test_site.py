@@ -18,6 +18,8 @@ from commands.azplay import COMMANDS as AZPLAY
 from commands.settings_page import COMMANDS, settings_page
 
 ROOT = Path(__file__).resolve().parents[2]
+POSITIONAL = get_args(Positional[int])[1]
+"""tyro's mark of an argument without a flag."""
 
 
 @pytest.fixture(scope="module")
@@ -72,5 +74,5 @@ def _leaves(config_class: type, path: str = "") -> Iterator[str]:
         if dataclasses.is_dataclass(kind):
             yield from _leaves(kind, f"{name}.")  # type: ignore[arg-type]
         else:
-            positional = get_args(Positional[int])[1] in getattr(kind, "__metadata__", ())
-            yield name if positional else "--" + name.replace("_", "-")
+            is_positional = POSITIONAL in get_args(kind)
+            yield name if is_positional else "--" + name.replace("_", "-")
