@@ -126,7 +126,7 @@ def test_curves_miss_points_and_go_on_in_the_same_files(
 def test_a_checkpoint_that_does_not_fit_leaves_the_one_before_and_no_parts(disk: SmallDisk) -> None:
     def save(step: int) -> None:
         progress = checkpoint.Progress(step, 0, 0, 0, "sgd")
-        checkpoint.save(disk.path, progress, b"w" * 100_000, {}, np.random.default_rng(0), keep=2)
+        checkpoint.save(disk.path, progress, b"w" * 100_000, {}, np.random.default_rng(0))
 
     save(1)
     disk.fill()

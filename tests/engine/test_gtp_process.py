@@ -141,7 +141,7 @@ def test_weights_that_do_not_exist_end_the_process_with_a_status_of_their_own():
         (("--weights", "pyproject.toml"), 65, "cannot be used"),
         (("--game", "go_1x1"), 78, "no Go board"),
         (("--game", "chess"), 78, "chess is not Go"),
-        (("--resign-percent", "90"), 78, "between 0 and 50"),
+        (("--resign-percent", "90"), 78, "from 0 to 50, not 90"),
     ],
 )
 def test_what_cannot_be_played_ends_it_with_a_clear_message(arguments, code, message, monkeypatch, capsys):

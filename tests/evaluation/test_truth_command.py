@@ -153,7 +153,7 @@ def test_the_command_measures_the_newest_network_of_a_run(
     folder = tmp_path / "run" / "weights"
     folder.mkdir(parents=True)
     digest = create("tic_tac_toe", 0, "tiny", 1, folder / "new.safetensors")
-    (folder / "new.safetensors").rename(folder / f"{digest}.safetensors")
+    (folder / "new.safetensors").rename(folder / f"000000-{digest[:8]}.safetensors")
     (folder / "current.json").write_bytes(current_json(bytes.fromhex(digest)))
     out = tmp_path / "truth.json"
     flags = ["--simulations", "0,2", "--limit", "40", "--json", str(out)]
@@ -161,7 +161,7 @@ def test_the_command_measures_the_newest_network_of_a_run(
     assert command.main() == 0
     table = capsys.readouterr().out.splitlines()
     assert [line.split("  ")[0] for line in table[1::2]] == [
-        f"{digest[:12]} (step 0)",
+        f"000000-{digest[:8]} (step 0)",
         "untrained tiny",
         "random moves",
     ]

@@ -40,20 +40,6 @@ def test_files_sort_by_version_and_newest_names_the_current_one(tmp_path: Path) 
     assert newest.read_bytes() == b"better"
 
 
-def test_a_folder_of_files_named_by_their_hash_alone_goes_on(tmp_path: Path) -> None:
-    store = WeightsStore(tmp_path, "chess")
-    store.adopt(INFO)
-    (tmp_path / f"{SHA.hex()}.safetensors").write_bytes(DATA)
-    again = WeightsStore(tmp_path, "chess")
-    assert again.open() == INFO
-    assert again.has(INFO)
-    assert again.chunk(SHA, 0) == DATA[:CHUNK]
-    assert (tmp_path / "newest").read_bytes() == DATA
-    again.add(b"newer", 3, 200, "tiny")
-    again.forget(INFO)
-    assert not again.has(INFO)
-
-
 def test_a_new_run_has_no_weights_and_an_unknown_file_no_chunks(tmp_path: Path) -> None:
     store = WeightsStore(tmp_path, "chess")
     assert store.open() is None
