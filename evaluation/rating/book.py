@@ -5,8 +5,8 @@ games whenever the file is read. A ladder that is stopped, or extended, plays on
 
 Rated players are networks of a run at some number of simulations, and anchors, which never change. The
 anchors and their Elo are part of the game (`games.knowledge`). Their Elo was measured once
-(`evaluation.rating.calibrate`, docs/measure_strength.md) and is fixed: based on a ladder's own few games, an interval
-down to `random` would be hundreds of Elo wide.
+(`evaluation.rating.calibrate`, docs/measure_strength.md) and is fixed: based on a ladder's own few games, an
+interval down to `random` would be hundreds of Elo wide.
 """
 
 from __future__ import annotations
