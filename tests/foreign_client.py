@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import msgpack
 import zmq
 
-PROTOCOL = 4
+PROTOCOL = 5
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 SAY_HELLO_AGAIN = ("hello_required", "session_unknown")
 Message = tuple[dict, list[bytes]]
@@ -208,7 +208,7 @@ class Game:
         counts = [visits[cell] for visits in self.visits for cell in sorted(visits)]
         return msgpack.packb(
             {
-                "format": 3,
+                "format": 5,
                 "uid": self.uid,
                 "game": self.game,
                 "start": self.start,

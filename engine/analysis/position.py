@@ -14,7 +14,6 @@ from engine.analysis.requests import BadRequest, Request
 from games.knowledge import knowledge_of
 from games.spec import Game, outcome_for_first_player
 from protocol.settings import SelfPlaySettings, changed
-from search.averaging import averaged
 from search.evaluation_settings import FOR_EVALUATION
 from search.evaluator import Evaluator, evaluate
 from search.leaf_batch import LeafBatch
@@ -50,7 +49,7 @@ class Analyst:
     ) -> Analyst:
         """`search`: see `engine.search_choice`."""
         settings = changed(search, {"history": history, "search.reuse_tree": False})
-        return cls(game, averaged(evaluator, game, settings), settings)
+        return cls(game, evaluator, settings)
 
     def warm_up(self) -> None:
         """Compile the kernels that `answer` without simulations calls. The first time takes up to a minute,
