@@ -54,7 +54,8 @@ def test_outputs_of_all_heads(game: Game) -> None:
     with torch.no_grad():
         every, plain = (network(one, game).all_heads(planes(game)) for one in (ALL, PLAIN))
     shapes = {name: tuple(outputs.shape) for name, outputs in every.training.items()}
-    assert shapes == {"moves_left": (5,), "soft_policy": (5, game.actions), "reply": (5, game.actions)}
+    of_kind = {"number": (5,), "policy": (5, game.actions)}
+    assert shapes == {name: of_kind[kind] for name, kind in TRAINING_HEADS.items()}
     assert plain.training == {}
     assert torch.equal(every.policy, plain.policy)
 
