@@ -36,7 +36,7 @@ from trainer.window import Window
 torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
-ALL = {"heads": "moves_left:1,soft_policy:8,reply:0.15"}
+ALL = {"heads": ",".join(f"{name}:1" for name in TRAINING_HEADS)}
 NET = Residual(1, 16, value_channels=2, value_hidden=16, value_head="wdl").with_heads(TRAINING_HEADS)
 SAMPLER = Sampler(GAME, 1, heads=trained_heads(LossSettings(**ALL)))
 CPU = torch.device("cpu")
