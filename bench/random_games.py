@@ -7,13 +7,13 @@ previous move.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from games.spec import NO_ROOT, PLY_CAP, Game, State, outcome_for_first_player
-from protocol.records import CHILD_SCALE, NO_CHILD_VALUE, POLICY_TARGET, GameRecord
+from protocol.records import POLICY_TARGET, GameRecord
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,8 @@ def random_game(
     max_plies: int = 0,
     start: str = "",
     targets: float = 1.0,
-    child_values: bool = False,
 ) -> GameRecord:
-    """One game of random moves. `targets`: share of plies whose visits are a policy target. `child_values`:
-    with random ones, a quarter of them unknown, and the identity of a run."""
+    """One game of random moves. `targets`: share of plies whose visits are a policy target."""
     cap = max_plies or game.max_plies
     positions = np.zeros((cap + 1, game.state_words), dtype=np.uint64)
     positions[0] = _start(game, start)
@@ -58,7 +56,7 @@ def random_game(
         plies.append(visits)
         actions.append(action)
     reason, outcome = _end(game, ended, positions[len(actions)])
-    record = GameRecord(
+    return GameRecord(
         uid=rng.bytes(16),
         game=game.name,
         start=start,
@@ -76,15 +74,6 @@ def random_game(
         prior_kl=np.array([visits.kl for visits in plies], dtype=np.float16),
         prior_values=np.zeros(len(actions), dtype=np.float16),
     )
-    return _with_child_values(record, rng) if child_values else record
-
-
-def _with_child_values(record: GameRecord, rng: np.random.Generator) -> GameRecord:
-    """The record with random child values."""
-    visits = len(record.visits)
-    values = rng.integers(-CHILD_SCALE, CHILD_SCALE + 1, visits)
-    known = np.where(rng.random(visits) < 0.75, values, NO_CHILD_VALUE).astype(np.int8)
-    return replace(record, child_values=known, run=bytes(range(16)))
 
 
 def _start(game: Game, text: str) -> State:

@@ -71,8 +71,7 @@ class RemoteEvaluator:
         self._send = send
         self._loop = loop or asyncio.get_running_loop()
         self._waiting = LeafQueue()
-        """Leaves not yet in a message; bounded by the number of searches, times the symmetries if evaluations
-        are averaged."""
+        """Leaves not yet in a message; bounded by the number of searches."""
         self._requests: RequestTable[_Asked] = RequestTable(patience)
         self._masks = masks
         self._repeated = Repeated(log)

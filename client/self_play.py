@@ -31,7 +31,7 @@ from search.evaluator import BadEvaluation
 from search.mcts import search
 from search.moves import choose_action
 from search.pool import SearchPool
-from search.result import SearchResult, child_value_column, search_columns
+from search.result import SearchResult, search_columns
 from search.tree import SearchTree
 
 PAUSE_AFTER_REFUSAL = 5.0
@@ -168,7 +168,6 @@ def _record(
         source=player.name,
         seconds=seconds,
         run=player.run,
-        child_values=child_value_column(results),
     )
 
 

@@ -35,7 +35,7 @@ LIST, NONE = "list", "none"
 """Words for `--recipe` that are no recipes."""
 NET, SIMULATIONS = "tiny", 32
 """Without a recipe."""
-NOT_SPARSE = ("self_play.round_games", "self_play.search.average_symmetries")
+NOT_SPARSE = ("self_play.round_games",)
 """Settings of azserver that a sparse network does not know yet."""
 KEPT = {"self_play", "gate", "games", "workers"}
 KEPT_BY_TRAINER = {"optimizer", "loss", "window", "samples", "publishing", "players", "cpu_threads"}

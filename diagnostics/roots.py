@@ -1,6 +1,6 @@
 """How far searches at the roots of games differ from the network's own policy and value, in sums.
 
-Only policy targets count. Unknown figures (records of format 1, foreign clients) are left out.
+Only policy targets count. Unknown figures (foreign clients) are left out.
 """
 
 from __future__ import annotations

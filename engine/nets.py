@@ -11,7 +11,6 @@ from games import get_game
 from games.names import DEFAULT_GAME, parts_of
 from games.spec import Game
 from net.sparse import Sparse, SparsePlayer
-from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
 from runtime.weights_files import read_weights
 from search.evaluator import LocalEvaluator
@@ -35,11 +34,6 @@ class LoadedNet:
     """Positions in flight that keep the device busy."""
     own: SparsePlayer | None = None
     """The same network, if it can be part of a search."""
-
-    def in_search(self, settings: SelfPlaySettings) -> SparsePlayer | None:
-        """Return the network that a forest with these settings may evaluate in its own step; None if its
-        leaves go to `evaluator`."""
-        return None if settings.search.average_symmetries and self.game.symmetries else self.own
 
     def close(self) -> None:
         self.evaluator.close()

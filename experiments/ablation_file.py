@@ -14,6 +14,7 @@ from experiments import recipe as recipes
 from experiments.recipe import Recipe
 from runtime.exits import Exit, Fatal
 from runtime.reading import read_toml
+from trainer.config import LossSettings
 
 FOLDER = Path(__file__).parent / "ablations"
 BASE = "as the recipe"
@@ -90,14 +91,9 @@ def _check(ablation: Ablation, path: Path) -> None:
 
 def _check_continues(recipe: Recipe, variant: Recipe, what: str) -> None:
     """Raise Fatal(CONFIG) if `variant` trains another network than `recipe`, or a head that it lacks."""
-    from net.architectures.sizes import TRAINING_HEADS
-
-    heads = {
-        name
-        for name in TRAINING_HEADS
-        if variant.trainer.get("loss", {}).get(f"{name}_weight")
-        and not recipe.trainer.get("loss", {}).get(f"{name}_weight")
-    }
+    of_both = (msgspec.convert(one.trainer.get("loss", {}), LossSettings) for one in (variant, recipe))
+    theirs, ours = (one.head_weights.keys() for one in of_both)
+    heads = theirs - ours
     if variant.net != recipe.net or heads:
         new = ", ".join(sorted(heads)) or variant.net
         raise Fatal(

@@ -65,9 +65,8 @@ def kinds(variants: Sequence[Recipe]) -> list[Recipe]:
     first: dict[tuple[Any, ...], Recipe] = {}
     for one in variants:
         search = one.server.get("self_play", {}).get("search", {})
-        loss, samples = one.trainer.get("loss", {}), one.trainer.get("samples", {})
-        uses = search.get("average_symmetries"), loss.get("future_board_weight"), samples.get("wins_share")
-        first.setdefault((search.get("selection", ""), *map(bool, uses)), one)
+        wins_share = one.trainer.get("samples", {}).get("wins_share")
+        first.setdefault((search.get("selection", ""), bool(wins_share)), one)
     return list(first.values())
 
 

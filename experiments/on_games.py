@@ -27,7 +27,6 @@ from experiments.interval_picture import draw
 from experiments.machine import describe_machine
 from games import get_game
 from games.spec import Game
-from protocol.records import NO_CHILD_VALUE
 from runtime.exits import Exit, Fatal, guarded
 from runtime.finding import run_named
 from runtime.runs import RunFolder, write_atomically
@@ -92,12 +91,6 @@ def teach(run: RunFolder, variant: tuple[str, Sequence[str]], seed: int, steps: 
         reader.close()
         if not loop.window.targets or loop.held_out() is None:
             raise Fatal(f"{run.games} has too few games: some hundred are needed", Exit.BAD_DATA)
-        if config.loss.action_value_weight and (loop.window.child_values == NO_CHILD_VALUE).all():
-            raise Fatal(
-                f"{variant[0]}: the games of {run.path} have no child values, so --loss.action-value-weight "
-                "would change nothing; name a run that was played with self_play.child_values",
-                Exit.CONFIG,
-            )
         begun = process_time()
         for _ in range(steps):
             loop.make_step()

@@ -16,12 +16,11 @@ import numpy.typing as npt
 from msgspec import Meta, Struct
 
 from protocol.errors import Code
-from protocol.messages import MAX_RECORD, MAX_START, Name, Uid
+from protocol.messages import MAX_RECORD, MAX_START, Name, RunId, Uid
 from protocol.search_columns import UNKNOWN, fault_of, not_known
 
-FORMAT = 4
-"""Format 4 is written for a game with child values, format 3 for one without, format 2 for a run without an
-identity. Format 1, which lacks the network's own evaluations, can still be read."""
+FORMAT = 5
+"""The only format; records of older ones are refused by name."""
 
 POLICY_TARGET = 1
 """Flag of a ply whose visits are a policy target (a full search)."""
@@ -39,16 +38,8 @@ PLAYED_ON = 32
 how often resigning would be a mistake."""
 SHARES = 10_000
 """Sum of the shares of an improved policy."""
-CHILD_SCALE = 127
-"""What a child value of 1 is stored as."""
-NO_CHILD_VALUE = -128
-"""Stands for a child value that is not known."""
-
-_FLAGS = (
-    POLICY_TARGET | IMPROVED_POLICY | PRUNED_TARGET | SEARCH_DIFFERS | PLAYED_ON,
-    POLICY_TARGET | IMPROVED_POLICY,
-)
-"""All bits that may be set, in format 2 and in format 1."""
+_FLAGS = POLICY_TARGET | IMPROVED_POLICY | PRUNED_TARGET | SEARCH_DIFFERS | PLAYED_ON
+"""All bits that may be set."""
 _KINDS_OF_TARGET = (
     0,
     POLICY_TARGET,
@@ -105,10 +96,6 @@ class GameRecord:
     """[plies] depth of the deepest simulation, in plies; 255 for more, 0 where unknown."""
     run: bytes = b""
     """Identity of the run that the game was played for, 16 bytes; empty where unknown."""
-    child_values: npt.NDArray[np.int8] = not_known(np.int8)
-    """[sum of visited] the search's value of each of `visit_actions`, for the side that plays it, times
-    CHILD_SCALE and rounded; NO_CHILD_VALUE where unknown. Empty if the game was recorded without them; with
-    them, `run` must be known."""
 
     def __post_init__(self) -> None:
         for name in UNKNOWN:
@@ -118,13 +105,6 @@ class GameRecord:
     @property
     def plies(self) -> int:
         return len(self.actions)
-
-    @property
-    def format(self) -> int:
-        """Number of the format that the record is written in."""
-        if len(self.child_values):
-            return FORMAT
-        return 3 if self.run else 2
 
     @property
     def targets(self) -> int:
@@ -144,11 +124,11 @@ _Column = Annotated[bytes, Meta(max_length=MAX_RECORD)]
 _PlyCount = Annotated[int, Meta(ge=1, le=65535)]
 
 
-class _Wire1(Struct, frozen=True, forbid_unknown_fields=True):
-    """The map of format 1; columns are little-endian. It is strict, so that only what was understood is
+class _Wire(Struct, frozen=True, forbid_unknown_fields=True):
+    """The map of a record; columns are little-endian. It is strict, so that only what was understood is
     stored."""
 
-    format: Annotated[int, Meta(ge=1, le=FORMAT)]
+    format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
     uid: Uid
     game: Name
     start: Annotated[str, Meta(max_length=MAX_START)]
@@ -166,27 +146,17 @@ class _Wire1(Struct, frozen=True, forbid_unknown_fields=True):
     root_values: _Column
     flags: _Column
     versions: _Column
-
-
-class _Wire2(_Wire1, frozen=True, forbid_unknown_fields=True):
-    """The map of format 2: format 1 and the network's own evaluations, which only the search knows."""
-
     prior_kl: _Column
     prior_values: _Column
     mean_depths: _Column
     max_depths: _Column
+    run: RunId
 
 
-class _Wire3(_Wire2, frozen=True, forbid_unknown_fields=True):
-    """The map of format 3: format 2 and the run that the game was played for."""
+class _OfAnyFormat(Struct, frozen=True):
+    """What tells the format of a record that is not of this one."""
 
-    run: Uid
-
-
-class _Wire4(_Wire3, frozen=True, forbid_unknown_fields=True):
-    """The map of format 4: format 3 and the values of the moves that the search visited."""
-
-    child_values: _Column
+    format: int
 
 
 _COLUMNS: dict[str, np.dtype[Any]] = {
@@ -201,37 +171,27 @@ _COLUMNS: dict[str, np.dtype[Any]] = {
     "prior_values": np.dtype("<f2"),
     "mean_depths": np.dtype("<f2"),
     "max_depths": np.dtype("u1"),
-    "child_values": np.dtype("i1"),
 }
-OF_VISITS = ("visit_actions", "visits", "child_values")
-"""Columns with one entry per visited action; `child_values` may be empty."""
+OF_VISITS = ("visit_actions", "visits")
+"""Columns with one entry per visited action."""
 PER_PLY = tuple(name for name in _COLUMNS if name not in OF_VISITS)
 """Columns with one entry per ply."""
-_PLAIN = ("uid", "game", "start", "max_plies", "simulations", "outcome", "reason", "seed", "source")
+_PLAIN = ("uid", "game", "start", "max_plies", "simulations", "outcome", "reason", "seed", "source", "run")
 
 _encoder = msgspec.msgpack.Encoder()
-_WIRES: dict[int, type[_Wire1]] = {1: _Wire1, 2: _Wire2, 3: _Wire3, FORMAT: _Wire4}
-_COLUMNS_OF = {
-    number: [name for name in _COLUMNS if name in wire.__struct_fields__] for number, wire in _WIRES.items()
-}
-"""Names of the columns that each format has."""
-_decoders = {number: msgspec.msgpack.Decoder(wire) for number, wire in _WIRES.items()}
-_BEGINNINGS = {b"\xde" + len(wire.__struct_fields__).to_bytes(2): number for number, wire in _WIRES.items()}
-"""First bytes of a record (a map with this many entries), and the format that has that many."""
+_decoder = msgspec.msgpack.Decoder(_Wire)
+_any_format = msgspec.msgpack.Decoder(_OfAnyFormat)
 
 
 def to_bytes(record: GameRecord) -> bytes:
     """Return the only valid encoding of this record. Raises BadRecord, so that a fault shows where it was
     made."""
-    number = record.format
-    _check(record, number)
+    _check(record)
     fields: dict[str, Any] = {name: getattr(record, name) for name in _PLAIN}
-    fields |= {name: _column_bytes(record, name) for name in _COLUMNS_OF[number]}
-    if number >= 3:
-        fields["run"] = record.run
+    fields |= {name: _column_bytes(record, name) for name in _COLUMNS}
     try:
-        data = _encoder.encode(_WIRES[number](format=number, seconds=float(record.seconds), **fields))
-        _decoders[number].decode(data)
+        data = _encoder.encode(_Wire(format=FORMAT, seconds=float(record.seconds), **fields))
+        _decoder.decode(data)
     except (msgspec.MsgspecError, TypeError, OverflowError) as error:
         raise BadRecord(str(error)) from error
     _check_size(data)
@@ -241,31 +201,32 @@ def to_bytes(record: GameRecord) -> bytes:
 def from_bytes(data: bytes | memoryview) -> GameRecord:
     """Return the record in `data`; its columns are read-only and do not keep `data` alive.
 
-    Raises BadRecord unless `data` is exactly what `to_bytes` makes of that record, or made of it when it
-    wrote format 1. The rules of the game are not checked here; the trainer verifies them.
+    Raises BadRecord unless `data` is exactly what `to_bytes` makes of that record. The rules of the game are
+    not checked here; the trainer verifies them.
     """
     _check_size(data)
-    number = _format_of(data)
     try:
-        wire = _decoders[number].decode(data)
+        wire = _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise BadRecord(str(error)) from error
+        raise BadRecord(_other_format(data) or str(error)) from error
     fields: dict[str, Any] = {name: getattr(wire, name) for name in _PLAIN}
-    fields |= {name: _column(name, getattr(wire, name)) for name in _COLUMNS_OF[number]}
-    may_be_unknown = {"child_values", *UNKNOWN}.intersection(fields)
-    if wire.format != number or not all(len(fields[name]) for name in may_be_unknown):
-        raise BadRecord("not in canonical form: another format or an empty column")
-    record = GameRecord(seconds=wire.seconds, run=getattr(wire, "run", b""), **fields)
-    _check(record, number)
+    fields |= {name: _column(name, getattr(wire, name)) for name in _COLUMNS}
+    if not all(len(fields[name]) for name in UNKNOWN):
+        raise BadRecord("not in canonical form: an empty column")
+    record = GameRecord(seconds=wire.seconds, **fields)
+    _check(record)
     if _encoder.encode(wire) != data:
         raise BadRecord("not in canonical form")
     return record
 
 
-def _format_of(data: bytes | memoryview) -> int:
-    """Return the format by the number of entries. Any other map is read as the newest format, to say what is
-    wrong."""
-    return _BEGINNINGS.get(bytes(data[:3]), FORMAT)
+def _other_format(data: bytes | memoryview) -> str:
+    """Say which format `data` has; "" if it is this one, or no record at all."""
+    try:
+        found = _any_format.decode(data).format
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return ""
+    return "" if found == FORMAT else f"a record of format {found}; this version reads format {FORMAT} only"
 
 
 def check_bounds(record: GameRecord, actions: int, max_legal: int) -> None:
@@ -311,15 +272,17 @@ def _column(name: str, data: bytes) -> npt.NDArray[Any]:
     return column
 
 
-def _check(record: GameRecord, record_format: int) -> None:
+def _check(record: GameRecord) -> None:
     """Check what holds for a record of any game. Raises BadRecord."""
     plies = record.plies
     if plies < 1:
         raise BadRecord("no plies")
+    if len(record.run) not in (0, 16):
+        raise BadRecord(f"the run's identity has {len(record.run)} bytes, expected 16, or none")
     if plies > record.max_plies:
         raise BadRecord(f"{plies} plies, the cap is {record.max_plies}", Code.TOO_LONG)
     _check_lengths(record)
-    _check_flags(record, record_format)
+    _check_flags(record)
     if not ((record.root_values >= -1) & (record.root_values <= 1)).all():
         raise BadRecord("a root value is not in [-1, 1]", Code.BAD_VALUES)
     fault = fault_of(record.prior_kl, record.prior_values, record.mean_depths)
@@ -331,17 +294,16 @@ def _check(record: GameRecord, record_format: int) -> None:
 def _check_lengths(record: GameRecord) -> None:
     """Raise BadRecord if a column has not one entry for each ply, or for each visited action."""
     total = int(record.visited.sum(dtype=np.int64))
-    for name in _COLUMNS_OF[record.format]:
+    for name in _COLUMNS:
         length, expected = len(getattr(record, name)), total if name in OF_VISITS else record.plies
         if length != expected:
             raise BadRecord(f"column {name} has {length} entries, expected {expected}")
 
 
-def _check_flags(record: GameRecord, record_format: int) -> None:
+def _check_flags(record: GameRecord) -> None:
     flags = record.flags
-    known = _FLAGS[1] if record_format == 1 else _FLAGS[0]
     kinds = flags & np.uint8(POLICY_TARGET | IMPROVED_POLICY | PRUNED_TARGET)
-    if (flags & ~np.uint8(known)).any() or not np.isin(kinds, _KINDS_OF_TARGET).all():
+    if (flags & ~np.uint8(_FLAGS)).any() or not np.isin(kinds, _KINDS_OF_TARGET).all():
         raise BadRecord("an unknown flag is set")
     played_on = flags & np.uint8(PLAYED_ON)
     if not (played_on == played_on[0]).all():

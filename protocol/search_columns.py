@@ -1,7 +1,6 @@
 """Columns of a game record that cannot be computed later: how far the search differs from the raw network.
 
-Each entry may be unknown: where there was no search, in records of format 1, and in games of clients that do
-not send them.
+Each entry may be unknown: where there was no search, and in games of clients that do not send them.
 """
 
 from __future__ import annotations

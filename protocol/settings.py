@@ -171,10 +171,6 @@ class SearchSettings:
     evaluation_symmetry: bool = False
     """Evaluate each leaf through a random symmetry of the board, in games that have any (AlphaGo Zero: yes;
     AlphaZero: no)."""
-    average_symmetries: bool = False
-    """Evaluate each leaf through all symmetries of the board and take the mean, in games that have any. That
-    is two evaluations a leaf in Connect Four, and eight in Go (AlphaGo: for networks without a search;
-    AlphaZero: no). docs/decisions/0060."""
 
 
 @dataclass(frozen=True)
@@ -196,20 +192,13 @@ class NoiseSettings:
     `search.selection = gumbel` there is Gumbel noise instead, in full for any share above 0."""
     dirichlet_alpha: Constant = 0.0
     """Shape of that noise; 0 takes the game's (AlphaZero: chess 0.3, shogi 0.15, Go 0.03)."""
-    policy_temperature: Annotated[float, Meta(ge=0.1, le=10)] = 1.0
-    """The priors of the root become prior ** (1 / this) before noise is added, so that moves with a small
-    prior are tried: with `search.selection = puct`, in searches with noise (KataGo: 1.1;
-    AlphaZero: 1). No effect without `root_noise`."""
-    policy_temperature_early: Annotated[float, Meta(ge=0, le=10)] = 0.0
-    """The same at the start of the game; it approaches `policy_temperature` with a half-life of as many plies
-    as the board is long (KataGo: 1.25); 0: no other temperature at the start."""
     forced_playouts: Annotated[float, Meta(ge=0, le=100)] = 0.0
     """In a search with noise, every visited root action gets at least sqrt(this * prior * all visits) visits,
-    so that moves raised by noise are examined (KataGo: 2); 0: off. Those
-    that the search did not want are removed from the policy target and from the visits that moves are drawn
-    by. Not with `search.selection = gumbel`."""
+    so that moves raised by noise are examined (KataGo: 2); 0: off. Those that the search did not want are
+    removed from the policy target and from the visits that moves are drawn by. Not with `search.selection =
+    gumbel`."""
     prune_noise: bool = False
-    """Also remove visits that only the noise or `policy_temperature` caused, with and without forced playouts
+    """Also remove visits that only the noise caused, with and without forced playouts
     (KataGo: yes; AlphaZero: no). Not with `search.selection = gumbel`. docs/decisions/0009."""
 
 
@@ -317,9 +306,6 @@ class SelfPlaySettings:
     the training steps that these games allow, then the next network, which makes a run with a `seed`
     repeatable bit by bit, also through stops and kills (docs/decisions/0014). This is slower, because each
     half waits for the other."""
-    child_values: bool = False
-    """Write the search's value of each visited move into the records, one byte each, for
-    `loss.action_value_weight` of the trainer (AlphaZero: no). docs/decisions/0059."""
     search: SearchSettings = field(default_factory=SearchSettings)
     gumbel: GumbelSettings = field(default_factory=GumbelSettings)
     noise: NoiseSettings = field(default_factory=NoiseSettings)

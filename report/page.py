@@ -151,8 +151,7 @@ def _notes(report: Report) -> str:
         f"Results, ends and lengths count all {games:,} games. The other charts of games were made from "
         f"{read:,} of them, evenly spread over {len(report.binned.bins)} bins of weights versions.",
         "A game in which several weights versions played counts for the newest.",
-        "Records of format 1 do not say how far the search moves away from the network; their games are left "
-        "out there.",
+        "Games whose records do not say how far the search moves away from the network are left out there.",
     ]
     if report.sample.damaged:
         notes.append(f"{report.sample.damaged} damaged games were left out: azplay games RUN verify.")

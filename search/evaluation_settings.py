@@ -14,7 +14,8 @@ from search.selection import NAMES, selection
 def fields_of(name: str) -> tuple[str, ...]:
     """Return the paths of the settings that the search with the selection `name` reads. Raises ValueError if
     there is no such selection."""
-    return (*selection(name).FIELDS, "search.average_symmetries")
+    fields: tuple[str, ...] = selection(name).FIELDS
+    return fields
 
 
 FIELDS = tuple(dict.fromkeys(["search.selection", *(field for name in NAMES for field in fields_of(name))]))

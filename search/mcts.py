@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from protocol.records import CHILD_SCALE, SHARES
+from protocol.records import SHARES
 from search.final_move import agrees, is_sampled
 from search.pool import SearchPool
-from search.result import SearchResult, candidates_of, child_values_of, evenly, listed
+from search.result import SearchResult, candidates_of, evenly, listed
 from search.search_stats import NetView, search_stats
 from search.tree import SearchTree
 
@@ -44,8 +44,6 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     result: SearchResult = tree.forest.selection.result(tree, view, is_cheap=is_cheap)
     result = _with_stats(result, known, tree.mean_and_max_depth())
     settings = tree.settings
-    if settings.child_values:
-        result.child_values = child_values_of(tree, result.actions)
     if is_cheap or settings.moves.final_move != "max_robust" or is_sampled(settings, tree.ply):
         return result
     return await _extended(result, tree, pool)
@@ -95,7 +93,6 @@ def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -
     is_pruned = tree.settings.search.solver and not is_cheap and not is_improved
     if is_cheap:
         tree.drop_at_advance()  # its visits are not those of the record, which no flag of a cheap search says
-    values = np.full(len(arrays[0]), value * CHILD_SCALE, np.int8) if tree.settings.child_values else None
     return SearchResult(
         *arrays,
         float(value),
@@ -103,5 +100,4 @@ def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -
         is_target=not is_cheap,
         is_improved=is_improved,
         is_pruned=is_pruned,
-        child_values=values,
     )

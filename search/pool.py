@@ -14,7 +14,6 @@ import asyncio
 import numpy as np
 import numpy.typing as npt
 
-from search.averaging import averaged, views_of
 from search.evaluator import Evaluator
 from search.forest import NO_PRIORS, NO_WDL, Forest
 from search.layout import (
@@ -39,8 +38,7 @@ class SearchPool:
 
     def __init__(self, forest: Forest, evaluator: Evaluator) -> None:
         self.forest = forest
-        self.evaluator = averaged(evaluator, forest.game, forest.settings)
-        self._views = views_of(self.evaluator)
+        self.evaluator = evaluator
         self._handed_out = 0
         """Evaluations asked of the evaluator."""
         self._waiting: dict[int, asyncio.Future[None]] = {}
@@ -155,7 +153,7 @@ class SearchPool:
         if not self.forest.outbox.used[0]:
             return
         batch, rows = self.forest.take_leaves()
-        self._handed_out += batch.rows * self._views
+        self._handed_out += batch.rows
         self.evaluator.submit(batch, _Sent(self, rows, len(batch.actions)))
 
     def answered(self, rows: npt.NDArray[np.void], total: int, evaluations: Evaluations) -> None:

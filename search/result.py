@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from games.jit import jit
-from protocol.records import CHILD_SCALE, NO_CHILD_VALUE
 from protocol.search_columns import MOST_KL
 from search.final_move import Candidates
 from search.search_stats import SearchStats
@@ -50,8 +49,6 @@ class SearchResult:
     proven."""
     stats: SearchStats | None = None
     """How far it differs from the raw network; None where there was no search."""
-    child_values: npt.NDArray[np.int8] | None = None
-    """[k] the column of a record, if the settings ask for it; None also for a ply without visits."""
 
 
 def evenly(total: int, parts: int) -> npt.NDArray[np.int32]:
@@ -104,35 +101,6 @@ def without_lost(visits: npt.NDArray[np.int32], proofs: npt.NDArray[np.int64]) -
     (`SearchTree.edge_proofs`), or all of them if no other action has any."""
     left = np.where(proofs < 0, 0, visits).astype(np.int32)
     return left if left.any() else visits
-
-
-def child_values_of(tree: SearchTree, actions: npt.NDArray[np.uint16]) -> npt.NDArray[np.int8]:
-    """Return [k] what the root's edges say about `actions [k]` (ascending): proven results, else the mean of
-    their simulations, in units of a record; NO_CHILD_VALUE for an action without visits."""
-    edges = tree.edges_of(0)
-    visits = edges["visits"].astype(np.float64)
-    values = np.clip(edges["value_sum"] / np.maximum(visits, 1.0), -1.0, 1.0)
-    known = visits > 0
-    if tree.settings.search.solver:
-        proofs = np.sign(tree.edge_proofs(0))
-        values, known = np.where(proofs != 0, proofs, values), known | (proofs != 0)
-    column = np.where(known, np.rint(values * CHILD_SCALE), NO_CHILD_VALUE).astype(np.int8)
-    order = np.argsort(edges["action"])
-    found: npt.NDArray[np.int8] = column[order[np.searchsorted(edges["action"], actions, sorter=order)]]
-    return found
-
-
-def child_value_column(results: Sequence[SearchResult]) -> npt.NDArray[np.int8]:
-    """Return [sum of visited] the column of a record; empty if no search of the game has child values."""
-    if all(result.child_values is None for result in results):
-        return np.zeros(0, np.int8)
-    columns = (
-        np.full(len(result.actions), NO_CHILD_VALUE, np.int8)
-        if result.child_values is None
-        else result.child_values
-        for result in results
-    )
-    return np.concatenate(list(columns))
 
 
 def result_of_visits(

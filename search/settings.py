@@ -113,13 +113,6 @@ def _check_choices(settings: SelfPlaySettings) -> None:
         )
     if settings.search.look_ahead and not settings.search.solver:
         raise ValueError("self_play.search.look_ahead is set, but needs self_play.search.solver: set both")
-    if 0 < settings.noise.policy_temperature_early < 0.1:
-        raise ValueError("self_play.noise.policy_temperature_early must be 0, for none, or 0.1 to 10")
-    if settings.search.evaluation_symmetry and settings.search.average_symmetries:
-        raise ValueError(
-            "self_play.search.evaluation_symmetry and average_symmetries are both set: choose one random "
-            "symmetry a leaf, or the mean over all of them"
-        )
     if settings.search.exploration == "alphazero" and settings.search.c_puct != SearchSettings.c_puct:
         raise ValueError(
             "self_play.search.c_puct is set, but exploration = alphazero does not use it: set c_init "

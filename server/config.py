@@ -141,9 +141,3 @@ def check_network_in_search(network: str, game: str, self_play: SelfPlaySettings
             "choose another --net",
             Exit.CONFIG,
         )
-    if self_play.search.average_symmetries:
-        raise Fatal(
-            f"self_play.search.average_symmetries: the network {network} cannot average over symmetries yet; "
-            "set self_play.search.evaluation_symmetry instead, or choose another --net",
-            Exit.CONFIG,
-        )

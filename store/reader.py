@@ -17,7 +17,7 @@ from runtime.exits import Exit, Fatal
 from runtime.finding import run_named
 from store.errors import reading
 from store.rows import COLUMNS, DATA, Damaged, Stored, readable
-from store.sqlite import at_rest, connect
+from store.sqlite import at_rest, check_format, connect
 
 PAGE = 256
 """Games per query."""
@@ -50,10 +50,11 @@ class StoreReader:
         self._marks = at_rest(path)
         with reading(path):
             self._connection = connect(path, read_only=True)
-        found = self.query("SELECT value FROM meta WHERE key = 'game'")
-        if not found:
+        meta = dict(self.query("SELECT key, value FROM meta"))
+        if "game" not in meta:
             raise Fatal(f"{path} does not say which game it holds: it is not a store of games", Exit.BAD_DATA)
-        self.game = str(found[0][0])
+        check_format(path, meta)
+        self.game = str(meta["game"])
         """Name of the game."""
 
     def query(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:

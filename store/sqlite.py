@@ -12,7 +12,7 @@ import contextlib
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 import apsw
 import zstandard
 
+from protocol.records import FORMAT
 from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
 from runtime.reading import is_endless
@@ -208,6 +209,16 @@ def cache_kib(games: int) -> int:
     return (CACHE_BYTES + games * INDEX_BYTES) // 1024
 
 
+def check_format(path: Path, meta: Mapping[str, str]) -> None:
+    """Raise Fatal(BAD_DATA) if the records of the store are of another format. `meta`: that table."""
+    if (found := meta.get("record_format", "4 or older")) != str(FORMAT):
+        raise Fatal(
+            f"{path} holds games of record format {found}; this version reads and writes format {FORMAT} "
+            "only. Choose another --run, or go on with the version that wrote it.",
+            Exit.BAD_DATA,
+        )
+
+
 class Store:
     """The writing side. Raises Fatal when the file cannot be opened or belongs to another game."""
 
@@ -246,11 +257,14 @@ class Store:
         execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
         with self._transaction():
             execute(_SCHEMA + players.SCHEMA)
-            execute("INSERT OR IGNORE INTO meta VALUES ('game', ?)", (game,))
-        found = execute("SELECT value FROM meta WHERE key = 'game'").fetchone()[0]
-        if found != game:
+            if not execute("SELECT 1 FROM meta WHERE key = 'game'").fetchone():
+                execute("INSERT INTO meta VALUES ('game', ?), ('record_format', ?)", (game, str(FORMAT)))
+        meta = dict(execute("SELECT key, value FROM meta"))
+        check_format(self._path, meta)
+        if meta["game"] != game:
             raise Fatal(
-                f"{self._path} holds games of {found}, but this run plays {game}. Choose another --run.",
+                f"{self._path} holds games of {meta['game']}, but this run plays {game}. Choose another "
+                "--run.",
                 Exit.BAD_DATA,
             )
 

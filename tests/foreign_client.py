@@ -208,7 +208,7 @@ class Game:
         counts = [visits[cell] for visits in self.visits for cell in sorted(visits)]
         return msgpack.packb(
             {
-                "format": 3,
+                "format": 5,
                 "uid": self.uid,
                 "game": self.game,
                 "start": self.start,

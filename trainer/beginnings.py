@@ -9,7 +9,6 @@ import torch
 from games.spec import Game
 from net.architectures.network import Network, with_heads
 from net.architectures.registry import build, name_of, named
-from net.architectures.sizes import TRAINING_HEADS
 from net.weights import BadWeights, from_bytes
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
@@ -25,7 +24,7 @@ NEW = "new"
 def new_network(config: TrainerConfig, game: Game, history: int, preset: str) -> Network:
     """Return a network from `--weights`, `--net` or the game's preset. Raises Fatal(BAD_DATA, CONFIG) if that
     fails."""
-    heads = [name for name in TRAINING_HEADS if getattr(config.loss, f"{name}_weight")]
+    heads = config.loss.head_weights.keys()
     torch.manual_seed(config.seed)
     if config.weights not in ("", NEW):
         try:
@@ -67,10 +66,10 @@ def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsI
 def check_heads(config: TrainerConfig, network: Network) -> None:
     """Raise Fatal when a loss is requested whose head this run's network lacks. (A head without a loss may
     stay.)"""
-    for name in TRAINING_HEADS:
-        if getattr(config.loss, f"{name}_weight") and getattr(network, name, None) is None:
+    for name in config.loss.head_weights:
+        if not hasattr(network, name):
             raise Fatal(
-                f"the network of this run has no head for --loss.{name.replace('_', '-')}-weight; leave out "
-                "that setting, or begin another --run with it and --weights FILE, which adds the head",
+                f"the network of this run has no head for --loss.heads {name}; leave it out, or begin "
+                "another --run with it and --weights FILE, which adds the head",
                 Exit.CONFIG,
             )

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from net.architectures.registry import check_name
-from protocol.settings import Amount, Count, Port, Positive, Seed, Share
+from net.architectures.sizes import TRAINING_HEADS
+from protocol.settings import Amount, Count, Port, Positive, Seed, Share, converted
 from runtime.exits import Exit, Fatal
 from runtime.keys import dial_keys
 from runtime.ports import Address, parse_address
@@ -84,31 +85,30 @@ class LossSettings:
     capped_value_weight: Share = 1.0
     """Weight in the value loss of positions whose game reached the length limit and was scored as a draw
     (AlphaZero: 1; with 0.25, many such games do not teach that everything is a draw)."""
-    moves_left_weight: Amount = 0.0
-    """Weight of an auxiliary loss: a head that predicts the plies left in the game (Huber loss on plies /
-    20). The head serves training only. 0: no such head (AlphaZero: none; lc0: yes). Try 0.1."""
-    soft_policy_weight: Amount = 0.0
-    """Weight of an auxiliary loss: a second policy head, trained on visits ^ (1 / 4), which teaches the
-    network to tell unlikely moves apart. The head serves training only. 0: no such head (AlphaZero: none;
-    KataGo: 8)."""
-    reply_weight: Amount = 0.0
-    """Weight of an auxiliary loss: a head that predicts the visits of the next position, which is usually
-    the opponent's. The head serves training only. 0: no such head (AlphaZero: none; KataGo: 0.15)."""
-    action_value_weight: Amount = 0.0
-    """Weight of an auxiliary loss: a head that predicts the value of each move (mean square), from the
-    search's values of the moves that it visited. The head serves training only. 0: no such head (AlphaZero:
-    none). Needs games recorded with `self_play.child_values`. docs/decisions/0059."""
-    future_board_weight: Amount = 0.0
-    """Weight of an auxiliary loss: a head that predicts the board `future_board_plies` later in the game
-    (cross-entropy of the bits of a cell). The head serves training only. 0: no such head (AlphaZero: none;
-    KataGo: 0.25, with another loss). docs/decisions/0061."""
-    future_board_plies: Count = 8
-    """How far `future_board_weight` looks ahead: to the last position within so many plies, 2 or more, that
-    has the same side to move; 0: within the game (KataGo: a few moves, and in another head the owner of each
-    point at the end)."""
+    heads: str = ""
+    """Weights of heads for training only, such as `reply:0.15,moves_left:0.1`; each above 0. They teach the
+    body and do not play. `moves_left`: the plies left in the game (lc0: yes; try 0.1). `soft_policy`: visits
+    ^ (1 / 4), to tell unlikely moves apart (KataGo: 8). `reply`: the visits of the next position, which is
+    usually the opponent's (KataGo: 0.15). Empty: none (AlphaZero)."""
     policy_loss: Literal["legal", "all"] = "legal"
     """Whether the softmax of the policy loss is over the legal moves, as in the search (lc0), or over all
     actions (AlphaZero's published pseudocode)."""
+
+    @property
+    def head_weights(self) -> dict[str, float]:
+        """The weights in `heads` by name, in the order of TRAINING_HEADS. Raises ValueError."""
+        found: dict[str, float] = {}
+        for one in filter(None, self.heads.replace(" ", "").split(",")):
+            name, _, weight = one.partition(":")
+            if name not in TRAINING_HEADS:
+                raise ValueError(f"there is no head {name!r}; there are {', '.join(TRAINING_HEADS)}")
+            if name in found:
+                raise ValueError(f"the head {name} is there twice")
+            try:
+                found[name] = converted(weight, Annotated[float, Meta(gt=0)], strict=False)
+            except ValueError as error:
+                raise ValueError(f"the weight of {name} {error}, as in reply:0.15") from None
+        return {name: found[name] for name in TRAINING_HEADS if name in found}
 
 
 @dataclass(frozen=True)
@@ -215,18 +215,16 @@ class TrainerConfig:
             check_name(self.net or "tiny")
         except ValueError as error:
             raise Fatal(f"--net: {error}", Exit.CONFIG) from None
+        try:
+            _ = self.loss.head_weights
+        except ValueError as error:
+            raise Fatal(f"--loss.heads: {error}", Exit.CONFIG) from None
         if not DEVICES.fullmatch(self.device):
             raise Fatal(f"--device {self.device!r}: give auto, cpu, cuda or cuda:N", Exit.CONFIG)
         for path, needed in _NEEDS.items():
             if attrgetter(path)(self) and not attrgetter(needed)(self):
                 names = (f"--{name.replace('_', '-')}" for name in (path, needed))
                 raise Fatal(" changes nothing without ".join(names), Exit.CONFIG)
-        if self.loss.future_board_plies == 1:
-            raise Fatal(
-                "--loss.future-board-plies must be 0, the last position of the game, or 2 or more: after "
-                "one ply the other side is to move",
-                Exit.CONFIG,
-            )
         if self.optimizer.cosine_steps and self.optimizer.cosine_minutes:
             raise Fatal(
                 "--optimizer.cosine-steps and --optimizer.cosine-minutes both say when the learning rate "

@@ -141,8 +141,8 @@ def storing_waits_for(store: Store, folder: Path) -> str:
 
 def _of_heads(prefix: str, losses: StepFigures | HeldOutFigures | None) -> dict[str, float | None]:
     """Losses of the training heads by name, None where there are none."""
-    names = [f"{head}_loss" for head in TRAINING_HEADS]
-    return {f"{prefix}{name}": rounded(getattr(losses, name) if losses else None) for name in names}
+    found = losses.heads if losses else {}
+    return {f"{prefix}{head}_loss": rounded(found.get(head)) for head in TRAINING_HEADS}
 
 
 def log_line(figures: Mapping[str, Any]) -> str:

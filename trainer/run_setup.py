@@ -166,12 +166,6 @@ def _check_settings(config: TrainerConfig, game: Game, settings: SelfPlaySetting
             f"{longest} positions; make the window larger, or --window.min-positions smaller",
             Exit.CONFIG,
         )
-    if config.loss.action_value_weight and not settings.child_values:
-        raise Fatal(
-            "--loss.action-value-weight has nothing to learn from: games of this run are recorded without "
-            "child values; start azserver with --self-play.child-values, or leave the weight out",
-            Exit.CONFIG,
-        )
 
 
 def _warm(game: Game, settings: SelfPlaySettings, intake: Intake, training: TrainingLoop) -> None:

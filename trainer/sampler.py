@@ -11,7 +11,8 @@ positions would take 19 GB.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +21,10 @@ from games.jit import bind
 from games.spec import Game, Symmetry
 from games.stubs import bindings
 from protocol.records import GameRecord
-from trainer import future_boards_kernel, sampler_kernel, wins_kernel
-from trainer.action_values import action_values
-from trainer.replies import replies
+from trainer import sampler_kernel, wins_kernel
+from trainer.heads import Head
 from trainer.sampler_kernel import Scratch, SymmetryMaps
-from trainer.samples import FutureBoards, Samples, first_of, joined, room_for
+from trainer.samples import Samples, first_of, joined, room_for
 from trainer.surprise import redrawn
 from trainer.window import Window
 from trainer.wins_kernel import Draws
@@ -93,9 +93,7 @@ class Sampler:
     """Makes samples of one game. Holds scratch space: use one per thread.
 
     `symmetric`: transform each sample by a random symmetry of the board (AlphaGo Zero: yes; AlphaZero: no).
-    `with_replies`, `with_action_values`: also make the targets of these heads (the window must store the
-    child values). `future_plies`: also make those of the future-board head, so many plies ahead (0: at the
-    end of the game).
+    `heads`: also make the own targets of these heads, by name.
     """
 
     def __init__(
@@ -104,18 +102,14 @@ class Sampler:
         history: int,
         *,
         symmetric: bool = False,
-        with_replies: bool = False,
-        with_action_values: bool = False,
-        future_plies: int | None = None,
+        heads: Mapping[str, Head] = MappingProxyType({}),
     ) -> None:
         self._game = game
-        self._future_plies = future_plies
-        self._with_replies, self._with_action_values = with_replies, with_action_values
+        self._targets = {name: one.targets for name, one in heads.items() if one.targets is not None}
         self._history = history
         self._maps = _maps_of(game, game.symmetries if symmetric else ())
-        kernels = bind([sampler_kernel, wins_kernel, future_boards_kernel], {game.name: bindings(game)})
+        kernels = bind([sampler_kernel, wins_kernel], {game.name: bindings(game)})
         self._write, self._write_wins = kernels.write_samples, kernels.write_wins
-        self._write_future_boards = kernels.write_future_boards
         self._scratch = Scratch(
             positions=np.zeros((game.max_plies + 3, game.state_words), dtype=np.uint64),
             packed=np.zeros(game.feature_words(history), dtype=np.uint64),
@@ -127,12 +121,7 @@ class Sampler:
     def warm(self, record: GameRecord, *, with_wins: bool = False) -> None:
         """Compile now (some seconds the first time) rather than at the first step; `with_wins` also what
         `wins_share` needs."""
-        window = Window(
-            self._game,
-            record.plies,
-            len(record.visits) / record.plies,
-            with_child_values=self._with_action_values,
-        )
+        window = Window(self._game, record.plies, len(record.visits) / record.plies)
         window.add(record)
         one = np.zeros(1, dtype=np.int64)
         self.make(window, one, one)
@@ -198,25 +187,11 @@ class Sampler:
             window.rings, window.starts, numbers, symmetries, maps, self._history, self._scratch, samples
         )
         samples = first_of(samples, len(numbers), entries)
-        if self._with_replies:
-            samples = samples._replace(replies=replies(window, numbers, maps.actions[symmetries]))
-        if self._with_action_values:
-            values = action_values(window, numbers, maps.actions[symmetries])
-            samples = samples._replace(action_values=values)
-        if self._future_plies is not None:
-            boards = self._future_boards(window, numbers, symmetries, self._future_plies)
-            samples = samples._replace(future_boards=boards)
+        if self._targets:
+            through = maps.actions[symmetries]
+            found = {name: make(window, numbers, through) for name, make in self._targets.items()}
+            samples = samples._replace(heads=found)
         return samples
-
-    def _future_boards(
-        self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64], plies: int
-    ) -> FutureBoards:
-        words = self._game.feature_words(1)
-        boards = FutureBoards(np.empty((len(numbers), words), np.uint64), np.empty(len(numbers), np.uint8))
-        self._write_future_boards(
-            window.rings, window.starts, numbers, symmetries, self._maps, plies, self._scratch, boards
-        )
-        return boards
 
     def make_wins(self, window: Window, draws: Draws) -> Samples:
         """Return samples of positions one move beside those drawn in which the side to move wins at once

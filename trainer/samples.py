@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from trainer.action_values import ActionValues
-from trainer.replies import Replies
 
 
 def rows_in(rows: npt.NDArray[np.int64]) -> int:
     """Return how many samples have entries; `rows [entries]` is ascending."""
     return int(np.count_nonzero(np.diff(rows))) + (len(rows) > 0)
-
-
-class FutureBoards(NamedTuple):
-    """Targets of the future-board head (`trainer.future_boards_kernel`) for `n` samples."""
-
-    packed_features: npt.NDArray[np.uint64]
-    """[n, feature_words] the later position as its side to move sees it, without history."""
-    known: npt.NDArray[np.uint8]
-    """[n] 0 where the side to move is not to move again in this game: nothing is learned there."""
 
 
 class Samples(NamedTuple):
@@ -47,12 +35,8 @@ class Samples(NamedTuple):
     """[entries]"""
     shares: npt.NDArray[np.float32]
     """[entries] share of the root's visits, 0 for an action without visits; they sum to 1 in each row."""
-    replies: Replies | None = None
-    """Targets of the reply head; None where nobody asked for them."""
-    action_values: ActionValues | None = None
-    """Targets of the action-value head; None where nobody asked for them."""
-    future_boards: FutureBoards | None = None
-    """Targets of the future-board head, for the first samples; None where nobody asked for them."""
+    heads: dict[str, Any] | None = None
+    """Own targets of the heads for training only, by name (`trainer.heads`); None where nobody asked."""
     policy_only: npt.NDArray[np.uint8] | None = None
     """[n] 1 where only the policy is learned; None if that is nowhere."""
 
@@ -99,8 +83,6 @@ def joined(samples: Samples, more: Samples) -> Samples:
         np.concatenate([samples.rows, more.rows + len(samples.classes)]),
         np.concatenate([samples.actions, more.actions]),
         np.concatenate([samples.shares, more.shares]),
-        samples.replies,
-        samples.action_values,
-        samples.future_boards,
+        samples.heads,
         policy_only,
     )

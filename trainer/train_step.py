@@ -19,21 +19,13 @@ from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Exit, Fatal
 from runtime.gpu_drivers import NOT_FOUND, may_have_gpus
-from trainer.action_values import NO_ACTION_VALUES
-from trainer.auxiliary import (
-    AuxiliaryLosses,
-    AuxiliaryTargets,
-    BoardTargets,
-    Entries,
-    auxiliary_losses,
-)
 from trainer.average import Average
 from trainer.config import LossSettings, OptimizerSettings
+from trainer.heads import Batch, trained_heads
 from trainer.loss import Losses, Targets, losses, outcome_targets, value_targets, values_of
 from trainer.optimizers import learning_rate, make_optimizer
 from trainer.probes import correlation
-from trainer.replies import NO_REPLIES
-from trainer.samples import FutureBoards, Samples, rows_in
+from trainer.samples import Samples, rows_in
 
 log = logging.getLogger(__name__)
 
@@ -47,12 +39,8 @@ class StepFigures(NamedTuple):
     policy_entropy: float
     gradient_norm: float
     """Norm before clipping."""
-    moves_left_loss: float | None = None
-    """None when that head is not trained."""
-    soft_policy_loss: float | None = None
-    reply_loss: float | None = None
-    action_value_loss: float | None = None
-    future_board_loss: float | None = None
+    heads: dict[str, float]
+    """Losses of the heads for training only that are trained, by name."""
 
 
 class HeldOutFigures(NamedTuple):
@@ -64,18 +52,16 @@ class HeldOutFigures(NamedTuple):
     """Standard deviation of the values: near 0 the network says the same of all positions."""
     material_r: float | None
     """Correlation of value and material; None if the game has no material count, or a column is constant."""
-    moves_left_loss: float | None = None
-    soft_policy_loss: float | None = None
-    reply_loss: float | None = None
-    action_value_loss: float | None = None
-    future_board_loss: float | None = None
+    heads: dict[str, float]
+    """As in `StepFigures`."""
 
 
 class BatchLosses(NamedTuple):
     """All losses of one batch."""
 
     parts: Losses
-    auxiliary: AuxiliaryLosses
+    heads: dict[str, Tensor]
+    """Those of the heads for training only, by name."""
     mean_weight: Tensor
     """Mean weight of a sample in the value loss."""
 
@@ -145,7 +131,8 @@ class TrainStep:
                 "logits of legal actions only; leave that setting out",
                 Exit.CONFIG,
             )
-        self._shape, self._board_shape = PlaneShape.of(game, history), PlaneShape.of(game, 1)
+        self._heads, self._head_weights = trained_heads(loss), loss.head_weights
+        self._shape = PlaneShape.of(game, history)
         # The sums of a sparse network are cheap, and converting them to another format is not.
         self._in_bfloat16 = not network.reads_features and computes_in_bfloat16(settings.precision, device)
         self.network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -157,7 +144,7 @@ class TrainStep:
         self.optimizer = make_optimizer(settings, self.network)
         self.step = 0
         """Steps made so far, including those before a restart."""
-        self._sums = torch.zeros(len(StepFigures._fields), device=device)
+        self._sums = torch.zeros(4 + len(self._heads), device=device)
         self._summed = 0
 
     def train(self, samples: Samples, minutes: float = 0.0) -> None:
@@ -166,11 +153,11 @@ class TrainStep:
         self.network.train()
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self._optimizer, self.step, minutes)
-        parts, auxiliary, mean_weight = self._losses(self.network, samples)
+        parts, heads, mean_weight = self._losses(self.network, samples)
         self.optimizer.zero_grad(set_to_none=True)
         total = parts.policy + self._loss.value_weight * parts.value
-        for name, loss in auxiliary._asdict().items():
-            total = total + getattr(self._loss, f"{name}_weight") * loss
+        for name, loss in heads.items():
+            total = total + self._head_weights[name] * loss
         total.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(
             self.network.parameters(), self._optimizer.grad_clip or float("inf")
@@ -180,7 +167,7 @@ class TrainStep:
         if self._average is not None:
             self._average.follow(self.step)
         self._sums += torch.stack(
-            [parts.policy, parts.value / mean_weight, parts.policy_entropy, norm, *auxiliary]
+            [parts.policy, parts.value / mean_weight, parts.policy_entropy, norm, *heads.values()]
         ).detach()
         self._summed += 1
 
@@ -196,17 +183,17 @@ class TrainStep:
     def evaluate(self, samples: Samples, material: Material | None = None) -> HeldOutFigures:
         """Return the losses of the network as it would be published now. Changes nothing."""
         with torch.no_grad():
-            parts, auxiliary, mean_weight = self._losses(self.playing.eval(), samples)
-        more = self._of_trained_heads([loss.item() for loss in auxiliary])
+            parts, heads, mean_weight = self._losses(self.playing.eval(), samples)
         values = self.values(samples.packed_features)
         r = None if material is None else correlation(values, material(samples.packed_features))
         losses = parts.policy.item(), (parts.value / mean_weight).item()
-        return HeldOutFigures(*losses, float(values.std()), r, *more)
+        of_heads = {name: loss.item() for name, loss in heads.items()}
+        return HeldOutFigures(*losses, float(values.std()), r, of_heads)
 
     def values(self, packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
         """Return [n] values for the side to move of the positions `packed_features [n, feature_words]`, in
         [-1, 1], by the network as it would be published now. Changes nothing."""
-        values: npt.NDArray[np.float64] = values_of(self._heads(packed_features)[1]).double().cpu().numpy()
+        values: npt.NDArray[np.float64] = values_of(self._played(packed_features)[1]).double().cpu().numpy()
         return values
 
     def policies(
@@ -215,12 +202,12 @@ class TrainStep:
         """Return [n, actions] policy logits of these positions, by the same network; those of actions that
         are not `legal` [n, actions] are -inf."""
         rows, actions = np.nonzero(legal)
-        policy = self._heads(packed_features, rows, actions)[0].float().cpu().numpy()
+        policy = self._played(packed_features, rows, actions)[0].float().cpu().numpy()
         logits = np.full(legal.shape, -np.inf, np.float32)
         logits[rows, actions] = policy if policy.ndim == 1 else policy[rows, actions]
         return logits
 
-    def _heads(
+    def _played(
         self,
         packed_features: npt.NDArray[np.uint64],
         rows: npt.NDArray[np.int64] = NO_ENTRIES,
@@ -255,28 +242,26 @@ class TrainStep:
 
     def _losses(self, network: Network, samples: Samples) -> BatchLosses:
         inputs = self._inputs(network, samples.packed_features, samples.rows, samples.actions)
-        targets, others = self._upload(samples)
+        batch = self._upload(samples)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._in_bfloat16):
             outputs = network.all_heads(inputs)
+        targets, own = batch.targets, samples.heads or {}
         parts = losses(outputs.policy, outputs.value, targets, self._loss.policy_loss)
-        auxiliary = auxiliary_losses(outputs, self._loss, targets, others)
-        return BatchLosses(parts, auxiliary, targets.value_weights.mean().clamp_min(1e-6))
-
-    def _of_trained_heads(self, auxiliary: list[float]) -> list[float | None]:
-        """Return the losses, with None for a head that is not trained."""
-        weights = [getattr(self._loss, f"{name}_weight") for name in AuxiliaryLosses._fields]
-        return [loss if weight else None for loss, weight in zip(auxiliary, weights, strict=True)]
+        heads = {}
+        for name, head in self._heads.items():
+            with_own = batch._replace(own=self._on_device(own[name])) if head.targets else batch
+            heads[name] = head.loss(outputs.training[name], with_own)
+        return BatchLosses(parts, heads, targets.value_weights.mean().clamp_min(1e-6))
 
     def figures(self) -> StepFigures | None:
         """Return the means over the steps since the last call; None if there were none."""
         if not self._summed:
             return None
         means = (self._sums / self._summed).tolist()
-        auxiliary = self._of_trained_heads(means[-len(AuxiliaryLosses._fields) :])
         self._sums.zero_()
         self._summed = 0
-        policy, value, entropy, norm = means[: -len(auxiliary)]
-        return StepFigures(policy, value, entropy, norm, *auxiliary)
+        policy, value, entropy, norm, *heads = means
+        return StepFigures(policy, value, entropy, norm, dict(zip(self._heads, heads, strict=True)))
 
     def weights(self, version: int) -> bytes:
         """Return the current weights as a file. Raises Fatal if they are not all finite."""
@@ -304,12 +289,17 @@ class TrainStep:
             for group, decay in zip(self.optimizer.param_groups, decays, strict=True):
                 group["weight_decay"] = decay
 
-    def _upload(self, samples: Samples) -> tuple[Targets, AuxiliaryTargets]:
+    def _on_device(self, arrays: Any) -> Any:
+        """Return a NamedTuple with tensors in place of its arrays."""
+        found = (
+            torch.from_numpy(one).to(self._device, non_blocking=True) if isinstance(one, np.ndarray) else one
+            for one in arrays
+        )
+        return type(arrays)(*found)
+
+    def _upload(self, samples: Samples) -> Batch:
         def to_device(array: Any) -> Tensor:
             return torch.from_numpy(array).to(self._device, non_blocking=True)
-
-        def entries(rows: Any, actions: Any, numbers: Any) -> Entries:
-            return Entries(to_device(rows), to_device(actions), to_device(numbers), rows_in(rows))
 
         loss = self._loss
         classes, plies_left = to_device(samples.classes), to_device(samples.plies_left)
@@ -327,16 +317,4 @@ class TrainStep:
             to_device(samples.shares),
             rows_in(samples.rows),
         )
-        replies, values = samples.replies or NO_REPLIES, samples.action_values or NO_ACTION_VALUES
-        boards = self._board_targets(samples.future_boards)
-        others = AuxiliaryTargets(plies_left, capped, entries(*replies), entries(*values), boards)
-        return targets, others
-
-    def _board_targets(self, boards: FutureBoards | None) -> BoardTargets:
-        shape, device = self._board_shape, self._device
-        if boards is None:
-            none = torch.zeros(0, shape.binary_planes, shape.rows, shape.cols, device=device)
-            return BoardTargets(none, torch.zeros(0, device=device))
-        packed_features = features_tensor(boards.packed_features).to(device, non_blocking=True)
-        known = torch.from_numpy(boards.known).to(device, non_blocking=True)
-        return BoardTargets(unpack(packed_features, shape)[:, : shape.binary_planes], known)
+        return Batch(targets, plies_left, capped, None, loss)

@@ -25,6 +25,7 @@ from trainer import checkpoint
 from trainer.beginnings import check_heads, new_network
 from trainer.checkpoint import Progress
 from trainer.config import TrainerConfig
+from trainer.heads import trained_heads
 from trainer.held_out import HeldOut
 from trainer.known_positions import KnownPositions
 from trainer.pacing import Growth, SampleBudget, TrainingTime
@@ -95,9 +96,7 @@ class TrainingLoop:
             game,
             history,
             symmetric=samples.symmetric != "off",
-            with_replies=config.loss.reply_weight > 0,
-            with_action_values=config.loss.action_value_weight > 0,
-            future_plies=config.loss.future_board_plies if config.loss.future_board_weight else None,
+            heads=trained_heads(config.loss),
         )
         self._rng = np.random.default_rng(config.seed)
         self.version = 0
@@ -147,17 +146,13 @@ class TrainingLoop:
         """Make a new window, also for the held-out games; `fill` reads their games."""
         window, samples, loss = self._config.window, self._config.samples, self._config.loss
         values_of = search_values(self._game, loss.value_q_lambda)
-        with_child_values = loss.action_value_weight > 0
         self.window = Window(
             self._game,
             window.positions,
             with_surprise=samples.surprise_share > 0,
-            with_child_values=with_child_values,
             values_of=values_of,
         )
-        self._held_out = HeldOut(
-            self._game, samples.held_out, window.positions, values_of, with_child_values=with_child_values
-        )
+        self._held_out = HeldOut(self._game, samples.held_out, window.positions, values_of)
         self._filled: int | None = None
         """`seq` up to which stored games were read; None before `fill`."""
 
@@ -251,7 +246,7 @@ class TrainingLoop:
     def _turn(self, more: bool, waiting_for: str, version: int | None = None) -> Turn:
         """Return the result of the turn. Raises Fatal."""
         figures = self._train_step.figures()
-        if figures is not None and not all(math.isfinite(figure) for figure in figures if figure is not None):
+        if figures is not None and not all(map(math.isfinite, (*figures[:-1], *figures.heads.values()))):
             raise Fatal(
                 f"the loss is not finite at step {self.step}; start again with a smaller --optimizer.lr "
                 "(azrun: in the file of --trainer-config; training goes on from the last checkpoint)",

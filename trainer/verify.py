@@ -153,11 +153,9 @@ class Verifier:
                     Code.BAD_RECORD, f"{name} has {len(getattr(record, name))} entries for {plies} plies"
                 )
         total = int(record.visited.sum(dtype=np.int64))
-        lengths = {len(record.visit_actions), len(record.visits), len(record.child_values) or total}
-        if lengths != {total}:
+        if {len(record.visit_actions), len(record.visits)} != {total}:
             return Rejection(
-                Code.BAD_RECORD,
-                "the length of visit_actions, visits or child_values is not the sum of visited",
+                Code.BAD_RECORD, "the length of visit_actions or visits is not the sum of visited"
             )
         return None
 

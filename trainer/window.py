@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.spec import PLY_CAP, Game
-from protocol.records import NO_CHILD_VALUE, POLICY_TARGET, GameRecord, check_bounds
+from protocol.records import POLICY_TARGET, GameRecord, check_bounds
 from trainer.search_values import ValuesOf, root_values
 from trainer.starts import StartTable
 from trainer.surprise import Numbers, running_surprise
@@ -54,14 +54,6 @@ class Rings(NamedTuple):
     """[games] row of its start position in the table of starts."""
 
 
-def child_values_or_unknown(record: GameRecord) -> npt.NDArray[np.int8]:
-    """Return [visits] the child values of a game, NO_CHILD_VALUE throughout if it was recorded without
-    them."""
-    if len(record.child_values):
-        return record.child_values
-    return np.full(len(record.visits), NO_CHILD_VALUE, np.int8)
-
-
 def _put(ring: npt.NDArray[np.generic], number: int, values: npt.NDArray[np.generic]) -> None:
     """Write `values [n]` to `ring [room]` from place `number` on, wrapping around its end if needed."""
     at = number % len(ring)
@@ -76,8 +68,7 @@ class Window:
     positions: capacity (AlphaZero: the positions of its last 1,000,000 games). visited_per_position: room for
     visits, on average; 0 uses the game's mean number of legal actions. plies_per_game: sizes the table of
     games; if games are shorter than this on average, it fills up first. with_surprise: store what
-    `trainer.surprise` needs (4 bytes a position). with_child_values: store what `trainer.action_values` needs
-    (a byte a visited action). values_of: the search's values that are stored for a game.
+    `trainer.surprise` needs (4 bytes a position). values_of: the search's values that are stored for a game.
     """
 
     def __init__(
@@ -88,7 +79,6 @@ class Window:
         plies_per_game: float = 5.0,
         *,
         with_surprise: bool = False,
-        with_child_values: bool = False,
         values_of: ValuesOf = root_values,
     ) -> None:
         visits = int(positions * (visited_per_position or game.mean_legal)) + 1
@@ -115,10 +105,6 @@ class Window:
         self.surprise: npt.NDArray[np.float32] = np.zeros(positions if with_surprise else 0, np.float32)
         """[positions] sum of `trainer.surprise.surprises` of its game up to and including this ply; or
         empty."""
-        self.child_values: npt.NDArray[np.int8] = np.full(
-            visits if with_child_values else 0, NO_CHILD_VALUE, np.int8
-        )
-        """[visits] `GameRecord.child_values`; or empty."""
         self._outcome_positions = [0, 0, 0]
         self._targets = 0
         self._oldest_game = 0
@@ -197,8 +183,7 @@ class Window:
     @property
     def bytes_per_position(self) -> float:
         """Memory of all rings when full, divided by the capacity."""
-        more = self.surprise.nbytes + self.child_values.nbytes
-        return (sum(ring.nbytes for ring in self.rings) + more) / self.capacity
+        return (sum(ring.nbytes for ring in self.rings) + self.surprise.nbytes) / self.capacity
 
     @property
     def mean_visited(self) -> float:
@@ -229,8 +214,6 @@ class Window:
         self.rings.game_start[slot] = self._starts.add(record.start)
         if len(self.surprise):
             _put(self.surprise, self._next_position, running_surprise(record))
-        if len(self.child_values):
-            _put(self.child_values, self._next_visit, child_values_or_unknown(record))
         self._outcome_positions[record.outcome + 1] += plies
         self._targets += record.targets
         self._next_game += 1

@@ -20,7 +20,6 @@ from games.nearest import nearest
 from games.spec import Game, outcome_for_first_player
 from protocol.messages import MAX_START
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
-from search.averaging import averaged
 from search.evaluation_settings import FOR_EVALUATION
 from search.evaluator import Evaluator, evaluate
 from search.leaf_batch import LeafBatch
@@ -157,7 +156,7 @@ class Analyst:
     ) -> Analyst:
         """`search`: see `engine.search_choice`."""
         settings = changed(search, {"history": history, "search.reuse_tree": False})
-        return cls(game, averaged(evaluator, game, settings), settings)
+        return cls(game, evaluator, settings)
 
     def warm_up(self) -> None:
         """Compile the kernels that `answer` without simulations calls. The first time takes up to a minute,

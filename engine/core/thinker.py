@@ -13,7 +13,6 @@ from engine.core.timing import cannot_be_overtaken
 from engine.nets import LoadedNet
 from games.spec import Game, outcome_for_first_player
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
-from search.averaging import averaged
 from search.evaluation_settings import FOR_EVALUATION
 from search.evaluator import evaluate
 from search.leaf_batch import Evaluations, LeafBatch
@@ -82,7 +81,7 @@ class Thinker:
         self.game = game or net.game
         changes = {"search.simulations": MAX_SIMULATIONS, "history": net.history, "max_plies": MAX_PLIES}
         settings = changed(search, changes)
-        self._evaluator = averaged(net.evaluator, self.game, settings)
+        self._evaluator = net.evaluator
         self._rng = np.random.default_rng(seed)
         self.tree = ParallelTree(
             self.game,
@@ -90,7 +89,7 @@ class Thinker:
             self._rng,
             max_nodes=(hash_mib << 20) // node_bytes(self.game),
             max_leaves=leaves,
-            network=net.in_search(settings),
+            network=net.own,
         )
         self._start = "none yet"
         self._played: tuple[int, ...] = ()

@@ -11,7 +11,6 @@ from engine.nets import LoadedNet
 from evaluation.match.player import Choice, Clock, Seat
 from games.game_history import GameHistory
 from protocol.settings import SelfPlaySettings, changed
-from search.averaging import averaged
 from search.evaluation_settings import FOR_EVALUATION
 from search.evaluator import evaluate
 from search.leaf_batch import LeafBatch
@@ -81,7 +80,7 @@ class NetSeat:
         ):
             settings = self._player.settings(game_history.max_plies)
             net = self._player.net
-            tree = tree_for(net.game, settings, self._rng, net.in_search(settings))
+            tree = tree_for(net.game, settings, self._rng, net.own)
             tree.reset(game_history.states[0])
             self._tree, self._game_history, self._followed = tree, game_history, []
         for action in game_history.actions[len(self._followed) :]:
@@ -95,7 +94,7 @@ class NetSeat:
 
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
         tree, net = self._follow(game_history), self._player.net
-        evaluator = averaged(net.evaluator, net.game, tree.settings)
+        evaluator = net.evaluator
         if not self._player.simulations:
             leaf = tree.root_leaf()
             answer = await evaluate(evaluator, LeafBatch.of(leaf))

@@ -189,7 +189,7 @@ async def chosen_actions(
     """The action played in every row; 0 simulations is the raw policy. Each row gets a fresh tree."""
     settings = play_settings(net, simulations, search)
     most = max(64, IN_FLIGHT_BATCHES * net.target_rows)
-    forest = Forest(net.game, settings, min(most, len(rows)), network=net.in_search(settings))
+    forest = Forest(net.game, settings, min(most, len(rows)), network=net.own)
     pool = SearchPool(forest, net.evaluator)
     places = asyncio.Semaphore(most)
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from torch import Tensor, nn
 
 from games.spec import Game
-from net.architectures.sizes import BoardArchitecture
+from net.architectures.sizes import TRAINING_HEADS, BoardArchitecture
 
 NEAR_ZERO = 0.01
 """Standard deviation of the last weights of a head before training."""
@@ -86,10 +86,7 @@ def policy_head(architecture: BoardArchitecture, game: Game, kernel: int) -> Pol
 
 
 class ValueHead(nn.Module):
-    """A 1x1 convolution, a hidden layer, then win/draw/loss logits or one number before tanh.
-
-    With one output it also serves as the moves-left head.
-    """
+    """A 1x1 convolution, a hidden layer, then win/draw/loss logits or one number before tanh."""
 
     def __init__(self, architecture: BoardArchitecture, cells: int, outputs: int) -> None:
         super().__init__()
@@ -105,19 +102,22 @@ class ValueHead(nn.Module):
         return F.linear(wide, self.out.weight.float(), self.out.bias.float())
 
 
-class BoardHead(nn.Module):
-    """A 1x1 convolution, then 1x1 to one logit for each cell of each binary plane of a position."""
+class NumberHead(ValueHead):
+    """A value head with one output: a number for each position."""
 
-    def __init__(self, channels: int, game: Game) -> None:
-        super().__init__()
-        self.hidden = ConvNorm(channels, channels, 1)
-        self.out = nn.Conv2d(channels, game.bit_planes(1) + game.coded_planes(1), 1)
-        near_zero(self.out)
+    def __init__(self, architecture: BoardArchitecture, cells: int) -> None:
+        super().__init__(architecture, cells, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[n, channels, rows, cols]` to logits `[n, binary planes, rows, cols]`."""
-        logits: Tensor = self.out(torch.relu(self.hidden(x)))
-        return logits
+        """`[n, channels, rows, cols]` to `[n]` in float32."""
+        return super().forward(x)[:, 0]
+
+
+def training_head(name: str, architecture: BoardArchitecture, game: Game, kernel: int) -> nn.Module:
+    """The module of a head for training only, one of `TRAINING_HEADS`. `kernel`: as in `policy_head`."""
+    if TRAINING_HEADS[name] == "number":
+        return NumberHead(architecture, game.cells)
+    return policy_head(architecture, game, kernel)
 
 
 def wdl_of(value_logits: Tensor) -> Tensor:

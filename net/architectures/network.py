@@ -8,9 +8,9 @@ from typing import ClassVar, NamedTuple
 from torch import Tensor, nn
 
 from games.spec import Game
-from net.architectures.heads import BoardHead, PolicyHead, ValueHead, policy_head
+from net.architectures.heads import PolicyHead, ValueHead, policy_head, training_head
 from net.architectures.registry import build
-from net.architectures.sizes import TRAINING_HEADS, Architecture, BoardArchitecture
+from net.architectures.sizes import Architecture, BoardArchitecture
 
 
 class Outputs(NamedTuple):
@@ -20,16 +20,8 @@ class Outputs(NamedTuple):
     """[n, actions] logits; of a network that reads features, [entries] logits of the entries"""
     value: Tensor
     """[n, 3] logits or [n, 1] before tanh"""
-    moves_left: Tensor | None = None
-    """[n] in units of 20 plies (`trainer.auxiliary`); None without that head."""
-    soft_policy: Tensor | None = None
-    """[n, actions] logits; None without that head."""
-    reply: Tensor | None = None
-    """[n, actions] logits; None without that head."""
-    action_value: Tensor | None = None
-    """[n, actions] values for the side to move, before tanh; None without that head."""
-    future_board: Tensor | None = None
-    """[n, binary planes, rows, cols] logits of a later position's planes; None without that head."""
+    training: dict[str, Tensor]
+    """Those of the heads for training only, by name: [n] numbers or [n, actions] logits."""
 
 
 class Network(nn.Module):
@@ -53,11 +45,6 @@ class BoardNetwork(Network):
     architecture: BoardArchitecture
     policy: PolicyHead
     value: ValueHead
-    moves_left: ValueHead | None
-    soft_policy: PolicyHead | None
-    reply: PolicyHead | None
-    action_value: PolicyHead | None
-    future_board: BoardHead | None
 
     def __init__(self, architecture: BoardArchitecture) -> None:
         super().__init__()
@@ -73,20 +60,14 @@ class BoardNetwork(Network):
         self.policy = policy_head(architecture, game, kernel)
         self.value = ValueHead(architecture, game.cells, 3 if architecture.value_head == "wdl" else 1)
         # Last, so that the other weights drawn from a seed are the same with and without these heads.
-        self.moves_left = ValueHead(architecture, game.cells, 1) if architecture.moves_left_head else None
-        self.soft_policy = policy_head(architecture, game, kernel) if architecture.soft_policy_head else None
-        self.reply = policy_head(architecture, game, kernel) if architecture.reply_head else None
-        self.action_value = (
-            policy_head(architecture, game, kernel) if architecture.action_value_head else None
-        )
-        has_board = architecture.future_board_head
-        self.future_board = BoardHead(architecture.channels, game) if has_board else None
+        for name in architecture.training_heads:
+            self.add_module(name, training_head(name, architecture, game, kernel))
 
     def drop_training_heads(self) -> None:
         """Remove the heads that only training uses; what remains is the network as it plays."""
+        for name in self.architecture.training_heads:
+            delattr(self, name)
         self.architecture = self.architecture.played
-        for name in TRAINING_HEADS:
-            setattr(self, name, None)
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the outputs for play: policy `[n, actions]` and value logits `[n, 3 or 1]` of `planes [n,
@@ -97,12 +78,8 @@ class BoardNetwork(Network):
     def all_heads(self, planes: Tensor) -> Outputs:
         """Return the outputs for training; `planes [n, planes, rows, cols]`."""
         x = self.body(planes)
-        moves_left = None if self.moves_left is None else self.moves_left(x)[:, 0]
-        soft_policy = None if self.soft_policy is None else self.soft_policy(x)
-        reply = None if self.reply is None else self.reply(x)
-        action_value = None if self.action_value is None else self.action_value(x)
-        board = None if self.future_board is None else self.future_board(x)
-        return Outputs(self.policy(x), self.value(x), moves_left, soft_policy, reply, action_value, board)
+        training = {name: self.get_submodule(name)(x) for name in self.architecture.training_heads}
+        return Outputs(self.policy(x), self.value(x), training)
 
 
 def with_heads(network: Network, game: Game, history: int, heads: Collection[str]) -> Network:

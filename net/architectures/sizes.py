@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
 ValueHeadKind = Literal["wdl", "tanh"]
 
-TRAINING_HEADS = ("moves_left", "soft_policy", "reply", "action_value", "future_board")
-"""Heads that only training uses: attributes of a network, and with `_head` behind it fields of its
-architecture."""
-_HEAD_FIELDS = tuple(f"{name}_head" for name in TRAINING_HEADS)
+TRAINING_HEADS = {"moves_left": "number", "soft_policy": "policy", "reply": "policy"}
+"""Heads that only training uses (`trainer.heads`), in the order in which they are made, and what the module
+of each gives (`net.architectures.heads.training_head`)."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,8 @@ class Architecture:
         """The architecture as JSON. The first family and absent training heads are left out, so that older
         programs can read the rest."""
         fields = dataclasses.asdict(self)
-        for name in _HEAD_FIELDS:
-            if not fields.get(name, True):
-                del fields[name]
+        if not fields.get("training_heads", True):
+            del fields["training_heads"]
         if self.family != FIRST_FAMILY:
             fields["family"] = self.family
         return json.dumps(fields, sort_keys=True)
@@ -78,9 +76,15 @@ class Architecture:
         """The architecture with exactly these fields. Raises ValueError if fields are unknown, missing or out
         of range."""
         known = {one.name for one in dataclasses.fields(cls)}
-        if set(fields).union(known.intersection(_HEAD_FIELDS)) != known:
+        if set(fields) | known & {"training_heads"} != known:
             raise ValueError(f"architecture: expected exactly the fields {', '.join(sorted(known))}")
-        return cls(**fields)
+        plain = cls(**{name: value for name, value in fields.items() if name != "training_heads"})
+        heads = fields.get("training_heads", ())
+        if not isinstance(heads, list | tuple) or not all(name in TRAINING_HEADS for name in heads):
+            raise ValueError(
+                f"architecture: training_heads must be a list of some of {', '.join(TRAINING_HEADS)}"
+            )
+        return plain.with_heads(heads)
 
 
 @dataclass(frozen=True)
@@ -108,17 +112,8 @@ class BoardArchitecture(Architecture):
     """Width of the value head's hidden layer. Paper: 256."""
     value_head: ValueHeadKind = field(default="tanh", kw_only=True)
     """`wdl`: three logits (win, draw, loss for the side to move); `tanh`: one number. Paper: tanh."""
-    moves_left_head: bool = field(default=False, kw_only=True)
-    """A head for training only that predicts the plies left in the game (`trainer.auxiliary`). Paper: no."""
-    soft_policy_head: bool = field(default=False, kw_only=True)
-    """A head for training only that predicts a softer policy (`trainer.auxiliary`). Paper: no."""
-    reply_head: bool = field(default=False, kw_only=True)
-    """A head for training only that predicts the search of the next position (`trainer.replies`). Paper:
-    no."""
-    action_value_head: bool = field(default=False, kw_only=True)
-    """A head for training only that predicts the value of each move (`trainer.action_values`). Paper: no."""
-    future_board_head: bool = field(default=False, kw_only=True)
-    """A head for training only that predicts a later board (`trainer.future_boards_kernel`). Paper: no."""
+    training_heads: tuple[str, ...] = field(default=(), kw_only=True)
+    """Names of heads for training only, in the order of `TRAINING_HEADS`. Paper: none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -130,8 +125,7 @@ class BoardArchitecture(Architecture):
         return self.with_heads(())
 
     def with_heads(self, heads: Collection[str]) -> Self:
-        wanted: dict[str, Any] = {f"{name}_head": name in heads for name in TRAINING_HEADS}
-        return dataclasses.replace(self, **wanted)
+        return dataclasses.replace(self, training_heads=tuple(one for one in TRAINING_HEADS if one in heads))
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,8 @@ class SparseNetwork(Network):
         return logits_of(kernels, vectors, self.action_rows, self.action_biases, inputs), value
 
     def all_heads(self, inputs: Any) -> Outputs:
-        return Outputs(*self(inputs))
+        policy, value = self(inputs)
+        return Outputs(policy, value, {})
 
     def _all_rows(self) -> Tensor:
         """Return [features, width], the shared rows added."""

@@ -6,7 +6,7 @@ the network's value; KL of the search's policy from the network's, nats; mean an
 simulations, plies. The last three stand only where they are known.
 
 Other moves that the search visited can be added: variations of one move in PGN and SGF, comments elsewhere.
-They have no values: only records of format 4 hold any.
+They have no values: records hold none.
 """
 
 from __future__ import annotations

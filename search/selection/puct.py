@@ -17,7 +17,6 @@ from search.layout import BLOCKED, Tree
 from search.result import SearchResult, result_of_visits
 from search.search_stats import NetView
 from search.selection.pruning import pruned, prunes
-from search.selection.root_temperature import flattened, root_temperature
 from search.tree_kernel import is_lost, value_sum_of
 
 if TYPE_CHECKING:
@@ -59,15 +58,10 @@ def plan_room(settings: SelfPlaySettings) -> int:  # noqa: ARG001
 
 
 def begin(tree: SearchTree, *, is_cheap: bool) -> None:
-    """Flatten the root's priors if the settings say so, and mix fresh Dirichlet noise into them, unless the
-    search is cheap or noise is off."""
+    """Mix fresh Dirichlet noise into the root's priors, unless the search is cheap or noise is off."""
     noise = tree.settings.noise
     if noise.root_noise == 0 or is_cheap:
         return
-    temperature = root_temperature(noise, tree.ply, max(tree.game.rows, tree.game.cols))
-    if temperature != 1:
-        edges = tree.edges_of(0)
-        edges["prior"] = flattened(edges["prior"], temperature)
     tree.mix_noise(tree.rng.dirichlet(tree.forest.alphas[: tree.root_edge_count]), noise.root_noise)
 
 

@@ -67,22 +67,6 @@ def test_cheap_searches_are_no_policy_targets(root: str, reuse_tree: bool) -> No
     assert 0.3 < (flags == 0).mean() < 0.7
 
 
-@pytest.mark.parametrize("root", ["puct", "gumbel"])
-def test_child_values_are_recorded_if_the_settings_say_so(root: str) -> None:
-    """The trainer accepts the games, and they come back from their bytes."""
-    settings = settings_for(
-        "connect_four", selection=root, child_values=True, random_share=1.0, random_plies=3
-    )
-    player = Player(seed=5, name="test", run=bytes(range(16)))
-    game = get_game("connect_four")
-    record = played(game, settings, UniformEvaluator(), player.rng(1), player=player)
-    back = from_bytes(to_bytes(record))
-    assert back.child_values.tolist() == record.child_values.tolist()
-    assert len(back.child_values) == len(back.visits) > 0
-    assert back.child_values[-1] == 127 or back.outcome == 0, "the last move wins"
-    assert Verifier(game).check(back, Expected.of(settings, game), 0) is None
-
-
 def test_a_search_with_gumbel_choices_gives_improved_policies() -> None:
     """Every ply is a target whose shares sum to the same number; both sides win, and games differ."""
     records = [play("tic_tac_toe", number, selection="gumbel") for number in range(25)]

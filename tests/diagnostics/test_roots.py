@@ -62,7 +62,7 @@ def test_sums_are_those_of_plain_loops() -> None:
 
 
 def test_what_nobody_told_is_not_known() -> None:
-    """Records of format 1 contain visits only."""
+    """A client need not tell more than its visits."""
     record = random_game(GAME, np.random.default_rng(1), simulations=30)
     empty = np.zeros(0, np.float16)
     found = RootSums()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ from report.ratings import Rated, Rating, curves_of
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
 from search.evaluation_settings import FOR_EVALUATION
-from search.evaluator import Evaluations, Evaluator, LeafBatch, LocalEvaluator, UniformEvaluator
+from search.evaluator import Evaluations, LeafBatch, LocalEvaluator, UniformEvaluator
 from server.config import ServerConfig
 
 GAME = get_game("tic_tac_toe")
@@ -144,33 +143,6 @@ def test_players_truth_and_analysis_make_the_search_that_is_named() -> None:
     found = asyncio.run(all_choices())
     assert found["puct"] == found["puct seat"] != found["gumbel"]
     assert found["gumbel"] == found["gumbel seat"] == found["gumbel analysed"]
-
-
-def test_players_and_analysis_evaluate_through_all_symmetries_with_and_without_a_search() -> None:
-    """Eight evaluations a leaf, also where the policy alone chooses the move."""
-    search = varied(FOR_EVALUATION, average_symmetries=True)
-
-    def rows(ask: Callable[[Evaluator], Awaitable[object]]) -> int:
-        evaluator = UniformEvaluator()
-
-        async def main() -> None:
-            await ask(evaluator)
-
-        asyncio.run(main())
-        return evaluator.rows
-
-    async def seat(evaluator: Evaluator, simulations: int) -> object:
-        net = LoadedNet(GAME, 1, "uniform", 0, evaluator, 8)  # type: ignore[arg-type]
-        seat = await NetPlayer("one", net, simulations, search=search).sit_down(0)
-        return await seat.choose(GameHistory(GAME))
-
-    async def analysed(evaluator: Evaluator, simulations: int) -> object:
-        return await Analyst.of(GAME, evaluator, 1, search).answer(Request(1, "", (), simulations))
-
-    for ask in (seat, analysed):
-        assert rows(lambda evaluator, ask=ask: ask(evaluator, 0)) == 8
-        assert rows(lambda evaluator, ask=ask: ask(evaluator, 12)) > 8
-        assert rows(lambda evaluator, ask=ask: ask(evaluator, 12)) % 8 == 0
 
 
 def test_a_player_is_named_by_its_search() -> None:

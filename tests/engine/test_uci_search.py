@@ -159,16 +159,6 @@ def test_a_temperature_draws_among_the_moves_and_none_always_plays_the_best() ->
         assert (len(moves) > 1) == is_drawn
 
 
-def test_the_engine_evaluates_through_all_symmetries_if_asked_to() -> None:
-    """Two evaluations a leaf in Connect Four, that of the root included."""
-    thinker, once = (
-        engine_with(name, 1) for name in ("puct?average_symmetries=true", "puct?average_symmetries=false")
-    )
-    assert thought(thinker, simulations=20)[1] == thought(once, simulations=20)[1] == 20
-    assert thinker.net.evaluator.rows % 2 == 0
-    assert thinker.net.evaluator.rows > once.net.evaluator.rows + 1
-
-
 @pytest.mark.parametrize("name", ["puct", "gumbel"])
 def test_with_one_leaf_in_flight_the_engine_plays_what_a_match_player_plays(name):
     settings = resolve(changed(search_for(name, GAME), {"search.simulations": 64}), GAME)

@@ -87,8 +87,8 @@ def test_everything_is_compiled_before_any_run_is_timed() -> None:
     kinds = ablation_runs.kinds(list(ablation_file.load("connect_four").all().values()))
     roots = [one.server["self_play"]["search"]["selection"] for one in kinds]
     assert sorted(roots) == ["gumbel", "puct"]
-    kinds = ablation_runs.kinds(list(ablation_file.load("connect_four_boards").all().values()))
-    assert [one.trainer["loss"]["future_board_weight"] for one in kinds] == [0, 0.5]
+    kinds = ablation_runs.kinds(list(ablation_file.load("connect_four_wins").all().values()))
+    assert [one.trainer["samples"]["wins_share"] > 0 for one in kinds] == [False, True]
 
 
 def test_runs_of_other_settings_are_not_compared(tmp_path: Path) -> None:
@@ -270,7 +270,12 @@ def test_intervals_of_differences_hold_what_they_say() -> None:
                 f"[variants.x]\n{change}\n",
                 "'x' cannot continue the recipe's network",
             )
-            for change in ('net = "4x64"', "trainer.loss.reply_weight = 0.1")
+            for change in ('net = "4x64"', 'trainer.loss.heads = "reply:0.1"')
+        ),
+        (
+            'recipe = "krk"\ntitle = "t"\nminutes = 1\nafter_minutes = 5\nseeds = [1]\n'
+            '[variants.x]\ntrainer.loss.heads = "replies:0.1"\n',
+            "mine.toml is wrong: there is no head 'replies'",
         ),
     ],
 )

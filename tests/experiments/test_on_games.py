@@ -79,17 +79,6 @@ def test_flags_of_a_variant_lie_over_the_settings_of_the_run(run: RunFolder) -> 
     assert (settings.optimizer.batch, settings.loss.value_weight) == (64, TrainerConfig().loss.value_weight)
 
 
-def test_action_values_are_not_learned_from_games_without_them(
-    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(on_games, "prepare_thread", lambda _: None)
-    flags = ["--variant", "values=--loss.action-value-weight 1", "--steps", "1", "--seeds", "1"]
-    monkeypatch.setattr(sys, "argv", ["on_games", str(run.path), *flags, "--out", str(tmp_path)])
-    with pytest.raises(Fatal, match=r"have no child values.*self_play\.child_values") as caught:
-        on_games._main()
-    assert caught.value.code == Exit.CONFIG
-
-
 @pytest.mark.parametrize("text", ["", "no flags", "=--seed 1"])
 def test_a_variant_without_name_or_flags_is_refused(text: str) -> None:
     with pytest.raises(Fatal, match="NAME=FLAGS") as caught:

@@ -24,7 +24,7 @@ from fuzz_curve import contents, handshakes, read_boxes, read_handshake
 from message_examples import EXAMPLES
 from mutator import Mutator, changed
 from raw_zmtp import GREETING, command, frame, hello, ready
-from record_strategies import example_record, example_record_1, example_record_3
+from record_strategies import example_record
 
 from bench.random_games import random_game
 from net.create import create
@@ -137,7 +137,7 @@ def _headers() -> list[bytes]:
 def _records() -> list[bytes]:
     rng = np.random.default_rng(5)
     games = [random_game(GAME, rng, simulations=20) for _ in range(20)]
-    examples = [example_record(), example_record_1(), example_record_3(), *games]
+    examples = [example_record(), *games]
     return [records.to_bytes(record) for record in examples]
 
 

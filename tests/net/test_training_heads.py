@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import numpy as np
@@ -51,13 +50,13 @@ def test_heads_change_nothing_in_what_is_played(game: Game) -> None:
 
 @GAMES
 def test_outputs_of_all_heads(game: Game) -> None:
-    """Training gets the outputs of each head, or None without it."""
+    """Training gets the outputs of each head that the network has."""
     with torch.no_grad():
         every, plain = (network(one, game).all_heads(planes(game)) for one in (ALL, PLAIN))
-    shapes = [getattr(every, name).shape for name in TRAINING_HEADS]
-    binary = PlaneShape.of(game, 1).binary_planes
-    assert shapes == [(5,), *[(5, game.actions)] * 3, (5, binary, game.rows, game.cols)]
-    assert all(getattr(plain, name) is None for name in TRAINING_HEADS)
+    shapes = {name: tuple(outputs.shape) for name, outputs in every.training.items()}
+    of_kind = {"number": (5,), "policy": (5, game.actions)}
+    assert shapes == {name: of_kind[kind] for name, kind in TRAINING_HEADS.items()}
+    assert plain.training == {}
     assert torch.equal(every.policy, plain.policy)
 
 
@@ -74,12 +73,13 @@ def test_weights_files_keep_the_heads_and_old_ones_are_read() -> None:
         "value_channels", "value_hidden", "value_head",
     }  # fmt: skip
     assert architecture_from_json(json.dumps(fields)) == PLAIN
-    with pytest.raises(ValueError, match="true or false"):
-        architecture_from_json(json.dumps(fields | {"moves_left_head": 1}))
+    for heads in (["a_head"], 1, "reply", {"reply": 1}):
+        with pytest.raises(ValueError, match="training_heads must be a list of some of moves_left"):
+            architecture_from_json(json.dumps(fields | {"training_heads": heads}))
 
 
 def test_name_is_that_of_what_is_played() -> None:
-    assert name_of(dataclasses.replace(named("4x64"), soft_policy_head=True)) == "4x64"
+    assert name_of(named("4x64").with_heads(["soft_policy"])) == "4x64"
 
 
 def test_heads_are_added_and_dropped() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from hypothesis import strategies as st
 
@@ -46,42 +44,12 @@ def records(draw: st.DrawFn) -> GameRecord:
         prior_values=column(st.floats(-1, 1, width=16) | unknown, plies, "<f2"),
         mean_depths=column(st.floats(0, 65504, width=16) | unknown, plies, "<f2"),
         max_depths=column(st.integers(0, 255), plies, "u1"),
-        **draw(st.just({}) | runs(column(st.integers(-128, 127), total, "i1"))),
+        run=draw(st.just(b"") | st.binary(min_size=16, max_size=16)),
     )
-
-
-@st.composite
-def runs(draw: st.DrawFn, child_values: np.ndarray) -> dict[str, object]:
-    """Draw the identity of a run, with or without child values."""
-    run = {"run": draw(st.binary(min_size=16, max_size=16))}
-    return {**run, "child_values": child_values} if draw(st.booleans()) else run
-
-
-def example_record_4() -> GameRecord:
-    """Return `example_record_3` with the values of the moves that its searches visited."""
-    values = np.array([-32, 64, -128, 0, -127, 127], dtype="i1")
-    return replace(example_record_3(), child_values=values)
-
-
-def example_record_3() -> GameRecord:
-    """Return `example_record` with the run that it was played for."""
-    return replace(example_record(), run=bytes(range(16, 32)))
 
 
 def example_record() -> GameRecord:
     """Return three plies of tic-tac-toe with every field set; the second one was played without a network."""
-    return replace(
-        example_record_1(),
-        flags=np.array([9, 0, 1], dtype="u1"),
-        prior_kl=np.array([0.5, np.nan, 0.0], dtype="<f2"),
-        prior_values=np.array([-0.125, np.nan, 0.75], dtype="<f2"),
-        mean_depths=np.array([2.5, np.nan, 1.0], dtype="<f2"),
-        max_depths=np.array([4, 0, 1], dtype="u1"),
-    )
-
-
-def example_record_1() -> GameRecord:
-    """Return the same game with the fields of format 1."""
     return GameRecord(
         uid=bytes(range(16)),
         game="tic_tac_toe",
@@ -93,11 +61,16 @@ def example_record_1() -> GameRecord:
         visit_actions=np.array([0, 4, 0, 2, 6, 8], dtype="<u2"),
         visits=np.array([3, 5, 8, 1, 2, 5], dtype="<u2"),
         root_values=np.array([0.25, -0.5, 1.0], dtype="<f4"),
-        flags=np.array([1, 0, 1], dtype="u1"),
+        flags=np.array([9, 0, 1], dtype="u1"),
         versions=np.array([0, 1, 1], dtype="<u4"),
         outcome=-1,
         reason="line",
         seed=7,
         source="host/worker-0",
         seconds=0.5,
+        prior_kl=np.array([0.5, np.nan, 0.0], dtype="<f2"),
+        prior_values=np.array([-0.125, np.nan, 0.75], dtype="<f2"),
+        mean_depths=np.array([2.5, np.nan, 1.0], dtype="<f2"),
+        max_depths=np.array([4, 0, 1], dtype="u1"),
+        run=bytes(range(16, 32)),
     )

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -123,6 +124,26 @@ def test_store_of_another_game_is_refused(store: Store, tmp_path: Path) -> None:
     store.close()
     with pytest.raises(Fatal) as caught:
         Store(tmp_path / "games.db", "h")
+    assert caught.value.code == Exit.BAD_DATA
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ("DELETE FROM meta WHERE key = 'record_format'", "4 or older"),
+        ("UPDATE meta SET value = '6' WHERE key = 'record_format'", "6"),
+    ],
+)
+@pytest.mark.parametrize("open_store", [lambda path: Store(path, "g"), StoreReader], ids=["store", "reader"])
+def test_a_store_of_another_record_format_is_refused_by_name(
+    store: Store, tmp_path: Path, open_store: Callable[[Path], object], change: str, found: str
+) -> None:
+    store.close()
+    path = tmp_path / "games.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(change)
+    with pytest.raises(Fatal, match=f"games.db holds games of record format {found}; .* format 5") as caught:
+        open_store(path)
     assert caught.value.code == Exit.BAD_DATA
 
 

@@ -78,7 +78,6 @@ MUTATIONS: list[tuple[str, Mutation, Code]] = [
     ("another start", change(start="nonsense"), Code.WRONG_SETTINGS),
     ("column cut", lambda r: dataclasses.replace(r, root_values=r.root_values[:-1]), Code.BAD_RECORD),
     ("visits cut", lambda r: dataclasses.replace(r, visits=r.visits[:-1]), Code.BAD_RECORD),
-    ("child values cut", change(child_values=np.zeros(1, np.int8)), Code.BAD_RECORD),
     ("visited off", lambda r: with_entry(r, "visited", 0, r.visited[0] + 1), Code.BAD_RECORD),
     ("NaN value", lambda r: with_entry(r, "root_values", 2, np.nan), Code.BAD_VALUES),
     ("value over 1", lambda r: with_entry(r, "root_values", 2, 1.01), Code.BAD_VALUES),

@@ -21,9 +21,11 @@ from net.planes import PlaneShape, features_tensor, unpack
 from protocol.records import GameRecord
 from runtime.exits import Exit, Fatal
 from store.sqlite import Totals
-from trainer.auxiliary import moves_left_loss, soft_policy_loss
 from trainer.config import LossSettings, OptimizerSettings, TrainerConfig
 from trainer.figures import Figures, scalars
+from trainer.heads import trained_heads
+from trainer.heads.moves_left import moves_left_loss
+from trainer.heads.soft_policy import soft_policy_loss
 from trainer.loss import Targets
 from trainer.sampler import Sampler
 from trainer.samples import Samples
@@ -34,18 +36,15 @@ from trainer.window import Window
 torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
-ALL = {
-    **{"moves_left_weight": 1.0, "soft_policy_weight": 8.0, "reply_weight": 0.15},
-    **{"action_value_weight": 1.0, "future_board_weight": 0.25},
-}
+ALL = {"heads": ",".join(f"{name}:1" for name in TRAINING_HEADS)}
 NET = Residual(1, 16, value_channels=2, value_hidden=16, value_head="wdl").with_heads(TRAINING_HEADS)
-SAMPLER = Sampler(GAME, 1)
+SAMPLER = Sampler(GAME, 1, heads=trained_heads(LossSettings(**ALL)))
 CPU = torch.device("cpu")
 
 
 def some_games(count: int) -> list[GameRecord]:
     rng = np.random.default_rng(0)
-    return [random_game(GAME, rng, simulations=50, targets=0.7, child_values=True) for _ in range(count)]
+    return [random_game(GAME, rng, simulations=50, targets=0.7) for _ in range(count)]
 
 
 def one_game(targets: float = 1.0) -> Samples:
@@ -119,11 +118,9 @@ def test_one_game_is_learnt_by_heart() -> None:
     for _ in range(250):
         one.train(samples)
     outputs = one.network.all_heads(unpack(features_tensor(samples.packed_features), PlaneShape.of(GAME, 1)))
-    assert outputs.moves_left is not None
-    np.testing.assert_allclose(outputs.moves_left.detach() * 20, samples.plies_left, atol=1.0)
-    assert outputs.soft_policy is not None
+    np.testing.assert_allclose(outputs.training["moves_left"].detach() * 20, samples.plies_left, atol=1.0)
     first = samples.rows == 0
-    soft = outputs.soft_policy[0, samples.actions[first]].softmax(0).detach()
+    soft = outputs.training["soft_policy"][0, samples.actions[first]].softmax(0).detach()
     wanted = samples.shares[first] ** 0.25
     np.testing.assert_allclose(soft, wanted / wanted.sum(), atol=0.03)
 
@@ -144,9 +141,8 @@ def test_weight_zero_trains_no_head_and_the_rest_as_without_it() -> None:
             assert torch.equal(tensor, theirs.get(name, before[name]))
     figures = idle.figures()
     assert figures is not None
-    assert (figures.moves_left_loss, figures.soft_policy_loss) == (None, None)
-    held_out = idle.evaluate(samples)
-    assert (held_out.moves_left_loss, held_out.soft_policy_loss) == (None, None)
+    assert figures.heads == {}
+    assert idle.evaluate(samples).heads == {}
 
 
 def test_figures_of_both_losses_are_drawn(tmp_path: Path) -> None:
@@ -171,7 +167,7 @@ def test_figures_of_both_losses_are_drawn(tmp_path: Path) -> None:
     drawn = scalars(figures.as_dict(Totals(), 1.0))
     for head in TRAINING_HEADS:
         name = f"{head}_loss"
-        assert drawn[f"trainer/{name}"] == pytest.approx(getattr(turn.figures, name), abs=1e-4)
+        assert drawn[f"trainer/{name}"] == pytest.approx(turn.figures.heads[head], abs=1e-4)
         assert drawn[f"trainer/held_out_{name}"] > 0
 
 
@@ -194,6 +190,6 @@ def test_heads_are_made_for_a_new_network_and_added_to_given_weights(tmp_path: P
         assert {name.split(".")[0] for name in weights} >= set(TRAINING_HEADS)
         for name, tensor in plain._train_step.network.state_dict().items():
             assert torch.equal(tensor, weights[name])
-    with pytest.raises(Fatal, match=r"no head for --loss\.moves-left-weight") as caught:
-        TrainingLoop(varied(config, moves_left_weight=0.1), GAME, 1, "tiny", folders[0])
+    with pytest.raises(Fatal, match=r"no head for --loss\.heads moves_left") as caught:
+        TrainingLoop(varied(config, heads="moves_left:0.1"), GAME, 1, "tiny", folders[0])
     assert caught.value.code == Exit.CONFIG

@@ -102,15 +102,6 @@ def test_weights_whose_bytes_are_not_those_of_their_name_are_refused(tmp_path: P
     assert (fatal.code, "is damaged" in str(fatal)) == (Exit.BAD_DATA, True)
 
 
-def test_action_values_are_not_learned_from_games_without_them(tmp_path: Path) -> None:
-    """The trainer says which setting of azserver is missing; with it, the run begins."""
-    fatal = refusal(tmp_path, welcome(), action_value_weight=1.0)
-    assert (fatal.code, "--self-play.child-values" in str(fatal)) == (Exit.CONFIG, True)
-    recording = dataclasses.asdict(self_play(simulations=20, child_values=True))
-    told = msgspec.structs.replace(welcome(), self_play=recording)
-    close(opened(tmp_path, told, action_value_weight=1.0))
-
-
 def test_a_run_folder_has_one_trainer(tmp_path: Path) -> None:
     """The second one ends with a message and changes nothing; when the first has ended, it may work there."""
     first = opened(tmp_path, welcome())

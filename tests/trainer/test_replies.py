@@ -6,32 +6,53 @@ import numpy as np
 import pytest
 import torch
 from changed_settings import varied
-from entries_of_positions import GAME, check_entries, given_draws
+from hypothesis import given
+from hypothesis import strategies as st
 from naive_replies import naive_reply
 
 from bench.random_games import random_game
+from games import get_game
 from net.architectures.registry import build, named
 from net.planes import PlaneShape, features_tensor, unpack
-from trainer.auxiliary import Entries, reply_loss
 from trainer.config import TrainerConfig
-from trainer.replies import replies
+from trainer.heads import trained_heads
+from trainer.heads.reply import Replies, replies, reply_loss
 from trainer.sampler import Sampler
 from trainer.train_step import TrainStep
 from trainer.window import Window
 
+GAME = get_game("tic_tac_toe")
+MAPS = np.array([np.arange(GAME.actions), *(one.actions for one in GAME.symmetries)])
 
-@given_draws
+
+@given(
+    seed=st.integers(0, 1000),
+    capacity=st.integers(9, 60),
+    draws=st.lists(st.tuples(st.integers(0, 59), st.integers(0, 7)), min_size=1, max_size=20),
+)
 def test_agrees_with_the_slow_twin(seed: int, capacity: int, draws: list[tuple[int, int]]) -> None:
-    """Also where the rings wrap around, and for games with plies that are no targets."""
+    """For pairs of a position and a symmetry; also where the rings wrap around, and for games with plies that
+    are no targets."""
     rng, window = np.random.default_rng(seed), Window(GAME, capacity, 9.0)
     records = [random_game(GAME, rng, simulations=20, targets=0.7) for _ in range(9)]
-    check_entries(replies, naive_reply, window, records, draws)
+    for record in records:
+        window.add(record)
+    positions = [(record, ply) for record in records for ply in range(record.plies)][-window.positions :]
+    chosen = [(at % len(positions), symmetry) for at, symmetry in draws]
+    numbers = window.first_position + np.array([at for at, _ in chosen])
+    found = replies(window, numbers, MAPS[[symmetry for _, symmetry in chosen]])
+    for row, (at, symmetry) in enumerate(chosen):
+        own = found.rows == row
+        entries = dict(zip(found.actions[own].tolist(), found.shares[own].tolist(), strict=True))
+        assert entries == pytest.approx(naive_reply(*positions[at], MAPS[symmetry].tolist()))
+    assert (np.diff(found.rows) >= 0).all()
+    assert found.samples == len(set(found.rows.tolist()))
 
 
 def test_the_loss_is_the_cross_entropy_over_all_actions() -> None:
     logits = torch.randn(3, 9, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     rows, actions, shares = torch.tensor([0, 0, 2]), torch.tensor([1, 5, 8]), torch.tensor([0.25, 0.75, 1.0])
-    loss = reply_loss(logits, Entries(rows, actions, shares, 2))
+    loss = reply_loss(logits, Replies(rows, actions, shares, 2))
     log_policy = logits.log_softmax(1)
     wanted = -(0.25 * log_policy[0, 1] + 0.75 * log_policy[0, 5] + log_policy[2, 8]) / 2
     assert loss.item() == pytest.approx(wanted.item(), rel=1e-5)
@@ -41,21 +62,21 @@ def test_the_replies_of_a_game_are_learnt_by_heart() -> None:
     torch.manual_seed(1)
     window = Window(GAME, 100)
     window.add(random_game(GAME, np.random.default_rng(4), simulations=50))
-    samples = Sampler(GAME, 1, with_replies=True).newest(window, 100, 100)
-    config = varied(TrainerConfig(), lr=0.01, warmup_steps=10, reply_weight=1.0)
+    config = varied(TrainerConfig(), lr=0.01, warmup_steps=10, heads="reply:1")
+    samples = Sampler(GAME, 1, heads=trained_heads(config.loss)).newest(window, 100, 100)
     network = build(named("1x16").with_heads(["reply"]), GAME, 1)
     step = TrainStep(GAME, 1, network, config.optimizer, config.loss, torch.device("cpu"))
     for _ in range(200):
         step.train(samples)
     outputs = step.network.all_heads(unpack(features_tensor(samples.packed_features), PlaneShape.of(GAME, 1)))
-    assert outputs.reply is not None
-    assert samples.replies is not None
-    learned = outputs.reply.softmax(1).detach()[samples.replies.rows, samples.replies.actions]
-    np.testing.assert_allclose(learned, samples.replies.shares, atol=0.05)
-    assert samples.replies.rows.max() == len(samples.classes) - 2, "the last move has no reply"
+    assert samples.heads is not None
+    found = samples.heads["reply"]
+    learned = outputs.training["reply"].softmax(1).detach()[found.rows, found.actions]
+    np.testing.assert_allclose(learned, found.shares, atol=0.05)
+    assert found.rows.max() == len(samples.classes) - 2, "the last move has no reply"
 
 
 def test_without_the_head_no_replies_are_looked_for() -> None:
     window = Window(GAME, 100)
     window.add(random_game(GAME, np.random.default_rng(4), simulations=50))
-    assert Sampler(GAME, 1).newest(window, 100, 100).replies is None
+    assert Sampler(GAME, 1).newest(window, 100, 100).heads is None

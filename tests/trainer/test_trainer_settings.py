@@ -43,8 +43,8 @@ def test_settings_over_those_of_the_optimizer() -> None:
         ("optimizer.ema", 1.0), ("samples.held_out", 0.9), ("optimizer.cosine_steps", -1),
         ("optimizer.cosine_minutes", -1),
         ("samples.surprise_share", -0.1), ("samples.per_position", 0.0), ("loss.win_discount", 0.0),
-        ("loss.win_discount", 1.01), ("loss.moves_left_weight", -1.0), ("loss.soft_policy_weight", -1.0),
-        ("loss.value_q_lambda", 1.1), ("loss.reply_weight", -0.1),
+        ("loss.win_discount", 1.01),
+        ("loss.value_q_lambda", 1.1),
         ("optimizer.grad_clip", -1.0), ("optimizer.weight_decay", -0.1), ("optimizer.warmup_steps", -1),
         ("loss.value_weight", -1.0), ("publishing.checkpoint_seconds", -5.0),
         ("samples.per_position", math.inf),
@@ -54,6 +54,20 @@ def test_setting_out_of_range_is_named(name: str, value: float) -> None:
     """A senseless setting ends the trainer before training begins; the message names it."""
     with pytest.raises(Fatal, match=f"--{name.replace('_', '-')} must") as caught:
         load([f"--{name.replace('_', '-')}", str(value)], {})
+    assert caught.value.code == Exit.CONFIG
+
+
+@pytest.mark.parametrize(
+    ("heads", "complaint"),
+    [
+        ("replies:1", "there is no head 'replies'; there are moves_left"),
+        ("reply:1,reply:2", "the head reply is there twice"),
+        *((one, "the weight of reply must be") for one in ("reply", "reply:0", "reply:-1", "reply:1.2.3")),
+    ],
+)
+def test_heads_that_cannot_be_trained_are_named(heads: str, complaint: str) -> None:
+    with pytest.raises(Fatal, match=f"--loss.heads: .*{complaint}") as caught:
+        changed(TrainerConfig(), {"loss.heads": heads}).check()
     assert caught.value.code == Exit.CONFIG
 
 

@@ -166,7 +166,7 @@ def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
 
 def test_where_only_the_policy_is_learned_value_and_moves_left_stay_as_they_are() -> None:
     torch.manual_seed(3)
-    recipe = varied(TrainerConfig(), weight_decay=0.0, moves_left_weight=1.0)
+    recipe = varied(TrainerConfig(), weight_decay=0.0, heads="moves_left:1")
     network = build(named("1x16").with_heads(["moves_left"]), GAME, 1)
     learner = TrainStep(GAME, 1, network, recipe.optimizer, recipe.loss, torch.device("cpu"))
     heads = {

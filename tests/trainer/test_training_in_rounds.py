@@ -39,7 +39,7 @@ PLAIN = varied(
 )
 EVERYTHING = varied(
     PLAIN, ema=0.9, growth=True, growth_min=60, cosine_steps=20, value_q_share=0.3, win_discount=0.9,
-    capped_value_weight=0.25, moves_left_weight=0.1, soft_policy_weight=1.0,
+    capped_value_weight=0.25, heads="moves_left:0.1,soft_policy:1",
 )  # fmt: skip
 
 

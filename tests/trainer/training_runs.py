@@ -41,7 +41,7 @@ def training(folder: Path, **changes: object) -> TrainingLoop:
 
 def games(count: int, seed: int = 0) -> list[GameRecord]:
     rng = np.random.default_rng(seed)
-    return [random_game(GAME, rng, simulations=20, child_values=True) for _ in range(count)]
+    return [random_game(GAME, rng, simulations=20) for _ in range(count)]
 
 
 def stored(folder: Path, records: list[GameRecord]) -> Path:

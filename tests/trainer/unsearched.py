@@ -21,7 +21,6 @@ def without_search(record: GameRecord, plies: int) -> GameRecord:
         visited=np.where(beginning, 0, record.visited).astype(np.uint16),
         visit_actions=record.visit_actions[dropped:],
         visits=record.visits[dropped:],
-        child_values=record.child_values[dropped:],
         root_values=np.where(beginning, 0, record.root_values).astype(np.float32),
         flags=np.where(beginning, 0, record.flags).astype(np.uint8),
     )
