@@ -135,12 +135,6 @@ def check_network_in_search(network: str, game: str, self_play: SelfPlaySettings
         check_plays(network, get_game(game))
     except ValueError as error:
         raise Fatal(f"--net: {error}", Exit.CONFIG) from None
-    if self_play.round_games:
-        raise Fatal(
-            f"self_play.round_games: rounds cannot be played with the network {network} yet; set it to 0, or "
-            "choose another --net",
-            Exit.CONFIG,
-        )
     if self_play.search.average_symmetries:
         raise Fatal(
             f"self_play.search.average_symmetries: the network {network} cannot average over symmetries yet; "

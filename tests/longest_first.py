@@ -29,7 +29,6 @@ LONGEST = (
     "test_namespaces.py",
     "test_proxied.py",
     "test_out_of_memory.py",
-    "test_rounds_loop.py",
     "test_hostile.py",
     "test_go_rules.py",
     "test_games_in_flight.py",
@@ -58,7 +57,6 @@ LONGEST = (
     "test_small_games.py",
     "test_analyse_service.py",
     "test_gatekeeper.py",
-    "test_training_in_rounds.py",
     "test_same_bits_avx512.py",
 )
 """Files that take more than 20 seconds on two cores, longest first."""

@@ -182,7 +182,7 @@ def test_wrong_settings_end_it_before_anything_starts(
     [
         ("--trainer-config", "[samples]\nper_postion = 2", "the nearest is 'samples.per_position'"),
         ("--server-config", "[self_play.search]\nsimulation = 2", "'self_play.search.simulations'"),
-        ("--client-config", "drain = -1", "--drain is -1"),
+        ("--client-config", "drain = -1", "drain must be a number of at least 0"),
     ],
 )
 def test_a_wrong_file_of_a_part_is_named_before_anything_is_announced(

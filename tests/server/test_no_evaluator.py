@@ -176,7 +176,6 @@ def test_what_players_evaluate_is_counted_from_their_pings(tmp_path: Path, weigh
             {"game": "go"},
             "--net: go has no sparse features.* it has the networks tiny",
         ),
-        ({"self_play": {"round_games": 3, "seed": 1}}, "self_play.round_games: rounds cannot be played"),
         ({"self_play": {"search.average_symmetries": True}}, "average_symmetries: the network sparse cannot"),
     ],
 )
