@@ -10,7 +10,7 @@ RUN ?=
 ARGS ?=
 BENCH ?= all
 
-.PHONY: help install lock run test test-bounds test-nightly test-oracles check style types imports docs format bench profile hostile faults soak gpu-check peers clean
+.PHONY: help install lock run test test-nightly test-oracles check style types imports docs format bench profile hostile faults soak gpu-check peers clean
 
 install: $(INSTALLED)
 
@@ -37,19 +37,20 @@ run: $(INSTALLED)
 # tests/longest_first.py; pytest-xdist would begin with the files of most tests, and end with those of minutes.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
+# Rules, search, sampler and verification with every index of compiled code checked (checks are a matter of a whole
+# process), the rest as users run it, and so what ARGS selects.
+BOUNDED := tests/games tests/search $(addprefix tests/trainer/test_,window.py window_bounds.py verify.py chess_targets.py)
 test: $(INSTALLED)
+ifeq ($(strip $(ARGS)),)
+	NUMBA_BOUNDSCHECK=1 $(PYTEST) $(BOUNDED)
+	$(PYTEST) $(addprefix --ignore=,$(BOUNDED))
+else
 	$(PYTEST) $(ARGS)
+endif
 
-# Search, rules, sampler and verification once more, with every index of compiled code checked. Without
-# `test_plugins.py`: that is about packages, and a whole run of processes.
-BOUNDED = tests/games tests/search tests/trainer/test_window.py tests/trainer/test_window_bounds.py \
-	tests/trainer/test_verify.py tests/trainer/test_chess_targets.py --ignore=tests/games/test_plugins.py
-test-bounds: $(INSTALLED)
-	NUMBA_BOUNDSCHECK=1 $(PYTEST) $(BOUNDED) $(ARGS)
-
-# More examples for hypothesis, from a new seed each time, which is printed.
+# Everything, without checks in compiled code, with more examples for hypothesis from a new seed each time, which is printed.
 test-nightly: $(INSTALLED)
-	$(PYTEST) --hypothesis-profile nightly $(ARGS)
+	$(PYTEST) -m 'not oracle' --hypothesis-profile nightly $(ARGS)
 
 # Against other programs, such as gnugo; what is not installed is skipped, and said.
 test-oracles: $(INSTALLED)
@@ -132,9 +133,8 @@ help:
 	@echo "make install  everything into .venv: about 2.4 GB, a few minutes; the other targets do it by themselves"
 	@echo "make lock     renew requirements.lock: all packages, one version each, with hashes"
 	@echo "make run      install, then self-play and training on this machine (GAME=chess MINUTES=0 RUN= ARGS=; games: .venv/bin/azrun --help)"
-	@echo "make test     all tests (ARGS='-k search')"
-	@echo "make test-bounds   search, rules, sampler, verification with bounds checks in compiled code"
-	@echo "make test-nightly  all tests, ten times the examples of hypothesis, a new seed"
+	@echo "make test     tests; rules and search with bounds checks in compiled code (ARGS='-k search')"
+	@echo "make test-nightly  also faults, attacks, full disks, the wheel; ten times the examples of hypothesis, a new seed"
 	@echo "make test-oracles  rules compared with other programs (gnugo, cshogi); minutes"
 	@echo "make check    ruff, mypy, import-linter, documentation"
 	@echo "make docs     the documentation as a site, in build/docs"

@@ -1,5 +1,6 @@
-"""Every game with every kind of network and every selection: a game is played, checked and learned from, and
-the new network plays."""
+"""Every game with every selection, and each of them with every kind of network (pairs, not triples).
+
+A game is played, checked and learned from, and the new network plays."""
 
 from __future__ import annotations
 
@@ -38,11 +39,15 @@ from trainer.verify import Expected, Verifier
 from trainer.window import Window
 
 PLIES = 12
+NETS = ("1x16", "tf1x16")
+COMBINATIONS = [
+    (name, selection, NETS[(row + column) % len(NETS)])
+    for row, name in enumerate((*EVERY_GAME, HANDS))
+    for column, selection in enumerate(NAMES)
+]
 
 
-@pytest.mark.parametrize("net", ["1x16", "tf1x16"])
-@pytest.mark.parametrize("selection", NAMES)
-@pytest.mark.parametrize("name", [*EVERY_GAME, HANDS])
+@pytest.mark.parametrize(("name", "selection", "net"), COMBINATIONS)
 def test_a_game_is_played_checked_and_learned_from(
     name: str, selection: str, net: str, tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ from runtime.ports import find_base_port
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 120.0
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 TRAINER = """
 window.min_positions = 300

@@ -10,7 +10,7 @@ import pytest
 from parts import PATIENCE, RUN, Parts
 from stranger import Ledger
 
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 
 
 def restart_evaluator(parts: Parts) -> None:

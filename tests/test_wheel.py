@@ -41,6 +41,7 @@ NOT_PACKAGED = (
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.timeout(1200),
     pytest.mark.skipif(
         find_spec("pip") is None or find_spec("setuptools") is None, reason="no pip or setuptools here"

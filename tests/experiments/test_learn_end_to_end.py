@@ -12,7 +12,7 @@ import pytest
 from games import get_game
 from store.reader import StoreReader
 
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 """Generous, for slow machines: a run ends when it has its games, not by the clock."""
 
 RECIPE = """

@@ -11,6 +11,8 @@ from apart import Apart
 from separate_networks import Networks
 from unavailable import Unavailable
 
+pytestmark = pytest.mark.nightly
+
 BEYOND_HEARTBEATS = 21.0
 """Seconds: both ends send PING after 5 s and wait 15 s for the answer."""
 

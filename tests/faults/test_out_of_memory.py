@@ -8,6 +8,8 @@ import pytest
 from out_of_memory import Bounded
 from unavailable import Unavailable
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.mark.timeout(900)
 def test_parts_that_the_kernel_ends_for_want_of_memory_lose_no_game(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from write_log import Synced
 import client.spool
 from client.spool import Spool
 
+pytestmark = pytest.mark.nightly
+
 SUBSETS = 3
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from proxied import Proxied
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.mark.timeout(400)
 def test_resets_and_changed_bytes_lose_no_game(tmp_path: Path) -> None:

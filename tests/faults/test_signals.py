@@ -9,7 +9,7 @@ from keyed_parts import KeyedParts
 from signal_rows import SIGNALS, Signal
 from signals import GUEST, INJECTIONS, shown
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,9 @@ LOTS = 10
 MUTANT_SEEDS = 40
 
 
-@pytest.mark.parametrize("lot", range(LOTS))
+@pytest.mark.parametrize(
+    "lot", [0, 1, *(pytest.param(lot, marks=pytest.mark.nightly) for lot in range(2, LOTS))]
+)
 def test_every_promise_holds_in_every_seed(lot: int) -> None:
     """A failing seed is printed, and `python -m tests.faults simulate --seed N` runs it again."""
     outcomes = [simulate(seed) for seed in range(lot, SEEDS, LOTS)]
@@ -42,6 +44,7 @@ def assert_something_happened(outcomes: list[Outcome]) -> None:
     }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_fault_is_caught(name: str) -> None:
     """The checker names the broken promise, within a few seeds."""
@@ -59,6 +62,7 @@ def test_what_a_handler_of_the_front_raises_is_seen() -> None:
         assert any("faults of its own" in fault for fault in simulate(1).faults)
 
 
+@pytest.mark.nightly
 def test_a_seed_is_repeated_exactly_in_another_process() -> None:
     """With other hash seeds and addresses; otherwise a failing seed could not be investigated."""
     code = (

@@ -9,7 +9,7 @@ import pytest
 from times import FAULTS, measure
 from unavailable import Unavailable
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 
 def test_clocks_that_jump_and_processes_that_stand_still_end_no_session(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_code_that_was_cached_without_checks_is_not_used_with_them(tmp_path: Pat
     assert said == ["read", "refused", "read"]
 
 
-@pytest.mark.skipif(not numba.config.BOUNDSCHECK, reason="only where checks are on (make test-bounds)")
+@pytest.mark.skipif(not numba.config.BOUNDSCHECK, reason="only where checks are on (make test)")
 def test_checks_are_on_in_this_process() -> None:
     """Rules that get too short an array raise an error."""
     game = get_game("connect_four")

@@ -32,14 +32,14 @@ class Attack:
     """0: not in the issue."""
     run: Callable[[Target], Iterator[None]]
     strokes: int = 2
-    """Number of strokes in `make test`."""
+    """Number of strokes in `make test-nightly`."""
     most: int = 1000
     """Most strokes in a turn of `python -m tests.hostile`; the connections of the last stay until its end."""
     held_mb: float = 288.0
     """MB by which the front's memory may grow over its value before all attacks: 256 for all peers together
     (decision 0021)."""
     is_long: bool = False
-    """Not in `make test`; its parts have tests of their own."""
+    """Not in `make test-nightly`; its parts have tests of their own."""
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ import pytest
 from attacks import ATTACKS, Attack
 from target import Honest, Target
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 
 
 class Scene:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pytest
 from fake_server import TIMEOUT, FakeServer, welcome
 
 from bench.random_games import random_game
@@ -15,6 +16,8 @@ from games import get_game
 from protocol.records import GameRecord
 from runtime.ports import find_base_port
 from store.reader import Range, StoreReader
+
+pytestmark = pytest.mark.nightly
 
 AHEAD = 32
 BURST = 600
