@@ -187,8 +187,8 @@ def _flags(result: SearchResult) -> int:
     )
 
 
-class Pool:
-    """Plays many games at a time: the counters, and what a game needs.
+class GamePool:
+    """Plays `games` games at a time, forever. Tasks belong to the caller's group; cancelling them ends it.
 
     `keep(record)` returns when the game is safe on disk. `room` is clear while the spool is full, or the
     trainer far behind: then games in progress continue, and new ones wait. No game starts once `finishing` is
@@ -212,46 +212,17 @@ class Pool:
         self.given_up = 0
         """Attempts at a game that failed: the server refused a leaf or sent an invalid answer, or a record
         cannot hold the game."""
-        self._settings = searches.forest.settings
-        self.resigning = Resigning(self._settings)
+        self.resigning = Resigning(searches.forest.settings)
         self._searches = searches
         self._player = player
         self._keep = keep
         self._room = room
         self._finishing = finishing
         self._repeated = Repeated(log)
-
-    async def _played(self, number: int, uid: bytes | None = None) -> GameRecord:
-        """Play game `number`."""
-        rng = self._player.rng(number)
-        self.in_progress += 1
-        try:
-            return await play_game(
-                self._searches, rng, player=self._player, uid=uid, resigning=self.resigning
-            )
-        finally:
-            self.in_progress -= 1
-
-    async def _kept(self, record: GameRecord) -> None:
-        await self._keep(record)
-        self.finished += 1
-        self.plies += record.plies
-
-    async def _gave_up(self, fault: Exception, what: str) -> None:
-        """Count a failed game, log it (seldom), and pause before trying again."""
-        self.given_up += 1
-        kind = type(fault).__name__
-        self._repeated.warning(kind, f"{what} ({kind}): {fault}", time.monotonic())
-        await asyncio.sleep(PAUSE_AFTER_REFUSAL)
-
-
-class GamePool(Pool):
-    """Plays `games` games at a time, forever. Tasks belong to the caller's group; cancelling them ends it."""
-
-    _games = 0
-    """How many games to play at a time."""
-    _slots = 0
-    """Running coroutines; more than `_games` until enough of them have finished their game."""
+        self._games = 0
+        """How many games to play at a time."""
+        self._slots = 0
+        """Running coroutines; more than `_games` until enough of them have finished their game."""
 
     def start(self, group: asyncio.TaskGroup, games: int) -> list[asyncio.Task[None]]:
         """Begin `games` coroutines in `group`. `resize` keeps the returned list up to date."""
@@ -282,8 +253,21 @@ class GamePool(Pool):
             await self._room.wait()
             if self._finishing.is_set():  # it was set while waiting
                 return
-            number = next(numbers)
             try:
-                await self._kept(await self._played(number))
+                await self._play_and_keep(next(numbers))
             except (LeafRefused, BadEvaluation, BadRecord) as fault:
-                await self._gave_up(fault, "a game is given up")
+                self.given_up += 1
+                kind = type(fault).__name__
+                self._repeated.warning(kind, f"a game is given up ({kind}): {fault}", time.monotonic())
+                await asyncio.sleep(PAUSE_AFTER_REFUSAL)
+
+    async def _play_and_keep(self, number: int) -> None:
+        rng = self._player.rng(number)
+        self.in_progress += 1
+        try:
+            record = await play_game(self._searches, rng, player=self._player, resigning=self.resigning)
+        finally:
+            self.in_progress -= 1
+        await self._keep(record)
+        self.finished += 1
+        self.plies += record.plies

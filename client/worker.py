@@ -22,7 +22,6 @@ from client.joining import Run, is_same_run, read_welcome
 from client.kept import Terms
 from client.metrics import TELL_SECONDS
 from client.options import WorkerOptions, parse
-from client.rounds import CurrentVersion, RoundPool
 from client.self_play import GamePool, Player
 from client.spool import Spool
 from client.spool_folders import SpoolFolder, claim, run_folder
@@ -80,10 +79,9 @@ class Worker:
         self._uploader: Uploader | None = None
         self._source: Source | None = None
         self._forest: Forest | None = None
-        self._pool: GamePool | RoundPool | None = None
+        self._pool: GamePool | None = None
         self._evaluated_before = 0
         """Positions that the search's own network had evaluated when this session began."""
-        self._current = CurrentVersion()
         self._weights: WeightsInfo | None = None
         """The server's weights, as heard last."""
 
@@ -110,7 +108,6 @@ class Worker:
         """Join, compile, open the spool, and start the games."""
         welcome = await self._first_welcome
         run = self._run = read_welcome(welcome)
-        self._check_rounds(run)
         await self._compile(run)
         if self._options.warm_only:
             if self._options.figures:
@@ -173,7 +170,13 @@ class Worker:
         cache = cached_in(options.cache_mib, run.game)
         self._forest = Forest(run.game, run.settings, games, cache=cache, network=source.network)
         self._bulk.evaluations = self._evaluations
-        self._pool = self._make_pool(SearchPool(self._forest, source.evaluator), uploader, player)
+        self._pool = GamePool(
+            SearchPool(self._forest, source.evaluator),
+            player,
+            keep=uploader.keep,
+            room=uploader.room,
+            finishing=self._stop.finishing,
+        )
         self._stop.waits_for = waits_for(options.drain)
         log.info(
             "playing %d games of %s at a time, evaluated by %s", games, run.game.name, source.description
@@ -190,24 +193,6 @@ class Worker:
     @property
     def _evaluated(self) -> int:
         return 0 if self._forest is None else self._forest.evaluated
-
-    def _make_pool(self, searches: SearchPool, uploader: Uploader, player: Player) -> GamePool | RoundPool:
-        keep, room, finishing = uploader.keep, uploader.room, self._stop.finishing
-        if not searches.forest.settings.round_games:
-            return GamePool(searches, player, keep=keep, room=room, finishing=finishing)
-        return RoundPool(searches, player, current=self._current, keep=keep, room=room, finishing=finishing)
-
-    def _check_rounds(self, run: Run) -> None:
-        """Raise Fatal where this worker's games would not be those of the round."""
-        options = self._options
-        if not run.settings.round_games:
-            return
-        if options.role != "worker" or not options.is_remote:
-            raise Fatal(
-                f"run {run.name} is played in rounds (self_play.round_games), by azserver's own worker "
-                "alone; start no client for it",
-                Exit.REFUSED,
-            )
 
     # ---- What arrives on the bulk port ----------------------------------------------------------
 
@@ -230,14 +215,13 @@ class Worker:
         """Note the server's weights. With other ones, forget the answers of the old: a worker whose leaves
         are all in its cache would ask for nothing, and never hear of the new ones from the evaluator."""
         before = self._weights
-        self._current.heard(info)
         self._weights = info or before
         if self._forest is not None and self._weights != before:
             self._forest.forget_evaluations()
 
     def _on_games(self, games: int) -> None:
         """Adopt the number of games that the server asks for, unless the user has set one."""
-        if isinstance(self._pool, GamePool) and not self._options.games:
+        if self._pool is not None and not self._options.games:
             log.info("playing %d games at a time from now on", games)
             self._pool.resize(games)
 
@@ -254,7 +238,7 @@ class Worker:
     def _on_message(self, message: AnyMessage, frames: list[memoryview]) -> None:
         if self._uploader is not None and isinstance(message, GameAck):
             self._uploader.acknowledged(message)
-            if isinstance(self._pool, GamePool) and message.resign_value is not UNSET:
+            if self._pool is not None and message.resign_value is not UNSET:
                 self._pool.resigning.heard(message.resign_value)
             return
         if isinstance(message, WeightsInfo):
@@ -269,7 +253,7 @@ class Worker:
 
     # ---- Going on and ending --------------------------------------------------------------------
 
-    async def _report(self, pool: GamePool | RoundPool, source: Source, uploader: Uploader) -> None:
+    async def _report(self, pool: GamePool, source: Source, uploader: Uploader) -> None:
         leaves, games, known = 0, 0, 0
         while True:
             await asyncio.sleep(REPORT_EVERY)
@@ -286,7 +270,7 @@ class Worker:
             )
             leaves, games, known = now, pool.finished, hits
 
-    async def _tell_figures(self, pool: GamePool | RoundPool, source: Source, uploader: Uploader) -> None:
+    async def _tell_figures(self, pool: GamePool, source: Source, uploader: Uploader) -> None:
         """Send figures to azclient, which shows them to Prometheus: the keys are
         `client.metrics.PER_WORKER`. The last ones are of the end, so that none is left in progress."""
         try:
@@ -296,7 +280,7 @@ class Worker:
         finally:
             print(figures_line(self._figures(pool, source, uploader)), flush=True)
 
-    def _figures(self, pool: GamePool | RoundPool, source: Source, uploader: Uploader) -> dict[str, Any]:
+    def _figures(self, pool: GamePool, source: Source, uploader: Uploader) -> dict[str, Any]:
         spool = uploader.spool
         return {
             "joined": self._bulk.is_up,

@@ -7,10 +7,11 @@ import json
 import sys
 from dataclasses import replace
 
-from commands.azrun_config import RunConfig, check, check_parts, make_commands
+from commands.azrun_config import RunConfig, check, check_parts, for_one_process, make_commands
 from runtime import config
 from runtime.exits import Exit, guarded, require
 from runtime.ports import claimed_base_port
+from runtime.processes import python_module
 from runtime.temporary import own_folder
 from runtime.writable import check_folders
 
@@ -18,6 +19,7 @@ EXAMPLES = (
     "azrun                                     # chess with the recipe for this machine, until Ctrl-C",
     "azrun --game go --board 9 --minutes 5     # five minutes of Go on 9 x 9, then one line of JSON",
     "azrun --run chess-1 --net small --simulations 200 --gpus 0,1",
+    "azrun --game connect_four --repeatable 200   # slower, but the same bits every time",
 )
 
 
@@ -34,6 +36,8 @@ def _main() -> int:
     if settings.recipe == LIST:
         print(shown_recipes())
         return int(Exit.OK)
+    if settings.repeatable:
+        settings = for_one_process(settings)
     basis = basis_of(settings)
     settings = basis.settings
     check(settings)
@@ -50,6 +54,15 @@ def _main() -> int:
         commands = make_commands(settings, port, folder)
         server = check_parts(commands)
         print(basis.line(server), file=sys.stderr, flush=True)
+        if settings.repeatable:
+            from commands.repeatable import Repeatable
+            from trainer.__main__ import load
+
+            words = commands["trainer"][len(python_module("")) :]
+            alone = Repeatable(server, load(words, {}), settings.repeatable, settings.minutes)
+            run(alone.main)
+            print(json.dumps(alone.summary), flush=True)
+            return int(Exit.OK)
         settings = replace(settings, workers=server.workers)
         compiling = compile_seconds(server) if settings.minutes else 0.0
         launcher = Launcher(settings, port, commands, compiling)

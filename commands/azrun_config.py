@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,11 @@ class RunConfig:
     minutes: Amount = 0.0
     """Minutes to run; 0 runs until Ctrl-C. Compiling the search counts: it takes up to a minute the first
     time that a game is played on this machine."""
+    repeatable: Count = 0
+    """Games of a round: the whole run in one process, on the CPU, so many games and then the training steps
+    that they allow, again and again. It gives the same bits every time, however often it was stopped or
+    killed, on the same machine with the same torch. `--minutes` then ends with a whole round. 0: no rounds,
+    games and training side by side."""
     run: str = ""
     """Name of the run; empty is GAME-NET, or the name of the recipe if `--recipe` is given. A run that exists
     is continued with its own network and settings."""
@@ -84,6 +89,20 @@ class RunConfig:
 
 def run_name(settings: RunConfig) -> str:
     return settings.run or f"{settings.game}-{settings.net}"
+
+
+def for_one_process(settings: RunConfig) -> RunConfig:
+    """Return the settings of a repeatable run, which has no other processes or devices. Raises Fatal(CONFIG)
+    if there are settings of such."""
+    for name in ("gpus", "web", "port", "workers", "client_workers", "client_device", "client_config"):
+        value = getattr(settings, name)
+        if value != getattr(RunConfig, name) and (name, value) != ("gpus", "cpu"):
+            raise Fatal(
+                f"--{name.replace('_', '-')} has no meaning with --repeatable, which is one process on the "
+                "CPU: leave out one of the two",
+                Exit.CONFIG,
+            )
+    return replace(settings, gpus="cpu", client_workers=0)
 
 
 def make_commands(settings: RunConfig, port: int, basis: Path | None = None) -> Commands:

@@ -18,7 +18,7 @@ from experiments import recipe as recipes
 from experiments.recipe import Recipe
 from games.names import is_game, parts_of
 from games.nearest import near
-from net.architectures.registry import check_name, is_sparse
+from net.architectures.registry import check_name
 from protocol.settings import settings_in
 from runtime.config import flattened, nested, to_toml
 from runtime.cores import usable_cores
@@ -35,8 +35,6 @@ LIST, NONE = "list", "none"
 """Words for `--recipe` that are no recipes."""
 NET, SIMULATIONS = "tiny", 32
 """Without a recipe."""
-NOT_SPARSE = ("self_play.round_games",)
-"""Settings of azserver that a sparse network does not know yet."""
 KEPT = {"self_play", "gate", "games", "workers"}
 KEPT_BY_TRAINER = {"optimizer", "loss", "window", "samples", "publishing", "players", "cpu_threads"}
 """Settings with which a run goes on. The others are about machines and addresses."""
@@ -91,8 +89,6 @@ def basis_of(settings: RunConfig) -> Basis:
     if not settings.recipe and "weights" not in asked:
         found = recipes.default_for(settings.game, has_gpu=has_gpu(settings.gpus))
         recipe = recipes.load(found) if found else None
-        if recipe and is_sparse(recipe.net) and any(asked.get(name) for name in NOT_SPARSE):
-            recipe = None
     net = settings.net or str(server.get("net", "")) or (recipe.net if recipe else NET)
     settings = replace(settings, net=net, run=settings.run or (named.name if named else ""))
     if _exists(settings):
@@ -101,8 +97,8 @@ def basis_of(settings: RunConfig) -> Basis:
     if recipe is None:
         return Basis(settings, {"self_play": {"search": {"simulations": SIMULATIONS}}}, {})
     of_server, of_trainer = recipe.parts
-    in_rounds = bool(asked.get("self_play.round_games"))  # these do not go by the clock
-    of_trainer = _falling(of_trainer, 0.0 if in_rounds else settings.minutes)
+    # A repeatable run does not go by the clock.
+    of_trainer = _falling(of_trainer, 0.0 if settings.repeatable else settings.minutes)
     of_file = shown_settings(settings.trainer_config) if settings.trainer_config else {}
     if flattened(of_file).get("optimizer.cosine_steps"):
         of_trainer = _falling(of_trainer, 0.0)
@@ -167,7 +163,8 @@ def _of_run(settings: RunConfig) -> Basis:
     is_alone = folder.config.exists() and not (folder.spool / "client").exists()
     settings = replace(settings, client_workers=_client_workers(settings, is_alone=is_alone))
     if before := trainer.get("optimizer.cosine_minutes"):
-        trainer["optimizer.cosine_minutes"] = before + settings.minutes if settings.minutes else 0.0
+        by_clock = settings.minutes and not settings.repeatable
+        trainer["optimizer.cosine_minutes"] = before + settings.minutes if by_clock else 0.0
     return Basis(settings, nested(server), nested(trainer), goes_on=True)
 
 

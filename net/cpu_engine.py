@@ -8,7 +8,7 @@ and the activations of a chunk stay in its core's cache.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -21,16 +21,18 @@ import torch
 from games.spec import Game
 from net.architectures.network import BoardNetwork, Network
 from net.architectures.residual import ResidualNetwork
-from net.batches import Batch, bucket_for
-from net.conv_sizes import STEP, conv_sizes
+from net.batches import Batch
 from net.cpu_forward import CpuForward, CpuWeights
 from net.module_forward import placed
-from net.module_on_cpu import ModuleOnCpu, module_sizes
+from net.module_on_cpu import ModuleOnCpu
 from net.packed_convs import packed_available
 from net.planes import PlaneShape
 
 F32 = npt.NDArray[np.float32]
 
+STEP = 4
+"""Chunks are run as 1, 2 or a multiple of STEP rows, because oneDNN prepares each number that it gets
+once."""
 LARGEST_CHUNK = 64
 BF16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
 CACHE_BYTES = 512 << 10
@@ -53,30 +55,28 @@ class Work:
     """Where the actions of each row begin; one more entry than rows."""
     priors: F32
     wdl: F32
-    sizes: Sequence[int]
-    """Numbers of rows that a chunk may be run as."""
 
     @staticmethod
-    def of(batch: Batch, sizes: Sequence[int]) -> Work:
+    def of(batch: Batch) -> Work:
         ends = np.zeros(batch.rows + 1, dtype=np.int64)
         np.cumsum(batch.counts, out=ends[1:])
         priors = np.empty(batch.actions.shape[0], np.float32)
-        return Work(batch, ends, priors, np.empty((batch.rows, 3), np.float32), sizes)
+        return Work(batch, ends, priors, np.empty((batch.rows, 3), np.float32))
 
     def compute(self, forward: Forward, start: int, stop: int) -> None:
         """Answer the rows from `start` to `stop`."""
         first, last = int(self.ends[start]), int(self.ends[stop])
         batch = self.batch
         part = Batch(batch.features[start:stop], batch.counts[start:stop], batch.actions[first:last])
-        forward(part, bucket_for(stop - start, self.sizes), self.priors[first:last], self.wdl[start:stop])
+        forward(part, rounded_up(stop - start), self.priors[first:last], self.wdl[start:stop])
 
 
 class CpuEngine:
     """See `net.engines.Engine`. It computes in threads of its own, so the caller may continue until `finish`.
 
-    The answer to a position depends only on the weights and the position, because libraries are run only at
-    `sizes`, which agree to the last bit. own_kernels: run residual towers with `net.cpu_forward`; otherwise
-    run the module itself.
+    The last bits of an answer may depend on how many rows its chunk has: oneDNN adds up in another order. The
+    same batch has the same answers with the same number of threads. own_kernels: run residual towers with
+    `net.cpu_forward`; otherwise run the module itself.
     """
 
     def __init__(
@@ -100,13 +100,13 @@ class CpuEngine:
         self.set_weights(network)
 
     def set_weights(self, network: Network) -> None:
-        make, self.sizes = self._pool.submit(self._lay_out, network).result()
+        make = self._pool.submit(self._lay_out, network).result()
         self._forwards: SimpleQueue[Forward] = SimpleQueue()
         for _ in range(self._threads):
             self._forwards.put(make())
 
-    def _lay_out(self, network: Network) -> tuple[Callable[[], Forward], tuple[int, ...]]:
-        """A function that makes a forward for each thread, and the sizes it may be run with.
+    def _lay_out(self, network: Network) -> Callable[[], Forward]:
+        """A function that makes a forward for each thread.
 
         It runs in a computing thread, because a library's choices depend on settings of the thread.
         """
@@ -114,14 +114,13 @@ class CpuEngine:
         own_kernels = self._own_kernels and packed_available(self._dtype)
         if own_kernels and isinstance(network, ResidualNetwork):
             weights = CpuWeights(network, *shape, self._dtype, chunk)
-            return lambda: CpuForward(weights, chunk), conv_sizes(weights.conv_shape())
+            return lambda: CpuForward(weights, chunk)
         module, planes = placed(network, "cpu", self._dtype), PlaneShape.of(*shape)
-        sizes = module_sizes(network, *shape, self._dtype, chunk)
-        return lambda: ModuleOnCpu(module, planes, self._dtype, chunk), sizes
+        return lambda: ModuleOnCpu(module, planes, self._dtype, chunk)
 
     def start(self, batch: Batch, slot: int) -> None:
-        work = Work.of(batch, self.sizes)
-        chunks = iter(cut(batch.rows, self.sizes, self._threads))
+        work = Work.of(batch)
+        chunks = iter(cut(batch.rows, self._chunk, self._threads))
         futures = [self._pool.submit(self._drain, work, chunks) for _ in range(self._threads)]
         self._in_flight[slot] = (work, futures)
 
@@ -145,20 +144,23 @@ class CpuEngine:
             self._forwards.put(forward)
 
 
-def cut(rows: int, sizes: Sequence[int], threads: int) -> list[tuple[int, int]]:
-    """Split into chunks of at most the largest of `sizes` (ascending), as even as whole steps allow.
+def cut(rows: int, most: int, threads: int) -> list[tuple[int, int]]:
+    """Split into chunks of at most `most` rows (a multiple of STEP), as even as whole steps allow.
 
-    If there are enough rows, the number of chunks is a multiple of `threads`. A step is the smallest size
-    from STEP on.
+    If there are enough rows, the number of chunks is a multiple of `threads`.
     """
     if rows == 0:
         return []
-    step = next((size for size in sizes if size >= STEP), sizes[-1])
-    steps = -(-rows // step)
-    pieces = -(-steps // (sizes[-1] // step))
+    steps = -(-rows // STEP)
+    pieces = -(-steps // (most // STEP))
     pieces = min(steps, -(-pieces // threads) * threads)
-    bounds = [min(rows, step * (steps * k // pieces)) for k in range(pieces + 1)]
+    bounds = [min(rows, STEP * (steps * k // pieces)) for k in range(pieces + 1)]
     return list(itertools.pairwise(bounds))
+
+
+def rounded_up(rows: int) -> int:
+    """The number of rows that a chunk of `rows` rows is run as."""
+    return rows if rows <= 2 else -(-rows // STEP) * STEP
 
 
 def faster_dtype() -> torch.dtype:

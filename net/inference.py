@@ -239,7 +239,7 @@ class Inference:
             for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:  # graphs of each slot
                 self.collect(ticket)
         if not self.is_cuda and not self._wanted_target:
-            (self.target_rows,) = remembered(self._described(), self.buckets, self._measured_target)
+            self.target_rows = remembered(self._described(), self.buckets, self._measured_target)
 
     def _described(self) -> str:
         """Everything that the target depends on, except the machine."""
@@ -247,8 +247,8 @@ class Inference:
         network = f"{self.game.name}, {self.history} positions, {self.meta.architecture.played}"
         return f"target rows of {network}, {self.threads} threads{self._engine_name()}"
 
-    def _measured_target(self) -> tuple[int]:
-        return (choose_target(self._probe()),)
+    def _measured_target(self) -> int:
+        return choose_target(self._probe())
 
     def _probe(self) -> list[dict[int, float]]:
         """Seconds by bucket, in PROBE_TURNS turns, for as many of the buckets up to CPU_LARGEST_TARGET as

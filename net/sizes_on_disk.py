@@ -1,5 +1,5 @@
-"""Remembers on disk which batch sizes were found good, for exactly this processor, torch and limits on
-instructions: those that give the same bits (`net.conv_sizes`), and the size worth collecting.
+"""Remembers on disk which batch size was found worth collecting, for exactly this processor, torch and limits
+on instructions.
 
 There is one small file per question in the folder of compiled code (`AZ_JIT_CACHE`), whose name depends on
 all sources. A file that cannot be read, or has changed, counts as missing; a failure to write one is ignored.
@@ -19,7 +19,6 @@ import torch
 
 from games.jit import CACHE
 
-Sizes = tuple[int, ...]
 _OF_THE_MODEL = (
     "vendor_id",
     "cpu family",
@@ -34,12 +33,12 @@ _LIMITS = ("ONEDNN_", "DNNL_", "ATEN_", "MKL_", "KMP_")
 """Environment variables with these prefixes may change which code a library runs."""
 
 
-def remembered(about: str, sizes: Sequence[int], find: Callable[[], Sizes], folder: Path = CACHE) -> Sizes:
-    """What `find` found for `about` on this machine, now or earlier: some of `sizes`, ascending."""
+def remembered(about: str, sizes: Sequence[int], find: Callable[[], int], folder: Path = CACHE) -> int:
+    """What `find` found for `about` on this machine, now or earlier: one of `sizes`."""
     key = f"{about}; {tuple(sizes)}; {machine()}"
-    path = folder / f"sizes-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    path = folder / f"size-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     known = _read(path, key)
-    if known and set(known) <= set(sizes):
+    if known in sizes:
         return known
     found = find()
     _write(path, key, found)
@@ -65,22 +64,20 @@ def _processor() -> str:
     return "; ".join(lines)
 
 
-def _read(path: Path, key: str) -> Sizes:
+def _read(path: Path, key: str) -> int:
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):
-        return ()
+        return 0
     if not isinstance(found, dict) or found.get("key") != key:
-        return ()
-    noted = found.get("sizes")
-    if not isinstance(noted, list) or not all(type(size) is int for size in noted):
-        return ()
-    return tuple(sorted(noted))
+        return 0
+    size = found.get("size")
+    return size if isinstance(size, int) else 0
 
 
-def _write(path: Path, key: str, sizes: Sizes) -> None:
+def _write(path: Path, key: str, size: int) -> None:
     """Write a file, whole or not at all: several processes may write at once."""
     half = path.with_suffix(f".{os.getpid()}.partial")
     with suppress(OSError):
-        half.write_text(json.dumps({"sizes": sizes, "key": key}))
+        half.write_text(json.dumps({"size": size, "key": key}))
         half.replace(path)

@@ -301,11 +301,6 @@ class SelfPlaySettings:
     """Length at which a game is scored as a draw; 0 takes the game's (AlphaZero: chess 512)."""
     seed: int = 0
     """Games of worker w, game number k draw from (seed, w, k); 0 draws a new seed at each start."""
-    round_games: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
-    """0: playing and training go on side by side (AlphaZero). Else in rounds: this many games by one network,
-    the training steps that these games allow, then the next network, which makes a run with a `seed`
-    repeatable bit by bit, also through stops and kills (docs/decisions/0014). This is slower, because each
-    half waits for the other."""
     search: SearchSettings = field(default_factory=SearchSettings)
     gumbel: GumbelSettings = field(default_factory=GumbelSettings)
     noise: NoiseSettings = field(default_factory=NoiseSettings)

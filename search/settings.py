@@ -96,8 +96,6 @@ def _check(settings: SelfPlaySettings) -> None:
     _check_choices(settings)
     _check_starts(settings)
     _check_resignation(settings)
-    if settings.round_games and settings.seed <= 0:
-        raise ValueError("self_play.round_games is for runs that can be repeated: set self_play.seed above 0")
 
 
 def _check_choices(settings: SelfPlaySettings) -> None:
@@ -141,12 +139,6 @@ def _check_starts(settings: SelfPlaySettings) -> None:
 
 
 def _check_resignation(settings: SelfPlaySettings) -> None:
-    if settings.round_games and settings.resignation.value < 0 < settings.resignation.mistakes:
-        raise ValueError(
-            "self_play.resignation.value: the threshold changes during a round, so the round could not be "
-            "repeated; set self_play.resignation.mistakes to 0 for a fixed threshold, or "
-            "self_play.round_games to 0"
-        )
     if settings.resignation.value < 0 < settings.resignation.mistakes and settings.resignation.play_on == 0:
         raise ValueError(
             "self_play.resignation.play_on is 0, but the threshold of resignation follows from the games "

@@ -106,7 +106,7 @@ class App:
         network = network_of_run(config, store)
         devices: list[str] = []
         if is_sparse(network):
-            check_network_in_search(network, self._game.name, self._self_play)
+            check_network_in_search(network, self._game.name)
             log.info("no evaluator is started: the network %s is part of the players' own search", network)
         else:
             devices = await find_devices(config.gpus, stop)
@@ -189,14 +189,6 @@ class App:
         """Return the number of local workers: most cores when GPUs evaluate, a quarter when evaluators need
         the cores; three quarters, or all of two, when the workers evaluate: the trainer takes about a quarter
         of the time of the worker that it learns from."""
-        if self._self_play.round_games:
-            if len(devices) > 1 or (self._config.workers or 1) > 1:
-                raise Fatal(
-                    "self_play.round_games is for one worker and one evaluator: set --workers 1 (not "
-                    f"{self._config.workers}) and --gpus to one device (not {len(devices)})",
-                    Exit.CONFIG,
-                )
-            return 1 if self._config.workers is None else self._config.workers
         if self._config.workers is not None:
             return self._config.workers
         if not devices:

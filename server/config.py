@@ -119,25 +119,18 @@ class ServerConfig:
             except ValueError as error:
                 raise Fatal(f"{flag}: {error}", Exit.CONFIG) from None
         if is_sparse(self.net):
-            check_network_in_search(self.net, self.game, self.self_play)
+            check_network_in_search(self.net, self.game)
         if self.insecure and self.keys is not None:
             raise Fatal("--insecure asks for no keys: leave out --keys, or --insecure", Exit.CONFIG)
         host, port = ports.parse_listen(self.listen, self.port)
         return replace(self, listen=host, port=port)
 
 
-def check_network_in_search(network: str, game: str, self_play: SelfPlaySettings) -> None:
-    """Raise Fatal(CONFIG) if games under these settings cannot be played with a network that is part of the
-    players' search."""
+def check_network_in_search(network: str, game: str) -> None:
+    """Raise Fatal(CONFIG) if `game` cannot be played with this network, a part of the players' search."""
     from games import get_game  # slow
 
     try:
         check_plays(network, get_game(game))
     except ValueError as error:
         raise Fatal(f"--net: {error}", Exit.CONFIG) from None
-    if self_play.round_games:
-        raise Fatal(
-            f"self_play.round_games: rounds cannot be played with the network {network} yet; set it to 0, or "
-            "choose another --net",
-            Exit.CONFIG,
-        )

@@ -88,11 +88,7 @@ class EvaluatorPool:
         events: PoolEvents,
         watch: WatchTimes | None = None,
         clock: Callable[[], float] = time.monotonic,
-        *,
-        in_rounds: bool = False,
     ) -> None:
-        """`in_rounds`: there are no other weights for the round, so none are refused because evaluators end
-        while they load them."""
         self.door = door
         self.newest: WeightsInfo | None = store.current
         """Weights that evaluators should use: the current ones, or newer ones that none has loaded yet."""
@@ -105,7 +101,6 @@ class EvaluatorPool:
         self._sizes: dict[int, EvaluatorReady] = {}
         """The last description that each evaluator sent; kept while it is being restarted."""
         self.watch = EvaluatorWatch(watch)
-        self._in_rounds = in_rounds
         self._ends_while_loading = 0
         """Evaluator processes that ended while they loaded the newest weights."""
         self._clock = clock
@@ -176,7 +171,7 @@ class EvaluatorPool:
         if not was_loading or code in NOT_THE_WEIGHTS or newest is None or newest == self._store.current:
             return
         self._ends_while_loading += 1
-        if self._ends_while_loading >= ENDS_WHILE_LOADING and not self._in_rounds:
+        if self._ends_while_loading >= ENDS_WHILE_LOADING:
             reason = f"{self._ends_while_loading} evaluators ended while they loaded them"
             log.error("weights %d are refused: %s", newest.version, reason)
             with self._figures.faults.survived("evaluators", self._clock()):

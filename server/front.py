@@ -165,7 +165,7 @@ class Front:
             players = self.pool = NoEvaluators(*pool)
             players.expect(settings.game, settings.history, settings.network)
         else:
-            self.pool = EvaluatorPool(*pool, in_rounds=bool(settings.self_play.get("round_games")))
+            self.pool = EvaluatorPool(*pool)
         self.leaf.pool = self.bulk.weights.pool = self.pool
         self.bulk.chunks.port = self.bulk.weights.port = self.bulk.port
 

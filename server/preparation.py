@@ -164,12 +164,12 @@ async def compile_rules(game: Game, selection: str, network: str, preparing: Pre
 
 
 @contextlib.contextmanager
-def opened_run(config: ServerConfig, history: int) -> Iterator[RunFolder]:
+def opened_run(config: ServerConfig, history: int, *, listens: bool = True) -> Iterator[RunFolder]:
     """Open or create the run folder, and lock it for this process. A new one is created only if the ports are
-    free, and removed if this process is refused before it has a network. Raises Fatal as `check_base_port`
-    does."""
+    free, if this process `listens`, and removed if it is refused before it has a network. Raises Fatal as
+    `check_base_port` does."""
     folder = RunFolder(config.runs, config.run or f"{config.game}-{config.net}")
-    if not folder.about.exists():
+    if listens and not folder.about.exists():
         check_base_port(config.listen, config.port)  # otherwise a port in use would leave an empty run
     with folder.removed_if_refused():
         folder.create(config.game, history)

@@ -179,23 +179,6 @@ class StoreReader:
             readable(name) for (name,) in self.query("SELECT CAST(name AS BLOB) FROM quarantine")
         )
 
-    # ---- By uid --------------------------------------------------------------------------------------
-
-    def count_between(self, first: bytes, end: bytes) -> int:
-        """Number of games whose uids are from `first` up to, but not including, `end`."""
-        ((count,),) = self.query("SELECT count(*) FROM games WHERE uid >= ? AND uid < ?", first, end)
-        return int(count)
-
-    def plies_between(self, first: bytes, end: bytes) -> list[tuple[bytes, int]]:
-        """`(uid, plies)` of these games, by uid."""
-        sql = "SELECT uid, CAST(plies AS INTEGER) FROM games WHERE uid >= ? AND uid < ? ORDER BY uid"
-        return [(bytes(uid), int(plies)) for uid, plies in self.query(sql, first, end)]
-
-    def between(self, game: Game, first: bytes, end: bytes) -> Iterator[GameRecord]:
-        """The records of these games, by uid; all are intact and of `game`."""
-        rows = self._rows("uid >= ? AND uid < ? ORDER BY uid", first, end)
-        return (record for _, record in self._whole(game, rows))
-
     # ---- Rows ----------------------------------------------------------------------------------------
 
     def bounds(self, wanted: Range) -> tuple[int, int]:

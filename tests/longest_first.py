@@ -8,13 +8,11 @@ from __future__ import annotations
 
 LONGEST = (
     "test_learn_end_to_end.py",
-    "test_same_bits.py",
     "test_commands_run.py",
     "test_add_a_game.py",
     "test_every_combination.py",
     "test_search.py",
     "test_loop.py",
-    "test_same_bits_avx2.py",
     "test_gtp_process.py",
     "test_examples.py",
     "test_judges.py",
@@ -29,7 +27,6 @@ LONGEST = (
     "test_namespaces.py",
     "test_proxied.py",
     "test_out_of_memory.py",
-    "test_rounds_loop.py",
     "test_hostile.py",
     "test_go_rules.py",
     "test_games_in_flight.py",
@@ -58,8 +55,6 @@ LONGEST = (
     "test_small_games.py",
     "test_analyse_service.py",
     "test_gatekeeper.py",
-    "test_training_in_rounds.py",
-    "test_same_bits_avx512.py",
 )
 """Files that take more than 20 seconds on two cores, longest first."""
 

@@ -45,11 +45,9 @@ class Progress:
     version: int
     """Highest weights version offered so far."""
     last_seq: int
-    """Newest stored game in the window; in rounds, the number of games used so far."""
+    """Newest stored game in the window."""
     optimizer: str
     """`optimizer.kind` of the optimizer's state."""
-    round_games: int = 0
-    """Games in a round; 0: not in rounds."""
     learned_from: int = 0
     """Positions so far that may be trained on."""
     allowed: float = 0.0

@@ -28,7 +28,6 @@ from trainer.config import TrainerConfig
 from trainer.intake import Intake
 from trainer.resign_threshold import GAMES as PLAYED_ON_GAMES
 from trainer.resign_threshold import ResignThreshold
-from trainer.rounds import Rounds, TrainingLoopInRounds
 from trainer.training_loop import TrainingLoop
 from trainer.verify import Expected
 
@@ -88,27 +87,18 @@ def _open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     history = settings.history or game.history
     _check_settings(config, game, settings)
     folder = RunFolder(config.runs, config.run or welcome.run)
-    # In rounds the weights are recomputed from the stored games, bit by bit.
-    in_rounds = bool(settings.round_games)
-    if not in_rounds and not checkpoint.is_there(folder.checkpoints):
+    if not checkpoint.is_there(folder.checkpoints):
         check_begins_anew(config, folder, welcome.weights)
     folder.create(game.name, history, welcome.run_id)
     lock = folder.lock("trainer")
     write_atomically(folder.trainer_config, to_toml(config).encode())
     store = Store(folder.games, game.name)
     reader = StoreReader(folder.games)
-    begun = (config, game, history, welcome.network, folder.checkpoints)
-    if in_rounds:
-        rounds = Rounds(game, settings.round_games, settings.seed, reader)
-        training: TrainingLoop = TrainingLoopInRounds(*begun, rounds)
-    else:
-        training = TrainingLoop(*begun)
-        if not training.has_checkpoint:
-            check_begins_anew(config, folder, welcome.weights)
-    # In rounds the numbers of the games alone decide which are trained on.
-    stale = 0 if in_rounds else config.samples.stale_versions
+    training = TrainingLoop(config, game, history, welcome.network, folder.checkpoints)
+    if not training.has_checkpoint:
+        check_begins_anew(config, folder, welcome.weights)
     expected = replace(Expected.of(settings, game), run=welcome.run_id)
-    intake = Intake(game, expected, store, stale)
+    intake = Intake(game, expected, store, config.samples.stale_versions)
     _warm(game, settings, intake, training)
     log.info(
         "run %s: %s, network %s, %d games in the store; window of %d positions, %.0f bytes each",
@@ -121,7 +111,7 @@ def _open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     )
     resignation = resign_threshold(settings, game, reader, store.newest)
     played = welcome.weights.step if welcome.weights is not None else 0
-    if played > training.step and training.has_checkpoint and not in_rounds:
+    if played > training.step and training.has_checkpoint:
         log.warning(
             "the server plays with weights of step %d; training goes on from step %d, and what it publishes "
             "replaces them",

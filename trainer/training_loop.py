@@ -65,16 +65,12 @@ class Turn:
     """Norm of all trained weights."""
     learned_from: int
     """Positions of all games so far that may be trained on."""
-    version: int | None = None
-    """In rounds: the weights version that is now due; None when time or steps decide, or in mid-round."""
 
 
 class TrainingLoop:
     """Everything that a training step uses. Only one thread at a time may use it."""
 
     turn_seconds = TURN_SECONDS
-    round_games = 0
-    """Games in a round; 0: no rounds."""
 
     def __init__(self, config: TrainerConfig, game: Game, history: int, preset: str, folder: Path) -> None:
         """Continue from the newest checkpoint in `folder`, or begin with a new network."""
@@ -124,12 +120,6 @@ class TrainingLoop:
                 Exit.CONFIG,
             )
         check_heads(self._config, found.network)
-        if progress.round_games != self.round_games:
-            raise Fatal(
-                f"this run was trained with self_play.round_games {progress.round_games}, now it is "
-                f"{self.round_games}: set it as before, or choose another --run",
-                Exit.CONFIG,
-            )
         self.has_checkpoint = True
         same = progress.optimizer == self._optimizer.kind
         if not same:
@@ -159,6 +149,11 @@ class TrainingLoop:
     @property
     def step(self) -> int:
         return self._train_step.step
+
+    @property
+    def last_seq(self) -> int:
+        """`seq` of the newest game that training knows."""
+        return self._last_seq
 
     def warm(self, record: GameRecord) -> None:
         """Compile now (some seconds the first time) rather than at the first step."""
@@ -237,14 +232,10 @@ class TrainingLoop:
         self._grow(positions)
         self._last_seq = max(self._last_seq, last_seq)
         deadline = time.monotonic() + self.turn_seconds
-        steps = self._steps_due()
+        steps = self.budget.steps(self._learnable)
         while steps and time.monotonic() < deadline:
             self.make_step()
             steps -= 1
-        return self._turn(steps > 0, self.budget.waiting_for(self._learnable))
-
-    def _turn(self, more: bool, waiting_for: str, version: int | None = None) -> Turn:
-        """Return the result of the turn. Raises Fatal."""
         figures = self._train_step.figures()
         if figures is not None and not all(map(math.isfinite, (*figures[:-1], *figures.heads.values()))):
             raise Fatal(
@@ -254,12 +245,9 @@ class TrainingLoop:
             )
         drawn_from = self.window.next_position - self.window.newest(self._newest or self.window.capacity)
         shares, norm = self.window.outcome_shares, self._train_step.weight_norm()
+        waiting_for = self.budget.waiting_for(self._learnable)
         learned_from = self.budget.learned_from
-        return Turn(self.step, drawn_from, figures, more, waiting_for, shares, norm, learned_from, version)
-
-    def _steps_due(self) -> int:
-        """Return how many steps may be made now."""
-        return self.budget.steps(self._learnable)
+        return Turn(self.step, drawn_from, figures, steps > 0, waiting_for, shares, norm, learned_from)
 
     @property
     def _learnable(self) -> int:
@@ -342,7 +330,6 @@ class TrainingLoop:
             self.version,
             self._last_seq,
             self._optimizer.kind,
-            self.round_games,
             self.budget.learned_from,
             self.budget.allowed,
             self.quarantine.as_dict(),

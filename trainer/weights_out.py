@@ -35,8 +35,6 @@ Ts = TypeVarTuple("Ts")
 
 LAST_WEIGHTS = 20.0
 """Seconds that the server has to accept the last weights of a trainer that stops."""
-OFFER_AGAIN = 10.0
-"""Seconds after which refused weights of a round are offered again."""
 PATIENCE = 10.0
 """Seconds without a word about announced weights after which they are announced again."""
 
@@ -83,11 +81,7 @@ class WeightsOut:
         """The newest of those that wait."""
         self._announce_at = 0.0
         """When to announce the current ones again."""
-        self._offered = 0
-        """Newest version offered to the server by this process."""
         self._renumber = False
-        self._again_at = 0.0
-        """When weights of a round that the server refused may be offered again."""
         self._step = 0
         """Training step of the weights offered last, or of the start."""
         self._at = 0.0
@@ -112,8 +106,6 @@ class WeightsOut:
         its evaluators had loaded what it stored, it plays with older weights."""
         if welcome.weights is not None:
             self.server_version = welcome.weights.version
-            if self._current is None:
-                self._offered = min(self._offered, self.server_version)
         self._announce(now)
 
     def lost(self) -> None:
@@ -143,13 +135,13 @@ class WeightsOut:
     async def publish_if_due(self, run: Run, turn: Turn) -> None:
         """Publish if it is due. To be called after each turn of training."""
         now = time.monotonic()
-        if self._is_due(run, turn, turn.step - self._step, now - self._at):
+        if self._is_due(turn.step - self._step, now - self._at):
             await self._publish(run)
             self._at = now
 
     async def publish_last(self, run: Run) -> None:
-        """Publish the network at a clean stop, if there were steps since the last one; not in mid-round."""
-        is_due = run.training.step > self._step and not run.training.round_games
+        """Publish the network at a clean stop, if there were steps since the last one."""
+        is_due = run.training.step > self._step
         try:
             async with asyncio.timeout(LAST_WEIGHTS):
                 while self._connection.welcome is not None and (is_due or self._current is not None):
@@ -161,11 +153,7 @@ class WeightsOut:
         except TimeoutError:
             log.warning("the server did not take the last weights; they are in the checkpoint")
 
-    def _is_due(self, run: Run, turn: Turn, steps: int, seconds: float) -> bool:
-        if run.training.round_games:
-            # After a restart our version may be behind the server's: publish the same weights again.
-            is_new = turn.version is not None and turn.version > max(self.server_version, self._offered)
-            return is_new and time.monotonic() >= self._again_at
+    def _is_due(self, steps: int, seconds: float) -> bool:
         if self._renumber:
             return True
         if steps <= 0:
@@ -180,7 +168,7 @@ class WeightsOut:
         if not training.has_checkpoint and not await self._background.save(run):
             return
         version, step, data = await in_thread(training.publish, self.server_version)
-        self._offered, self._step, self._renumber = version, step, False
+        self._step, self._renumber = step, False
         figures.held_out = await in_thread(training.held_out) or figures.held_out
         figures.probe_values = await in_thread(training.probe_values)
         figures.known_errors = await in_thread(training.known_errors)
@@ -235,8 +223,6 @@ class WeightsOut:
             return
         reason = f"{message.code}: {message.reason}"
         log.error("the server refused weights version %d: %s", mine.version, reason)
-        # Outside rounds the next weights follow; in a round these are the only ones.
-        self._offered, self._again_at = self.server_version, now + OFFER_AGAIN
         self._go_on(now)
 
     def _go_on(self, now: float) -> None:

@@ -14,13 +14,12 @@ import pytest
 from changed_settings import self_play
 from client_naive import verify
 from client_server import info_of
-from worker_site import ROUNDS, Site, run_site, spooled
+from worker_site import Site, run_site, spooled
 
 from client.spool import Spool
 from client.spool_folders import claim, run_folder
 from client.uploads import WINDOW
-from protocol.messages import Evaluate, GameAck, Grant, Hello, PutGame, WeightsInfo
-from protocol.rounds import uid_of
+from protocol.messages import Evaluate, GameAck, Grant, Hello, PutGame
 
 
 def test_a_worker_plays_games_that_hold_and_uploads_them(tmp_path: Path) -> None:
@@ -206,20 +205,6 @@ def test_games_survive_a_killed_worker(tmp_path: Path) -> None:
     assert sent <= set(spool.open())
     assert spool.rejected == 0
     folder.release()
-
-
-def test_a_worker_plays_the_round_of_the_servers_version(tmp_path: Path) -> None:
-    """It plays its three games and no more, under the uids of their numbers."""
-    uids: list[bytes] = []
-
-    async def scenario(site: Site) -> None:
-        site.close()
-        site.serve(self_play=ROUNDS, weights=WeightsInfo(7, 0, bytes(32), 1, "tic_tac_toe"))
-        uids.extend([(await site.games.get()).uid for _ in range(3)])
-
-    run_site(tmp_path, scenario, role="worker", games=2)
-    assert sorted(uids) == [uid_of(2, number) for number in (21, 22, 23)]
-    assert spooled(tmp_path) == []
 
 
 def test_a_warm_only_worker_joins_compiles_and_leaves(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from changed_settings import self_play
-from worker_site import ROUNDS, Site, run_site
+from worker_site import Site, run_site
 
 from client.options import parse
 from protocol.errors import Code
@@ -64,13 +64,6 @@ def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path: P
     fatal = first_cause(caught.value)
     assert isinstance(fatal, Fatal)
     assert fatal.code is Exit.TRY_AGAIN
-
-
-def test_a_client_is_refused_where_games_come_in_rounds(tmp_path: Path) -> None:
-    """It would play games that do not belong to the round; its message says what to do."""
-    fatal = ending_of(tmp_path, lambda site: (site.close(), site.serve(self_play=ROUNDS))[0])
-    assert fatal.code is Exit.REFUSED
-    assert "start no client" in str(fatal)
 
 
 def test_an_unreachable_server_ends_a_worker_that_may_not_wait(tmp_path: Path) -> None:

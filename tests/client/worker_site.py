@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 from pathlib import Path
 
-from changed_settings import self_play
 from client_server import FakeServer
 
 from client.options import WorkerOptions
@@ -17,7 +15,6 @@ from runtime.aio import Stop
 from runtime.sockets import new_context
 
 TIC_TAC_TOE_WORDS = 3
-ROUNDS = asdict(self_play(simulations=9, round_games=3, seed=2))
 
 Scenario = Callable[["Site"], Awaitable[None]]
 

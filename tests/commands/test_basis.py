@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,17 +125,8 @@ def test_a_rate_that_falls_by_steps_does_not_also_fall_by_minutes(tmp_path: Path
     served(found, tmp_path / "basis")
 
 
-def test_a_file_that_asks_for_what_a_sparse_network_cannot_do_gets_no_sparse_recipe(tmp_path: Path) -> None:
-    (tmp_path / "server.toml").write_text("[self_play]\nround_games = 50\n")
-    found = basis_of(RunConfig("connect_four", runs=tmp_path, server_config=tmp_path / "server.toml"))
-    assert (found.recipe, found.settings.net) == ("", "tiny")
-    served(found, tmp_path / "basis")
-
-
-def test_in_rounds_the_rate_does_not_fall_by_minutes(tmp_path: Path) -> None:
-    (tmp_path / "rounds.toml").write_text("[self_play]\nround_games = 50\n")
-    settings = RunConfig(runs=tmp_path, minutes=7, recipe="chess_two_cores")
-    found = basis_of(replace(settings, server_config=tmp_path / "rounds.toml"))
+def test_the_rate_of_a_repeatable_run_does_not_fall_by_minutes(tmp_path: Path) -> None:
+    found = basis_of(RunConfig(runs=tmp_path, minutes=7, recipe="chess_two_cores", repeatable=50))
     assert found.trainer["optimizer"]["cosine_minutes"] == 0
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import chess
 import numpy as np
 import pytest
+import torch
 from twice import GAME as TWICE
 
 from evaluation.match.adjudication import DRAWN, TABLE, WON, Adjudication, Judge, known_results
@@ -30,6 +31,8 @@ from evaluation.match.runner import TIME, ClockSettings, MatchSettings, PlayedGa
 from games import get_game
 from games.game_history import GameHistory
 from games.spec import Game
+from net.architectures.registry import build, named
+from net.weights import WeightsMeta, save
 from runtime.exits import Exit, Fatal
 
 CHESS, FOUR, TIC = get_game("chess"), get_game("connect_four"), get_game("tic_tac_toe")
@@ -81,17 +84,26 @@ def test_the_same_seed_gives_the_same_games_whatever_the_concurrency() -> None:
     assert one == many != other
 
 
-def test_a_network_plays_the_same_games_alone_and_batched() -> None:
+@pytest.fixture
+def sparse(tmp_path: Path) -> str:
+    """A player whose answers do not depend on their batch."""
+    torch.manual_seed(0)
+    network = build(named("sparse"), TIC, TIC.history)
+    save(tmp_path / "sparse.safetensors", network, WeightsMeta(TIC.name, TIC.history, network.architecture))
+    return f"net:{tmp_path / 'sparse.safetensors'}@8"
+
+
+def test_a_network_plays_the_same_games_alone_and_batched(sparse: str) -> None:
     openings = random_openings(TIC, 6, 2, seed=3)
-    one = match(TIC, "untrained@8", "random", openings, concurrent=1)
-    many = match(TIC, "untrained@8", "random", openings, concurrent=12)
+    one = match(TIC, sparse, "random", openings, concurrent=1)
+    many = match(TIC, sparse, "random", openings, concurrent=12)
     assert one == many
 
 
-def test_search_beats_the_bare_network_and_a_network_its_like_by_nothing() -> None:
+def test_search_beats_the_bare_network_and_a_network_its_like_by_nothing(sparse: str) -> None:
     openings = random_openings(TIC, 15, 2, seed=4)
     searched = match(TIC, "untrained@100", "untrained@1", openings, concurrent=30)
-    alike = match(TIC, "untrained@8", "untrained@8", openings, concurrent=30)
+    alike = match(TIC, sparse, sparse, openings, concurrent=30)
     assert sum(game.outcome_for_a for game in searched) > 0
     assert pair_counts([game.outcome_for_a for game in alike]) == (0, 0, 15, 0, 0)
 

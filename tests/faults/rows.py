@@ -63,7 +63,7 @@ ROWS: tuple[Row, ...] = (
         "faults/test_signals.py::test_each_fault_shows_in_a_metric_and_in_a_line_of_a_log")),
     Row(6, "trainer killed at every step of checkpoint and publication", "SIGKILL at the crash points of checkpoint, "
         "weights and atomic files", "P1 P6 P7", f"`{FAULTS} crash`, {tests('faults/test_crash_points.py::test_a_trainer_killed_behind_its_acknowledgements_has_the_games')}",
-        ("crash",), "the samples after a restart are the same in rounds only (decision 0014)"),
+        ("crash",), "the samples after a restart are the same with azrun --repeatable only"),
     Row(7, "power loss with unsynced writes lost", "all writes of spool, weights and SQLite (through a VFS) are recorded; "
         "every prefix, with subsets of unsynced 512-byte pages, is laid out and opened", "P1 P2 P6", f"`{FAULTS} power`, "
         + tests("faults/test_power_loss.py::test_no_acknowledged_game_leaves_the_store"), ("power",),

@@ -40,7 +40,6 @@ class SimulatedTraining:
     """Replaces `trainer.training_loop.Training`: one step a second, and random bytes as weights."""
 
     has_checkpoint = True
-    round_games = 0
     architecture = "tiny"
 
     def __init__(self, world: World) -> None:

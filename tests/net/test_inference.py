@@ -29,9 +29,8 @@ from net.architectures.network import Network
 from net.architectures.registry import build
 from net.architectures.residual import Residual
 from net.architectures.sizes import Architecture
-from net.batches import Batch, bucket_for
-from net.conv_sizes import candidates
-from net.cpu_engine import CpuEngine, cut
+from net.batches import Batch
+from net.cpu_engine import CpuEngine
 from net.engines import Engine
 from net.folding import fold
 from net.inference import Inference
@@ -214,21 +213,6 @@ def test_the_folded_network_is_the_eval_network_and_not_the_training_one() -> No
     assert np.abs(folded - in_training).max() > 1e-2
 
 
-@pytest.mark.parametrize("sizes", [candidates(64), (1,), (1, 2), (12, 16), (4, 20), (64,)])
-@pytest.mark.parametrize("rows", [0, 1, 3, 8, 64, 65, 127, 128, 500])
-def test_chunks_cover_all_rows_once(rows: int, sizes: tuple[int, ...]) -> None:
-    chunks = cut(rows, sizes, threads=2)
-    assert [row for start, stop in chunks for row in range(start, stop)] == list(range(rows))
-    assert all(0 < stop - start <= sizes[-1] for start, stop in chunks)
-
-
-@pytest.mark.parametrize("rows", [0, 1, 3, 8, 64, 65, 127, 128, 500])
-def test_of_usual_chunks_only_the_last_is_padded(rows: int) -> None:
-    sizes = candidates(64)
-    chunks = [stop - start for start, stop in cut(rows, sizes, threads=2)]
-    assert sum(bucket_for(chunk, sizes) for chunk in chunks) <= rows + 3
-
-
 @pytest.fixture(scope="module")
 def inference(tmp_path_factory: pytest.TempPathFactory) -> Inference:
     path = tmp_path_factory.mktemp("weights") / "net.safetensors"
@@ -264,8 +248,8 @@ def test_more_rows_than_the_largest_batch_are_run_in_parts(inference: Inference)
     ends = np.cumsum(batch.counts)
     last = batch.features[100:], batch.counts[100:], batch.actions[ends[99] :]
     own_priors, own_wdl = inference.run(*last)
-    np.testing.assert_array_equal(priors[ends[99] :], own_priors)
-    np.testing.assert_array_equal(wdl[100:], own_wdl)
+    np.testing.assert_allclose(priors[ends[99] :], own_priors, rtol=2e-3, atol=1e-6)
+    np.testing.assert_allclose(wdl[100:], own_wdl, atol=1e-6)
 
 
 def test_no_rows_give_no_answers(inference: Inference) -> None:

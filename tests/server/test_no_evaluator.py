@@ -23,7 +23,6 @@ from protocol.messages import (
     Refused,
     WeightsInfo,
 )
-from protocol.settings import SelfPlaySettings, changed
 from runtime.aio import first_cause
 from runtime.exits import Exit, Fatal
 from server.config import ServerConfig
@@ -169,18 +168,7 @@ def test_what_players_evaluate_is_counted_from_their_pings(tmp_path: Path, weigh
     play(tmp_path, scenario, weights)
 
 
-@pytest.mark.parametrize(
-    ("settings", "why"),
-    [
-        (
-            {"game": "go"},
-            "--net: go has no sparse features.* it has the networks tiny",
-        ),
-        ({"self_play": {"round_games": 3, "seed": 1}}, "self_play.round_games: rounds cannot be played"),
-    ],
-)
-def test_what_a_network_in_the_search_cannot_do_is_refused(settings: dict, why: str) -> None:
-    self_play = changed(SelfPlaySettings(), settings.pop("self_play", {}))
-    with pytest.raises(Fatal, match=why) as caught:
-        ServerConfig(net="sparse", self_play=self_play, **settings).check()
+def test_a_game_without_features_is_refused() -> None:
+    with pytest.raises(Fatal, match=r"--net: go has no sparse features.* it has the networks tiny") as caught:
+        ServerConfig(net="sparse", game="go").check()
     assert caught.value.code == Exit.CONFIG

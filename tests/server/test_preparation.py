@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from changed_settings import self_play
 
 from net.architectures.registry import named
 from net.weights import WeightsMeta, describe
-from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
@@ -105,17 +103,6 @@ def test_workers_that_evaluate_leave_a_quarter_of_the_cores_to_the_trainer(cores
     app = App(ServerConfig())
     app._cores = cores
     assert app._workers([]) == workers
-
-
-def test_rounds_are_for_one_worker_and_one_evaluator() -> None:
-    """With more workers or evaluators, two versions would answer at the same time."""
-    rounds = SelfPlaySettings(round_games=10, seed=1)
-    config = ServerConfig(game="tic_tac_toe", self_play=rounds)
-    assert App(config)._workers(["cpu"]) == 1
-    for workers, devices in ((2, ["cpu"]), (1, ["cpu", "cpu"])):
-        with pytest.raises(Fatal, match="one worker and one evaluator") as caught:
-            App(replace(config, workers=workers))._workers(devices)
-        assert caught.value.code == Exit.CONFIG
 
 
 def test_a_run_is_served_by_one_server_only(tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ from store.salvage import Salvaged, salvage
 from store.sqlite import PAGE_SIZE, STORED, Store
 from trainer import service
 from trainer.config import TrainerConfig
-from trainer.rounds import Rounds
 from trainer.training_loop import TrainingLoop
 
 torch.set_num_threads(1)
@@ -150,17 +149,6 @@ def test_a_damaged_game_is_left_out_named_and_counted(
     assert line.startswith(f"game {HURT} of the store (uid {uid}) is damaged and left out: ")
     assert reason in line
     reader.close()
-
-
-def test_a_damaged_game_of_a_round_is_left_out(tmp_path: Path) -> None:
-    found = [dataclasses.replace(one, uid=bytes(15) + bytes([at])) for at, one in enumerate(records())]
-    path = a_store(tmp_path, found)
-    flipped_in_the_file(path)
-    rounds = Rounds(GAME, 5, 0, StoreReader(path))
-    left = list(rounds.reader.between(GAME, bytes(16), bytes(15) + b"\xff"))
-    assert [record.uid for record in left] == [one.uid for one in found if one is not found[HURT - 1]]
-    assert rounds.reader.damaged.count == 1
-    rounds.reader.close()
 
 
 def test_many_damaged_games_do_not_fill_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -335,7 +323,6 @@ def test_a_damaged_table_ends_the_trainer_and_every_reader(tmp_path: Path) -> No
         lambda: list(reader.rows(Range())),
         lambda: list(reader.records(GAME, 1, 300)),
         lambda: reader.first_of_newest(10**6, 300),
-        lambda: list(reader.between(GAME, bytes(16), b"\xff" * 16)),
     ):
         with pytest.raises(Fatal, match="damaged") as caught:
             read()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import hashlib
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from changed_settings import self_play, varied
+from changed_settings import varied
 from fake_server import TIMEOUT, FakeServer, welcome
 
 from bench.random_games import random_game
@@ -32,7 +31,6 @@ from trainer.service import Service
 torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
-ROUNDS = dataclasses.asdict(self_play(simulations=20, round_games=5, seed=3))
 
 
 def welcome_at(step: int) -> Welcome:
@@ -75,14 +73,12 @@ def test_damaged_checkpoints_are_none(tmp_path: Path) -> None:
 
 
 def test_who_insists_begins_anew_and_who_has_a_checkpoint_goes_on(tmp_path: Path) -> None:
-    """In rounds, nothing is refused: training repeats and makes the same weights again."""
     run = opened(tmp_path, welcome_at(600), weights="new")
     run.training.save()
     close(run)
     close(opened(tmp_path, welcome_at(600)))
     weights = next(run.folder.checkpoints.glob("*.safetensors"))
     close(opened(tmp_path / "other", welcome_at(600), weights=str(weights)))
-    close(opened(tmp_path / "rounds", msgspec.structs.replace(welcome_at(600), self_play=ROUNDS)))
 
 
 def test_weights_of_another_network_than_asked_for_are_refused(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from bench.random_games import random_game
 from games import get_game
 from net.weights import from_bytes
 from protocol.messages import PROTOCOL_VERSION, Hello, WeightsInfo, Welcome
-from protocol.rounds import uid_of
 from protocol.sessions import hello_first
 from runtime.aio import Stop, first_cause, run
 from runtime.exits import Exit, Fatal
@@ -180,41 +179,6 @@ def end_of_trainer(tmp_path: Path, **changes: object) -> Fatal:
     fatal = first_cause(caught.value)
     assert isinstance(fatal, Fatal)
     return fatal
-
-
-def test_a_round_becomes_the_next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In rounds of 5, versions up to the server's 7 are made again but not offered; the last game of the
-    eighth round leads to version 8, once."""
-    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
-    rng = np.random.default_rng(2)
-    records = [
-        dataclasses.replace(random_game(GAME, rng, simulations=20), uid=uid_of(3, number))
-        for number in range(40)
-    ]
-    rounds = dataclasses.asdict(self_play(simulations=20, round_games=5, seed=3))
-    welcomed = msgspec.structs.replace(welcome(), self_play=rounds)
-
-    async def scenario() -> FakeServer:
-        server, trainer = a_server_and_trainer(tmp_path, welcomed, steps=1)
-        stop = Stop()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(trainer.main(stop))
-            await server.until(lambda: server.trainer)
-            for record in records[:-1][::-1]:
-                server.play(record)
-            missing = "games of round 7: 4 of 5 are there"
-            await server.until(lambda: server.figures.get("waiting_for") == missing)
-            assert server.offers == []
-            server.play(records[-1])
-            await server.until(lambda: server.figures.get("weights_version") == 8)
-            stop.request()
-        server.close()
-        return server
-
-    server = asyncio.run(scenario())
-    assert [offer.version for offer in server.offers] == [8]
-    _, meta = from_bytes(server.files[server.offers[0].sha256], game=GAME, history=1)
-    assert (meta.version, meta.step > 0) == (8, True)
 
 
 def test_run_folder_of_another_game_is_refused(tmp_path: Path) -> None:

@@ -13,28 +13,23 @@ from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk, Refused, WeightsInfo
 from trainer import weights_out
 from trainer.config import TrainerConfig
-from trainer.weights_out import OFFER_AGAIN, PATIENCE, WeightsOut
+from trainer.weights_out import PATIENCE, WeightsOut
 
-TURN: Any = SimpleNamespace(step=10, version=1)
+TURN: Any = SimpleNamespace(step=10)
 
 
 class Training:
-    """Has the weights of round 1, or without rounds a version more each time."""
+    """Has a version more each time."""
 
     has_checkpoint, step, architecture = True, 10, "tiny"
 
-    def __init__(self, round_games: int, size: int) -> None:
-        self.round_games = round_games
+    def __init__(self, size: int) -> None:
         self._size = size
         self._version = 0
 
     def publish(self, server_version: int) -> tuple[int, int, bytes]:
-        if not self.round_games:
-            self._version = max(self._version, server_version)
-        version = self._version + 1
-        if not self.round_games:
-            self._version = version
-        return version, 10, bytes([version]) * self._size
+        self._version = max(self._version, server_version) + 1
+        return self._version, 10, bytes([self._version]) * self._size
 
     def held_out(self) -> None:
         """Nothing is measured."""
@@ -61,13 +56,12 @@ SERVERS = WeightsInfo(0, 0, bytes(32), 1, "tic_tac_toe")
 class Out:
     """The weights of one trainer, and what it sends."""
 
-    def __init__(self, round_games: int = 0, size: int = 7) -> None:
+    def __init__(self, size: int = 7) -> None:
         self.sent: list[Any] = []
         self._connection: Any = SimpleNamespace(send=self._send, welcome=None)
         figures: Any = SimpleNamespace(weights_version=0, held_out=None)
         self.weights = WeightsOut(TrainerConfig(), self._connection, figures, Background())
-        training = Training(round_games, size)
-        self._run: Any = SimpleNamespace(training=training, game=SimpleNamespace(name="tic_tac_toe"))
+        self._run: Any = SimpleNamespace(training=Training(size), game=SimpleNamespace(name="tic_tac_toe"))
 
     def _send(self, message: Any, *frames: Any) -> bool:
         self.sent.append((message, *frames) if frames else message)
@@ -182,27 +176,3 @@ def test_a_busy_server_is_told_later(clock: Any) -> None:
     assert len(out.sent) == 1
     out.weights.tick(clock.now + 3.0)
     assert out.sent == [out.newest()] * 2
-
-
-def test_a_server_that_lost_the_weights_of_a_round_before_they_were_in_use_is_told_of_them_again() -> None:
-    """It was killed between storing and loading them, and says in its welcome with what it plays."""
-    out = Out(round_games=5)
-    out.join(0.0)
-    assert out.announced() == [1]
-    out.weights.on_message(out.newest(), 1.0)
-    assert out.weights.server_version == 1
-    assert out.announced() == [1]
-    out.lose()
-    out.join(2.0)
-    assert out.announced() == [1, 1]
-
-
-def test_refused_weights_of_a_round_are_announced_again_after_a_while(clock: Any) -> None:
-    """No others come in a round."""
-    out = Out(round_games=5)
-    out.join(clock.now)
-    assert [out.announced(), out.announced()] == [[1], [1]]
-    out.weights.on_message(Refused(Code.WEIGHTS_REFUSED, "they came damaged", 1), clock.now)
-    assert out.announced() == [1], "not at once"
-    clock.now += OFFER_AGAIN
-    assert out.announced() == [1, 1]
