@@ -1,4 +1,5 @@
-"""Shared by all tests. Nothing is patched here; it sets only paths and the examples that hypothesis tries.
+"""Shared by all tests. Nothing is patched here; it sets paths, the examples that hypothesis tries, and the
+processor's floating-point mode after each test.
 
 Profile `quick`, the default: the same examples every time, from one seed. Profile `nightly`
 (`--hypothesis-profile nightly`): ten times as many, from another seed each time. The seed is printed;
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if reporter is not None:
         profile, seed = settings.get_current_profile_name(), session.config.getoption(SEED_OPTION)
         reporter.write_line(f"hypothesis: {PROFILE_OPTION} {profile} {SEED_OPTION} {seed}")
+
+
+@pytest.fixture(autouse=True)
+def floating_point_mode() -> Iterator[None]:
+    """A trainer or a network that ran in the test's own process lets tiny numbers become 0 in this thread
+    (`torch.set_flush_denormal`), and hypothesis, which draws such numbers, refuses to work after that."""
+    yield
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_flush_denormal(False)
