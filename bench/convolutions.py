@@ -14,11 +14,11 @@ import torch
 from bench.inference import chess_like_batch
 from bench.turns import in_turns, ratio
 from games import get_game
-from net import prepared_convs, winograd
-from net.architectures.registry import build, named
+from net.architectures.network import build, fold
+from net.architectures.registry import named
 from net.batches import Batch
-from net.cpu_engine import CpuEngine
-from net.folding import fold
+from net.cpu import convolutions
+from net.cpu.engine import CpuEngine
 
 NETWORKS = (
     ("chess", "3x48"),
@@ -37,8 +37,8 @@ def engine_of(game_name: str, net: str, *, by_winograd: bool) -> CpuEngine:
     game = get_game(game_name)
     torch.manual_seed(0)
     network = fold(build(named(net), game, 1).eval())
-    rule = winograd.saves_enough if by_winograd else lambda _: False
-    with mock.patch.object(prepared_convs, "by_winograd", rule):
+    rule = convolutions.by_winograd if by_winograd else lambda _: False
+    with mock.patch.object(convolutions, "by_winograd", rule):
         return CpuEngine(network, game, 1, torch.float32, threads=1)
 
 

@@ -1,7 +1,7 @@
 """bfloat16 beside float32 on this CPU: a position answered and a training step, in turns, processor time of
 one thread.
 
-`net.cpu_engine.faster_dtype` chooses by the processor's features; the last column says whether it is right.
+`net.cpu.engine.faster_dtype` chooses by the processor's features; the last column says whether it is right.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import torch
 from bench.inference import chess_like_batch
 from bench.turns import in_turns, ratio
 from games import get_game
-from net.architectures.registry import build, named
+from net.architectures.network import build, fold
+from net.architectures.registry import named
 from net.batches import Batch
-from net.cpu_engine import CpuEngine, faster_dtype
-from net.folding import fold
+from net.cpu.engine import CpuEngine, faster_dtype
 from trainer.config import LossSettings, OptimizerSettings
 from trainer.samples import Samples
 from trainer.train_step import TrainStep, prepare_thread

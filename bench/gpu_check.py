@@ -20,8 +20,8 @@ from bench.inference import Arrays, chess_like_batch
 from bench.inference import run as run_inference
 from games import get_game
 from games.spec import Game
-from net.architectures.network import Network
-from net.architectures.registry import build, named
+from net.architectures.network import Network, build
+from net.architectures.registry import named
 from net.inference import Inference
 from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta

@@ -17,7 +17,8 @@ import torch
 from bench.turns import TURNS, Spread
 from games import get_game
 from games.spec import NO_ROOT, Game
-from net.architectures.registry import build, named
+from net.architectures.network import build
+from net.architectures.registry import named
 from net.inference import Inference
 from net.weights import WeightsMeta
 

@@ -62,7 +62,8 @@ def answer_rates(threads: int, rows: int) -> None:
     """The other end of `BareNetwork`."""
     from bench.inference import chess_like_batch
     from games import get_game
-    from net.architectures.registry import build, named
+    from net.architectures.network import build
+    from net.architectures.registry import named
     from net.inference import Inference
     from net.weights import WeightsMeta
 

@@ -20,7 +20,7 @@ from client.remote_evaluator import LEAVES_PER_MESSAGE, RemoteEvaluator
 from games.legal_masks import LegalMasks
 from protocol.frames import check_leaves
 from protocol.messages import Evaluate, Evaluated
-from search.leaf_batch import Evaluations, LeafBatch
+from search.evaluator import Evaluations, LeafBatch
 
 WORDS, LEGAL = 119, 35
 """Packed words and legal actions of a chess position."""

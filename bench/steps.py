@@ -19,7 +19,8 @@ from bench.stored_games import entry
 from bench.turns import Spread, in_turns, ratio
 from games import get_game
 from games.spec import Game
-from net.architectures.registry import build, named
+from net.architectures.network import build
+from net.architectures.registry import named
 from store.reader import StoreReader
 from store.sqlite import Store
 from trainer.config import TrainerConfig

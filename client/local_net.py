@@ -10,7 +10,7 @@ from games.spec import Game
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
 from runtime.gpu_drivers import may_have_gpus
-from search.leaf_batch import Evaluations, LeafBatch
+from search.evaluator import Evaluations, LeafBatch
 
 
 class LocalNet:

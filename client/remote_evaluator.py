@@ -18,7 +18,7 @@ from protocol.errors import Code
 from protocol.frames import check_evaluations
 from protocol.messages import Evaluate, Evaluated, Refused, Welcome
 from runtime.logs import Repeated
-from search.leaf_batch import Evaluations, LeafBatch, LeafQueue, Part, Reply, deliver, fail
+from search.evaluator import Evaluations, LeafBatch, Part, Reply, WaitingLeaves, deliver, fail
 
 LEAVES_PER_MESSAGE = 128
 """Leaves in one EVALUATE: enough to make the cost of a message small, few enough to fill batches evenly."""
@@ -70,7 +70,7 @@ class RemoteEvaluator:
         """Leaves answered since the start."""
         self._send = send
         self._loop = loop or asyncio.get_running_loop()
-        self._waiting = LeafQueue()
+        self._waiting = WaitingLeaves()
         """Leaves not yet in a message; bounded by the number of searches."""
         self._requests: RequestTable[_Asked] = RequestTable(patience)
         self._masks = masks

@@ -34,9 +34,9 @@ from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Exit, Fatal, guarded
 from runtime.keys import dial_keys
 from runtime.sockets import BULK_LIMIT, new_context
-from search.compile_times import Compiled
 from search.forest import Forest, cached_in
 from search.pool import SearchPool
+from search.warm import Compiled
 
 REPORT_EVERY = 60.0
 """Seconds between two log lines about progress."""

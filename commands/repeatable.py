@@ -42,9 +42,8 @@ from runtime.aio import Stop
 from runtime.cores import usable_cores
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
-from search.evaluator import Evaluations, Evaluator
+from search.evaluator import Evaluations, Evaluator, LeafBatch, Reply, WaitingLeaves, deliver, fail
 from search.forest import Forest
-from search.leaf_batch import LeafBatch, LeafQueue, Reply, deliver, fail
 from search.pool import SearchPool
 from search.settings import resolve
 from server.config import ServerConfig
@@ -88,7 +87,7 @@ class InTurns:
     def __init__(self, inference: Inference, version: int) -> None:
         self.version = version
         self._inference = inference
-        self._asked = LeafQueue()
+        self._asked = WaitingLeaves()
         self._comes = False
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
@@ -99,7 +98,7 @@ class InTurns:
 
     def _answer(self) -> None:
         self._comes = False
-        asked, self._asked = self._asked, LeafQueue()
+        asked, self._asked = self._asked, WaitingLeaves()
         while asked:
             batch, parts = asked.take(self._inference.max_rows)
             try:

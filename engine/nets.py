@@ -13,8 +13,7 @@ from games.spec import Game
 from net.sparse import Sparse, SparsePlayer
 from runtime.exits import Exit, Fatal
 from runtime.weights_files import read_weights
-from search.evaluator import LocalEvaluator
-from search.leaf_batch import Evaluations, LeafBatch
+from search.evaluator import Evaluations, LeafBatch, LocalEvaluator
 
 SPARSE_ROWS = 64
 """Rows of a batch of a sparse network: a tenth of a millisecond."""
@@ -94,7 +93,8 @@ def _behind_evaluator(
 ) -> LoadedNet:
     import torch
 
-    from net.architectures.registry import build, named
+    from net.architectures.network import build
+    from net.architectures.registry import named
     from net.inference import Inference
     from net.weights import WeightsMeta
 

@@ -20,8 +20,7 @@ from runtime.config import flattened, nested
 from runtime.exits import Exit, Fatal
 from runtime.reading import read_toml
 from runtime.runs import RunFolder
-from search.evaluation_settings import FIELDS, FOR_EVALUATION, fields_of
-from search.settings import resolve
+from search.settings import FIELDS, FOR_EVALUATION, fields_of, resolve
 
 WORDS = {path.replace("gumbel.", "gumbel_").rpartition(".")[2]: path for path in FIELDS[1:]}
 """Settings by their short names in a search's name: ratings are stored under these names."""

@@ -1,1 +1,0 @@
-"""The network: architectures, weights files, packed features to planes, and inference on CPU and CUDA."""

@@ -1,30 +1,57 @@
-"""The input of an `Inference`: positions, their legal actions, and the buckets for batches."""
+"""Batches of positions for a network, and how large they should be.
+
+A network runs with a few fixed numbers of rows (buckets), so that kernels and graphs are prepared once. On a
+CPU, `Inference` measures once how long the buckets take with made-up positions, `choose_target` finds the
+smallest that is nearly as fast a row as endless batches, and `remembered` keeps the answer on disk: in the
+folder of compiled code (`AZ_JIT_CACHE`), for exactly this processor, torch and limits on instructions. A file
+that cannot be read, or has changed, counts as missing; a failure to write one is ignored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
+from games.jit import CACHE
 from games.spec import Game
+from net.planes import PlaneShape
 
 CPU_BUCKETS = (1, 4, 8, 16, 32, 64, 128, 256, 512)
 CUDA_BUCKETS = (16, 64, 128, 256, 512, 1024, 2048)
 """Numbers of rows that a network is run with. They are fixed, so that kernels and graphs are prepared
 once."""
-
 CPU_TARGET = 64
 CUDA_TARGET = 512
 """Default of `target_rows` where nothing was measured."""
-
 GOOD_ENOUGH = 0.93
 """A bucket is large enough when it reaches this share of the throughput of endless batches."""
-
 CPU_LARGEST_TARGET = 128
 """Networks that would gain from more rows are so small that workers and front limit the rate. A larger target
 also means more games in flight (four times the target), so a new run's first games end later."""
+_PROBE_FILL = 28
+"""One in this many cells is set in the made-up positions of a measurement: about as in chess."""
+_OF_THE_MODEL = (
+    "vendor_id",
+    "cpu family",
+    "model",
+    "model name",
+    "stepping",
+    "cache size",
+    "flags",
+    "Features",
+)
+_LIMITS = ("ONEDNN_", "DNNL_", "ATEN_", "MKL_", "KMP_")
+"""Environment variables with these prefixes may change which code a library runs."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +104,9 @@ def bucket_for(rows: int, buckets: Sequence[int]) -> int:
     raise ValueError(f"{rows} rows are more than the largest batch, {buckets[-1]}")
 
 
+# ---- The size worth collecting ---------------------------------------------------------------------
+
+
 def choose_target(turns: Sequence[Mapping[int, float]]) -> int:
     """The smallest bucket that is good enough; the largest if none is.
 
@@ -91,3 +121,73 @@ def choose_target(turns: Sequence[Mapping[int, float]]) -> int:
     (once, each), *_ = np.linalg.lstsq(np.stack([1 / seconds, rows / seconds], axis=1), np.ones(len(rows)))
     enough = rows * (1 - GOOD_ENOUGH) * each >= GOOD_ENOUGH * once
     return int(rows[enough][0] if enough.any() else rows[-1])
+
+
+def remembered(about: str, sizes: Sequence[int], find: Callable[[], int], folder: Path = CACHE) -> int:
+    """What `find` found for `about` on this machine, now or earlier: one of `sizes`."""
+    key = f"{about}; {tuple(sizes)}; {machine()}"
+    path = folder / f"size-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        known = json.loads(path.read_text())
+        if known["key"] == key and known["size"] in sizes:
+            return int(known["size"])
+    found = find()
+    half = path.with_suffix(f".{os.getpid()}.partial")  # several processes may write at once
+    with suppress(OSError):
+        half.write_text(json.dumps({"size": found, "key": key}))
+        half.replace(path)
+    return found
+
+
+def machine() -> str:
+    """Everything that decides which code oneDNN runs for a convolution in one thread."""
+    limits = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(_LIMITS))
+    capability = torch.backends.cpu.get_cpu_capability()
+    return "; ".join([torch.__version__, torch.__config__.show(), capability, *limits, _processor()])
+
+
+@cache
+def _processor() -> str:
+    """The processor's model with its instructions and caches. A virtual machine may hide some of them."""
+    found = getattr(torch.cpu, "get_capabilities", dict[str, object])()
+    lines = [f"{name}={found[name]}" for name in sorted(found)]
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        first = cpuinfo.read_text().split("\n\n")[0]
+        lines += [line for line in first.splitlines() if line.split("\t")[0].rstrip() in _OF_THE_MODEL]
+    return "; ".join(lines)
+
+
+def made_up_batch(game: Game, history: int, rows: int) -> Batch:
+    """Positions that no game has, but about as full as real ones, for timing only. Always the same."""
+    rng = np.random.default_rng(int.from_bytes(hashlib.sha256(game.name.encode()).digest()[:4]))
+    shape = PlaneShape.of(game, history)
+    bits = rng.random((rows, shape.bit_words, 64)) < 1 / _PROBE_FILL
+    masks = np.tile(shape.masks(), shape.bit_planes)
+    words = np.packbits(bits, axis=2, bitorder="little").view(np.uint64)[:, :, 0] & masks
+    scalars = rng.random((rows, shape.scalar_planes), dtype=np.float32).view(np.uint32).astype(np.uint64)
+    codes = made_up_codes(game, rng, rows, history)
+    packed_words = shape.feature_words - shape.end_of_codes - shape.scalar_planes
+    packed = rng.integers(0, 1 << 64, (rows, packed_words), np.uint64)
+    legal = min(game.max_legal, max(1, round(game.mean_legal)))
+    one_row = np.sort(rng.permutation(game.actions)[:legal]).astype(np.uint16)
+    return Batch(
+        np.ascontiguousarray(np.concatenate([words, codes, packed, scalars], axis=1)),
+        np.full(rows, legal, dtype=np.uint16),
+        np.tile(one_row, rows),
+    )
+
+
+def made_up_codes(game: Game, rng: np.random.Generator, rows: int, history: int) -> npt.NDArray[np.uint64]:
+    """`[rows, words]` of valid codes of cells; half of the cells have a code other than 0."""
+    coded = game.coded_cells
+    if coded is None:
+        return np.zeros((rows, 0), np.uint64)
+    codes = rng.integers(1, len(coded.planes_of), (rows, history, game.cells), np.uint8)
+    codes *= rng.random(codes.shape) < 0.5
+    a_word = coded.cells_a_word
+    padded = np.zeros((rows, history, coded.words(game.cells), a_word), np.uint64)
+    padded.reshape(rows, history, -1)[:, :, : game.cells] = codes
+    padded <<= np.arange(a_word, dtype=np.uint64) * np.uint64(coded.bits)
+    words: npt.NDArray[np.uint64] = np.bitwise_or.reduce(padded, axis=3)
+    return words.reshape(rows, -1)

@@ -1,4 +1,8 @@
-"""`python -m net.create`: write the weights of an untrained network, the version 0 of a run."""
+"""`python -m net.create`: write the weights of an untrained network, the version 0 of a run.
+
+azserver makes its own first weights; this is for whoever wants to play with a network, measure it or begin
+other programs from it before there is a run. The same arguments give the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,8 @@ import torch
 
 from games import get_game
 from games.names import is_game, listed
-from net.architectures.registry import build, check_plays, named, preset_names
+from net.architectures.network import build
+from net.architectures.registry import check_plays, named, preset_names
 from net.weights import WeightsMeta, save
 
 USAGE_ERROR = 2

@@ -1,7 +1,14 @@
-"""The interface of what computes a batch, and the choice for a device."""
+"""What computes a batch: the interface `Engine`, the choice for a network and a device, and sparse networks.
+
+Networks of planes have an engine for CPUs (`net.cpu.engine`) and one for CUDA (`net.torch_engine`). A sparse
+network has both here, since they are short: on a CPU the kernels of `net.sparse_kernel` do it all; elsewhere
+they only describe the positions, and the torch module computes. For play on a CPU neither is needed: there
+the network is part of the search (`net.sparse`).
+"""
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,8 +19,8 @@ from games.spec import Game
 from net.architectures.network import Network
 from net.architectures.sparse import SparseNetwork
 from net.batches import Batch
-from net.cpu_engine import CpuEngine, faster_dtype
-from net.sparse_engine import SparseEngine, SparseTorchEngine
+from net.cpu.engine import CpuEngine, faster_dtype
+from net.sparse import as_vector, kernels_for
 from net.torch_engine import TorchEngine
 
 
@@ -63,3 +70,81 @@ def cuda_dtype(device: str) -> torch.dtype:
     if major >= 8:
         return torch.bfloat16
     return torch.float16 if major == 7 else torch.float32
+
+
+# ---- Sparse networks -------------------------------------------------------------------------------
+
+Answers = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
+
+LEAST_ROWS = 64
+"""Rows for which it pays to wake a thread."""
+
+
+class SparseEngine:
+    """See `net.engines.Engine`; on the CPU."""
+
+    def __init__(self, network: SparseNetwork, game: Game, history: int, *, threads: int) -> None:
+        self.name = f"{threads} x sparse float32"
+        self._game, self._history, self._threads = game, history, threads
+        self._kernels = kernels_for(game.name, network.architecture.widths)
+        self._pool = ThreadPoolExecutor(threads, "net")
+        self._in_flight: dict[int, tuple[Answers, list[Future[None]]]] = {}
+        self.set_weights(network)
+
+    def set_weights(self, network: SparseNetwork) -> None:
+        tensors = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
+        self._weights = as_vector(tensors, self._game, network.architecture)
+
+    def start(self, batch: Batch, slot: int) -> None:
+        answers = np.empty(len(batch.actions), np.float32), np.empty((batch.rows, 3), np.float32)
+        ends = np.concatenate([[0], np.cumsum(batch.counts, dtype=np.int64)])
+        step = max(LEAST_ROWS, -(-batch.rows // self._threads))
+
+        def compute(begin: int, end: int) -> None:
+            rows, legal = slice(begin, end), slice(int(ends[begin]), int(ends[end]))
+            inputs = batch.features[rows], self._history, batch.counts[rows], batch.actions[legal]
+            self._kernels.evaluate_all(self._weights, *inputs, answers[0][legal], answers[1][rows])
+
+        parts = [(begin, min(begin + step, batch.rows)) for begin in range(0, batch.rows, step)]
+        running = [self._pool.submit(compute, *part) for part in parts]
+        self._in_flight[slot] = answers, running
+
+    def finish(self, slot: int) -> Answers:
+        answers, running = self._in_flight.pop(slot)
+        for part in running:
+            part.result()
+        return answers
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+class SparseTorchEngine:
+    """See `net.engines.Engine`; on any device of torch."""
+
+    def __init__(self, network: SparseNetwork, device: str) -> None:
+        self.name = "torch float32"
+        self._device = torch.device(device)
+        self._in_flight: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self.set_weights(network)
+
+    def set_weights(self, network: SparseNetwork) -> None:
+        self._network = network.to(self._device)
+
+    @torch.inference_mode()
+    def start(self, batch: Batch, slot: int) -> None:
+        inputs = self._network.inputs_of(batch.features, batch.counts, batch.actions).to(self._device)
+        logits, value = self._network(inputs)
+        largest = logits.new_zeros(batch.rows).scatter_reduce(
+            0, inputs.of, logits, "amax", include_self=False
+        )
+        shares = (logits - largest[inputs.of]).exp()
+        sums = shares.new_zeros(batch.rows).scatter_add(0, inputs.of, shares)
+        self._in_flight[slot] = shares / sums[inputs.of], value.softmax(dim=1)
+
+    def finish(self, slot: int) -> Answers:
+        priors, wdl = self._in_flight.pop(slot)
+        return priors.cpu().numpy(), wdl.cpu().numpy()
+
+    def close(self) -> None:
+        self._in_flight.clear()

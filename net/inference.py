@@ -1,4 +1,4 @@
-"""A network that answers batches of packed positions on one device.
+"""A network that answers batches of packed positions on one device: what evaluators and players call.
 
 Batches are padded to a few fixed sizes (buckets). `submit` starts one and `collect` waits for it; with two in
 flight on a GPU, the copies of one overlap with the computing of the other. On a CPU it has threads of its
@@ -8,7 +8,6 @@ own. Use an `Inference` from one thread at a time.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import torch
 
 from games import get_game
 from games.spec import Game
-from net.architectures.network import Network
+from net.architectures.network import Network, fold
 from net.batches import (
     CPU_BUCKETS,
     CPU_LARGEST_TARGET,
@@ -32,11 +31,10 @@ from net.batches import (
     buckets_up_to,
     check_batch,
     choose_target,
+    made_up_batch,
+    remembered,
 )
 from net.engines import Engine, make_engine
-from net.folding import fold
-from net.planes import PlaneShape
-from net.sizes_on_disk import remembered
 from net.weights import WeightsMeta, load
 
 Priors = npt.NDArray[Any]
@@ -46,8 +44,6 @@ PROBE_SECONDS = 1.0
 """About how long the measurement of `target_rows` may take, with all cores to ourselves."""
 PROBE_TURNS = 5
 _PROBE_ROWS_FROM = 8
-_PROBE_FILL = 28
-"""One in this many cells is set in the made-up positions of a measurement: about as in chess."""
 
 
 @dataclass(frozen=True)
@@ -239,16 +235,11 @@ class Inference:
             for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:  # graphs of each slot
                 self.collect(ticket)
         if not self.is_cuda and not self._wanted_target:
-            self.target_rows = remembered(self._described(), self.buckets, self._measured_target)
-
-    def _described(self) -> str:
-        """Everything that the target depends on, except the machine."""
-        assert self.meta is not None
-        network = f"{self.game.name}, {self.history} positions, {self.meta.architecture.played}"
-        return f"target rows of {network}, {self.threads} threads{self._engine_name()}"
-
-    def _measured_target(self) -> int:
-        return choose_target(self._probe())
+            assert self.meta is not None
+            network = f"{self.game.name}, {self.history} positions, {self.meta.architecture.played}"
+            # Everything that the target depends on, except the machine.
+            about = f"target rows of {network}, {self.threads} threads{self._engine_name()}"
+            self.target_rows = remembered(about, self.buckets, lambda: choose_target(self._probe()))
 
     def _probe(self) -> list[dict[int, float]]:
         """Seconds by bucket, in PROBE_TURNS turns, for as many of the buckets up to CPU_LARGEST_TARGET as
@@ -276,40 +267,3 @@ class Inference:
 def available_cores() -> int:
     """Cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def made_up_batch(game: Game, history: int, rows: int) -> Batch:
-    """Positions that no game has, but about as full as real ones, for timing only. Always the same."""
-    rng = np.random.default_rng(int.from_bytes(hashlib.sha256(game.name.encode()).digest()[:4]))
-    shape = PlaneShape.of(game, history)
-    bits = rng.random((rows, shape.bit_words, 64)) < 1 / _PROBE_FILL
-    masks = np.tile(shape.masks(), shape.bit_planes)
-    words = np.packbits(bits, axis=2, bitorder="little").view(np.uint64)[:, :, 0] & masks
-    scalars = rng.random((rows, shape.scalar_planes), dtype=np.float32).view(np.uint32).astype(np.uint64)
-    codes = made_up_codes(game, rng, rows, history)
-    packed_words = shape.feature_words - shape.end_of_codes - shape.scalar_planes
-    packed = rng.integers(0, 1 << 64, (rows, packed_words), np.uint64)
-    legal = min(game.max_legal, max(1, round(game.mean_legal)))
-    one_row = np.sort(rng.permutation(game.actions)[:legal]).astype(np.uint16)
-    return Batch(
-        np.ascontiguousarray(np.concatenate([words, codes, packed, scalars], axis=1)),
-        np.full(rows, legal, dtype=np.uint16),
-        np.tile(one_row, rows),
-    )
-
-
-def made_up_codes(
-    game: Game, rng: np.random.Generator, rows: int, history: int, fill: float = 0.5
-) -> npt.NDArray[np.uint64]:
-    """`[rows, words]` of valid codes of cells; a share `fill` of the cells has a code other than 0."""
-    coded = game.coded_cells
-    if coded is None:
-        return np.zeros((rows, 0), np.uint64)
-    codes = rng.integers(1, len(coded.planes_of), (rows, history, game.cells), np.uint8)
-    codes *= rng.random(codes.shape) < fill
-    a_word = coded.cells_a_word
-    padded = np.zeros((rows, history, coded.words(game.cells), a_word), np.uint64)
-    padded.reshape(rows, history, -1)[:, :, : game.cells] = codes
-    padded <<= np.arange(a_word, dtype=np.uint64) * np.uint64(coded.bits)
-    words: npt.NDArray[np.uint64] = np.bitwise_or.reduce(padded, axis=3)
-    return words.reshape(rows, -1)

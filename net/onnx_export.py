@@ -14,9 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from games.spec import Game
-from net.architectures.heads import wdl_of
-from net.architectures.network import Network
-from net.folding import fold
+from net.architectures.network import Network, fold, wdl_of
 from net.weights import WeightsMeta, describe
 
 OPSET = 20

@@ -1,7 +1,9 @@
 """Packed features to the planes that a network takes.
 
-`Game.feature_words` describes the words; planes come in the same order. Torch has few operations on uint64,
-so here the same bits are passed as int64. On a CPU, play needs no planes: see `net.cpu_kernels.start_block`.
+`Game.feature_words` describes the words: bits of planes, codes of cells, packed scalars, float32. Planes come
+in the same order. `PlaneShape` knows where each block begins; `unpack` is the way on any device of torch, for
+training and GPUs. Torch has few operations on uint64, so there the same bits are passed as int64. On a CPU,
+play needs no planes: `net.cpu.kernels.start_block` reads what `binary_words` and `scalar_values` return.
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from games.bits import ONE
 from games.coded_cells import CodedCells
+from games.jit import jit, signed
 from games.packed_scalars import PackedScalars
 from games.spec import Game
-from net.plane_kernels import expand_codes, expand_scalars
 
 Words = npt.NDArray[np.uint64]
-
 WORD_BYTES = 8
 
 
@@ -131,23 +133,50 @@ def scalar_places(shape: PlaneShape) -> npt.NDArray[np.int64]:
     )
 
 
-@cache
-def _lists(coded: CodedCells) -> npt.NDArray[np.int16]:
-    return coded.lists()
+_lists = cache(CodedCells.lists)
 
 
-@cache
-def code_table(coded: CodedCells, device: torch.device) -> Tensor:
-    """`uint8[2 ** bits, planes]` on a device: 1 where a code sets a plane."""
-    with torch.inference_mode(False):  # training uses it, too
-        return torch.from_numpy(coded.table()).to(device)
+@jit
+def expand_codes(
+    codes: Words, code_bits: int, lists: npt.NDArray[np.int16], cells: int, binary_words: Words
+) -> None:
+    """Write the codes of cells as bit planes.
+
+    codes: [n, positions * words per position], `64 // code_bits` cells a word. lists: [2 ** code_bits, most]
+    planes that each code sets, then -1 (`CodedCells.lists`). binary_words: [n, positions, planes,
+    words_per_plane], all 0.
+    """
+    a_word = 64 // code_bits
+    words = (cells + a_word - 1) // a_word
+    mask = (ONE << np.uint64(code_bits)) - ONE
+    for row in range(binary_words.shape[0]):
+        for position in range(binary_words.shape[1]):
+            for cell in range(cells):
+                word = codes[row, position * words + cell // a_word]
+                code = (word >> np.uint64(cell % a_word * code_bits)) & mask
+                for plane in lists[code]:
+                    if plane < 0:
+                        break
+                    binary_words[row, position, plane, cell // 64] |= ONE << np.uint64(cell % 64)
 
 
-@cache
-def _scalar_places(shape: PlaneShape, device: torch.device) -> Tensor:
-    """`int64[4, packed scalars]` on a device: `scalar_places`, column by column."""
-    with torch.inference_mode(False):
-        return torch.from_numpy(scalar_places(shape).T.copy()).to(device)
+@jit
+def expand_scalars(
+    packed_features: Words, places: npt.NDArray[np.int64], scalars: npt.NDArray[np.float32]
+) -> None:
+    """Write packed scalars to the first columns of `scalars` (float32[n, scalars]).
+
+    packed_features: [n, feature_words]. places: [packed scalars, 4] of each: word, lowest bit, mask of its
+    width, divisor.
+    """
+    for row in range(packed_features.shape[0]):
+        for k in range(places.shape[0]):
+            word, shift, divisor = places[k, 0], np.uint64(places[k, 1]), places[k, 3]
+            count = signed(packed_features[row, word] >> shift) & places[k, 2]
+            scalars[row, k] = np.float32(min(count, divisor)) / np.float32(divisor)
+
+
+# ---- In torch ----------------------------------------------------------------------------------------
 
 
 def features_tensor(packed_features: Words) -> Tensor:
@@ -169,33 +198,33 @@ def unpack(packed_features: Tensor, shape: PlaneShape, dtype: torch.dtype = torc
         torch.ones(8, dtype=torch.uint8, device=device), torch.arange(8, dtype=torch.uint8, device=device)
     )
     planes = (octets.unsqueeze(-1) & masks).ne(0).flatten(2)[:, :, : shape.cells].to(dtype)
-    if shape.coded_cells is not None:
-        planes = torch.cat([planes, _unpack_codes(packed_features, shape, dtype)], dim=1)
+    if (coded := shape.coded_cells) is not None:
+        words = packed_features[:, shape.bit_words : shape.end_of_codes]
+        words = words.reshape(n, shape.history, shape.code_words, 1)
+        shifts = coded.bits * torch.arange(coded.cells_a_word, device=device)
+        codes = ((words >> shifts) & ((1 << coded.bits) - 1)).flatten(2)[:, :, : shape.cells]
+        of_codes = code_table(coded, device).to(dtype)[codes]  # [n, positions, cells, planes of a position]
+        planes = torch.cat([planes, of_codes.transpose(2, 3).flatten(1, 2)], dim=1)
     if shape.scalars:
-        scalars = _unpack_scalars(packed_features, shape).to(dtype)
-        planes = torch.cat([planes, scalars.unsqueeze(-1).expand(-1, -1, shape.cells)], dim=1)
+        floats = packed_features[:, shape.feature_words - shape.scalar_planes :]
+        scalars = floats.contiguous().view(torch.float32)[:, ::2]
+        if shape.packed_scalars:
+            word, shift, mask, divisor = _scalar_places(shape, device)
+            counts = torch.minimum((packed_features[:, word] >> shift) & mask, divisor)
+            scalars = torch.cat([counts.float() / divisor, scalars], dim=1)
+        planes = torch.cat([planes, scalars.to(dtype).unsqueeze(-1).expand(-1, -1, shape.cells)], dim=1)
     return planes.reshape(n, shape.planes, shape.rows, shape.cols)
 
 
-def _unpack_codes(packed_features: Tensor, shape: PlaneShape, dtype: torch.dtype) -> Tensor:
-    """The planes `dtype[n, coded planes, cells]` of the codes."""
-    coded, n, device = shape.coded_cells, packed_features.shape[0], packed_features.device
-    assert coded is not None
-    words = packed_features[:, shape.bit_words : shape.end_of_codes]
-    words = words.reshape(n, shape.history, shape.code_words, 1)
-    shifts = coded.bits * torch.arange(coded.cells_a_word, device=device)
-    codes = (words >> shifts) & ((1 << coded.bits) - 1)
-    codes = codes.flatten(2)[:, :, : shape.cells]
-    planes = code_table(coded, device).to(dtype)[codes]  # [n, positions, cells, planes of a position]
-    return planes.transpose(2, 3).flatten(1, 2)
+@cache
+def code_table(coded: CodedCells, device: torch.device) -> Tensor:
+    """`uint8[2 ** bits, planes]` on a device: 1 where a code sets a plane."""
+    with torch.inference_mode(False):  # training uses it, too
+        return torch.from_numpy(coded.table()).to(device)
 
 
-def _unpack_scalars(packed_features: Tensor, shape: PlaneShape) -> Tensor:
-    """The numbers `float32[n, scalars]`."""
-    words = packed_features[:, shape.feature_words - shape.scalar_planes :]
-    floats = words.contiguous().view(torch.float32)[:, ::2]
-    if shape.packed_scalars == 0:
-        return floats
-    word, shift, mask, divisor = _scalar_places(shape, packed_features.device)
-    counts = torch.minimum((packed_features[:, word] >> shift) & mask, divisor)
-    return torch.cat([counts.float() / divisor, floats], dim=1)
+@cache
+def _scalar_places(shape: PlaneShape, device: torch.device) -> Tensor:
+    """`int64[4, packed scalars]` on a device: `scalar_places`, column by column."""
+    with torch.inference_mode(False):
+        return torch.from_numpy(scalar_places(shape).T.copy()).to(device)

@@ -22,8 +22,7 @@ from games.jit import Bindings, bind
 from games.spec import Game, SparseFeatures
 from games.stubs import bindings
 from net import sparse_kernel
-from net.architectures.registry import check_plays, is_sparse, named
-from net.architectures.sizes import Architecture, Family
+from net.architectures.registry import Architecture, Family, check_plays, is_sparse, named
 from net.weights import BadWeights, WeightsMeta, check_tensors, read_tensors
 
 Array = npt.NDArray[Any]
@@ -245,13 +244,11 @@ def read_vector(
 
 
 def _network(architecture: Sparse, game: Game, history: int) -> Any:
-    from net.architectures.sparse import SparseNetwork
+    from net.architectures.sparse import SparseNetwork  # torch
 
     return SparseNetwork(architecture, game, history)
 
 
-def _of_sizes(found: Mapping[str, str | None]) -> Sparse:
-    return Sparse(width=int(found["channels"] or 0))
-
-
-FAMILY = Family(Sparse, _network, {"sparse": Sparse()}, _of_sizes)
+FAMILY = Family(
+    Sparse, _network, {"sparse": Sparse()}, lambda found: Sparse(width=int(found["channels"] or 0))
+)

@@ -1,19 +1,38 @@
-"""Runs batches through `ModuleForward` in slots: the engine of every CUDA device, and of any CPU."""
+"""Runs batches through a network as a torch module, with CUDA graphs: the engine of every CUDA device.
+
+A batch in flight has a `Slot`: buffers on both sides, a stream, and a captured graph for each bucket. With
+two slots, the copies and the unpacking of one batch overlap with the computing of the other. Slots share only
+the weights, which are written only while no slot is busy. `ModuleForward` is what a graph captures: packed
+words to planes, the network, and the softmax over legal actions.
+
+On a GPU libraries choose for each bucket how they compute, and the last bits of an answer depend on the
+bucket. The engine also runs on a CPU, where both sides are the same memory, `start` has computed everything
+when it returns, and it computes one row at a time: slow, but no answer depends on the other rows.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
+from games.jit import jit
 from games.spec import Game
-from net.architectures.network import Network
+from net.architectures.network import Network, placed, wdl_of
 from net.batches import Batch, bucket_for
-from net.module_forward import NO_ACTION, ModuleForward
-from net.ragged import compact, spread
-from net.slots import Slot
+from net.planes import PlaneShape, unpack
 
 Answers = tuple[npt.NDArray[np.float16], npt.NDArray[np.float32]]
+U16 = npt.NDArray[np.uint16]
+WARM_UP_RUNS = 3
+"""Runs before a graph is captured, in which cuDNN chooses its algorithms."""
+NO_ACTION = -1
+"""Pads the legal action lists of a batch to a common length."""
+_NEVER = -1e30
+"""Logit of NO_ACTION: finite, so that a padding row without any action gives no NaN."""
 
 
 class TorchEngine:
@@ -71,3 +90,131 @@ class TorchEngine:
         """Wait until writes on the default stream are finished, because slots have streams of their own."""
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
+
+
+class Slot:
+    """Buffers of one batch and the way to run the network on them."""
+
+    def __init__(
+        self, forward: ModuleForward, rows: int, feature_words: int, max_legal: int, device: torch.device
+    ):
+        on_cuda = device.type == "cuda"
+        self._forward = forward
+        self.host = Buffers.make(rows, feature_words, max_legal, torch.device("cpu"), pinned=on_cuda)
+        self._device = (
+            Buffers.make(rows, feature_words, max_legal, device, pinned=False) if on_cuda else self.host
+        )
+        self._stream = torch.cuda.Stream(device) if on_cuda else None  # type: ignore[no-untyped-call]
+        self._done = torch.cuda.Event(blocking=True) if on_cuda else None  # type: ignore[no-untyped-call]
+        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self._pool = torch.cuda.graph_pool_handle() if on_cuda else None
+
+    def start(self, bucket: int) -> None:
+        """Run the first `bucket` rows of `host`; the answer is in `host` after `wait`."""
+        if self._stream is None or self._done is None:
+            for row in range(bucket):
+                self._compute(slice(row, row + 1))
+            return
+        host, device = self.host, self._device
+        with torch.cuda.stream(self._stream):
+            device.packed_features[:bucket].copy_(host.packed_features[:bucket], non_blocking=True)
+            device.legal[:bucket].copy_(host.legal[:bucket], non_blocking=True)
+            if bucket not in self._graphs:
+                for _ in range(WARM_UP_RUNS):
+                    self._compute(slice(bucket))
+                torch.cuda.synchronize()
+                graph = torch.cuda.CUDAGraph()
+                # Graphs of one slot share a memory pool, because they never run at the same time.
+                with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+                    self._compute(slice(bucket))
+                self._graphs[bucket] = graph
+            self._graphs[bucket].replay()
+            host.priors[:bucket].copy_(device.priors[:bucket], non_blocking=True)
+            host.wdl[:bucket].copy_(device.wdl[:bucket], non_blocking=True)
+            self._done.record(self._stream)
+
+    def wait(self) -> None:
+        if self._done is not None:
+            self._done.synchronize()
+
+    def _compute(self, rows: slice) -> None:
+        buffers = self._device
+        priors, wdl = self._forward(buffers.packed_features[rows], buffers.legal[rows])
+        buffers.priors[rows].copy_(priors)
+        buffers.wdl[rows].copy_(wdl)
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Input and output of one batch; `rows` is the largest bucket."""
+
+    packed_features: Tensor
+    """int64[rows, words]"""
+    legal: Tensor
+    """int32[rows, max_legal], padded with NO_ACTION"""
+    priors: Tensor
+    """float16[rows, max_legal]"""
+    wdl: Tensor
+    """float32[rows, 3]"""
+
+    @staticmethod
+    def make(rows: int, feature_words: int, max_legal: int, device: torch.device, *, pinned: bool) -> Buffers:
+        def zeros(width: int, dtype: torch.dtype) -> Tensor:
+            return torch.zeros((rows, width), dtype=dtype, device=device, pin_memory=pinned)
+
+        legal = zeros(max_legal, torch.int32)
+        legal.fill_(NO_ACTION)
+        return Buffers(
+            zeros(feature_words, torch.int64), legal, zeros(max_legal, torch.float16), zeros(3, torch.float32)
+        )
+
+
+class ModuleForward:
+    """`(words int64[n, words], legal int32[n, k]) -> (priors float16[n, k], wdl float32[n, 3])`.
+
+    network  folded; it is copied
+    """
+
+    def __init__(self, network: Network, game: Game, history: int, device: str, dtype: torch.dtype) -> None:
+        self._shape = PlaneShape.of(game, history)
+        self._dtype = dtype
+        self._module = placed(network, device, dtype)
+
+    def set_weights(self, network: Network) -> None:
+        """Replace the weights in place, so that captured graphs use them. The architecture must be the
+        same."""
+        ours = self._module.state_dict()
+        for name, tensor in network.state_dict().items():
+            ours[name].copy_(tensor)
+
+    def __call__(self, packed_features: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
+        """Priors are the softmax over the legal actions of each row; entries at NO_ACTION are 0."""
+        planes = unpack(packed_features, self._shape, self._dtype)
+        logits, value_logits = self._module(planes.contiguous(memory_format=torch.channels_last))
+        chosen = logits.gather(1, legal.clamp(min=0).long()).float().masked_fill(legal == NO_ACTION, _NEVER)
+        return chosen.softmax(dim=1).half(), wdl_of(value_logits)
+
+
+# ---- Lists of legal actions, concatenated or in a rectangle with one row for each position ----------
+
+
+@jit
+def spread(actions: U16, counts: U16, filler: int, out: npt.NDArray[np.int32]) -> None:
+    """Write list `i` of `actions`, which has `counts[i]` entries, to row `i` of `out`, then `filler`."""
+    at = 0
+    for row in range(counts.shape[0]):
+        count = int(counts[row])
+        for k in range(count):
+            out[row, k] = actions[at + k]
+        out[row, count:] = filler
+        at += count
+
+
+@jit
+def compact(rectangle: U16, counts: U16, out: U16) -> None:
+    """Concatenate the first `counts[i]` entries of each row of `rectangle` (float16 seen as its bits)."""
+    at = 0
+    for row in range(counts.shape[0]):
+        for k in range(int(counts[row])):
+            out[at] = rectangle[row, k]
+            at += 1

@@ -22,8 +22,7 @@ import safetensors
 import safetensors.numpy
 
 from games.spec import Game
-from net.architectures.registry import architecture_from_json, build, name_of
-from net.architectures.sizes import Architecture
+from net.architectures.registry import Architecture, architecture_from_json, name_of
 
 if TYPE_CHECKING:
     from net.architectures.network import Network
@@ -59,7 +58,13 @@ def to_bytes(module: Network, meta: WeightsMeta) -> bytes:
     import safetensors.torch
 
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
-    return _with_metadata(safetensors.torch.save(tensors), describe(meta))
+    data = safetensors.torch.save(tensors)
+    # The metadata are added here, because safetensors itself writes them in random order.
+    (length,) = struct.unpack_from("<Q", data)
+    header = {"__metadata__": describe(meta)} | json.loads(data[8 : 8 + length])
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data[8 + length :]
 
 
 def save(path: Path | str, module: Network, meta: WeightsMeta) -> str:
@@ -75,7 +80,11 @@ def save(path: Path | str, module: Network, meta: WeightsMeta) -> str:
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-    _sync_folder(target.parent)
+    folder = os.open(target.parent, os.O_RDONLY)  # so that the rename survives a power cut
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
     return hashlib.sha256(data).hexdigest()
 
 
@@ -138,6 +147,8 @@ def _tensors_of(data: bytes, game: Game, history: int) -> tuple[dict[str, npt.ND
 def from_bytes(data: bytes, *, game: Game, history: int) -> tuple[Network, WeightsMeta]:
     """Like `load`, from the contents of a file."""
     import torch
+
+    from net.architectures.network import build
 
     tensors, meta = _tensors_of(data, game, history)
     try:
@@ -208,15 +219,6 @@ def _header(data: bytes) -> dict[str, object]:
     return header
 
 
-def _with_metadata(data: bytes, metadata: dict[str, str]) -> bytes:
-    """Add metadata to a file without any. (safetensors itself writes them in random order.)"""
-    (length,) = struct.unpack_from("<Q", data)
-    header = {"__metadata__": metadata} | json.loads(data[8 : 8 + length])
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text + data[8 + length :]
-
-
 def check_tensors(
     found: Mapping[str, npt.NDArray[Any]], expected: Mapping[str, tuple[tuple[int, ...], str]]
 ) -> None:
@@ -249,12 +251,3 @@ def describe(meta: WeightsMeta) -> dict[str, str]:
         "step": str(meta.step),
         "version": str(meta.version),
     }
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,4 +1,8 @@
-"""The kernels of the search compiled for a game, a selection and perhaps a network that is part of them."""
+"""The kernels of the search compiled for a game, a selection and perhaps a network that is part of them.
+
+`search.step_kernel` calls the rules, a selection and a network by names that stand for nothing; `kernels_for`
+binds the real ones to them, so that Numba inlines all into one machine code (docs/decisions/0002).
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,11 @@ import numpy.typing as npt
 from games import get_game
 from games.jit import Bindings, bind
 from games.stubs import bindings
-from search import cache_kernel, random_kernel, root_kernel, step_kernel, stubs, tree_kernel
+from search import cache_kernel, step_kernel, tree_kernel
 from search.evaluator import Evaluator
 from search.selection import selection
 
-KERNELS = (tree_kernel, random_kernel, cache_kernel, step_kernel, root_kernel)
+KERNELS = (tree_kernel, cache_kernel, step_kernel)
 
 
 class NetworkCode(Protocol):
@@ -33,7 +37,7 @@ class NetworkCode(Protocol):
 
     @property
     def evaluate(self) -> Callable[..., None]:
-        """A kernel, as `search.stubs.evaluate` describes it."""
+        """A kernel, as `search.step_kernel.evaluate` describes it."""
         ...
 
     @property
@@ -59,11 +63,14 @@ class OwnNetwork(Evaluator, Protocol):
 def kernels_for(game_name: str, selection_name: str, network: NetworkCode | None = None) -> SimpleNamespace:
     """Return the kernels. They are compiled on their first call, and cached on disk."""
     game, chooses = get_game(game_name), selection(selection_name)
-    chosen = [(stubs.choose_root, chooses.choose_root), (stubs.choose_below, chooses.choose_below)]
+    chosen = [
+        (step_kernel.choose_root, chooses.choose_root),
+        (step_kernel.choose_below, chooses.choose_below),
+    ]
     sets: dict[str, Bindings] = {game_name: bindings(game), selection_name: chosen}
     if network is None:
-        sets["remote"] = [(stubs.EVALUATES, 0)]
+        sets["remote"] = [(step_kernel.EVALUATES, 0)]
     else:
-        own = [(stubs.EVALUATES, 1), (stubs.evaluate, network.evaluate)]
+        own = [(step_kernel.EVALUATES, 1), (step_kernel.evaluate, network.evaluate)]
         sets[network.name] = [*own, *network.bindings]
     return bind([*KERNELS, chooses], sets)

@@ -18,6 +18,7 @@ from games.spec import Game
 from protocol.settings import SelfPlaySettings
 from search.cache_kernel import WAYS
 from search.compiled import OwnNetwork, kernels_for
+from search.evaluator import LeafBatch
 from search.layout import (
     CACHE,
     EDGE,
@@ -34,8 +35,7 @@ from search.layout import (
     Outbox,
     Tree,
 )
-from search.leaf_batch import LeafBatch
-from search.selection import selection
+from search.selection import Selection, selection
 
 NO_PRIORS = np.zeros(0, np.float32)
 NO_WDL = np.zeros((0, 3), np.float32)
@@ -70,7 +70,7 @@ class Forest:
     ) -> None:
         self.game, self.settings = game, settings
         self._network, self._weights = network, NO_PRIORS if network is None else network.weights
-        self.selection = selection(settings.search.selection)
+        self.selection: Selection = selection(settings.search.selection)
         self.kernels = kernels_for(
             game.name, settings.search.selection, None if network is None else network.code
         )

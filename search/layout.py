@@ -60,7 +60,7 @@ SETTINGS = np.dtype(
 
 STATE = np.dtype(
     [
-        ("random", np.uint64),  # state of `search.random_kernel`
+        ("random", np.uint64),  # state of `search.tree_kernel.random_word`
         ("depth_sum", np.int64),  # sum of the depths of this search's simulations, in plies
         ("nodes", np.int32),  # nodes in use; 0: the root has not been evaluated
         ("edges", np.int32),  # edges in use

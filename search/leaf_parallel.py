@@ -17,10 +17,9 @@ import numpy as np
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
 from search.compiled import OwnNetwork
-from search.evaluator import Evaluator, evaluate
+from search.evaluator import BadEvaluation, Evaluations, Evaluator, LeafBatch, evaluate
 from search.forest import Forest
 from search.layout import BLOCKED, EDGE, GROW, NODE, ROW, SELECT, SETTLE
-from search.leaf_batch import BadEvaluation, Evaluations, LeafBatch
 from search.tree import SearchTree
 
 MOST_VISITS = 1 << 24

@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from protocol.records import SHARES
-from search.final_move import agrees, is_sampled
+from search.moves import agrees, is_sampled
 from search.pool import SearchPool
-from search.result import SearchResult, candidates_of, evenly, listed
-from search.search_stats import NetView, search_stats
-from search.tree import SearchTree
+from search.result import SearchResult, candidates_of, evenly, listed, search_stats
+from search.tree import NetView, SearchTree
 
 AGREEMENT_CHECKS = 8
 """Most checks of a search that is extended."""
@@ -94,10 +93,5 @@ def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -
     if is_cheap:
         tree.drop_at_advance()  # its visits are not those of the record, which no flag of a cheap search says
     return SearchResult(
-        *arrays,
-        float(value),
-        0,
-        is_target=not is_cheap,
-        is_improved=is_improved,
-        is_pruned=is_pruned,
+        *arrays, float(value), 0, is_target=not is_cheap, is_improved=is_improved, is_pruned=is_pruned
     )

@@ -1,15 +1,26 @@
-"""Chooses the move to play from a search result."""
+"""Chooses the move to play from a search result.
+
+The first plies of a game are sampled from the visits (`temperature`); afterwards `final_move` names one of
+five ways to read a finished PUCT search, four of which are the children of Chaslot et al., "Progressive
+strategies for Monte-Carlo tree search" (2008). A search with a Gumbel root plays the winner of its sequential
+halving.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from games.jit import jit
 from protocol.settings import SelfPlaySettings
-from search.final_move import final_action, is_sampled
-from search.result import SearchResult
-from search.selection.halving import RootScores
+from search.result import Candidates, RootScores, SearchResult
+
+SECURE = 1.0
+"""Constant of `secure`, in units of value (Chaslot et al. give 4 for their program Mango)."""
+
+
+def is_sampled(settings: SelfPlaySettings, ply: int) -> bool:
+    """Return whether the move of this ply is sampled from the visits (temperature)."""
+    return ply < settings.moves.temperature_plies and settings.moves.temperature > 0
 
 
 def choose_action(
@@ -49,21 +60,47 @@ def choose_by_scores(
     if temperature > 0 and not has_noise:
         scores = root.scores + temperature * rng.gumbel(size=len(root.scores))
         return int(root.actions[np.argmax(np.where(root.visits > 0, scores, -np.inf))])
-    return int(root.actions[_winner(root.visits, root.scores, root.noise, temperature)])
+    scores = root.scores + temperature * root.noise
+    return int(root.actions[np.argmax(np.where(root.visits == root.visits.max(), scores, -np.inf))])
 
 
-@jit
-def _winner(
-    visits: npt.NDArray[np.int32],
-    scores: npt.NDArray[np.float64],
-    noise: npt.NDArray[np.float64],
-    temperature: float,
-) -> int:
-    """Return the index of the largest score, plus `temperature` times the noise, among the most visited."""
-    most = visits.max()
-    best, best_score = -1, -np.inf
-    for i in range(len(visits)):
-        score = scores[i] + temperature * noise[i]
-        if visits[i] == most and (best < 0 or score > best_score):
-            best, best_score = i, score
-    return best
+# ---- Rules of `final_move` ---------------------------------------------------------------------------
+
+
+def final_action(candidates: Candidates, settings: SelfPlaySettings) -> int:
+    """Return the action that `final_move` plays; for `visits` the first of the most visited."""
+    rule = settings.moves.final_move
+    if rule == "max" or (rule == "max_robust" and agrees(candidates)):
+        index = max_child(candidates)
+    elif rule == "secure":
+        index = secure_child(candidates, SECURE)
+    elif rule == "visits":
+        index = int(np.argmax(candidates.visits))
+    else:
+        index = robust_child(candidates)
+    return int(candidates.actions[index])
+
+
+def agrees(candidates: Candidates) -> bool:
+    """Return whether an action with the highest value also has the most visits: the max-robust child."""
+    return bool(candidates.visits[max_child(candidates)] == candidates.visits.max())
+
+
+def max_child(candidates: Candidates) -> int:
+    """Return the index of the highest value; ties go to the most visited."""
+    return _best(candidates.values, candidates.visits)
+
+
+def robust_child(candidates: Candidates) -> int:
+    """Return the index of the most visits; ties go to the highest value."""
+    return _best(candidates.visits, candidates.values)
+
+
+def secure_child(candidates: Candidates, c: float) -> int:
+    """Return the index of the highest lower bound, value - c / sqrt(visits)."""
+    return _best(candidates.values - c / np.sqrt(candidates.visits), candidates.visits)
+
+
+def _best(first: npt.NDArray[np.generic], second: npt.NDArray[np.generic]) -> int:
+    """Return the index of the largest pair (`first [k]`, `second [k]`); ties go to the lowest index."""
+    return int(np.lexsort((-np.arange(len(first)), second, first))[-1])

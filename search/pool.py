@@ -14,21 +14,9 @@ import asyncio
 import numpy as np
 import numpy.typing as npt
 
-from search.evaluator import Evaluator
+from search.evaluator import BadEvaluation, Evaluations, Evaluator
 from search.forest import NO_PRIORS, NO_WDL, Forest
-from search.layout import (
-    AGAIN,
-    DONE,
-    EXPANDED,
-    GROW,
-    MISFIT,
-    NO_ROW,
-    OPEN_ROOT,
-    ROW,
-    SELECT,
-    STALE,
-)
-from search.leaf_batch import BadEvaluation, Evaluations
+from search.layout import AGAIN, DONE, EXPANDED, GROW, MISFIT, NO_ROW, OPEN_ROOT, ROW, SELECT, STALE
 from search.tree import SearchTree
 
 

@@ -7,7 +7,7 @@ The order of calls is: `reset`, then for each move `expand` of `search.pool` if 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,24 @@ import numpy.typing as npt
 from games.spec import NO_ROOT, PLY_CAP, Game, State, outcome_for_first_player
 from protocol.settings import SelfPlaySettings
 from search.compiled import OwnNetwork
+from search.evaluator import BadEvaluation, Leaf
 from search.forest import KEPT_TREES, Forest
 from search.layout import UNEXPANDED, Tree
-from search.leaf_batch import BadEvaluation, Leaf
-from search.search_stats import NetView
 
 NO_ACTIONS = np.zeros(0, np.uint16)
 MOST_VISITS = 0xFFFF
 """Visits of a root action that a game record can hold."""
+
+
+class NetView(NamedTuple):
+    """The network's own evaluation of the root, before noise."""
+
+    actions: npt.NDArray[np.uint16]
+    """[n] legal actions, in the order of the rules."""
+    priors: npt.NDArray[np.float32]
+    """[n]"""
+    value: float
+    """The network's value, for the side to move, in [-1, 1]."""
 
 
 class SearchTree:
@@ -152,7 +162,12 @@ class SearchTree:
 
     def advance(self, action: int) -> None:
         """Play the legal `action` and keep its subtree if the settings say so and it is not too large."""
-        self._check_action(action)
+        if not 0 <= action < self.game.actions:  # it would lead the kernels out of their arrays
+            raise ValueError(
+                f"{action} is not an action of {self.game.name}: they are 0 to {self.game.actions - 1}"
+            )
+        if self.ply >= self.settings.max_plies:
+            raise ValueError(f"the game is over: it has {self.ply} plies, and max_plies is no more")
         fixed = self.forest.is_fixed
         keep = fixed or (
             self.settings.search.reuse_tree
@@ -171,15 +186,6 @@ class SearchTree:
             state["nodes"] = state["edges"] = 0
         self.kept = int(state["root_visits"]) - 1 if state["nodes"] else 0
         self._drops_subtree = False
-
-    def _check_action(self, action: int) -> None:
-        """Raise ValueError for an action that would lead the kernels out of their arrays."""
-        if not 0 <= action < self.game.actions:
-            raise ValueError(
-                f"{action} is not an action of {self.game.name}: they are 0 to {self.game.actions - 1}"
-            )
-        if self.ply >= self.settings.max_plies:
-            raise ValueError(f"the game is over: it has {self.ply} plies, and max_plies is no more")
 
     # ---- The root -----------------------------------------------------------------------------
 
@@ -233,11 +239,6 @@ class SearchTree:
         root, ascending."""
         return np.sort(self.edges_of(0)["action"][np.array(self.edge_proofs(0)) == self.proof])
 
-    def visited(self) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int32]]:
-        """Return [k] actions of the root that have visits, ascending, and their visits."""
-        count = self._kernels.visited_edges(self.arrays, self._root_actions, self._numbers)
-        return self._root_actions[:count].copy(), self._numbers[:count].copy()
-
     def winning_actions(self) -> npt.NDArray[np.uint16]:
         """Return [k] all actions that win at once, ascending."""
         found = self._numbers
@@ -259,7 +260,8 @@ class SearchTree:
         state["has_noise"] = 0
         self._drops_subtree = False
         self.forest.selection.begin(self, is_cheap=is_cheap)
-        self._start_depths()
+        state["depth_sum"] = state["deepest"] = 0
+        self._visits_before = int(state["root_visits"])
 
     def extend(self, simulations: int) -> None:
         """Continue a finished search. Records have no room for these visits, so `advance` keeps no subtree.
@@ -275,11 +277,6 @@ class SearchTree:
     def drop_at_advance(self) -> None:
         """Keep no subtree of the next move."""
         self._drops_subtree = True
-
-    def _start_depths(self) -> None:
-        state = self.state_of_search
-        state["depth_sum"] = state["deepest"] = 0
-        self._visits_before = int(state["root_visits"])
 
     def mean_and_max_depth(self) -> tuple[float, int]:
         """Return (mean, largest) depth of the simulations since `begin`, in plies."""

@@ -32,7 +32,7 @@ from runtime.reading import read_text
 from runtime.runs import RunFolder, write_atomically
 from runtime.temporary import own_folder
 from runtime.weights_files import read_weights
-from search.compile_times import Compiled
+from search.warm import Compiled
 from server.config import ServerConfig
 from server.devices import choose_devices
 from server.figures import Preparing

@@ -13,8 +13,8 @@ from client.self_play import play_game
 from games.spec import Game
 from protocol.records import GameRecord
 from protocol.settings import SelfPlaySettings
+from search.evaluator import Evaluations, Leaf, LeafBatch, Reply
 from search.forest import Forest
-from search.leaf_batch import Evaluations, Leaf, LeafBatch, Reply
 from search.mcts import search
 from search.pool import SearchPool
 from search.result import SearchResult

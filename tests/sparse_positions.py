@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from games import GAME_NAMES, get_game
-from net.architectures.network import Network
-from net.architectures.registry import build, named
+from net.architectures.network import Network, build
+from net.architectures.registry import named
 from net.batches import Batch
 from net.weights import WeightsMeta, save
 

@@ -19,16 +19,15 @@ from sparse_positions import SPARSE_GAMES, saved, sparse_network
 from client.self_play import Player, play_game
 from games import get_game
 from games.spec import Game
-from net.architectures.network import Network
-from net.architectures.registry import build, named
+from net.architectures.network import Network, build
+from net.architectures.registry import named
 from net.inference import Inference
 from net.sparse import SparsePlayer
 from net.weights import WeightsMeta, save
 from protocol.records import GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from search.evaluator import LocalEvaluator
+from search.evaluator import Evaluations, LeafBatch, LocalEvaluator
 from search.forest import Forest
-from search.leaf_batch import Evaluations, LeafBatch
 from search.pool import SearchPool
 from search.selection import NAMES
 from search.settings import resolve

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from net.architectures.registry import check_name
-from net.architectures.sizes import TRAINING_HEADS
+from net.architectures.registry import TRAINING_HEADS, check_name
 from protocol.settings import Amount, Count, Port, Positive, Seed, Share, converted
 from runtime.exits import Exit, Fatal
 from runtime.keys import dial_keys

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diagnostics.stretches import Stretch, rounded
-from net.architectures.sizes import TRAINING_HEADS
+from net.architectures.registry import TRAINING_HEADS
 from runtime.metrics import histogram
 from store.rows import Damaged
 from store.sqlite import Store, Totals

@@ -14,7 +14,7 @@ from torch import Tensor
 from games.spec import Game
 from net.architectures.network import Network
 from net.architectures.sparse import SparseNetwork
-from net.cpu_engine import faster_dtype
+from net.cpu.engine import faster_dtype
 from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Exit, Fatal

@@ -24,7 +24,8 @@ from bench.search import (
 )
 from games import get_game
 from games.chess.actions import ACTION_OF, UNDERPROMOTION_PLANE
-from net.architectures.registry import build, named
+from net.architectures.network import build
+from net.architectures.registry import named
 
 GAMES = 64
 SCALARS = [*(14 * step + plane for step in range(8) for plane in (12, 13)), 112, 113, 118]

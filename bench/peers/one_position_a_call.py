@@ -17,7 +17,8 @@ import torch
 
 from bench.peers.answering import Counts, Options, answer, options, versions
 from games import get_game
-from net.architectures.registry import build, named
+from net.architectures.network import build
+from net.architectures.registry import named
 
 Board = npt.NDArray[np.int8]
 """[6, 7]: 1 for the side to move, -1 for the other, row 0 at the top."""

@@ -59,7 +59,7 @@ def network(game: Game, net: str, *, is_float32: bool) -> LoadedNet:
     import torch
 
     from net import engines
-    from net.cpu_engine import faster_dtype
+    from net.cpu.engine import faster_dtype
 
     dtype = torch.float32 if is_float32 else faster_dtype()
     with mock.patch.object(engines, "faster_dtype", return_value=dtype):

@@ -20,14 +20,12 @@ from games.nearest import nearest
 from games.spec import Game, outcome_for_first_player
 from protocol.messages import MAX_START
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
-from search.evaluation_settings import FOR_EVALUATION
-from search.evaluator import Evaluator, evaluate
-from search.leaf_batch import LeafBatch
+from search.evaluator import Evaluator, LeafBatch, evaluate
 from search.mcts import search
 from search.moves import choose_action
 from search.pool import SearchPool
 from search.result import SearchResult, evenly
-from search.settings import resolve
+from search.settings import FOR_EVALUATION, resolve
 from search.tree import SearchTree, tree_for
 
 MAX_LINE = 256 * 1024

@@ -13,9 +13,7 @@ from engine.core.timing import cannot_be_overtaken
 from engine.nets import LoadedNet
 from games.spec import Game, outcome_for_first_player
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
-from search.evaluation_settings import FOR_EVALUATION
-from search.evaluator import evaluate
-from search.leaf_batch import Evaluations, LeafBatch
+from search.evaluator import Evaluations, LeafBatch, evaluate
 from search.leaf_parallel import (
     Interrupt,
     Limits,
@@ -24,7 +22,7 @@ from search.leaf_parallel import (
     search_parallel,
     unless_over,
 )
-from search.settings import resolve
+from search.settings import FOR_EVALUATION, resolve
 
 MAX_PLIES = 10_000
 """Longer than in self-play, because the controller decides when a game is over."""

@@ -11,13 +11,11 @@ from engine.nets import LoadedNet
 from evaluation.match.player import Choice, Clock, Seat
 from games.game_history import GameHistory
 from protocol.settings import SelfPlaySettings, changed
-from search.evaluation_settings import FOR_EVALUATION
-from search.evaluator import evaluate
-from search.leaf_batch import LeafBatch
+from search.evaluator import LeafBatch, evaluate
 from search.mcts import search
 from search.moves import choose_action
 from search.pool import SearchPool
-from search.settings import resolve
+from search.settings import FOR_EVALUATION, resolve
 from search.tree import SearchTree, tree_for
 
 

@@ -27,12 +27,11 @@ from games.spec import Game, outcome_for_first_player
 from protocol.settings import SelfPlaySettings, changed
 from runtime.exits import Exit, Fatal
 from runtime.text_table import aligned
-from search.evaluation_settings import FOR_EVALUATION
 from search.forest import Forest
 from search.mcts import search as search_tree
 from search.moves import choose_action
 from search.pool import SearchPool
-from search.settings import resolve
+from search.settings import FOR_EVALUATION, resolve
 from search.tree import SearchTree
 
 

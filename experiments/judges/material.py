@@ -20,8 +20,7 @@ from experiments.training import Trained
 from games.game_history import GameHistory
 from games.knowledge import Odds, knowledge_of
 from games.spec import Game
-from search.evaluator import evaluate
-from search.leaf_batch import LeafBatch
+from search.evaluator import LeafBatch, evaluate
 from search.tree import tree_for
 
 GAMES, EVERY = 40, 7

@@ -1,16 +1,29 @@
-"""The base class of all networks: a body from its family, and the heads that all share."""
+"""The torch module that every network is: a body from its family, and the heads that all families share.
+
+`build` makes an untrained network of an architecture, drawn from torch's seed. Training reads `all_heads`.
+Play runs a copy that `fold` makes: without the heads that only training uses, and with each batch
+normalisation, which in play is a fixed scale and shift of a channel, merged into the convolution before it.
+
+The last layer of each head starts near 0, so an untrained net answers near uniform and near 0.
+"""
 
 from __future__ import annotations
 
+import copy
+import itertools
 from collections.abc import Collection
 from typing import ClassVar, NamedTuple
 
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from games.spec import Game
-from net.architectures.heads import PolicyHead, ValueHead, policy_head, training_head
-from net.architectures.registry import build
-from net.architectures.sizes import Architecture, BoardArchitecture
+from net.architectures.registry import TRAINING_HEADS, Architecture, BoardArchitecture, family_named
+
+NEAR_ZERO = 0.01
+"""Standard deviation of the last weights of a head before training."""
 
 
 class Outputs(NamedTuple):
@@ -82,6 +95,19 @@ class BoardNetwork(Network):
         return Outputs(self.policy(x), self.value(x), training)
 
 
+# ---- From an architecture to a network, and from training to play -----------------------------------
+
+
+def build(architecture: Architecture, game: Game, history: int) -> Network:
+    """An untrained network for `game` with `history` positions as input, drawn from torch's global seed.
+
+    `forward(planes: float[n, planes, rows, cols])` returns `(policy_logits [n, actions], value_logits)`, the
+    latter `[n, 3]` (win, draw, loss) or `[n, 1]` before tanh.
+    """
+    network: Network = family_named(architecture.family).network(architecture, game, history)
+    return network
+
+
 def with_heads(network: Network, game: Game, history: int, heads: Collection[str]) -> Network:
     """Return the network with exactly these training heads: untrained where it had none, removed if not
     wanted."""
@@ -93,3 +119,147 @@ def with_heads(network: Network, game: Game, history: int, heads: Collection[str
     weights.update({name: tensor for name, tensor in network.state_dict().items() if name in weights})
     other.load_state_dict(weights)
     return other
+
+
+@torch.no_grad()
+def fold(network: Network) -> Network:
+    """A copy for play: eval mode, float32, on the CPU, without training heads and with folded normalisation.
+
+    In every module, a normalisation that follows a convolution is assumed to be applied to its output.
+    """
+    folded = copy.deepcopy(network).cpu().double().eval()
+    folded.drop_training_heads()
+    for module in list(folded.modules()):
+        for (conv_name, conv), (norm_name, norm) in itertools.pairwise(module.named_children()):
+            if isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
+                setattr(module, conv_name, fuse_conv_bn_eval(conv, norm))
+                setattr(module, norm_name, nn.Identity())
+    return folded.float().requires_grad_(False)
+
+
+def placed(network: Network, device: str, dtype: torch.dtype) -> Network:
+    """A copy of a folded network on a device, in a number format and channels-last layout."""
+    copied: Network = copy.deepcopy(network).to(device, dtype)
+    return copied.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+# ---- What bodies and heads are made of --------------------------------------------------------------
+
+
+class ConvNorm(nn.Module):
+    """Convolution without bias that keeps the board's size, then batch normalisation.
+
+    `fold` joins the two for play.
+    """
+
+    def __init__(self, inputs: int, outputs: int, kernel: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=False)
+        self.norm = nn.BatchNorm2d(outputs)
+        nn.init.kaiming_normal_(self.conv.weight, mode="fan_in", nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[n, inputs, rows, cols]` to `[n, outputs, rows, cols]`."""
+        out: Tensor = self.norm(self.conv(x))
+        return out
+
+
+class PlanesPolicyHead(nn.Module):
+    """A convolution, then 1x1 to one plane for each kind of move: `action = plane * cells + cell`.
+
+    Actions beyond the planes (a pass) come from the mean over the board.
+    """
+
+    def __init__(self, channels: int, planes: int, others: int, kernel: int) -> None:
+        super().__init__()
+        self.hidden = ConvNorm(channels, channels, kernel)
+        self.out = nn.Conv2d(channels, planes, 1)
+        near_zero(self.out)
+        self.others: nn.Linear | None = None
+        if others:
+            self.others = nn.Linear(channels, others)
+            near_zero(self.others)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[n, channels, rows, cols]` to logits `[n, actions]`."""
+        hidden = torch.relu(self.hidden(x))
+        logits: Tensor = self.out(hidden).flatten(1)
+        if self.others is None:
+            return logits
+        return torch.cat([logits, self.others(hidden.mean(dim=(2, 3)))], dim=1)
+
+
+class FlatPolicyHead(nn.Module):
+    """A 1x1 convolution, then fully connected: for games whose moves do not form planes."""
+
+    def __init__(self, channels: int, narrow: int, cells: int, actions: int) -> None:
+        super().__init__()
+        self.hidden = ConvNorm(channels, narrow, 1)
+        self.out = nn.Linear(narrow * cells, actions)
+        near_zero(self.out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[n, channels, rows, cols]` to logits `[n, actions]`."""
+        out: Tensor = self.out(torch.relu(self.hidden(x)).flatten(1))
+        return out
+
+
+PolicyHead = PlanesPolicyHead | FlatPolicyHead
+
+
+def policy_head(architecture: BoardArchitecture, game: Game, kernel: int) -> PolicyHead:
+    """The policy head that suits the game. `kernel`: size of the planes' hidden layer, 3 or 1."""
+    channels = architecture.channels
+    if game.policy_planes is not None:
+        return PlanesPolicyHead(channels, game.policy_planes, game.extra_actions, kernel)
+    return FlatPolicyHead(channels, architecture.flat_policy_channels, game.cells, game.actions)
+
+
+class ValueHead(nn.Module):
+    """A 1x1 convolution, a hidden layer, then win/draw/loss logits or one number before tanh."""
+
+    def __init__(self, architecture: BoardArchitecture, cells: int, outputs: int) -> None:
+        super().__init__()
+        self.narrow = ConvNorm(architecture.channels, architecture.value_channels, 1)
+        self.hidden = nn.Linear(architecture.value_channels * cells, architecture.value_hidden)
+        self.out = nn.Linear(architecture.value_hidden, outputs)
+        near_zero(self.out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[n, channels, rows, cols]` to `[n, outputs]`, the last layer in float32 in any network."""
+        flat = torch.relu(self.narrow(x)).flatten(1)
+        wide = torch.relu(self.hidden(flat)).float()
+        return F.linear(wide, self.out.weight.float(), self.out.bias.float())
+
+
+class NumberHead(ValueHead):
+    """A value head with one output: a number for each position."""
+
+    def __init__(self, architecture: BoardArchitecture, cells: int) -> None:
+        super().__init__(architecture, cells, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[n, channels, rows, cols]` to `[n]` in float32."""
+        return super().forward(x)[:, 0]
+
+
+def training_head(name: str, architecture: BoardArchitecture, game: Game, kernel: int) -> nn.Module:
+    """The module of a head for training only, one of `TRAINING_HEADS`. `kernel`: as in `policy_head`."""
+    if TRAINING_HEADS[name] == "number":
+        return NumberHead(architecture, game.cells)
+    return policy_head(architecture, game, kernel)
+
+
+def wdl_of(value_logits: Tensor) -> Tensor:
+    """Win, draw, loss `float32[n, 3]` of value logits `[n, 3]`, or of `[n, 1]` before tanh."""
+    if value_logits.shape[1] == 3:
+        return value_logits.float().softmax(dim=1)
+    value = torch.tanh(value_logits[:, 0].float())
+    return torch.stack([(1 + value) / 2, torch.zeros_like(value), (1 - value) / 2], dim=1)
+
+
+def near_zero(layer: nn.Conv2d | nn.Linear) -> None:
+    """Initialise a head's last layer so that its outputs are near 0."""
+    nn.init.normal_(layer.weight, std=NEAR_ZERO)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)

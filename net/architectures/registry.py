@@ -1,27 +1,30 @@
-"""The families of networks, their names on a command line, and how a network is built.
+"""The families of networks by name, and the sizes of each network. No torch here.
 
-A name is a preset (`small`) or sizes (`6x64se`). Names are checked without torch; a family's module is
+A name on a command line is a preset (`small`) or sizes (`6x64se`). `named` makes an `Architecture` of it, the
+frozen dataclass that weights files carry as JSON; `net.architectures.network.build` makes the torch module of
+that. Every command that checks a name imports this file, so the module of a family, which imports torch, is
 imported only when one of its networks is needed.
+
+A new network is one file beside this one, with a dataclass for its sizes, a torch module and a `Family`, and
+one `Entry` in ENTRIES.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import importlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 if TYPE_CHECKING:
     from games.spec import Game
-    from net.architectures.network import Network
-    from net.architectures.sizes import Architecture, Family
 
 MOST_BLOCKS, MOST_CHANNELS = 100, 2048
 """Larger ones are considered typing errors. (AlphaZero: 19 and 256.)"""
-
 _BLOCKS_BY_CHANNELS = r"(?P<blocks>\d{1,9})x(?P<channels>\d{1,9})"
 _RESIDUAL_FORM = (
     "BLOCKSxCHANNELS with `se` (squeeze-excitation) and `tanh` (value head) behind it as wanted: "
@@ -62,6 +65,12 @@ ENTRIES = (
 )
 FIRST_FAMILY = "residual"
 """The family of weights files that name none, because they were written before there were others."""
+TRAINING_HEADS = {"moves_left": "number", "soft_policy": "policy", "reply": "policy"}
+"""Heads that only training uses (`trainer.heads`), in the order in which they are made, and what the module
+of each gives (`net.architectures.network.training_head`)."""
+
+
+# ---- Names -------------------------------------------------------------------------------------------
 
 
 def check_name(name: str) -> None:
@@ -106,14 +115,14 @@ def preset_names() -> tuple[str, ...]:
 def named(name: str) -> Architecture:
     """The architecture of a preset, or of sizes such as `6x64se`. Raises ValueError as `check_name` does."""
     entry, sizes = _find(name)
-    family = _family(entry.family)
+    family = family_named(entry.family)
     return family.presets[name] if sizes is None else family.of_sizes(sizes)
 
 
 def name_of(architecture: Architecture) -> str:
     """The name from which `named` makes this architecture (as played); the nearest one if there is none."""
     played = architecture.played
-    presets = _family(architecture.family).presets.items()
+    presets = family_named(architecture.family).presets.items()
     return next((name for name, preset in presets if preset == played), architecture.name)
 
 
@@ -126,19 +135,11 @@ def architecture_from_json(text: str) -> Architecture:
     family = fields.pop("family", FIRST_FAMILY)
     if family not in (known := [entry.family for entry in ENTRIES]):
         raise ValueError(f"there is no family {family!r} of networks; known: {', '.join(known)}")
-    return _family(family).architecture.from_fields(fields)
+    return family_named(family).architecture.from_fields(fields)
 
 
-def build(architecture: Architecture, game: Game, history: int) -> Network:
-    """An untrained network for `game` with `history` positions as input, drawn from torch's global seed.
-
-    `forward(planes: float[n, planes, rows, cols])` returns `(policy_logits [n, actions], value_logits)`, the
-    latter `[n, 3]` (win, draw, loss) or `[n, 1]` before tanh.
-    """
-    return _family(architecture.family).network(architecture, game, history)
-
-
-def _family(name: str) -> Family:
+def family_named(name: str) -> Family:
+    """The family of that name in the registry; its module is imported now."""
     entry = next(entry for entry in ENTRIES if entry.family == name)
     found: Family = importlib.import_module(entry.module).FAMILY
     return found
@@ -163,3 +164,128 @@ def _find(name: str) -> tuple[Entry, Mapping[str, str | None] | None]:
         f"there is no network {name!r} (the nearest name is {near[0]}); it is one of "
         f"{', '.join(preset_names())}, or {forms}"
     )
+
+
+# ---- Sizes -------------------------------------------------------------------------------------------
+
+
+ValueHeadKind = Literal["wdl", "tanh"]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Sizes of a network; everything else follows from the game and the history.
+
+    Each family has fields of its own. Raises ValueError saying which field is out of range.
+    """
+
+    family: ClassVar[str]
+    """Name of the family in the registry."""
+    largest: ClassVar[dict[str, int]] = {}
+    """Upper bound of each field that counts something; the lower bound is 1."""
+
+    def __post_init__(self) -> None:
+        for name, largest in self.largest.items():
+            size = getattr(self, name)
+            if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= largest:
+                raise ValueError(f"architecture: {name} must be a whole number in 1..{largest}, not {size!r}")
+        for one in dataclasses.fields(self):
+            wanted = {"bool": bool, "str": str}.get(str(one.type))
+            if wanted is not None and not isinstance(getattr(self, one.name), wanted):
+                what = "true or false" if wanted is bool else "text"
+                raise ValueError(f"architecture: {one.name} must be {what}")
+
+    @property
+    def played(self) -> Self:
+        """The architecture as it plays, without the training heads."""
+        return self
+
+    def with_heads(self, heads: Collection[str]) -> Self:
+        """The architecture with exactly these training heads, of `TRAINING_HEADS`. Raises ValueError where
+        the family has none."""
+        if heads:
+            raise ValueError(f"networks of the family {self.family} have no heads for training only: {heads}")
+        return self
+
+    @property
+    def name(self) -> str:
+        """Its sizes, in the form that the registry's pattern reads."""
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """The architecture as JSON. The first family and absent training heads are left out, so that older
+        programs can read the rest."""
+        fields = dataclasses.asdict(self)
+        if not fields.get("training_heads", True):
+            del fields["training_heads"]
+        if self.family != FIRST_FAMILY:
+            fields["family"] = self.family
+        return json.dumps(fields, sort_keys=True)
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """The architecture with exactly these fields. Raises ValueError if fields are unknown, missing or out
+        of range."""
+        known = {one.name for one in dataclasses.fields(cls)}
+        if set(fields) | known & {"training_heads"} != known:
+            raise ValueError(f"architecture: expected exactly the fields {', '.join(sorted(known))}")
+        plain = cls(**{name: value for name, value in fields.items() if name != "training_heads"})
+        heads = fields.get("training_heads", ())
+        if not isinstance(heads, list | tuple) or not all(name in TRAINING_HEADS for name in heads):
+            raise ValueError(
+                f"architecture: training_heads must be a list of some of {', '.join(TRAINING_HEADS)}"
+            )
+        return plain.with_heads(heads)
+
+
+@dataclass(frozen=True)
+class BoardArchitecture(Architecture):
+    """Sizes of a network whose body keeps the shape of the board."""
+
+    largest: ClassVar[dict[str, int]] = {
+        "blocks": MOST_BLOCKS,
+        "channels": MOST_CHANNELS,
+        "flat_policy_channels": 256,
+        "value_channels": 256,
+        "value_hidden": 4096,
+    }
+
+    blocks: int
+    """Blocks of the same shape. Paper: 19."""
+    channels: int
+    """Numbers for each cell between blocks. Paper: 256."""
+    flat_policy_channels: int = field(default=2, kw_only=True)
+    """1x1 channels before the fully connected policy of a game without policy planes. Paper: 2 (Go). 16 take
+    no more time and improve the bare policy of a small network (bench/RESULTS.md, `bench.shapes`)."""
+    value_channels: int = field(default=1, kw_only=True)
+    """Channels of the 1x1 convolution of the value head. Paper: 1."""
+    value_hidden: int = field(default=256, kw_only=True)
+    """Width of the value head's hidden layer. Paper: 256."""
+    value_head: ValueHeadKind = field(default="tanh", kw_only=True)
+    """`wdl`: three logits (win, draw, loss for the side to move); `tanh`: one number. Paper: tanh."""
+    training_heads: tuple[str, ...] = field(default=(), kw_only=True)
+    """Names of heads for training only, in the order of `TRAINING_HEADS`. Paper: none."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.value_head not in get_args(ValueHeadKind):
+            raise ValueError(f"architecture: value_head must be 'wdl' or 'tanh', not {self.value_head!r}")
+
+    @property
+    def played(self) -> Self:
+        return self.with_heads(())
+
+    def with_heads(self, heads: Collection[str]) -> Self:
+        return dataclasses.replace(self, training_heads=tuple(one for one in TRAINING_HEADS if one in heads))
+
+
+@dataclass(frozen=True)
+class Family:
+    """What the registry needs of a family."""
+
+    architecture: type[Architecture]
+    network: Callable[[Any, Game, int], Any]
+    """Builds a `net.architectures.network.Network` of an architecture, for a game and a history."""
+    presets: Mapping[str, Architecture]
+    of_sizes: Callable[[Mapping[str, str | None]], Architecture]
+    """Makes an architecture from what the registry's pattern found in a name."""

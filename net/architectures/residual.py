@@ -17,9 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from games.spec import Game
-from net.architectures.heads import NEAR_ZERO, ConvNorm
-from net.architectures.network import BoardNetwork
-from net.architectures.sizes import BoardArchitecture, Family
+from net.architectures.network import NEAR_ZERO, BoardNetwork, ConvNorm
+from net.architectures.registry import BoardArchitecture, Family
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from torch import Tensor, nn
 
 from games.spec import Game
-from net.architectures.heads import near_zero
-from net.architectures.network import Network, Outputs
+from net.architectures.network import Network, Outputs, near_zero
 from net.sparse import Sparse, features_of, kernels_for, shapes_of
 
 ROW, SHARED_ROW, ACTION_ROW = 0.04, 0.08, 0.02
@@ -137,7 +136,11 @@ class SparseNetwork(Network):
         self.policy = nn.Linear(architecture.width, architecture.policy_width, bias=False)
         self.action_rows = rows("action_rows", ACTION_ROW)
         self.action_biases = nn.Parameter(torch.zeros(shapes["action_biases"]))
-        self._shared = [] if features.shared is None else _columns(features.shared)
+        # For each column of the shared rows: the features that have a row there, and which.
+        self._shared: list[tuple[Tensor, Tensor]] = []
+        for column in () if features.shared is None else features.shared.T:
+            has = np.flatnonzero(column >= 0)
+            self._shared.append((torch.from_numpy(has), torch.from_numpy(column[has].astype(np.int64))))
 
     @property
     def _kernels(self) -> Any:
@@ -164,7 +167,12 @@ class SparseNetwork(Network):
         """Return logits of the entries, `float32[entries]`, and value logits `float32[n, 3]` (win, draw,
         loss for the side to move)."""
         kernels = self._kernels
-        hidden = torch.relu(row_sums(kernels, self._all_rows(), inputs) + self.bias)
+        rows: Tensor = self.rows
+        for column in self._shared:
+            assert self.shared_rows is not None
+            has, shared = (part.to(rows.device) for part in column)
+            rows = rows.index_add(0, has, self.shared_rows.index_select(0, shared))
+        hidden = torch.relu(row_sums(kernels, rows, inputs) + self.bias)
         value: Tensor = self.wdl(torch.relu(self.value(hidden)))
         vectors = self.policy(hidden)
         return logits_of(kernels, vectors, self.action_rows, self.action_biases, inputs), value
@@ -172,21 +180,3 @@ class SparseNetwork(Network):
     def all_heads(self, inputs: Any) -> Outputs:
         policy, value = self(inputs)
         return Outputs(policy, value, {})
-
-    def _all_rows(self) -> Tensor:
-        """Return [features, width], the shared rows added."""
-        rows: Tensor = self.rows
-        for column in self._shared:
-            assert self.shared_rows is not None
-            has, shared = (part.to(rows.device) for part in column)
-            rows = rows.index_add(0, has, self.shared_rows.index_select(0, shared))
-        return rows
-
-
-def _columns(shared: npt.NDArray[np.int32]) -> list[tuple[Tensor, Tensor]]:
-    """For each column of `SparseFeatures.shared`: the features that have a row there, and which."""
-    found = []
-    for column in shared.T:
-        has = np.flatnonzero(column >= 0)
-        found.append((torch.from_numpy(has), torch.from_numpy(column[has].astype(np.int64))))
-    return found

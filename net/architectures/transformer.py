@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from games.spec import Game
 from net.architectures.network import BoardNetwork
-from net.architectures.sizes import BoardArchitecture, Family
+from net.architectures.registry import BoardArchitecture, Family
 
 HEAD_WIDTH = 32
 """Width of an attention head, if the width of a token can be divided so."""

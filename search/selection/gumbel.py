@@ -11,6 +11,7 @@ edge without visits takes the mixed value of its node (appendix D of the paper).
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,19 +22,16 @@ from protocol.records import SHARES
 from protocol.search_columns import PRIOR_FLOOR
 from protocol.settings import SelfPlaySettings
 from search.layout import BLOCKED, Tree
-from search.result import SearchResult, listed
-from search.search_stats import NetView
-from search.selection.halving import RootScores, halving_schedule
+from search.result import RootScores, SearchResult, listed
 from search.tree_kernel import value_sum_of
 
 if TYPE_CHECKING:
-    from search.tree import SearchTree
+    from search.tree import NetView, SearchTree
 
 FIELDS = ("gumbel.considered", "gumbel.c_scale", "search.solver", "search.look_ahead")
 LEARNS_SHARES = True
 IS_RANDOM = False
 KEEPS_SUBTREE = False
-
 C_VISIT, C_SCALE = range(2)
 """Indices of the parameters."""
 
@@ -55,6 +53,30 @@ def begin(tree: SearchTree, *, is_cheap: bool) -> None:
     tree.root_noise[:count] = tree.rng.gumbel(size=count) if has_noise else 0.0
     simulations = tree.remaining
     tree.plan[:simulations] = halving_schedule(min(settings.gumbel.considered, allowed), simulations)
+
+
+@lru_cache(maxsize=1024)
+def halving_schedule(considered: int, simulations: int) -> npt.NDArray[np.int32]:
+    """Return [simulations] for each simulation, how many visits the root action that it takes already has.
+
+    Sequential halving (Karnin et al. 2013) as a list: in each of ceil(log2(considered)) phases every
+    considered action gets the same number of visits, then the better half continues; two remain to the end.
+    The list has the form used by mctx, the paper's own library.
+    """
+    if considered <= 1:
+        schedule = np.arange(simulations, dtype=np.int32)
+    else:
+        phases = math.ceil(math.log2(considered))
+        visits: list[int] = []
+        seen, left = 0, considered
+        while len(visits) < simulations:
+            for _ in range(max(1, simulations // (phases * left))):
+                visits += [seen] * left
+                seen += 1
+            left = max(2, left // 2)
+        schedule = np.array(visits[:simulations], dtype=np.int32)
+    schedule.flags.writeable = False
+    return schedule
 
 
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001
@@ -80,30 +102,7 @@ def root_scores(tree: SearchTree) -> tuple[RootScores, npt.NDArray[np.int32], fl
     return RootScores(actions, visits, scores, values, policy, noise), shares, value
 
 
-@kernel
-def complete_values(tree: Tree, node: int, value_sum: float) -> tuple[float, float, int]:
-    """Return (value of an edge without visits, factor of sigma, visits of all edges).
-
-    `value_sum` contains the node's own evaluation and all values from its edges, for its side to move; so the
-    evaluation is what remains without the edges.
-    """
-    visits, most = 0, 0
-    prior, weighted, behind = 0.0, 0.0, 0.0
-    first = tree.nodes[node].first_edge
-    for e in range(first, first + tree.nodes[node].edge_count):
-        n = tree.edges[e].visits
-        if n > 0:
-            p = max(float(tree.edges[e].prior), PRIOR_FLOOR)
-            visits += n
-            most = max(most, n)
-            prior += p
-            weighted += p * float(tree.edges[e].value_sum) / n
-            behind += float(tree.edges[e].value_sum)
-    scale = (tree.parameters[C_VISIT] + most) * tree.parameters[C_SCALE]
-    own = value_sum - behind
-    if visits == 0:
-        return own, scale, visits
-    return (own + visits * weighted / prior) / (1 + visits), scale, visits
+# ---- Kernels ----------------------------------------------------------------------------------------
 
 
 @kernel
@@ -161,6 +160,32 @@ def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:
         if score > best_score:
             best, best_score = e, score
     return best
+
+
+@kernel
+def complete_values(tree: Tree, node: int, value_sum: float) -> tuple[float, float, int]:
+    """Return (value of an edge without visits, factor of sigma, visits of all edges).
+
+    `value_sum` contains the node's own evaluation and all values from its edges, for its side to move; so the
+    evaluation is what remains without the edges.
+    """
+    visits, most = 0, 0
+    prior, weighted, behind = 0.0, 0.0, 0.0
+    first = tree.nodes[node].first_edge
+    for e in range(first, first + tree.nodes[node].edge_count):
+        n = tree.edges[e].visits
+        if n > 0:
+            p = max(float(tree.edges[e].prior), PRIOR_FLOOR)
+            visits += n
+            most = max(most, n)
+            prior += p
+            weighted += p * float(tree.edges[e].value_sum) / n
+            behind += float(tree.edges[e].value_sum)
+    scale = (tree.parameters[C_VISIT] + most) * tree.parameters[C_SCALE]
+    own = value_sum - behind
+    if visits == 0:
+        return own, scale, visits
+    return (own + visits * weighted / prior) / (1 + visits), scale, visits
 
 
 @kernel

@@ -15,12 +15,11 @@ from games.jit import kernel
 from protocol.settings import SelfPlaySettings
 from search.layout import BLOCKED, Tree
 from search.result import SearchResult, result_of_visits
-from search.search_stats import NetView
 from search.selection.pruning import pruned, prunes
 from search.tree_kernel import is_lost, value_sum_of
 
 if TYPE_CHECKING:
-    from search.tree import SearchTree
+    from search.tree import NetView, SearchTree
 
 FIELDS = (
     *("search.exploration", "search.c_base", "search.c_init", "search.c_puct"),

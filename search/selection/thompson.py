@@ -23,18 +23,13 @@ from games.jit import kernel
 from protocol.search_columns import PRIOR_FLOOR
 from protocol.settings import SelfPlaySettings
 from search.layout import BLOCKED, Tree
-from search.random_kernel import random_normal
 from search.result import SearchResult, result_of_visits
-from search.search_stats import NetView
-from search.tree_kernel import value_sum_of
+from search.tree_kernel import random_normal, value_sum_of
 
 if TYPE_CHECKING:
-    from search.tree import SearchTree
+    from search.tree import NetView, SearchTree
 
-FIELDS = (
-    *("moves.final_move", "moves.final_extra"),
-    *("search.solver", "search.look_ahead"),
-)
+FIELDS = (*("moves.final_move", "moves.final_extra"), *("search.solver", "search.look_ahead"))
 LEARNS_SHARES = False
 IS_RANDOM = True
 KEEPS_SUBTREE = True

@@ -13,8 +13,7 @@ from leaf_by_leaf import leaves_of
 from client.remote_evaluator import LEAVES_PER_MESSAGE, LeafRefused, RemoteEvaluator
 from protocol.messages import PROTOCOL_VERSION, BadMessage, Evaluate, Evaluated, Hello, Refused
 from runtime.connection import Connection
-from search.evaluator import evaluate
-from search.leaf_batch import Evaluations, Leaf, LeafBatch
+from search.evaluator import Evaluations, Leaf, LeafBatch, evaluate
 
 WORDS = 5
 

@@ -20,7 +20,7 @@ from games.spec import RESIGNATION
 from protocol.errors import Code
 from protocol.records import PLAYED_ON, BadRecord, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from search.leaf_batch import Leaf
+from search.evaluator import Leaf
 from search.settings import resolve
 from trainer.verify import Expected, Verifier
 

@@ -13,7 +13,7 @@ from client.self_play import Player
 from games import get_game
 from protocol.records import GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from search.leaf_batch import Leaf
+from search.evaluator import Leaf
 from search.settings import resolve
 from trainer.verify import Expected, Verifier
 

@@ -17,9 +17,8 @@ from games import get_game
 from protocol.errors import Code
 from protocol.records import POLICY_TARGET, SEARCH_DIFFERS, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluator, UniformEvaluator
+from search.evaluator import Evaluator, Leaf, UniformEvaluator
 from search.forest import Forest
-from search.leaf_batch import Leaf
 from search.pool import SearchPool
 from search.settings import resolve
 from trainer.verify import Expected, Verifier

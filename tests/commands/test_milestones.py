@@ -16,7 +16,7 @@ from commands.milestones import FRESH, Milestones, Troubles
 from runtime.exits import Exit
 from runtime.figures_text import line
 from runtime.runs import RunFolder
-from search.compile_times import LEAST_SECONDS, Compiled
+from search.warm import LEAST_SECONDS, Compiled
 from server.config import ServerConfig
 
 FIGURES = {"games": 1200, "step": 50, "weights_version": 3}

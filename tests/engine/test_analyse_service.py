@@ -23,8 +23,7 @@ from engine.nets import load_net
 from games import get_game
 from games.game_history import GameHistory, replay
 from runtime.aio import Stop
-from search.evaluator import LocalEvaluator
-from search.leaf_batch import Evaluations, LeafBatch
+from search.evaluator import Evaluations, LeafBatch, LocalEvaluator
 from search.mcts import search
 from search.pool import SearchPool
 from search.settings import resolve

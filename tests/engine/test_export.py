@@ -15,7 +15,8 @@ from hands import NAME as HANDS
 from engine import onnx_command as export
 from games import get_game
 from net import onnx_export
-from net.architectures.registry import build, named
+from net.architectures.network import build
+from net.architectures.registry import named
 from net.weights import WeightsMeta, save
 from runtime.exits import Exit, Fatal
 

@@ -10,7 +10,8 @@ import pytest
 from engine import onnx_command
 from engine.nets import game_of, load_net
 from games import get_game
-from net.architectures.registry import build, named
+from net.architectures.network import build
+from net.architectures.registry import named
 from net.weights import WeightsMeta, save
 from runtime.exits import Exit, Fatal
 from runtime.weights_files import short_hash

@@ -23,8 +23,8 @@ from protocol.settings import SelfPlaySettings
 from report.ratings import Rated, Rating, curves_of
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
-from search.evaluation_settings import FOR_EVALUATION
 from search.evaluator import Evaluations, LeafBatch, LocalEvaluator, UniformEvaluator
+from search.settings import FOR_EVALUATION
 from server.config import ServerConfig
 
 GAME = get_game("tic_tac_toe")

@@ -16,7 +16,7 @@ from engine.nets import LoadedNet
 from engine.search_choice import search_for
 from games import get_game
 from protocol.settings import changed
-from search.leaf_batch import LeafBatch, Reply
+from search.evaluator import LeafBatch, Reply
 from search.mcts import search
 from search.moves import choose_action
 from search.pool import SearchPool

@@ -31,7 +31,8 @@ from evaluation.match.runner import TIME, ClockSettings, MatchSettings, PlayedGa
 from games import get_game
 from games.game_history import GameHistory
 from games.spec import Game
-from net.architectures.registry import build, named
+from net.architectures.network import build
+from net.architectures.registry import named
 from net.weights import WeightsMeta, save
 from runtime.exits import Exit, Fatal
 

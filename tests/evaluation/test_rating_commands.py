@@ -29,7 +29,7 @@ from evaluation.rating.openings import report as report_openings
 from evaluation.rating.points import points_of
 from games import GAME_NAMES, get_game
 from games.spec import Game
-from net.architectures.registry import build
+from net.architectures.network import build
 from net.architectures.residual import Residual
 from net.weights import WeightsMeta, to_bytes
 from protocol.records import GameRecord

@@ -38,8 +38,7 @@ from net.create import create
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
 from runtime.finding import weights_named
-from search.evaluator import UniformEvaluator
-from search.leaf_batch import Leaf
+from search.evaluator import Leaf, UniformEvaluator
 
 GAME = get_game("tic_tac_toe")
 

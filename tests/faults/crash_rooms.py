@@ -202,7 +202,8 @@ def check_weights(folder: Path, *, at_end: bool) -> list[str]:
 
 def _network() -> tuple[Any, bytes]:
     from games import get_game
-    from net.architectures.registry import build, named
+    from net.architectures.network import build
+    from net.architectures.registry import named
     from net.weights import WeightsMeta, to_bytes
 
     game, architecture = get_game("tic_tac_toe"), named("tiny")

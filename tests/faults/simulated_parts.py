@@ -50,7 +50,7 @@ from protocol.messages import (
 from protocol.records import GameRecord, sha256, to_bytes
 from runtime.connection import Connection
 from runtime.weights_pull import WeightsPull
-from search.leaf_batch import Evaluations, LeafBatch
+from search.evaluator import Evaluations, LeafBatch
 from store.sqlite import Store
 from trainer.ingest import Done, Ingest, Job
 from trainer.intake import Intake

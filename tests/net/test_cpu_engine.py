@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from net.cpu_engine import LARGEST_CHUNK, STEP, cut, multiplies_bfloat16_faster, rounded_up
+from net.cpu.engine import LARGEST_CHUNK, STEP, cut, multiplies_bfloat16_faster, rounded_up
 
 
 @pytest.mark.parametrize("most", [STEP, 12, LARGEST_CHUNK])
@@ -39,7 +39,7 @@ def test_bfloat16_is_chosen_where_the_processor_multiplies_it_faster(
 
 def test_bfloat16_is_not_chosen_where_its_instructions_are_forbidden() -> None:
     """`ONEDNN_MAX_CPU_ISA` hides them from the library, although the processor still reports them."""
-    ask = "from net.cpu_engine import faster_dtype; print(faster_dtype())"
+    ask = "from net.cpu.engine import faster_dtype; print(faster_dtype())"
     env = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"}
     command = [sys.executable, "-c", ask]
     found = subprocess.run(command, env=env, capture_output=True, text=True, check=True)

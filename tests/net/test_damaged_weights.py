@@ -12,13 +12,13 @@ import zmq
 
 from client.local_net import LocalNet
 from games import get_game
-from net.architectures.registry import build
+from net.architectures.network import build
 from net.architectures.residual import Residual
 from net.inference import Inference
 from net.weights import BadWeights, WeightsMeta, to_bytes
 from protocol.messages import LoadWeights, WeightsInfo, WeightsLoaded, WeightsRefused, decode, encode
 from runtime.sockets import new_context
-from search.leaf_batch import LeafBatch
+from search.evaluator import LeafBatch
 from server.evaluator import EvaluatorLoop
 
 GAME = get_game("tic_tac_toe")

@@ -25,20 +25,15 @@ from net_shapes import (
 )
 
 from games.spec import Game
-from net.architectures.network import Network
-from net.architectures.registry import build
+from net.architectures.network import Network, build, fold
+from net.architectures.registry import Architecture
 from net.architectures.residual import Residual
-from net.architectures.sizes import Architecture
 from net.batches import Batch
-from net.cpu_engine import CpuEngine
+from net.cpu.engine import CpuEngine
 from net.engines import Engine
-from net.folding import fold
 from net.inference import Inference
-from net.module_forward import NO_ACTION, ModuleForward
 from net.planes import features_tensor
-from net.ragged import spread
-from net.slots import Slot
-from net.torch_engine import TorchEngine
+from net.torch_engine import NO_ACTION, ModuleForward, Slot, TorchEngine, spread
 from net.weights import BadWeights, WeightsMeta, save
 
 SE_WDL = Residual(2, 16, True, 8, value_channels=2, value_hidden=16, value_head="wdl")
@@ -386,7 +381,7 @@ def test_the_evaluator_sleeps_while_a_gpu_computes(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("torch.cuda.Stream", lambda _: None)
     monkeypatch.setattr("torch.cuda.graph_pool_handle", lambda: None)
     monkeypatch.setattr("torch.cuda.Event", lambda **options: events.append(options))
-    monkeypatch.setattr("net.slots.Buffers.make", lambda *_, **__: None)
+    monkeypatch.setattr("net.torch_engine.Buffers.make", lambda *_, **__: None)
     Slot(ModuleForward.__new__(ModuleForward), 4, 1, 7, torch.device("cuda"))
     assert events == [{"blocking": True}]
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numba import njit
 
-from net.number_formats import as_numpy, load_bf16, store_bf16
+from net.cpu.kernels import as_numpy, load_bf16, store_bf16
 
 
 @njit

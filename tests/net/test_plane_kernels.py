@@ -8,8 +8,7 @@ import torch
 from net_shapes import SHAPES, naive_planes, random_legal, random_words
 
 from games.spec import Game
-from net.number_formats import as_numpy
-from net.plane_kernels import legal_priors, write_planes
+from net.cpu.kernels import as_numpy, legal_priors, write_planes
 from net.planes import PlaneShape
 
 

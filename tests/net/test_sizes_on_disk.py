@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from net.sizes_on_disk import remembered
+from net.batches import remembered
 
 
 def test_what_was_found_is_found_once_on_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,9 +17,9 @@ from games import get_game
 from net.architectures.registry import family_of, named
 from net.architectures.sparse import Inputs, SparseNetwork, logits_of, row_sums
 from net.batches import Batch
+from net.engines import SparseTorchEngine
 from net.inference import Inference
 from net.sparse import Sparse, SparsePlayer, features_of, kernels_for
-from net.sparse_engine import SparseTorchEngine
 from net.weights import BadWeights, WeightsMeta, load, save
 
 every_sparse_game = pytest.mark.parametrize("name", SPARSE_GAMES)

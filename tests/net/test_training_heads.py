@@ -10,11 +10,9 @@ import torch
 from net_shapes import CHESS_SHAPE, FOUR_SHAPE, random_words
 
 from games.spec import Game
-from net.architectures.network import Network, with_heads
-from net.architectures.registry import architecture_from_json, build, name_of, named
+from net.architectures.network import Network, build, fold, with_heads
+from net.architectures.registry import TRAINING_HEADS, architecture_from_json, name_of, named
 from net.architectures.residual import Residual
-from net.architectures.sizes import TRAINING_HEADS
-from net.folding import fold
 from net.inference import Inference
 from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, from_bytes, to_bytes

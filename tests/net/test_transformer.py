@@ -11,22 +11,15 @@ from net_shapes import CHESS_SHAPE, FOUR_SHAPE, GO_SHAPE, HANDS_SHAPE, ROW_SHAPE
 from test_inference import ENGINES, a_batch, make_engine, naive_answers
 
 from games.spec import Game
-from net.architectures.network import Network
-from net.architectures.registry import architecture_from_json, build, named
+from net.architectures.network import Network, build
+from net.architectures.registry import architecture_from_json, named
 from net.architectures.transformer import Attention, RelativeBias, Transformer
 from net.weights import WeightsMeta, from_bytes, to_bytes
 
 torch.set_num_threads(1)
 
 SIZES = Transformer(2, 24, 3, 32, value_channels=2, value_hidden=16, value_head="wdl")
-CASES = [
-    (CHESS_SHAPE, 2),
-    (FOUR_SHAPE, 1),
-    (THREE_SHAPE, 1),
-    (GO_SHAPE, 1),
-    (HANDS_SHAPE, 2),
-    (ROW_SHAPE, 1),
-]
+CASES = [(CHESS_SHAPE, 2), (FOUR_SHAPE, 1), (THREE_SHAPE, 1), (GO_SHAPE, 1), (HANDS_SHAPE, 2), (ROW_SHAPE, 1)]
 GAMES = pytest.mark.parametrize(("game", "history"), CASES, ids=[game.name for game, _ in CASES])
 
 

@@ -20,8 +20,8 @@ from net_shapes import CHESS_SHAPE, FOUR_SHAPE, THREE_SHAPE
 from scaled_examples import scaled
 
 from net import create
-from net.architectures.network import Network
-from net.architectures.registry import architecture_from_json, build, name_of, named, preset_names
+from net.architectures.network import Network, build
+from net.architectures.registry import architecture_from_json, name_of, named, preset_names
 from net.architectures.residual import PRESETS, Residual
 from net.weights import BadWeights, WeightsMeta, from_bytes, load, read_meta, save, to_bytes
 

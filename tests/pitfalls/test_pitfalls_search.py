@@ -16,8 +16,7 @@ from games import get_game
 from games.spec import Game
 from games.tic_tac_toe import tree as tic_tac_toe
 from protocol.settings import SelfPlaySettings
-from search.evaluator import UniformEvaluator, evaluate
-from search.leaf_batch import Leaf, LeafBatch
+from search.evaluator import Leaf, LeafBatch, UniformEvaluator, evaluate
 from search.leaf_parallel import Limits, ParallelTree, search_parallel
 from search.moves import choose_action
 from search.result import SearchResult

@@ -18,7 +18,7 @@ from games import get_game
 from games.game_history import replay
 from games.spec import Game, outcome_for_first_player
 from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
-from search.leaf_batch import Leaf
+from search.evaluator import Leaf
 from search.result import SearchResult
 from search.settings import resolve
 from trainer.sampler import Sampler

@@ -17,7 +17,7 @@ from unsearched import without_policy
 from bench.random_games import random_game
 from games import get_game
 from games.spec import Game
-from net.architectures.registry import build
+from net.architectures.network import build
 from net.architectures.residual import Residual
 from net.inference import Inference
 from net.planes import PlaneShape, features_tensor, unpack

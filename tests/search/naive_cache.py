@@ -7,7 +7,7 @@ from typing import Any
 
 from search import cache_kernel
 from search.cache_kernel import WAYS
-from search.leaf_batch import Leaf
+from search.evaluator import Leaf
 
 WORD = (1 << 64) - 1
 START, TIMES = int(cache_kernel.START_1), int(cache_kernel.TIMES_1)

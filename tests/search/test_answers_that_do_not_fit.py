@@ -12,8 +12,7 @@ from changed_settings import self_play, varied
 from leaf_by_leaf import Answer, LeafByLeaf, searched
 
 from games import get_game
-from search.evaluator import BadEvaluation, LocalEvaluator, evaluate
-from search.leaf_batch import Evaluations, Leaf, LeafBatch
+from search.evaluator import BadEvaluation, Evaluations, Leaf, LeafBatch, LocalEvaluator, evaluate
 from search.leaf_parallel import ParallelTree
 from search.settings import resolve
 from search.tree import SearchTree, tree_for

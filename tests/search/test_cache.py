@@ -18,13 +18,12 @@ from client.self_play import play_game
 from games import get_game
 from protocol.records import to_bytes
 from protocol.settings import SelfPlaySettings
+from search.evaluator import Leaf
 from search.forest import Forest, cached_in
-from search.leaf_batch import Leaf
 from search.mcts import search
 from search.pool import SearchPool
-from search.search_stats import NetView
 from search.settings import resolve
-from search.tree import SearchTree
+from search.tree import NetView, SearchTree
 
 TIC, FOUR = get_game("tic_tac_toe"), get_game("connect_four")
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from games import get_game
-from search.compile_times import USUAL_SECONDS, Compiled
+from search.warm import USUAL_SECONDS, Compiled
 
 GAME = get_game("tic_tac_toe")
 

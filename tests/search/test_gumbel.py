@@ -20,10 +20,10 @@ from games import get_game
 from protocol.records import SHARES
 from protocol.settings import SelfPlaySettings
 from search.compiled import kernels_for
-from search.leaf_batch import Leaf
+from search.evaluator import Leaf
 from search.moves import choose_action
-from search.result import SearchResult
-from search.selection.halving import RootScores, halving_schedule
+from search.result import RootScores, SearchResult
+from search.selection.gumbel import halving_schedule
 from search.settings import resolve
 from search.tree import SearchTree, tree_for
 

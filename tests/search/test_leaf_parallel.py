@@ -11,8 +11,7 @@ from leaf_by_leaf import HashEvaluator
 from test_search import QUIET, make_tree, run, subtree_of_node
 
 from games import GAME_NAMES, get_game
-from search.evaluator import UniformEvaluator, evaluate
-from search.leaf_batch import LeafBatch, Reply
+from search.evaluator import LeafBatch, Reply, UniformEvaluator, evaluate
 from search.leaf_parallel import Interrupt, Limits, ParallelTree, search_parallel
 from search.settings import resolve
 

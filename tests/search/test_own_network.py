@@ -12,9 +12,8 @@ from sparse_positions import saved, sparse_network
 
 from games import get_game
 from net.sparse import SparsePlayer
-from search.evaluator import Evaluator, LocalEvaluator
+from search.evaluator import Evaluations, Evaluator, LeafBatch, LocalEvaluator
 from search.forest import Forest
-from search.leaf_batch import Evaluations, LeafBatch
 from search.mcts import search
 from search.pool import SearchPool
 from search.settings import resolve

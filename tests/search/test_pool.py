@@ -12,8 +12,8 @@ from changed_settings import self_play
 from leaf_by_leaf import Answer, HashEvaluator, Held, LeafByLeaf, Scattered, searched
 
 from games import get_game
+from search.evaluator import Evaluations, Leaf, LeafBatch, Reply
 from search.forest import Forest
-from search.leaf_batch import Evaluations, Leaf, LeafBatch, Reply
 from search.mcts import search
 from search.pool import SearchPool
 from search.settings import resolve

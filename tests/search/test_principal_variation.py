@@ -10,8 +10,7 @@ from leaf_by_leaf import searched as searched_by
 
 from games import get_game
 from protocol.settings import SelfPlaySettings
-from search.evaluator import LocalEvaluator, UniformEvaluator, evaluate
-from search.leaf_batch import Evaluations, Leaf, LeafBatch
+from search.evaluator import Evaluations, Leaf, LeafBatch, LocalEvaluator, UniformEvaluator, evaluate
 from search.moves import choose_action
 from search.result import SearchResult
 from search.settings import resolve

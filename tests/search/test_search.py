@@ -16,8 +16,7 @@ from twice import NAME as TWICE
 from games import get_game
 from games.spec import NO_ROOT, PLY_CAP
 from protocol.settings import SelfPlaySettings
-from search.evaluator import LocalEvaluator
-from search.leaf_batch import Evaluations, LeafBatch
+from search.evaluator import Evaluations, LeafBatch, LocalEvaluator
 from search.mcts import search
 from search.moves import choose_action
 from search.pool import SearchPool
@@ -168,10 +167,7 @@ def test_all_wins_in_one_share_the_visits_evenly(name, moves, start, shares, roo
 
 @pytest.mark.parametrize(
     ("name", "moves", "start", "only"),
-    [
-        ("tic_tac_toe", "1 5 2", "", "3"),
-        ("connect_four", "1 7 1 7 1", "", "1"),
-    ],
+    [("tic_tac_toe", "1 5 2", "", "3"), ("connect_four", "1 7 1 7 1", "", "1")],
 )
 def test_search_without_knowledge_parries_a_threat(name, moves, start, only):
     tree = make_tree(name, varied(QUIET, simulations=400), moves, start)

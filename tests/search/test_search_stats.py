@@ -13,10 +13,9 @@ from naive_mcts import hashed_evaluation
 from naive_search_stats import naive_differs, naive_kl
 
 from games import get_game
-from search.result import SearchResult
-from search.search_stats import NetView, search_stats
+from search.result import SearchResult, search_stats
 from search.settings import resolve
-from search.tree import SearchTree, tree_for
+from search.tree import NetView, SearchTree, tree_for
 
 GAME = get_game("connect_four")
 SETTINGS = self_play(simulations=60, root_noise=0.25)

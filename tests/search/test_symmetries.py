@@ -13,8 +13,8 @@ from symmetric_games import PLAYED
 
 from games import get_game
 from games.spec import Game
+from search.evaluator import Leaf
 from search.forest import Forest
-from search.leaf_batch import Leaf
 from search.pool import SearchPool
 from search.settings import resolve
 from search.tree import SearchTree

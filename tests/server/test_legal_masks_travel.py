@@ -24,8 +24,7 @@ from protocol.messages import PROTOCOL_VERSION, Hello
 from runtime.connection import Connection
 from runtime.ports import find_base_port
 from runtime.sockets import new_context
-from search.evaluator import evaluate
-from search.leaf_batch import LeafBatch
+from search.evaluator import LeafBatch, evaluate
 from server.evaluator import EvaluatorLoop
 from server.front import FrontSettings
 

@@ -14,9 +14,9 @@ from unsearched import without_policy
 
 from bench.random_games import random_game
 from games import get_game
-from net.architectures.registry import build
+from net.architectures.network import build
+from net.architectures.registry import TRAINING_HEADS
 from net.architectures.residual import Residual
-from net.architectures.sizes import TRAINING_HEADS
 from net.planes import PlaneShape, features_tensor, unpack
 from protocol.records import GameRecord
 from runtime.exits import Exit, Fatal

@@ -15,7 +15,7 @@ from fake_server import TIMEOUT, FakeServer, welcome
 
 from bench.random_games import random_game
 from games import get_game
-from net.architectures.registry import build
+from net.architectures.network import build
 from net.architectures.residual import Residual
 from net.weights import WeightsMeta, from_bytes, load, to_bytes
 from protocol.messages import CHUNK, PROTOCOL_VERSION, Chunk, Hello, Refused, WeightsInfo, Welcome

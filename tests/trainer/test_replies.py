@@ -12,7 +12,8 @@ from naive_replies import naive_reply
 
 from bench.random_games import random_game
 from games import get_game
-from net.architectures.registry import build, named
+from net.architectures.network import build
+from net.architectures.registry import named
 from net.planes import PlaneShape, features_tensor, unpack
 from trainer.config import TrainerConfig
 from trainer.heads import trained_heads

@@ -13,10 +13,9 @@ from unsearched import without_policy
 
 from bench.random_games import random_game
 from games import get_game
-from net.architectures.heads import wdl_of
-from net.architectures.registry import build, named
+from net.architectures.network import build, wdl_of
+from net.architectures.registry import Architecture, ValueHeadKind, named
 from net.architectures.residual import Residual
-from net.architectures.sizes import Architecture, ValueHeadKind
 from net.planes import PlaneShape, features_tensor, unpack
 from trainer.config import LossSettings, OptimizerSettings, TrainerConfig
 from trainer.loss import Targets, losses, outcome_targets, value_loss, value_targets, values_of

@@ -15,7 +15,8 @@ from report_runs import whole_run
 
 from games import get_game
 from net import weights
-from net.architectures.registry import build, named
+from net.architectures.network import build
+from net.architectures.registry import named
 from runtime.weights_files import short_hash
 from web.app import make_app, open_site
 from web.site import SITE

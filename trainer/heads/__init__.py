@@ -2,8 +2,9 @@
 learns more from each. Search does not use them, and weights are published without them.
 
 Each head is one module here, called as the head is, that ends with `HEAD = Head(...)`: its targets and its
-loss. Its line in `net.architectures.sizes.TRAINING_HEADS` says which torch module it gets; `loss.heads` sets
-its weight. Samples, outputs, losses and figures are keyed by its name, so nothing else has to know of it.
+loss. Its line in `net.architectures.registry.TRAINING_HEADS` says which torch module it gets; `loss.heads`
+sets its weight. Samples, outputs, losses and figures are keyed by its name, so nothing else has to know of
+it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,36 @@
-"""Runs batches on CPU cores: each thread takes chunks of positions and carries them through the whole net.
+"""How a network answers batches on a CPU. This is the page to read first about `net/cpu/`.
 
-The usual way splits every layer over all cores and waits for the slowest after each layer; that is slow on
-small boards, and worse when other processes use the cores too. Here the threads share only a list of chunks,
-and the activations of a chunk stay in its core's cache.
+The usual way to run a network on many cores splits every layer over all cores, and waits for the slowest core
+after each layer. On boards of 42 to 361 cells that is slow, and worse when other processes use the cores too.
+Here the threads share only a list of chunks of positions: a thread takes a chunk, carries it through the
+whole network, and takes the next. The activations of a chunk stay in its core's own cache.
+
+The way of a batch:
+
+ 1. `CpuEngine.start` cuts it into chunks of at most 64 positions (`cut`), and every thread of the engine
+    begins to drain the list (`_drain`). `finish` waits for all of them, so the caller goes on meanwhile.
+ 2. For a chunk, `Work.compute` runs the thread's own forward (`net.cpu.forward`):
+    a. *Bits to the first layer* (`kernels.start_block`): each set bit adds its nine taps. A chess position
+       sets about one cell in thirty, so this is a tenth of the work of the dense form. No planes are made.
+    b. *The tower*: 3x3 convolutions (`net.cpu.convolutions`), either by Winograd's method in loops of our own
+       (`net.cpu.winograd`) or by oneDNN through torch. Which one follows from shape and number format alone.
+       Squeeze-and-excitation (`kernels.squeeze_excite_add`) is a loop as well.
+    c. *Heads* (`kernels.plane_priors`, `flat_priors`, `win_draw_loss`): only the logits of legal actions are
+       computed, and their softmax.
+ 3. The number format is float32 or bfloat16 (`faster_dtype`): the processor's features decide.
+
+A network of another family (`transformer`) runs as the torch module that it is, with loops only at both ends
+(`net.cpu.forward.ModuleOnCpu`); so does a tower if this torch lacks the operations of oneDNN that we call.
+Sparse networks have no batches of this kind: see `net.sparse`.
+
+What can be relied on: the same batch has the same answers with the same number of threads. Nothing is chosen
+by measuring, because a measurement may go either way on a busy machine, and the same network must answer the
+same in every run. The last bits of an answer may depend on how many rows its chunk has, since oneDNN adds up
+in another order; so chunks have few sizes (`rounded_up`).
+
+The files: `engine` threads and chunks; `forward` one chunk, and weights laid out for it; `kernels` the loops;
+`convolutions` the choice of a method and the weights of both; `winograd` its loops, with vector instructions.
+docs/decisions/0063 has what was measured.
 """
 
 from __future__ import annotations
@@ -19,17 +47,14 @@ import numpy.typing as npt
 import torch
 
 from games.spec import Game
-from net.architectures.network import BoardNetwork, Network
+from net.architectures.network import BoardNetwork, Network, placed
 from net.architectures.residual import ResidualNetwork
 from net.batches import Batch
-from net.cpu_forward import CpuForward, CpuWeights
-from net.module_forward import placed
-from net.module_on_cpu import ModuleOnCpu
-from net.packed_convs import packed_available
+from net.cpu.convolutions import packed_available
+from net.cpu.forward import CpuForward, CpuWeights, ModuleOnCpu
 from net.planes import PlaneShape
 
 F32 = npt.NDArray[np.float32]
-
 STEP = 4
 """Chunks are run as 1, 2 or a multiple of STEP rows, because oneDNN prepares each number that it gets
 once."""
@@ -39,44 +64,10 @@ CACHE_BYTES = 512 << 10
 """Activations of one layer of a chunk should fit into a core's own cache."""
 
 
-class Forward(Protocol):
-    """A network on one core."""
-
-    def __call__(self, batch: Batch, bucket: int, priors: F32, wdl: F32, /) -> None:
-        """Answer `batch` into `priors [sum of counts]` and `wdl [rows, 3]`, run as `bucket` rows."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """A batch, where its chunks begin and end, and where the answers go."""
-
-    batch: Batch
-    ends: npt.NDArray[np.int64]
-    """Where the actions of each row begin; one more entry than rows."""
-    priors: F32
-    wdl: F32
-
-    @staticmethod
-    def of(batch: Batch) -> Work:
-        ends = np.zeros(batch.rows + 1, dtype=np.int64)
-        np.cumsum(batch.counts, out=ends[1:])
-        priors = np.empty(batch.actions.shape[0], np.float32)
-        return Work(batch, ends, priors, np.empty((batch.rows, 3), np.float32))
-
-    def compute(self, forward: Forward, start: int, stop: int) -> None:
-        """Answer the rows from `start` to `stop`."""
-        first, last = int(self.ends[start]), int(self.ends[stop])
-        batch = self.batch
-        part = Batch(batch.features[start:stop], batch.counts[start:stop], batch.actions[first:last])
-        forward(part, rounded_up(stop - start), self.priors[first:last], self.wdl[start:stop])
-
-
 class CpuEngine:
     """See `net.engines.Engine`. It computes in threads of its own, so the caller may continue until `finish`.
 
-    The last bits of an answer may depend on how many rows its chunk has: oneDNN adds up in another order. The
-    same batch has the same answers with the same number of threads. own_kernels: run residual towers with
-    `net.cpu_forward`; otherwise run the module itself.
+    own_kernels: run residual towers with `CpuForward`; otherwise run the module itself.
     """
 
     def __init__(
@@ -95,21 +86,24 @@ class CpuEngine:
         row_bytes = game.cells * network.architecture.channels * dtype.itemsize
         self._own_kernels = own_kernels
         self._chunk = max(STEP, min(LARGEST_CHUNK, CACHE_BYTES // row_bytes // STEP * STEP))
-        self._pool = ThreadPoolExecutor(threads, "net", _prepare_thread)
+
+        def prepare() -> None:  # both settings hold for the thread that makes them only
+            torch.set_num_threads(1)
+            torch.set_flush_denormal(True)
+
+        self._pool = ThreadPoolExecutor(threads, "net", prepare)
         self._in_flight: dict[int, tuple[Work, list[Future[None]]]] = {}
         self.set_weights(network)
 
     def set_weights(self, network: Network) -> None:
+        # In a computing thread, because a library's choices depend on settings of the thread.
         make = self._pool.submit(self._lay_out, network).result()
         self._forwards: SimpleQueue[Forward] = SimpleQueue()
         for _ in range(self._threads):
             self._forwards.put(make())
 
     def _lay_out(self, network: Network) -> Callable[[], Forward]:
-        """A function that makes a forward for each thread.
-
-        It runs in a computing thread, because a library's choices depend on settings of the thread.
-        """
+        """A function that makes a forward for each thread."""
         shape, chunk = (self._game, self._history), self._chunk
         own_kernels = self._own_kernels and packed_available(self._dtype)
         if own_kernels and isinstance(network, ResidualNetwork):
@@ -142,6 +136,38 @@ class CpuEngine:
                 work.compute(forward, start, stop)
         finally:
             self._forwards.put(forward)
+
+
+class Forward(Protocol):
+    """A network on one core."""
+
+    def __call__(self, batch: Batch, bucket: int, priors: F32, wdl: F32, /) -> None:
+        """Answer `batch` into `priors [sum of counts]` and `wdl [rows, 3]`, run as `bucket` rows."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A batch, where its chunks begin and end, and where the answers go."""
+
+    batch: Batch
+    ends: npt.NDArray[np.int64]
+    """Where the actions of each row begin; one more entry than rows."""
+    priors: F32
+    wdl: F32
+
+    @staticmethod
+    def of(batch: Batch) -> Work:
+        ends = np.zeros(batch.rows + 1, dtype=np.int64)
+        np.cumsum(batch.counts, out=ends[1:])
+        priors = np.empty(batch.actions.shape[0], np.float32)
+        return Work(batch, ends, priors, np.empty((batch.rows, 3), np.float32))
+
+    def compute(self, forward: Forward, start: int, stop: int) -> None:
+        """Answer the rows from `start` to `stop`."""
+        first, last = int(self.ends[start]), int(self.ends[stop])
+        batch = self.batch
+        part = Batch(batch.features[start:stop], batch.counts[start:stop], batch.actions[first:last])
+        forward(part, rounded_up(stop - start), self.priors[first:last], self.wdl[start:stop])
 
 
 def cut(rows: int, most: int, threads: int) -> list[tuple[int, int]]:
@@ -189,9 +215,3 @@ def multiplies_bfloat16_faster(found: Mapping[str, object]) -> bool:
 def bfloat16_allowed() -> bool:
     """Whether oneDNN uses bfloat16 here: `ONEDNN_MAX_CPU_ISA` may forbid what the CPU has."""
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
-def _prepare_thread() -> None:
-    """Set up this thread; both settings hold for one thread only."""
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)

@@ -1,0 +1,335 @@
+"""Winograd's convolutions as jitted loops. `net.cpu.convolutions` explains the method and holds the weights.
+
+`convolve` takes a few boards at a time: `to_tiles` cuts each into overlapping tiles and transforms them,
+`multiply` multiplies all tiles by the weights, `from_tiles` transforms the products back, and adds bias and
+ReLU while they are in registers. All arrays are flat float32; `at`, `to` and steps count numbers.
+
+The trick: Numba's compiler finds vector instructions by itself only in simple loops, so the three inner
+operations (`combination`, `multiply_block`, `finish`) are written in LLVM's own terms, several channels at
+once. LLVM turns vectors that are wider than the processor's registers into several instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from games.jit import jit
+
+F32 = npt.NDArray[np.float32]
+LANES = 8
+"""Channels at once in `combination`: one register of AVX2."""
+TILES, OUTPUTS = 6, 16
+"""Rows and columns of a product that `multiply_block` keeps in registers: twelve of AVX2's sixteen."""
+UNROLLED = 4
+"""Steps of a product's sum at a time; it has a multiple of so many."""
+_FLOAT, _INDEX = ir.FloatType(), ir.IntType(64)
+_BYTES = 4
+"""Numbers may lie at any multiple of this."""
+INPUTS = {
+    3: ((2, -1, -2, 1, 0), (0, -2, -1, 1, 0), (0, 2, -3, 1, 0), (0, -1, 0, 1, 0), (0, 2, -1, -2, 1)),
+    4: (
+        (4, 0, -5, 0, 1, 0),
+        (0, -4, -4, 1, 1, 0),
+        (0, 4, -4, -1, 1, 0),
+        (0, -2, -1, 2, 1, 0),
+        (0, 2, -1, -2, 1, 0),
+        (0, 4, 0, -5, 0, 1),
+    ),
+}
+"""The matrix B^T for 3 and for 4 results in a line."""
+RESULTS = {
+    3: ((1, 1, 1, 1, 0), (0, 1, -1, 2, 0), (0, 1, 1, 4, 1)),
+    4: ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 1)),
+}
+"""The matrix A^T."""
+
+
+class Sizes(NamedTuple):
+    """Of the boards and of the tiles of results."""
+
+    rows: int
+    cols: int
+    channels: int
+    """A multiple of OUTPUTS."""
+    tall: int
+    wide: int
+    """Rows and columns of a tile of results, each 3 or 4."""
+    group: int
+    """Boards whose tiles are multiplied together."""
+
+
+class Scratch(NamedTuple):
+    """Memory to compute in; what it holds does not matter, except that `board` is 0 outside the board."""
+
+    board: F32
+    """A board with its border, up to the end of the last tile."""
+    lines: F32
+    """A tile, for LANES channels."""
+    results: F32
+    """The same."""
+    tiles: F32
+    """A matrix [tiles of a group, rounded up to a multiple of TILES, channels] for each number of a tile."""
+    products: F32
+    """The same."""
+
+
+@jit
+def convolve(
+    x: F32, weight: F32, bias: F32, rule: tuple[bool, bool], out: F32, sizes: Sizes, scratch: Scratch
+) -> None:
+    """Write the convolution of `x [boards, rows, cols, channels]` to `out`, of the same shape.
+
+    weight  [numbers of a tile, channels, channels]; bias  [channels]
+    rule    whether to add what `out` holds, and whether to apply ReLU
+    """
+    size = sizes.rows * sizes.cols * sizes.channels
+    down, across = tiles_of(sizes)
+    boards = len(x) // size
+    for first in range(0, boards, sizes.group):
+        count = min(sizes.group, boards - first)
+        for number in range(count):
+            to_tiles(x, (first + number) * size, sizes, scratch, number * down * across)
+        multiply(weight, sizes, scratch, count * down * across)
+        for number in range(count):
+            place = number * down * across
+            from_tiles(place, sizes, scratch, bias, rule, out, (first + number) * size)
+
+
+@jit
+def to_tiles(x: F32, first: int, sizes: Sizes, scratch: Scratch, place: int) -> None:
+    """Cut the board that begins at `x[first]` into overlapping tiles and transform them, from row `place` of
+    the matrices on."""
+    channels, tall, wide = sizes.channels, sizes.tall, sizes.wide
+    down, across = tiles_of(sizes)
+    pitch, line = pitch_of(sizes), (across * wide + 2) * channels
+    board, lines, tiles = scratch.board, scratch.lines, scratch.tiles
+    for row in range(sizes.rows):
+        begin, source = (row + 1) * line + channels, first + row * sizes.cols * channels
+        for i in range(sizes.cols * channels):
+            board[np.uint64(begin + i)] = x[np.uint64(source + i)]
+    for row in range(down):
+        for col in range(across):
+            for channel in range(0, channels, LANES):
+                corner = row * tall * line + col * wide * channels + channel
+                for j in range(wide + 2):
+                    spread(board, corner + j * channels, line, lines, j * LANES, (wide + 2) * LANES, tall)
+                to = place * channels + channel
+                for i in range(tall + 2):
+                    at = i * (wide + 2)
+                    spread(lines, at * LANES, LANES, tiles, at * pitch + to, pitch, wide)
+            place += 1
+
+
+@jit
+def multiply(weight: F32, sizes: Sizes, scratch: Scratch, count: int) -> None:
+    """Multiply the first `count` tiles, rounded up to a multiple of TILES, by `weight [numbers, channels,
+    channels]`."""
+    channels, pitch = sizes.channels, pitch_of(sizes)
+    for number in range((sizes.tall + 2) * (sizes.wide + 2)):
+        for tile in range(0, count, TILES):
+            at = number * pitch + tile * channels
+            for output in range(0, channels, OUTPUTS):
+                begin = number * channels * channels + output
+                multiply_block(scratch.tiles, at, channels, weight, begin, channels, scratch.products)
+
+
+@jit
+def from_tiles(
+    place: int, sizes: Sizes, scratch: Scratch, bias: F32, rule: tuple[bool, bool], out: F32, first: int
+) -> None:
+    """Transform the products from row `place` of the matrices on back to the board that begins at
+    `out[first]`. rule: see `convolve`."""
+    channels, tall, wide = sizes.channels, sizes.tall, sizes.wide
+    pitch = pitch_of(sizes)
+    lines, results = scratch.lines, scratch.results
+    for row in range(0, sizes.rows, tall):
+        for col in range(0, sizes.cols, wide):
+            for channel in range(0, channels, LANES):
+                begin = place * channels + channel
+                for i in range(tall + 2):
+                    at = i * (wide + 2) * pitch + begin
+                    collect(scratch.products, at, pitch, lines, i * wide * LANES, LANES, wide)
+                for j in range(wide):
+                    collect(lines, j * LANES, wide * LANES, results, j * LANES, wide * LANES, tall)
+                for i in range(min(tall, sizes.rows - row)):
+                    for j in range(min(wide, sizes.cols - col)):
+                        cell = (row + i) * sizes.cols + col + j
+                        to = first + cell * channels + channel
+                        finish(results, (i * wide + j) * LANES, bias, channel, rule, out, to)
+            place += 1
+
+
+@jit
+def tiles_of(sizes: Sizes) -> tuple[int, int]:
+    """Tiles of a board down and across."""
+    return -(-sizes.rows // sizes.tall), -(-sizes.cols // sizes.wide)
+
+
+@jit
+def pitch_of(sizes: Sizes) -> int:
+    """Numbers in a matrix of tiles."""
+    down, across = tiles_of(sizes)
+    return -(-sizes.group * down * across // TILES) * TILES * sizes.channels
+
+
+# ---- Several channels at once ----------------------------------------------------------------------
+
+
+def combination(matrix: Sequence[Sequence[float]]) -> Callable[..., None]:
+    """Return `combine(source, at, step, out, to, out_step)` for jitted code.
+
+    For LANES channels, row i of `matrix` times the numbers at `at`, `at + step`, ... in `source` goes to
+    `to + i * out_step` in `out`. All is read before anything is written.
+    """
+
+    @intrinsic
+    def combine(_context: Any, source: Any, at: Any, step: Any, out: Any, to: Any, out_step: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            kinds = signature.args
+            read = _data(context, builder, kinds[0], args[0])
+            written = _data(context, builder, kinds[3], args[3])
+            numbers = [
+                builder.load(_place(builder, read, args[1], args[2], number, LANES), align=_BYTES)
+                for number in range(len(matrix[0]))
+            ]
+            results = [_sum(builder, row, numbers) for row in matrix]
+            for number, result in enumerate(results):
+                place = _place(builder, written, args[4], args[5], number, LANES)
+                builder.store(result, place, align=_BYTES)
+            return context.get_dummy_value()
+
+        index = types.int64
+        return types.void(source, index, index, out, index, index), codegen
+
+    return combine
+
+
+def _sum(builder: Any, row: Sequence[float], numbers: Sequence[Any]) -> Any:
+    """The numbers times a row's factors, added up."""
+    total = None
+    for factor, number in zip(row, numbers, strict=True):
+        if factor == 0:
+            continue
+        term = number
+        if abs(factor) != 1:
+            constant = ir.Constant(number.type, [abs(factor)] * number.type.count)
+            term = builder.fmul(number, constant)
+        if total is None:
+            total = term if factor > 0 else builder.fneg(term)
+        else:
+            total = builder.fadd(total, term) if factor > 0 else builder.fsub(total, term)
+    return total
+
+
+@intrinsic
+def finish(
+    _context: Any, results: Any, at: Any, bias: Any, channel: Any, rule: Any, out: Any, to: Any
+) -> Any:
+    """Write LANES `results` from `at` on plus `bias` from `channel` on to `out` from `to` on.
+
+    rule: whether to add what `out` holds, and whether negative sums become 0.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kinds = signature.args
+        zero = ir.Constant(_INDEX, 0)
+        result, shift, written = (
+            _place(builder, _data(context, builder, kinds[i], args[i]), args[i + 1], zero, 0, LANES)
+            for i in (0, 2, 5)
+        )
+        total = builder.fadd(builder.load(result, align=_BYTES), builder.load(shift, align=_BYTES))
+        added = builder.fadd(total, builder.load(written, align=_BYTES))
+        add, rectify = (builder.extract_value(args[4], number) for number in range(2))
+        total = builder.select(add, added, total)
+        nothing = ir.Constant(total.type, None)
+        # What is no number stays so.
+        positive = builder.select(builder.fcmp_ordered("<", total, nothing), nothing, total)
+        builder.store(builder.select(rectify, positive, total), written, align=_BYTES)
+        return context.get_dummy_value()
+
+    index = types.int64
+    return types.void(results, index, bias, index, rule, out, index), codegen
+
+
+@intrinsic
+def multiply_block(
+    _context: Any, rows: Any, at: Any, depth: Any, weight: Any, weight_at: Any, width: Any, out: Any
+) -> Any:
+    """Write TILES rows of `rows`, of `depth` numbers each, times OUTPUTS columns of a matrix `[depth, width]`
+    to the same rows and columns of `out`.
+
+    The rows begin at `at`, in `out` too, which has the same width as the matrix. `weight_at` is the first
+    number of the columns in the first row of the matrix, in `weight`, which begins at a multiple of `width`.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kinds = signature.args
+        left, right, result = (_data(context, builder, kinds[i], args[i]) for i in (0, 3, 6))
+        _, at, depth, _, weight_at, width, _ = args
+        vector = ir.VectorType(_FLOAT, OUTPUTS)
+        undefined = ir.Constant(vector, ir.Undefined)
+        to_all = ir.Constant(ir.VectorType(ir.IntType(32), OUTPUTS), None)
+        sums = [cgutils.alloca_once_value(builder, ir.Constant(vector, None)) for _ in range(TILES)]
+        kind_of_add = ir.FunctionType(vector, [vector] * 3)
+        add = cgutils.get_or_insert_function(builder.module, kind_of_add, f"llvm.fmuladd.v{OUTPUTS}f32")
+        unrolled = ir.Constant(_INDEX, UNROLLED)
+        with cgutils.for_range(builder, builder.sdiv(depth, unrolled)) as loop:
+            for turn in range(UNROLLED):
+                index = builder.add(builder.mul(loop.index, unrolled), ir.Constant(_INDEX, turn))
+                row = builder.add(weight_at, builder.mul(index, width))
+                column = builder.load(_place(builder, right, row, width, 0, OUTPUTS), align=_BYTES)
+                for number, total in enumerate(sums):
+                    place = _place(builder, left, builder.add(at, index), depth, number, 1)
+                    first = builder.insert_element(undefined, builder.load(place), ir.IntType(32)(0))
+                    one = builder.shuffle_vector(first, undefined, to_all)  # the same number in every lane
+                    builder.store(builder.call(add, [one, column, builder.load(total)]), total)
+        column_at = builder.add(at, builder.srem(weight_at, width))
+        for number, total in enumerate(sums):
+            place = _place(builder, result, column_at, width, number, OUTPUTS)
+            builder.store(builder.load(total), place, align=_BYTES)
+        return context.get_dummy_value()
+
+    index = types.int64
+    return types.void(rows, index, index, weight, index, index, out), codegen
+
+
+def _data(context: Any, builder: Any, kind: Any, array: Any) -> Any:
+    """The address of an array's first number."""
+    return context.make_array(kind)(context, builder, array).data
+
+
+def _place(builder: Any, data: Any, at: Any, step: Any, number: int, lanes: int) -> Any:
+    """The address of `lanes` numbers, `number` steps from `at` on."""
+    index = builder.add(at, builder.mul(step, ir.Constant(_INDEX, number)))
+    place = builder.gep(data, [index])
+    return place if lanes == 1 else builder.bitcast(place, ir.VectorType(_FLOAT, lanes).as_pointer())
+
+
+_spread_3, _spread_4 = combination(INPUTS[3]), combination(INPUTS[4])
+_collect_3, _collect_4 = combination(RESULTS[3]), combination(RESULTS[4])
+
+
+@jit
+def spread(source: F32, at: int, step: int, out: F32, to: int, out_step: int, size: int) -> None:
+    """Transform a line of inputs for `size` results."""
+    if size == 4:
+        _spread_4(source, at, step, out, to, out_step)
+    else:
+        _spread_3(source, at, step, out, to, out_step)
+
+
+@jit
+def collect(source: F32, at: int, step: int, out: F32, to: int, out_step: int, size: int) -> None:
+    """Transform a line of products back to `size` results."""
+    if size == 4:
+        _collect_4(source, at, step, out, to, out_step)
+    else:
+        _collect_3(source, at, step, out, to, out_step)
