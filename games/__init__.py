@@ -8,8 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from games.names import GAME_MODULES, GAME_NAMES, parts_of
-from games.plugins import UnknownGame, load_plugin
+from games.names import GAME_MODULES, GAME_NAMES, UnknownGame, load_plugin, parts_of
 
 if TYPE_CHECKING:
     from games.spec import Game

@@ -296,4 +296,5 @@ class Knowledge:
 
 def knowledge_of(game: Game) -> Knowledge:
     """What is known about a game; nothing if it has no knowledge."""
-    return Knowledge() if game.knowledge is None else game.knowledge()
+    known: Knowledge = Knowledge() if game.knowledge is None else game.knowledge()
+    return known

@@ -14,9 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from games.coded_cells import CodedCells
-from games.packed_scalars import PackedScalars
-from games.spec import Game
+from games.spec import CodedCells, Game, PackedScalars
 from net.plane_kernels import expand_codes, expand_scalars
 
 Words = npt.NDArray[np.uint64]

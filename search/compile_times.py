@@ -13,8 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from games.jit import CACHE
-from games.jit_sources import foreign_key
+from games.jit import CACHE, foreign_key
 from games.spec import Game
 
 USUAL_SECONDS = 20.0

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from games.jit import kernel, signed
-from games.stubs import encode, legal_actions, side_to_move
-from games.wins import wins_at_once
+from games.stubs import encode, legal_actions, side_to_move, wins_at_once
 from search.layout import BLOCKED, TERMINAL, UNEXPANDED, Tree
 from search.tree_kernel import backup, edge_proof, expand, prove
 

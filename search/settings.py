@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from games import GAME_NAMES, get_game
-from games.nearest import nearest
+from games.names import nearest
 from games.spec import NO_ROOT, Game
 from protocol.settings import SearchSettings, SelfPlaySettings, changed, check_settings
 from search.selection import NAMES

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from games.jit import kernel, signed
-from games.moved_features import move_features
-from games.stubs import END_VALUES, encode, end_reason, legal_actions, play, side_to_move
-from games.wins import wins_among
+from games.packed import move_features
+from games.stubs import END_VALUES, encode, end_reason, legal_actions, play, side_to_move, wins_among
 from search.cache_kernel import NOTHING, find, keep, write_key
 from search.layout import (
     AGAIN,

@@ -12,8 +12,8 @@ import pytest
 from foreign_client import mask_of, pack
 
 from games import GAME_NAMES, get_game
-from games.chess.actions import DIRECTIONS, KNIGHT_JUMPS
-from games.legal_masks import LegalMasks
+from games.chess.board import DIRECTIONS, KNIGHT_JUMPS
+from games.packed import LegalMasks
 from net.architectures.sizes import TRAINING_HEADS
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, Message

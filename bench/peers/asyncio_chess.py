@@ -23,7 +23,7 @@ from bench.search import (
     plain_value_at_end,
 )
 from games import get_game
-from games.chess.actions import ACTION_OF, UNDERPROMOTION_PLANE
+from games.chess.board import ACTION_OF, UNDERPROMOTION_PLANE
 from net.architectures.registry import build, named
 
 GAMES = 64

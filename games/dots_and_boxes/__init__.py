@@ -2,7 +2,7 @@
 moves again.
 
 The usual board has 3 x 3 boxes; others are games of their own, `dots_and_boxes_2x4` (rows x columns). The
-player with more boxes wins. Actions are edges (`games.dots_and_boxes.board`).
+player with more boxes wins. Actions are edges (`games.dots_and_boxes.rules`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from games.dots_and_boxes import rules_kernel
-from games.dots_and_boxes.board import Board
+from games.dots_and_boxes import rules
 from games.dots_and_boxes.notation import Text
-from games.dots_and_boxes.rules_kernel import PLANES_PER_POSITION, SCALAR_PLANES
-from games.dots_and_boxes.sparse_kernel import sparse_features
+from games.dots_and_boxes.rules import PLANES_PER_POSITION, SCALAR_PLANES, Board, sparse_features
 from games.jit import Bindings, bind
 from games.spec import EndReason, Game, Rules
 
@@ -42,7 +40,7 @@ def game_of_size(rows: int, cols: int) -> Game:
         )
     name = NAME if (rows, cols) == (ROWS, COLS) else f"{NAME}_{rows}x{cols}"
     board = Board(rows, cols)
-    bound = rules_kernel.bindings(board)
+    bound = rules.bindings(board)
     text = Text(board)
 
     def knowledge() -> Knowledge:
@@ -81,7 +79,7 @@ def game_of_options(options: tuple[str, ...]) -> Game:
 
 
 def _rules(name: str, bound: Bindings) -> Rules:
-    found = bind([rules_kernel], {name: bound})
+    found = bind([rules], {name: bound})
     names = ("start", "side_to_move", "legal_actions", "play", "end_reason", "encode")
     return Rules(*(getattr(found, one) for one in names))
 

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 
 from games import small
 from games.go.board import Board
-from games.go.kernels import kernels_of
 from games.go.notation import Text
-from games.go.rules import GoRules, rules_of_options
-from games.go.rules_kernel import PLANES_PER_POSITION, SCALAR_PLANES
+from games.go.rules import PLANES_PER_POSITION, SCALAR_PLANES, GoRules, kernels_of, rules_of_options
 from games.spec import EndReason, Game, Rules, State
 
 if TYPE_CHECKING:

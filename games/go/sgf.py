@@ -15,10 +15,8 @@ from sgfmill import sgf, sgf_grammar
 from games.game_history import GameHistory
 from games.go import game_of
 from games.go.board import Board
-from games.go.kernels import kernels_of
-from games.go.notation import STONES, Text
-from games.go.rules import MOST_KOMI, GoRules, Superko
-from games.go.vertices import action_of, vertex_of
+from games.go.notation import STONES, Text, action_of, vertex_of
+from games.go.rules import MOST_KOMI, GoRules, Superko, kernels_of
 from games.knowledge import PgnWriter, WrittenMove
 from games.spec import RESIGNATION
 

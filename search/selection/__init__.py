@@ -21,7 +21,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from games.nearest import nearest
+from games.names import nearest
 
 NAMES = ("puct", "gumbel", "thompson")
 
