@@ -15,8 +15,11 @@ for calls from C, and with machine code that contains everything it calls once m
 bottom of the search was optimised and translated a dozen times, and nobody ever called it. Here every
 function has two compilers (`EntryPoint`). The one for calls from Python does all that, except for the wrapper
 for C. The one for calls from jitted code stops at plain LLVM code, which the caller links; so an entry point
-is optimised as a whole, once. Measured in turns, twice, on 26 November 2026 (search for Connect Four, empty
-cache): XXXX
+is optimised as a whole, once. Measured in turns, twice, on 26 November 2026 (search for Connect Four): an
+empty cache is filled in 9.1 and 10.4 s of processor time instead of 20.7 and 21.0 s with plain `numba.njit`,
+and a core searches 434,000 leaves/s instead of 396,000 (means of eight turns of 3 s on a busy machine, which
+were 350,000 to 474,000). These are private classes of Numba, so pyproject.toml names the newest version that
+was tried.
 """
 
 from __future__ import annotations

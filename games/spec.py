@@ -327,9 +327,9 @@ class Game:
     score: Callable[[State], float] | None = None
     """The first player's lead, in the game's own unit (boxes; points, minus komi); where the rules end the
     game its sign is the outcome. None: the game has no score besides the outcome."""
-    knowledge: Callable[[], Any] | None = None
-    """Imports what else is known about the game, a `games.knowledge.Knowledge`, on request
-    (`games.knowledge.knowledge_of`); None: nothing is known."""
+    knowledge: str = ""
+    """The module with what else is known about the game, imported when it is asked for
+    (`games.knowledge.knowledge_of`); "": nothing is known."""
     few_positions: bool = False
     """True where a network can memorise all positions, and all lines of play can be tried."""
     played_out_plies: float = 0.0

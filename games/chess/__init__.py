@@ -10,25 +10,16 @@ as in any game: no half-move without progress yet, move 1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from games.chess.board import ACTIONS, PLANES, STATE_WORDS, side_to_move, start
-from games.chess.encoding import PLANES_PER_POSITION, PROBES, SCALAR_PLANES, SPARSE, encode, material
-from games.chess.notation import NOTATION
-from games.chess.rules import END_REASONS, MAX_LEGAL, end_reason, legal_actions, maybe_won, play
-from games.spec import Game, Rules
-
-if TYPE_CHECKING:
-    from games.knowledge import Knowledge
-
 import re
 from collections import Counter
 
 import numpy as np
 
-from games.chess.notation import legal_list, state_from_fen, state_to_fen
-from games.chess.rules import in_check
-from games.spec import NO_ROOT, StartGenerator, State
+from games.chess.board import ACTIONS, PLANES, STATE_WORDS, side_to_move, start
+from games.chess.encoding import PLANES_PER_POSITION, PROBES, SCALAR_PLANES, SPARSE, encode, material
+from games.chess.notation import NOTATION, legal_list, state_from_fen, state_to_fen
+from games.chess.rules import END_REASONS, MAX_LEGAL, end_reason, in_check, legal_actions, maybe_won, play
+from games.spec import NO_ROOT, Game, Rules, StartGenerator, State
 
 # ---- Random endgames -----------------------------------------------------------------------------
 
@@ -65,7 +56,8 @@ def draw(name: str, rng: np.random.Generator, tries: int = MOST_TRIES) -> str:
         except ValueError as error:
             fault = str(error)
             continue
-        if _is_fine(state):
+        over = end_reason(state.reshape(1, -1), 1, len(legal_list(state)), NO_ROOT)
+        if not over and not _is_check(state):
             return state_to_fen(state)
         fault = "the game would be over there, or a king in check"
     raise ValueError(f"{name}: none of {tries} random positions can begin a game: {fault}")
@@ -98,11 +90,6 @@ def _placed(men: str, side: str, rng: np.random.Generator) -> str:
     return f"{'/'.join(ranks)} {side} - - 0 1"
 
 
-def _is_fine(state: State) -> bool:
-    """Whether nobody is in check (for the other king FEN refuses it) and the game continues."""
-    return not _is_check(state) and not end_reason(state.reshape(1, -1), 1, len(legal_list(state)), NO_ROOT)
-
-
 def _is_check(state: State) -> bool:
     return bool(in_check(state))
 
@@ -119,12 +106,6 @@ GENERATOR = StartGenerator(
 
 
 # ---- The game ------------------------------------------------------------------------------------
-
-
-def _knowledge() -> Knowledge:
-    from games.chess.knowledge import KNOWLEDGE
-
-    return KNOWLEDGE
 
 
 GAME = Game(
@@ -144,7 +125,7 @@ GAME = Game(
     end_reasons=END_REASONS,
     rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode, maybe_won),
     notation=NOTATION,
-    knowledge=_knowledge,
+    knowledge="games.chess.knowledge",
     played_out_plies=40.0,
     generator=GENERATOR,
     probes=PROBES,

@@ -293,11 +293,6 @@ def _steps() -> list[tuple[int, int]]:
     return [*queen_like, *KNIGHT_JUMPS, *promotions]
 
 
-def _shifts() -> npt.NDArray[np.uint64]:
-    """What each plane adds to the from-square, modulo 64."""
-    return np.array([(8 * ranks + files) % 64 for files, ranks in _steps()], dtype=np.uint64)
-
-
 def _action_of() -> npt.NDArray[np.uint16]:
     """`[from * 64 + to]`: no two pieces share a (from, to) step, so one table serves all of them."""
     table = np.zeros(4096, dtype=np.uint16)
@@ -309,5 +304,6 @@ def _action_of() -> npt.NDArray[np.uint16]:
     return table
 
 
-PLANE_SHIFT = _shifts()
+PLANE_SHIFT = np.array([(8 * ranks + files) % 64 for files, ranks in _steps()], dtype=np.uint64)
+"""What each plane adds to the from-square, modulo 64."""
 ACTION_OF = _action_of()

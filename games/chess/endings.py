@@ -103,7 +103,16 @@ def ending(name: str) -> Ending:
     path = cache_folder() / f"{name}-{_VERSION}.npz"
     try:
         with np.load(path) as file:
-            return _whole(Ending(name, file["white"], file["black"]))
+            # The tables in a file. Raises ValueError if they do not have the size that the kernels
+            # expect.
+            tables = Ending(name, file["white"], file["black"])
+            wanted = (64 ** len(tables.name),)
+            for table in (tables.white, tables.black):
+                if table.shape != wanted or table.dtype != np.uint8:
+                    raise ValueError(
+                        f"a table of {tables.name} is {table.dtype}{table.shape}, expected uint8{wanted}"
+                    )
+            return tables
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         made = make(name)
     with contextlib.suppress(OSError):  # without a place to store it, it is made again each time
@@ -121,17 +130,6 @@ def _keep(tables: Ending, path: Path) -> None:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _whole(tables: Ending) -> Ending:
-    """The tables in a file. Raises ValueError if they do not have the size that the kernels expect."""
-    wanted = (64 ** len(tables.name),)
-    for table in (tables.white, tables.black):
-        if table.shape != wanted or table.dtype != np.uint8:
-            raise ValueError(
-                f"a table of {tables.name} is {table.dtype}{table.shape}, expected uint8{wanted}"
-            )
-    return tables
 
 
 def make(name: str) -> Ending:

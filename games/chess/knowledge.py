@@ -222,7 +222,7 @@ def row_of(group: str, state: State) -> Row | None:
     return Row(group, GAME.notation.state_to_text(state), (), known.value, known.keeps, known.legal, longer)
 
 
-def _checks(_file: Path | None, say: Say) -> Iterator[Check]:
+def checks(_file: Path | None, say: Say) -> Iterator[Check]:
     for name, moves in (("KQK", 10), ("KRK", 16), ("KPK", 28), ("KBNK", 33)):
         yield Check(f"{name}: longest mate in moves", endings.ending(name).longest, moves)
     tables = endings.ending("KPK")
@@ -234,7 +234,7 @@ SOLUTION = Solution(
     covers=", ".join(endings.ENDINGS),
     probe=probe,
     rows=rows,
-    checks=_checks,
+    checks=checks,
     groups=(*endings.ENDINGS, DRAWN_PAWN, MATE_IN_ONE),
     watched_rows=mates_in_one,
     final_watched_rows=final_mates_in_one,

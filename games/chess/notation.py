@@ -85,7 +85,20 @@ def state_from_fen(text: str) -> State:
             f"got {len(fields)} in {text!r}"
         )
     letters = _parse_board(fields[0])
-    _check_men(letters)
+    # Refuse what no game can reach: missing kings, pawns on the back ranks, more men than promotions
+    # give.
+    for name, of_colour in zip(COLOURS, (str.isupper, str.islower), strict=True):
+        count = Counter(letter.upper() for letter in letters if letter and of_colour(letter))
+        if count["K"] != 1:
+            raise ValueError(f"{name} has {count['K']} kings instead of 1")
+        extra = sum(max(0, count[piece] - usual) for piece, usual in _USUAL_COUNT.items() if piece != "P")
+        if count["P"] + extra > 8:
+            raise ValueError(
+                f"{name} has {count['P']} pawns and {extra} more pieces than at the start: together 8 at most"
+            )
+    for square in (*range(8), *range(56, 64)):
+        if letters[square].upper() == "P":
+            raise ValueError(f"a pawn cannot stand on {square_name(square)}")
     side = _parse_side(fields[1])
     rights = _parse_castling(fields[2], letters)
     file = _parse_en_passant(fields[3], side, letters)
@@ -94,7 +107,13 @@ def state_from_fen(text: str) -> State:
     if file is not None and clock:
         raise ValueError(f"half-move clock {clock} is impossible: a pawn has just moved ({fields[3]})")
     _fill_boards(state, letters)
-    _check_kings(state, side)
+    # Refuse kings that touch, and a side to move that could take the other's king.
+    white, black = (int(state[KINGS] & state[colour]).bit_length() - 1 for colour in (WHITE, BLACK))
+    if int(KING_ATTACKS[white]) >> black & 1:
+        raise ValueError(f"the kings stand side by side on {square_name(white)} and {square_name(black)}")
+    state[FLAGS] = 1 - side
+    if in_check(state):
+        raise ValueError(f"{COLOURS[side]} is to move but {COLOURS[1 - side]}'s king is in check")
     en_passant = 0 if file is None else int(en_passant_field(state, np.uint64(side), np.uint64(file)))
     plies = 2 * max(0, move - 1) + side
     flags = side | rights << 1 | en_passant << int(EN_PASSANT_SHIFT)
@@ -139,23 +158,6 @@ def _parse_board(text: str) -> list[str]:
             raise ValueError(f"rank {number} has {len(row)} squares instead of 8: {rank!r}")
         letters = row + letters
     return letters
-
-
-def _check_men(letters: list[str]) -> None:
-    """Refuse what no game can reach: missing kings, pawns on the back ranks, more men than promotions
-    give."""
-    for name, of_colour in zip(COLOURS, (str.isupper, str.islower), strict=True):
-        count = Counter(letter.upper() for letter in letters if letter and of_colour(letter))
-        if count["K"] != 1:
-            raise ValueError(f"{name} has {count['K']} kings instead of 1")
-        extra = sum(max(0, count[piece] - usual) for piece, usual in _USUAL_COUNT.items() if piece != "P")
-        if count["P"] + extra > 8:
-            raise ValueError(
-                f"{name} has {count['P']} pawns and {extra} more pieces than at the start: together 8 at most"
-            )
-    for square in (*range(8), *range(56, 64)):
-        if letters[square].upper() == "P":
-            raise ValueError(f"a pawn cannot stand on {square_name(square)}")
 
 
 def _parse_side(text: str) -> int:
@@ -211,16 +213,6 @@ def _fill_boards(state: State, letters: list[str]) -> None:
             bit = np.uint64(1 << square)
             state[PIECES.index(letter.upper())] |= bit
             state[6 if letter.isupper() else 7] |= bit
-
-
-def _check_kings(state: State, side: int) -> None:
-    """Refuse kings that touch, and a side to move that could take the other's king."""
-    white, black = (int(state[KINGS] & state[colour]).bit_length() - 1 for colour in (WHITE, BLACK))
-    if int(KING_ATTACKS[white]) >> black & 1:
-        raise ValueError(f"the kings stand side by side on {square_name(white)} and {square_name(black)}")
-    state[FLAGS] = 1 - side
-    if in_check(state):
-        raise ValueError(f"{COLOURS[side]} is to move but {COLOURS[1 - side]}'s king is in check")
 
 
 # ---- Moves ---------------------------------------------------------------------------------------

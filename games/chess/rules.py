@@ -207,26 +207,6 @@ def _slider_moves(
 
 
 @jit
-def _write_castling(
-    king_square: np.uint64,
-    rights: np.uint64,
-    occupied: np.uint64,
-    danger: np.uint64,
-    actions: Actions,
-    count: np.uint64,
-) -> np.uint64:
-    """Append castling; the king must not be in check. `rights`: bit 0 short, bit 1 long. The rook may cross
-    attacked squares."""
-    if rights & ONE and not (occupied & _SHORT_EMPTY) | (danger & _SHORT_SAFE):
-        actions[count] = np.uint64(EAST_TWO) + king_square
-        count += ONE
-    if rights & np.uint64(2) and not (occupied & _LONG_EMPTY) | (danger & _LONG_SAFE):
-        actions[count] = np.uint64(WEST_TWO) + king_square
-        count += ONE
-    return count
-
-
-@jit
 def _write_en_passant(file: np.uint64, captors: np.uint64, actions: Actions, count: np.uint64) -> np.uint64:
     """Append the en-passant captures of the pawns `captors` (at most two)."""
     while captors:
@@ -264,7 +244,13 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
         count = _write_targets(square, steps & ~danger, actions, count)
         rights = (flags >> (ONE + side + side)) & np.uint64(3)
         if rights and not checkers:
-            count = _write_castling(square, rights, occupied, danger, actions, count)
+            # castling; `rights`: bit 0 short, bit 1 long. The rook may cross attacked squares.
+            if rights & ONE and not (occupied & _SHORT_EMPTY) | (danger & _SHORT_SAFE):
+                actions[count] = np.uint64(EAST_TWO) + square
+                count += ONE
+            if rights & np.uint64(2) and not (occupied & _LONG_EMPTY) | (danger & _LONG_SAFE):
+                actions[count] = np.uint64(WEST_TWO) + square
+                count += ONE
     mask = EVERYWHERE
     if checkers:
         if checkers & (checkers - ONE):  # two at once: only the king can move

@@ -11,22 +11,13 @@ prevents.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
 from games import small
-from games.bits import ONE, ZERO, count_ones
-from games.jit import jit
-from games.spec import EndReason, Game, Positions, Rules, State, Symmetry
-
-if TYPE_CHECKING:
-    from games.knowledge import Knowledge
-
-from games.bits import count_trailing_zeros, scratch_int32
-from games.jit import signed
-from games.spec import SparseFeatures
+from games.bits import ONE, ZERO, count_ones, count_trailing_zeros, scratch_int32
+from games.jit import jit, signed
+from games.spec import EndReason, Game, Positions, Rules, SparseFeatures, State, Symmetry
 from games.stubs import Actions, Numbers, Words
 
 ROWS, COLS = 6, 7
@@ -298,12 +289,6 @@ def _mirror() -> Symmetry:
     return Symmetry("mirror_columns", np.ascontiguousarray(cells).ravel(), np.arange(COLS)[::-1].copy())
 
 
-def _knowledge() -> Knowledge:
-    from games.connect_four.knowledge import KNOWLEDGE
-
-    return KNOWLEDGE
-
-
 GAME = Game(
     name="connect_four",
     rows=ROWS,
@@ -322,6 +307,6 @@ GAME = Game(
     rules=RULES,
     notation=NOTATION,
     symmetries=(_mirror(),),
-    knowledge=_knowledge,
+    knowledge="games.connect_four.knowledge",
     sparse=SPARSE,
 )

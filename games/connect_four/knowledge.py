@@ -87,12 +87,18 @@ def generate(
     seen = {key_of(states_of(row.moves)[-1]) for row in apart_from}
     solver, rng = Solver(GENERATOR_BITS), np.random.default_rng([seed, 4])
     while any(len(rows) < per_phase for rows in taken.values()):
-        positions = _game(solver, rng)
+        # one game, to its end, as its columns
+        kinds = rng.choice(KINDS, 2)
+        state, moves = np.zeros(GAME.state_words, np.uint64), ""
+        while end_value(state) is None:
+            kind = "random" if rng.random() < RANDOM_SHARE else str(kinds[len(moves) % 2])
+            action = int(rng.choice(_candidates(solver, state, kind)))
+            state, moves = after(state, action), moves + str(action + 1)
         for phase, (fewest, most) in PHASES.items():
-            plies = range(fewest, min(most, len(positions) - 1) + 1)
+            plies = range(fewest, min(most, len(moves) - 1) + 1)
             if len(taken[phase]) == per_phase or not plies:
                 continue
-            row = _label(solver, phase, positions[: int(rng.choice(plies))], seen)
+            row = _labelled(solver, phase, moves[: int(rng.choice(plies))], seen)
             if row is None or (not row.matters and quiet[phase] >= per_phase // 2):
                 continue
             quiet[phase] += not row.matters
@@ -156,7 +162,7 @@ def key_of(state: State) -> tuple[int, int]:
     return min(stones, (mirrored[0], mirrored[1]))
 
 
-def _label(solver: Solver, phase: str, moves: str, seen: set[tuple[int, int]]) -> Labelled | None:
+def _labelled(solver: Solver, phase: str, moves: str, seen: set[tuple[int, int]]) -> Labelled | None:
     state = states_of(moves)[-1]
     key = key_of(state)
     if key in seen or len(legal_columns(state)) < 2:
@@ -164,17 +170,6 @@ def _label(solver: Solver, phase: str, moves: str, seen: set[tuple[int, int]]) -
     seen.add(key)
     found = solver.verdict(state)
     return Labelled(phase, moves, found.value, found.legal, found.keeps, found.matters)
-
-
-def _game(solver: Solver, rng: np.random.Generator) -> str:
-    """The columns of one game, to its end."""
-    kinds = rng.choice(KINDS, 2)
-    state, moves = np.zeros(GAME.state_words, np.uint64), ""
-    while end_value(state) is None:
-        kind = "random" if rng.random() < RANDOM_SHARE else str(kinds[len(moves) % 2])
-        action = int(rng.choice(_candidates(solver, state, kind)))
-        state, moves = after(state, action), moves + str(action + 1)
-    return moves
 
 
 def _candidates(solver: Solver, state: State, kind: str) -> list[int]:
@@ -237,15 +232,11 @@ def _uppermost(rows: list[str], col: int) -> tuple[int, int] | None:
     return next(((down, col) for down, row in enumerate(rows) if row[col] != EMPTY), None)
 
 
-def _clicked(_state: State, action: int) -> tuple[str, ...]:
-    return (f"column {action + 1}",)
-
-
 CLICKS = Clicks(
     WIDTH,
     HEIGHT,
     tuple(Spot(f"column {col + 1}", MARGIN + STEP * col, 0, STEP, HEIGHT) for col in range(COLS)),
-    _clicked,
+    lambda _state, action: (f"column {action + 1}",),
 )
 
 
@@ -288,12 +279,12 @@ def rows_in(file: Path) -> list[Row]:
     ]
 
 
-def _label_file(labels: Labels, say: Say) -> bytes:
+def label_file(labels: Labels, say: Say) -> bytes:
     others = read(labels.apart_from) if labels.apart_from else []
     return to_lines(generate(labels.seed, labels.per_group, say, others))
 
 
-def _checks(file: Path | None, say: Say) -> Iterator[Check]:
+def checks(file: Path | None, say: Say) -> Iterator[Check]:
     files = [file] if file else [COMMITTED, FINAL]
     sets = {one: read(one) for one in files}
     keys = {key_of(states_of(row.moves)[-1]) for rows in sets.values() for row in rows}
@@ -326,10 +317,10 @@ SOLUTION = Solution(
     covers=f"positions of {FEWEST_STONES} stones or more",
     probe=probe,
     rows=lambda _seed, _limit: rows_in(COMMITTED),
-    checks=_checks,
+    checks=checks,
     groups=tuple(PHASES),
     final_rows=lambda: rows_in(FINAL),
-    label=_label_file,
+    label=label_file,
     depth=10,
 )
 

@@ -207,12 +207,6 @@ def key_of(own: np.uint64, mask: np.uint64) -> np.uint64:
 
 
 @jit
-def _slot(key: np.uint64, table: Words) -> np.uint64:
-    """The place of a position in a table with a power of two entries, by Fibonacci hashing (Knuth)."""
-    return ((key * _HASH) >> np.uint64(20)) & np.uint64(len(table) - 1)
-
-
-@jit
 def negamax(
     own: np.uint64,
     mask: np.uint64,
@@ -238,7 +232,8 @@ def negamax(
     if alpha >= beta:
         return alpha
     key = key_of(own, mask)
-    slot = _slot(key, table)
+    # The place of a position in a table with a power of two entries, by Fibonacci hashing (Knuth).
+    slot = key * _HASH >> np.uint64(20) & np.uint64(len(table) - 1)
     entry = table[slot]
     if entry >> _EIGHT == key:
         bound: Any = np.int64(entry & _CODE)

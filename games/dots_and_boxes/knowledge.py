@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from games.dots_and_boxes import GAME, game_of_size, notation, rules
+from games.dots_and_boxes import NAME, notation, rules
 from games.dots_and_boxes.notation import Text
 from games.dots_and_boxes.rules import BOX_EDGES, EDGE_BOXES, NO_BOX, Board, has, owned, side_to_move
 from games.jit import bind, jit, kernel
@@ -158,13 +158,6 @@ def is_noisy(state: State, action: int) -> bool:
     return most_sides(state, action) == 3
 
 
-def _heuristic(game: Game) -> Heuristic:
-    bindings = rules.bindings(Board(game.rows, game.cols))
-    found = bind([rules, sys.modules[__name__]], {game.name: bindings})
-    names = ("evaluate", "material", "order_score", "is_noisy")
-    return Heuristic(**{name: getattr(found, name) for name in names}, sees_reply=False)
-
-
 # ---- In the form of games.knowledge --------------------------------------------------------------
 
 
@@ -210,7 +203,7 @@ class Truth:
         drawn, first, second, mover = self.text.parts(state)
         lead = (first.bit_count() - second.bit_count()) * (1 if mover == 0 else -1)
         results = {
-            edge: _sign(lead + gain)
+            edge: (lead + gain > 0) - (lead + gain < 0)
             for edge, gain in solver_of(self.board.rows, self.board.cols).gains_after(drawn).items()
         }
         value = max(results.values())
@@ -274,14 +267,8 @@ class Truth:
             yield Check(f"dots and boxes: value of {rows} x {cols}", solver_of(rows, cols).gain(0), value)
 
 
-def _sign(number: int) -> int:
-    return (number > 0) - (number < 0)
-
-
-@cache
-def knowledge_of_size(rows: int, cols: int) -> Knowledge:
+def knowledge_of_game(game: Game) -> Knowledge:
     """What is known about a size; boards with more than MOST_EDGES edges are not solved."""
-    game = game_of_size(rows, cols)
     truth = Truth(game)
     solution = Solution(
         covers="all positions",
@@ -291,10 +278,15 @@ def knowledge_of_size(rows: int, cols: int) -> Knowledge:
         groups=GROUPS,
         final_rows=truth.final_rows,
     )
+    found = bind([rules, sys.modules[__name__]], {game.name: rules.bindings(truth.board)})
+    names = ("evaluate", "material", "order_score", "is_noisy")
     return Knowledge(
-        anchors=ANCHORS if game is GAME else {},
-        heuristic=_heuristic(game),
+        anchors=ANCHORS if game.name == NAME else {},
+        heuristic=Heuristic(**{name: getattr(found, name) for name in names}, sees_reply=False),
         svg=partial(notation.svg, truth.text),
         clicks=notation.clicks(truth.text),
         solution=solution if truth.board.edges <= MOST_EDGES else None,
     )
+
+
+KNOWLEDGE = knowledge_of_game

@@ -82,7 +82,13 @@ class Text:
         seen = dict(zip(itertools.chain(*points), itertools.chain(*rows), strict=True))
         edges = self._bits(seen, self.board.edge_at, "1", "01")
         boxes = [self._bits(seen, self.board.box_at, one, FIRST + SECOND + NOBODY) for one in (FIRST, SECOND)]
-        self._check_owners(edges, boxes[0] | boxes[1])
+        # Check that a box has an owner exactly if its four edges are drawn.
+        owned = boxes[0] | boxes[1]
+        for (y, x), box in self.board.box_at.items():
+            closed = all(edges >> self.board.edge_at[y + dy, x + dx] & 1 for dy, dx in SIDES)
+            if closed != bool(owned >> box & 1):
+                what = "is closed and nobody's" if closed else "is somebody's and not closed"
+                raise ValueError(f"the box in row {y // 2 + 1}, column {x // 2 + 1} {what}")
         words = [*words_of(edges, self.board.edge_words)]
         for one in boxes:
             words += words_of(one, self.board.box_words)
@@ -93,14 +99,6 @@ class Text:
             if seen[point] not in allowed:
                 raise ValueError(f"{seen[point]!r} stands where one of {' '.join(allowed)} should")
         return sum(1 << place for point, place in places.items() if seen[point] == letter)
-
-    def _check_owners(self, edges: int, owned: int) -> None:
-        """Check that a box has an owner exactly if its four edges are drawn."""
-        for (y, x), box in self.board.box_at.items():
-            closed = all(edges >> self.board.edge_at[y + dy, x + dx] & 1 for dy, dx in SIDES)
-            if closed != bool(owned >> box & 1):
-                what = "is closed and nobody's" if closed else "is somebody's and not closed"
-                raise ValueError(f"the box in row {y // 2 + 1}, column {x // 2 + 1} {what}")
 
     def move_of(self, _state: State, action: int) -> str:
         """An edge, written as its two dots."""

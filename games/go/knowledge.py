@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +19,22 @@ from games.go import notation
 from games.go import rules as rules_kernels
 from games.go.board import POINTS, ROOM, SPAN, WORDS, Board, clear, find_empty, list_dead_beside, list_nothing
 from games.go.notation import Text
-from games.go.rules import KOMI_HALVES, SMALLEST, GoRules, beside, bindings_of, kernels_of, side_to_move
+from games.go.rules import (
+    KOMI_HALVES,
+    SMALLEST,
+    GoRules,
+    beside,
+    bindings_of,
+    kernels_of,
+    rules_of_options,
+    side_to_move,
+)
 from games.go.sgf import sgf_writer
 from games.go.solver import LARGEST, Table
 from games.jit import bind, kernel, signed
 from games.knowledge import Check, Heuristic, Knowledge, Known, Row, Say, Solution
-from games.spec import Positions, State
+from games.names import parts_of
+from games.spec import Game, Positions, State
 
 # ---- Heuristic -----------------------------------------------------------------------------------
 
@@ -199,9 +209,9 @@ def solution_of(rules: GoRules, text: Text) -> Solution | None:
 # ---- In the form of games.knowledge --------------------------------------------------------------
 
 
-@cache
-def knowledge_of_rules(rules: GoRules) -> Knowledge:
-    """What is known about the game under these rules. No fixed player has been rated yet."""
+def knowledge_of_game(game: Game) -> Knowledge:
+    """What is known about the game under its rules. No fixed player has been rated yet."""
+    rules = rules_of_options(parts_of(game.name)[1])
     text = Text(Board(rules.size), kernels_of(rules))
     modules = [board_kernels, rules_kernels, sys.modules[__name__]]
     found = bind(modules, bindings_of(rules))
@@ -213,3 +223,6 @@ def knowledge_of_rules(rules: GoRules) -> Knowledge:
         pgn=sgf_writer(rules),
         solution=solution_of(rules, text),
     )
+
+
+KNOWLEDGE = knowledge_of_game

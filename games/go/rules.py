@@ -402,7 +402,15 @@ def kernels_of(rules: GoRules) -> SimpleNamespace:
 
 def bindings_of(rules: GoRules) -> dict[str, Bindings]:
     """The bindings with which `games.jit.bind` compiles kernels for a board and for rules."""
-    return {f"go_board_{rules.size}": _board_bindings(Board(rules.size)), rules.name: _rules_bindings(rules)}
+    return {
+        f"go_board_{rules.size}": _board_bindings(Board(rules.size)),
+        rules.name: [
+            (KOMI_HALVES, round(2 * rules.komi)),
+            (SITUATIONAL, int(rules.superko == "situational")),
+            (SUICIDE, int(rules.suicide)),
+            (LAST_PLY, rules.last_ply),
+        ],
+    }
 
 
 def owners_of(rules: GoRules, state: State) -> npt.NDArray[np.int8]:
@@ -427,13 +435,4 @@ def _board_bindings(board: Board) -> Bindings:
         (BOARD, board.words_of(range(board.points))),
         (KEYS, board.keys),
         (MASKS, board.masks()),
-    ]
-
-
-def _rules_bindings(rules: GoRules) -> Bindings:
-    return [
-        (KOMI_HALVES, round(2 * rules.komi)),
-        (SITUATIONAL, int(rules.superko == "situational")),
-        (SUICIDE, int(rules.suicide)),
-        (LAST_PLY, rules.last_ply),
     ]

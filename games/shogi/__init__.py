@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from games.shogi.attacks import ACTIONS, PLANES
 from games.shogi.board import STATE_WORDS, side_to_move, start
@@ -28,16 +27,6 @@ from games.shogi.rules import (
 )
 from games.spec import Game, Rules
 
-if TYPE_CHECKING:
-    from games.knowledge import Knowledge
-
-
-def _knowledge() -> Knowledge:
-    from games.shogi.knowledge import KNOWLEDGE
-
-    return KNOWLEDGE
-
-
 GAME = Game(
     name="shogi",
     rows=9,
@@ -58,7 +47,7 @@ GAME = Game(
     end_reasons=END_REASONS,
     rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode, maybe_won),
     notation=NOTATION,
-    knowledge=_knowledge,
+    knowledge="games.shogi.knowledge",
     played_out_plies=60.0,
     probes=PROBES,
     sparse=SPARSE,

@@ -271,11 +271,6 @@ def _steps() -> list[tuple[int, int]]:
     return [*sliding, *KNIGHT_JUMPS]
 
 
-def _shifts() -> npt.NDArray[np.int64]:
-    """`[plane]`: what a move adds to the square that its piece leaves; 0 for a drop."""
-    return np.array([9 * files + ranks for files, ranks in [*_steps() * 2, *[(0, 0)] * 7]], dtype=np.int64)
-
-
 def _action_of() -> npt.NDArray[np.uint16]:
     """`[from * 81 + to]`: the move without promotion. No two pieces share a step, so one table serves all."""
     table = np.zeros(SQUARES * SQUARES, dtype=np.uint16)
@@ -286,7 +281,8 @@ def _action_of() -> npt.NDArray[np.uint16]:
     return table
 
 
-PLANE_SHIFT = _shifts()
+PLANE_SHIFT = np.array([9 * files + ranks for files, ranks in [*_steps() * 2, *[(0, 0)] * 7]], dtype=np.int64)
+"""`[plane]`: what a move adds to the square that its piece leaves; 0 for a drop."""
 ACTION_OF = _action_of()
 
 

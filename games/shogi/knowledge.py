@@ -150,7 +150,13 @@ def csa(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
     lines += [f"${name.upper()}:{tags[name]}" for name in ("Event", "Site") if name in tags]
     lines += _csa_position(state)
     for one in moves:
-        line, state = _csa_move(state, one.move)
+        # The line of a move, and the position after it. Raises ValueError if it is not legal.
+        action, child = action_from_usi(state, one.move), np.zeros(STATE_WORDS, np.uint64)
+        play(state, action, child)
+        origin, target, plane = squares_of(action, state[REST] & ONE)
+        left = "00" if plane >= DROP_PLANE else _numbers(origin)
+        piece = PIECE_NAMES[int(code_at(child, target)) % WHITES]
+        line, state = f"{'-' if state[REST] & ONE else '+'}{left}{_numbers(target)}{piece}", child
         lines += [line, *_csa_comments(remarks(one))]
     reasons = (tags.get("Termination", ""), ending.partition(":")[0])
     return "\n".join([*lines, _csa_end(state, reasons), *_csa_comments(ending)])
@@ -199,16 +205,6 @@ def _csa_position(state: State) -> list[str]:
         held = "".join(f"00{PIECE_NAMES[kind]}" * count for kind, count in hand_counts(state, side).items())
         lines += [f"P{sign}{held}"] if held else []
     return [*lines, "-" if state[REST] & ONE else "+"]
-
-
-def _csa_move(state: State, usi: str) -> tuple[str, State]:
-    """The line of a move, and the position after it. Raises ValueError if it is not legal."""
-    action, child = action_from_usi(state, usi), np.zeros(STATE_WORDS, np.uint64)
-    play(state, action, child)
-    origin, target, plane = squares_of(action, state[REST] & ONE)
-    left = "00" if plane >= DROP_PLANE else _numbers(origin)
-    piece = PIECE_NAMES[int(code_at(child, target)) % WHITES]
-    return f"{'-' if state[REST] & ONE else '+'}{left}{_numbers(target)}{piece}", child
 
 
 def _numbers(square: int) -> str:

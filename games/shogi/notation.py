@@ -90,7 +90,16 @@ def unchecked_state(text: str) -> State:
 def check_position(state: State) -> None:
     """Raise ValueError saying why no game of shogi reaches the position."""
     codes = codes_of(state)
-    _check_pieces(codes, Counter(hand_counts(state, 0)) + Counter(hand_counts(state, 1)))
+    # Refuse more pieces than the game has, and any number of kings other than one each.
+    in_hands = Counter(hand_counts(state, 0)) + Counter(hand_counts(state, 1))
+    for side, name in enumerate(COLOURS):
+        kings = codes.count(KING + side * WHITES)
+        if kings != 1:
+            raise ValueError(f"{name} has {kings} kings instead of 1")
+    counts = Counter(code % PROMOTED for code in codes) + in_hands
+    for kind, most in IN_ALL.items():
+        if counts[kind] > most:
+            raise ValueError(f"there are {counts[kind]} {_NAMES[kind]}, and the game has {most}")
     _check_squares(codes)
     _check_kings(state, codes)
 
@@ -167,18 +176,6 @@ def _parse_move_number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) > MAX_MOVE:
         raise ValueError(f"the move number of an SFEN is a number from 0 to {MAX_MOVE}, not {text!r}")
     return max(1, int(text))
-
-
-def _check_pieces(codes: list[int], in_hands: Counter[int]) -> None:
-    """Refuse more pieces than the game has, and any number of kings other than one each."""
-    for side, name in enumerate(COLOURS):
-        kings = codes.count(KING + side * WHITES)
-        if kings != 1:
-            raise ValueError(f"{name} has {kings} kings instead of 1")
-    counts = Counter(code % PROMOTED for code in codes) + in_hands
-    for kind, most in IN_ALL.items():
-        if counts[kind] > most:
-            raise ValueError(f"there are {counts[kind]} {_NAMES[kind]}, and the game has {most}")
 
 
 def _check_squares(codes: list[int]) -> None:

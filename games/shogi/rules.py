@@ -434,9 +434,13 @@ def _always_in_check(positions: Positions, last: int, first: int) -> bool:
 
 
 @jit
-def _repetition(positions: Positions, n: int, root: int) -> int:
-    """`ONGOING`, or how the game ends when the last position has occurred three times before, or once from
-    `positions[root]` on."""
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
+    """`ONGOING`, or why the game is over (see `games.spec`). In a search a first repetition ends it too, if
+    the earlier occurrence is in the searched line."""
+    if legal_count == 0:
+        return MATE
+    # `ONGOING`, or how the game ends when the last position has occurred three times before, or once
+    # from `positions[root]` on.
     last = n - 1
     first = newest = occurrence_before(positions, last, last)
     found = 1
@@ -452,15 +456,6 @@ def _repetition(positions: Positions, n: int, root: int) -> int:
     if given == suffered:
         return REPETITION
     return PERPETUAL_CHECK_GIVEN if given else PERPETUAL_CHECK_SUFFERED
-
-
-@jit
-def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
-    """`ONGOING`, or why the game is over (see `games.spec`). In a search a first repetition ends it too, if
-    the earlier occurrence is in the searched line."""
-    if legal_count == 0:
-        return MATE
-    return _repetition(positions, n, root)
 
 
 @jit

@@ -7,23 +7,14 @@ the stone does on the lines through it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
 from games import small
-from games.bits import ONE
-from games.jit import jit
-from games.spec import EndReason, Game, Positions, Rules, State
-
-if TYPE_CHECKING:
-    from games.knowledge import Knowledge
-
-from games.bits import ZERO, count_ones, count_trailing_zeros
-from games.jit import signed
+from games.bits import ONE, ZERO, count_ones, count_trailing_zeros
+from games.jit import jit, signed
 from games.small import windows_of
-from games.spec import SparseFeatures
+from games.spec import EndReason, Game, Positions, Rules, SparseFeatures, State
 from games.stubs import Actions, Numbers, Words
 
 ROWS, COLS = 3, 3
@@ -173,12 +164,6 @@ SPARSE = SparseFeatures(
 # ---- The game ------------------------------------------------------------------------------------
 
 
-def _knowledge() -> Knowledge:
-    from games.tic_tac_toe.knowledge import KNOWLEDGE
-
-    return KNOWLEDGE
-
-
 GAME = Game(
     name="tic_tac_toe",
     rows=ROWS,
@@ -197,7 +182,7 @@ GAME = Game(
     rules=RULES,
     notation=NOTATION,
     symmetries=small.square_symmetries(ROWS),
-    knowledge=_knowledge,
+    knowledge="games.tic_tac_toe.knowledge",
     few_positions=True,
     sparse=SPARSE,
 )

@@ -129,12 +129,8 @@ def _cell(down: int, col: int) -> int:
     return (ROWS - 1 - down) * COLS + col
 
 
-def _clicked(_state: State, action: int) -> tuple[str, ...]:
-    return (f"cell {action + 1}",)
-
-
 _NAMES = [[f"cell {_cell(down, col) + 1}" for col in range(COLS)] for down in range(ROWS)]
-CLICKS = Clicks(WIDTH, WIDTH, grid(_NAMES, 0, 0, STEP), _clicked)
+CLICKS = Clicks(WIDTH, WIDTH, grid(_NAMES, 0, 0, STEP), lambda _state, action: (f"cell {action + 1}",))
 
 
 # ---- In the form of games.knowledge --------------------------------------------------------------
@@ -144,12 +140,12 @@ GROUP = "tree"
 """The only group of positions."""
 
 
-def _probe(state: State) -> Known:
+def probe(state: State) -> Known:
     one = solve()[key_of(state)]
     return Known(GROUP, one.value, frozenset(one.keeps), len(one.children))
 
 
-def _rows(_seed: int, _limit: int) -> list[Row]:
+def rows(_seed: int, _limit: int) -> list[Row]:
     return [
         Row(GROUP, "", one.moves, one.value, frozenset(one.keeps), len(one.children), {})
         for one in solve().values()
@@ -157,7 +153,7 @@ def _rows(_seed: int, _limit: int) -> list[Row]:
     ]
 
 
-def _checks(_file: Path | None, _say: Say) -> Iterator[Check]:
+def checks(_file: Path | None, _say: Say) -> Iterator[Check]:
     tree = solve()
     yield Check("tic-tac-toe: positions", len(tree), 5478)
     yield Check("tic-tac-toe: value of the empty board", tree[0, 0].value, 0)
@@ -169,5 +165,5 @@ KNOWLEDGE = Knowledge(
     anchors={"random": 0, "rollouts:5": 134, "greedy": 420, "rollouts:50": 489, "alphabeta:9": 571},
     svg=svg,
     clicks=CLICKS,
-    solution=Solution(covers="all positions", probe=_probe, rows=_rows, checks=_checks, groups=(GROUP,)),
+    solution=Solution(covers="all positions", probe=probe, rows=rows, checks=checks, groups=(GROUP,)),
 )

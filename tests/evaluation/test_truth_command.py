@@ -173,7 +173,7 @@ def test_the_command_measures_the_newest_network_of_a_run(
 
 def test_a_game_without_known_truth_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not show the endings of another game instead."""
-    fresh = replace(GAME, name="fresh", knowledge=None)
+    fresh = replace(GAME, name="fresh", knowledge="")
     monkeypatch.setitem(GAME_MODULES, "fresh", "games.fresh")
     monkeypatch.setitem(sys.modules, "games.fresh", SimpleNamespace(GAME=fresh))
     create("fresh", 0, "tiny", 1, tmp_path / "net.safetensors")
