@@ -61,6 +61,9 @@ class GameHistory:
             raise ValueError(f"the game is over ({self.end_reason()})")
         if action not in self.legal_actions():
             raise ValueError(f"action {action} is not legal here")
+        self._append(action)
+
+    def _append(self, action: int) -> None:
         if self.ply + 2 > len(self._states):
             self._states = np.concatenate([self._states, np.zeros_like(self._states)])
         self.game.rules.play(self._states[self.ply], action, self._states[self.ply + 1])

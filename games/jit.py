@@ -45,7 +45,7 @@ from numba.core import types as numba_types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
-from numba.core.types import unliteral
+from numba.core.types import unliteral  # type: ignore[attr-defined]
 
 PACKAGES = ("games", "protocol", "search", "net", "trainer", "evaluation", "bench")
 """All packages with jitted functions, and those whose constants they use."""
