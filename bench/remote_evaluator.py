@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from client.remote_evaluator import LEAVES_PER_MESSAGE, RemoteEvaluator
-from games.legal_masks import LegalMasks
+from games.packed import LegalMasks
 from protocol.frames import check_leaves
 from protocol.messages import Evaluate, Evaluated
 from search.evaluator import Evaluations, LeafBatch

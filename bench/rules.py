@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 
 from games import get_game
-from games.chess.fen import START_FEN, state_from_fen
+from games.chess.notation import START_FEN, state_from_fen
 from games.jit import bind, kernel
-from games.perft import perft
-from games.shogi.sfen import unchecked_state
+from games.shogi.notation import unchecked_state
 from games.spec import NO_ROOT, Game, Positions, State
-from games.stubs import Actions, Words, bindings, encode, end_reason, legal_actions, play
-from games.wins import wins_among
+from games.stubs import Actions, Words, bindings, encode, end_reason, legal_actions, perft, play, wins_among
 
 PERFT = (
     ("start", START_FEN, 5, 4_865_609),

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from client.local_net import LocalNet
 from client.remote_evaluator import RemoteEvaluator
-from games.legal_masks import LegalMasks
+from games.packed import LegalMasks
 from games.spec import Game
 from net.sparse import SparsePlayer
 from net.weights import BadWeights

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from client.requests import PATIENCE, RequestTable
-from games.legal_masks import LegalMasks
+from games.packed import LegalMasks
 from protocol.errors import Code
 from protocol.frames import check_evaluations
 from protocol.messages import Evaluate, Evaluated, Refused, Welcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from games.nearest import near
+from games.names import near
 from runtime.exits import Exit, guarded
 from runtime.version import version
 

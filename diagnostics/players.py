@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from diagnostics.stretches import OPENINGS
-from games.movers import Movers
 from games.spec import RESIGNATION, Game
+from games.stubs import Movers
 from protocol.records import GameRecord
 
 FIGURES = ("lengths", "resignations", "value errors")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from diagnostics.roots import RootSums
-from games.movers import Signs
+from games.stubs import Signs
 from protocol.records import GameRecord
 
 SATURATED = 0.99

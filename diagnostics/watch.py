@@ -10,8 +10,8 @@ from typing import Any
 
 from diagnostics.alerts import IN_A_ROW, Alert, Lesson, Signs, find_alerts
 from diagnostics.stretches import Stretch
-from games.movers import Movers
 from games.spec import Game
+from games.stubs import Movers
 from protocol.records import GameRecord
 
 log = logging.getLogger(__name__)

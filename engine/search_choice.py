@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from games.nearest import nearest
+from games.names import nearest
 from games.spec import Game
 from protocol.settings import SelfPlaySettings, changed
 from runtime.config import flattened, nested

@@ -3,7 +3,7 @@
 The engine plays both sides after a few random moves, with a random number of nodes a move; one side also
 plays some moves at random, so that mates happen on full boards too. Each game gives at most one position: one
 of those in which the side to move can mate at once, drawn at random. The result is the file of
-`games.chess.truth`, which counts how many of these mates a network plays.
+`games.chess.knowledge`, which counts how many of these mates a network plays.
 """
 
 from __future__ import annotations

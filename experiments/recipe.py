@@ -10,8 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from games import get_game
-from games.names import GAME_NAMES, is_game, listed, parts_of
-from games.nearest import near, nearest
+from games.names import GAME_NAMES, is_game, listed, near, nearest, parts_of
 from net.architectures.registry import check_plays, is_sparse
 from runtime.exits import Exit, Fatal
 from runtime.reading import read_toml

@@ -8,8 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from games.names import GAME_MODULES, GAME_NAMES, parts_of
-from games.plugins import UnknownGame, load_plugin
+from games.names import GAME_MODULES, GAME_NAMES, UnknownGame, load_plugin, parts_of
 
 if TYPE_CHECKING:
     from games.spec import Game
@@ -24,20 +23,16 @@ def get_game(name: str) -> Game:
     Only that game's module is imported.
     """
     try:
-        return _game_called(name)
+        base, options = parts_of(name)
+        if base not in GAME_MODULES:
+            return load_plugin(base)
+        module = importlib.import_module(GAME_MODULES[base])
+        game: Game = module.game_of_options(options) if options else module.GAME
+        if options and game.name != name:
+            raise ValueError(f"the game {name!r} is called {game.name!r}")
+        return game
     except (ValueError, OverflowError) as error:
         raise UnknownGame(str(error)) from error
-
-
-def _game_called(name: str) -> Game:
-    base, options = parts_of(name)
-    if base not in GAME_MODULES:
-        return load_plugin(base)
-    module = importlib.import_module(GAME_MODULES[base])
-    game: Game = module.game_of_options(options) if options else module.GAME
-    if options and game.name != name:
-        raise ValueError(f"the game {name!r} is called {game.name!r}")
-    return game
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,9 @@
-"""Bit operations as single machine instructions, for jitted code on uint64.
+"""What jitted code needs of the machine: bit operations as single instructions, and working memory on the
+stack.
 
-Mixing int64 and uint64 silently gives float64 in Numba: keep bitboards uint64 throughout.
+Mixing int64 and uint64 silently gives float64 in Numba: keep bitboards uint64 throughout. A `scratch_...`
+array costs nothing (nothing is allocated, and it disappears with the function); its content is arbitrary at
+first, it must not be returned, and `count` must be a constant of the module.
 """
 
 from __future__ import annotations
@@ -10,7 +13,12 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import make_array, populate_array
+
+ZERO = np.uint64(0)
+ONE = np.uint64(1)
 
 
 @intrinsic
@@ -73,5 +81,41 @@ def float_as_word(_typingctx: Any, number: Any) -> Any:
     return types.uint64(types.float32), codegen
 
 
-ZERO = np.uint64(0)
-ONE = np.uint64(1)
+# ---- Working memory ------------------------------------------------------------------------------
+
+
+def _on_the_stack(element: Any, plain: Any, item_bytes: int) -> Any:
+    """An intrinsic that returns `element[count]`; `plain` is the LLVM type of one of them."""
+    kind = types.Array(element, 1, "C")
+
+    @intrinsic(prefer_literal=True)
+    def scratch(_typingctx: Any, count: Any) -> Any:
+        if not isinstance(count, types.IntegerLiteral):
+            return None
+        length = count.literal_value
+
+        def codegen(context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+            memory = cgutils.alloca_once(builder, ir.ArrayType(plain, length))
+            array = make_array(kind)(context, builder)
+            stride = context.get_constant(types.intp, item_bytes)
+            populate_array(
+                array,
+                data=builder.bitcast(memory, plain.as_pointer()),
+                shape=[context.get_constant(types.intp, length)],
+                strides=[stride],
+                itemsize=stride,
+                meminfo=None,
+            )
+            return array._getvalue()
+
+        return kind(count), codegen
+
+    return scratch
+
+
+scratch_words = _on_the_stack(types.uint64, ir.IntType(64), 8)
+"""uint64[count]"""
+scratch_int32 = _on_the_stack(types.int32, ir.IntType(32), 4)
+"""int32[count]"""
+scratch_float32 = _on_the_stack(types.float32, ir.FloatType(), 4)
+"""float32[count]"""

@@ -1,9 +1,12 @@
-"""A game from its start: all positions, and the actions between them. Used by players, analysis and match
-records."""
+"""A game from its start: all positions, and the actions between them; and its board and moves as text.
+
+Used by players, analysis and match records.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -112,3 +115,33 @@ def replay(game: Game, start: str = "", moves: Sequence[str] = (), max_plies: in
         except ValueError as error:
             raise ValueError(f"move {number} ({move!r}): {error}") from error
     return game_history
+
+
+# ---- Text ----------------------------------------------------------------------------------------
+
+
+TO_MOVE = re.compile(r"\S+ to move\b")
+
+
+def board_text(game: Game, state: State, *, is_over: bool) -> str:
+    """The board of a position, without empty lines. Where the game is over, the line that begins with "x to
+    move" is left out, because it cannot be told from the position alone that nobody is."""
+    lines = game.notation.render(state).splitlines()
+    shown = [line.rstrip() for line in lines if line.strip()]
+    return "\n".join(line for line in shown if not (is_over and TO_MOVE.match(line)))
+
+
+def legal_action(
+    text: str, action: int, legal: Sequence[int], to_text: Callable[[int], str], said: Callable[[], str]
+) -> int:
+    """Return `action`, the meaning of `text`, if it is legal and is written that way.
+
+    Raises ValueError listing the legal moves that begin like `text`, else all. said() describes how moves are
+    written, and in which position.
+    """
+    if action in legal and to_text(action) == text:
+        return action
+    moves = sorted(map(to_text, legal))
+    near = [move for move in moves if move[:2] == text[:2]] or moves
+    listed = ", ".join(near[:12]) or "none: the game is over"
+    raise ValueError(f"{text!r} is not a legal move ({said()}); legal: {listed}")

@@ -1,11 +1,13 @@
 """What is known about a game beyond its rules: for players without a network, judges, exports and pages.
 
-Each game defines it in `games/GAME/knowledge.py`, which `Game.knowledge` imports on request: self-play needs
-none of it. A game without such a module can still be played, trained, matched and judged.
+Each game defines it in `games/GAME/knowledge.py`, as KNOWLEDGE: a `Knowledge`, or for a game with variants a
+function that returns the one of a game. `Game.knowledge` names this module, which is imported on request:
+self-play needs none of it. A game without one can still be played, trained, matched and judged.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -294,6 +296,17 @@ class Knowledge:
     matches: Matches = Matches()
 
 
+_of_variants: dict[str, Knowledge] = {}
+"""What is known about games with variants, by name: made once."""
+
+
 def knowledge_of(game: Game) -> Knowledge:
     """What is known about a game; nothing if it has no knowledge."""
-    return Knowledge() if game.knowledge is None else game.knowledge()
+    if not game.knowledge:
+        return Knowledge()
+    known: Knowledge | Callable[[Game], Knowledge] = importlib.import_module(game.knowledge).KNOWLEDGE
+    if isinstance(known, Knowledge):
+        return known
+    if game.name not in _of_variants:
+        _of_variants[game.name] = known(game)
+    return _of_variants[game.name]

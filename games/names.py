@@ -1,14 +1,31 @@
-"""Names of the games, without importing any of them (for `--help` and configuration checks): our own, and
-those of other packages (`games.plugins`).
+"""Names of the games, without importing any of them (for `--help` and configuration checks), and the name
+that was probably meant.
 
-A game with variants is called by its name, followed by what is unusual: `go_9x9_komi6.5`.
+A game with variants is called by its name, followed by what is unusual: `go_9x9_komi6.5`. Games of other
+packages are found by their entry points in the group `azselfplay.games` (docs/add_a_game.md):
+
+    [project.entry-points."azselfplay.games"]
+    avoid_three = "avoid_three:GAME"
+
+The name on the left is the game's name; on the right stands a `games.spec.Game`. Nothing of a package is
+imported before its game is asked for, so one that is broken disturbs no other.
 """
 
+from __future__ import annotations
+
+import inspect
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from games.nearest import near, nearest
-from games.plugins import UnknownGame, entry_points_by_name, plugin_names
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from games.spec import Game
+
+import difflib
+from collections.abc import Iterable
 
 GAME_MODULES = {
     "tic_tac_toe": "games.tic_tac_toe",
@@ -105,3 +122,106 @@ def with_board(name: str, board: str) -> str:
         raise ValueError(f"{board!r} is not a size: write rows and columns (2x4), or one number of both (9)")
     others = [option for option in options if not re.fullmatch(SIZE, option)]
     return "_".join([base, *([] if size == USUAL_SIZE[base] else [size]), *others])
+
+
+# ---- Games of other packages ---------------------------------------------------------------------
+
+
+GROUP = "azselfplay.games"
+NAME = r"[a-z][a-z0-9_]{0,39}"
+
+
+class UnknownGame(ValueError):
+    """No such game is known to this process, or the package that has it cannot be used."""
+
+
+@cache
+def entry_points_by_name() -> Mapping[str, tuple[EntryPoint, ...]]:
+    """Entry points of installed packages by the game's name; several if packages claim the same name."""
+    from importlib.metadata import entry_points  # takes 30 ms that this program's own games do not need
+
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for point in entry_points(group=GROUP):
+        if re.fullmatch(NAME, point.name) and point not in found.get(point.name, ()):
+            found[point.name] = (*found.get(point.name, ()), point)
+    return found
+
+
+def plugin_names() -> tuple[str, ...]:
+    """Names of all games of other packages, including those that cannot be imported."""
+    return tuple(sorted(entry_points_by_name()))
+
+
+def load_plugin(name: str) -> Game:
+    """The game of another package. Raises UnknownGame naming the package and why it cannot be used."""
+    first, *others = entry_points_by_name()[name]
+    if others:
+        packages = " and ".join(_package(point) for point in (first, *others))
+        raise UnknownGame(f"several packages have a game {name!r}: {packages}; uninstall all but one")
+    try:
+        game = first.load()
+    except Exception as error:
+        raise UnknownGame(
+            _unusable(name, first, f"importing {first.module}: {type(error).__name__}: {error}")
+        ) from error
+    return _checked(name, first, game)
+
+
+def _checked(name: str, point: EntryPoint, game: Any) -> Game:
+    from games.spec import Game
+
+    if not isinstance(game, Game):
+        raise UnknownGame(
+            _unusable(name, point, f"{point.value} is a {type(game).__name__}, not a games.spec.Game")
+        )
+    if game.name != name:
+        raise UnknownGame(
+            _unusable(name, point, f"its entry point is called {name!r}, its game {game.name!r}")
+        )
+    rule = game.rules.end_reason
+    *_, last = inspect.signature(getattr(rule, "py_func", rule)).parameters
+    if last != "root":
+        why = (
+            f"the last argument of its end_reason is {last!r}, but has to be `root`, the index of the "
+            "search's root (games/spec.py): the package was written for an older azselfplay"
+        )
+        raise UnknownGame(_unusable(name, point, why))
+    return game
+
+
+def _unusable(name: str, point: EntryPoint, why: str) -> str:
+    return f"the game {name!r} of the package {_package(point)} cannot be used: {why}"
+
+
+def _package(point: EntryPoint) -> str:
+    """Name and version."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "of unknown name"
+
+
+# ---- The name that was probably meant ------------------------------------------------------------
+
+
+NEAR = 0.6
+"""`difflib` ratio from which two names are similar: 0.75 for `paly` and `play`, 0.44 for `nosuch` and
+`uci`."""
+SHOWN = 12
+"""Number of names listed where none is similar."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The name in `known` most similar to `name`; '' if `known` is empty."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)), "")
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Like `nearest`, but '' if none of them is similar to `name`."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=NEAR)), "")
+
+
+def near_or_all(name: str, known: Iterable[str], kind: str = "") -> str:
+    """Text to follow "there is no NAME: ": the similar name, else the known ones. `kind`: such as "key"."""
+    names = list(known)
+    if meant := near(name, names):
+        return f"the nearest{f' {kind}' if kind else ''} is {meant!r}"
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:SHOWN])}{more}"

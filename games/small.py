@@ -7,14 +7,16 @@ is cell `i`, row by row from the bottom left. The first player's stones are writ
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from games.bits import ONE, ZERO
-from games.jit import jit
-from games.spec import NO_ROOT, Notation, Positions, Rules, State, Symmetry, actions_like_cells
+from games.bits import ONE, ZERO, count_ones
+from games.jit import bind, jit, kernel
+from games.knowledge import Heuristic
+from games.spec import NO_ROOT, Game, Notation, Positions, Rules, State, Symmetry, actions_like_cells
 
 STATE_WORDS = 3
 PLANES_PER_POSITION = 2
@@ -24,6 +26,9 @@ threats), and a convolution cannot count the stones of a whole board."""
 _ONE = np.uint64(int(np.float32(1.0).view(np.uint32)))
 
 FIRST, SECOND, EMPTY = "x", "o", "."
+
+
+# ---- Rules ---------------------------------------------------------------------------------------
 
 
 @jit
@@ -49,6 +54,9 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
         packed_features[2 * back] = own
         packed_features[2 * back + 1] = other
     packed_features[2 * history] = ZERO if positions[n - 1, 2] & ONE else _ONE
+
+
+# ---- Text ----------------------------------------------------------------------------------------
 
 
 def stones_by_player(state: State) -> tuple[int, int]:
@@ -169,6 +177,9 @@ def notation(
     )
 
 
+# ---- Symmetries ----------------------------------------------------------------------------------
+
+
 def square_symmetries(rows: int, extra_actions: int = 0) -> tuple[Symmetry, ...]:
     """The seven symmetries of a square board other than the identity, for a game whose actions are its cells
     and then `extra_actions` others."""
@@ -187,3 +198,45 @@ def square_symmetries(rows: int, extra_actions: int = 0) -> tuple[Symmetry, ...]
         Symmetry(name, cells, actions_like_cells(cells, extra_actions=extra_actions))
         for name, cells in maps.items()
     )
+
+
+# ---- A heuristic ---------------------------------------------------------------------------------
+# Every window of k cells in a line that holds stones of only one side counts WEIGHTS[number of stones].
+
+
+WEIGHTS = np.array([0, 1, 4, 16, 0], dtype=np.int64)
+"""Value of a window by its number of stones; a full window ends the game and is never evaluated."""
+WINDOWS = np.zeros(0, dtype=np.uint64)
+"""[n] all windows that count, as boards; `window_heuristic` binds those of a game here."""
+
+
+def windows_of(rows: int, cols: int, length: int) -> npt.NDArray[np.uint64]:
+    """[n] all runs of `length` cells in a row, column or diagonal, as boards (bit i = cell i)."""
+    boards = []
+    for row in range(rows):
+        for col in range(cols):
+            for up, right in ((0, 1), (1, 0), (1, 1), (1, -1)):
+                last_row, last_col = row + up * (length - 1), col + right * (length - 1)
+                if last_row < rows and 0 <= last_col < cols:
+                    cells = [(row + up * k) * cols + col + right * k for k in range(length)]
+                    boards.append(sum(1 << cell for cell in cells))
+    return np.array(boards, dtype=np.uint64)
+
+
+@kernel
+def evaluate(state: State) -> int:
+    """The sum over WINDOWS, for the side to move."""
+    total = 0
+    for i in range(len(WINDOWS)):
+        own, other = count_ones(state[0] & WINDOWS[i]), count_ones(state[1] & WINDOWS[i])
+        if other == ZERO:
+            total += WEIGHTS[own]
+        if own == ZERO:
+            total -= WEIGHTS[other]
+    return total
+
+
+def window_heuristic(game: Game, length: int) -> Heuristic:
+    """The heuristic for a game that a line of `length` stones wins."""
+    windows = windows_of(game.rows, game.cols, length)
+    return Heuristic(evaluate=bind([sys.modules[__name__]], {game.name: [(WINDOWS, windows)]}).evaluate)

@@ -14,16 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from games.coded_cells import CodedCells
-from games.packed_scalars import PackedScalars
-
-if TYPE_CHECKING:
-    from games.knowledge import Knowledge
 
 ONGOING = 0
 """`end_reason` of a position in which the game continues."""
@@ -41,6 +35,9 @@ State = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.uint64]
 
 
+# ---- Ends, symmetries, rules ---------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class EndReason:
     """One way for a game to end."""
@@ -56,7 +53,7 @@ class Symmetry:
 
     `cells[i]` is the cell that cell `i` moves to, `actions[a]` the action that `a` becomes, and `planes[p]`
     the plane that plane `p` of a position becomes (a quarter turn makes horizontal edges vertical). Codes
-    move with their cells; scalars stay (`games.moved_features`).
+    move with their cells; scalars stay (`games.packed.move_features`).
     """
 
     name: str
@@ -140,6 +137,9 @@ class SparseFeatures:
     (Stockfish's factorised features)."""
 
 
+# ---- Text ----------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Notation:
     """Reads and writes text in the game's usual notation; plain Python, never called inside a search.
@@ -176,6 +176,107 @@ class StartGenerator:
     check: Callable[[str], None]
     draw: Callable[[str, np.random.Generator], str]
     matches: Callable[[str, str], bool]
+
+
+# ---- Packed features -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CodedCells:
+    """Cells that are sent as a small number each, instead of a bit on each of many planes.
+
+    `planes_of[code]` are the planes that a code sets on its cell. Code 0, which also fills positions before
+    the start, sets none. Raises ValueError for an invalid table.
+    """
+
+    bits: int
+    """Bits of a code: 1 to 8."""
+    planes_of: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bits <= 8 or not 2 <= len(self.planes_of) <= 1 << self.bits or self.planes_of[0]:
+            raise ValueError(
+                f"{len(self.planes_of)} codes of {self.bits} bits: a code has 1 to 8 bits, there are at "
+                "least two, and the first sets no plane"
+            )
+        if sorted(set().union(*self.planes_of)) != list(range(self.planes)):
+            raise ValueError("a plane of the coded cells is set by no code")
+
+    @property
+    def planes(self) -> int:
+        """Number of planes that the codes become."""
+        return 1 + max(max(planes, default=-1) for planes in self.planes_of)
+
+    @property
+    def cells_a_word(self) -> int:
+        """Cells per word, the first in the lowest bits. No code is split between two words."""
+        return 64 // self.bits
+
+    def words(self, cells: int) -> int:
+        """Words of 64 bits that hold the codes of one position."""
+        return -(-cells // self.cells_a_word)
+
+    def lists(self) -> npt.NDArray[np.int16]:
+        """[2 ** bits, most planes of a code] the planes of each code, then -1; unused codes set nothing, so
+        that any received value can be looked up."""
+        found = np.full((1 << self.bits, max(map(len, self.planes_of))), -1, np.int16)
+        for code, planes in enumerate(self.planes_of):
+            found[code, : len(planes)] = planes
+        return found
+
+    def table(self) -> npt.NDArray[np.uint8]:
+        """[2 ** bits, planes] 1 where a code sets a plane."""
+        found = np.zeros((1 << self.bits, self.planes), np.uint8)
+        for code, planes in enumerate(self.planes_of):
+            found[code, list(planes)] = 1
+        return found
+
+
+MOST_BITS = 16
+
+
+@dataclass(frozen=True)
+class PackedScalars:
+    """Scalar planes with the value `count / divisor`, sent as the count.
+
+    A count above its divisor stands for 1, so that any received value becomes a number in [0, 1]. Raises
+    ValueError for an invalid field.
+    """
+
+    fields: tuple[tuple[int, int], ...] = ()
+    """(bits, divisor) of each plane. Fields fill a word from its lowest bits on; a field that does not fit
+    into the rest of a word starts the next one."""
+
+    def __post_init__(self) -> None:
+        for bits, divisor in self.fields:
+            if not (1 <= bits <= MOST_BITS and 1 <= divisor < 1 << bits):
+                raise ValueError(
+                    f"a field of {bits} bits with the divisor {divisor}: a field has 1 to {MOST_BITS} bits, "
+                    "which can hold the divisor, and that is at least 1"
+                )
+
+    @property
+    def planes(self) -> int:
+        return len(self.fields)
+
+    @property
+    def words(self) -> int:
+        """Words of 64 bits that hold the fields."""
+        return 1 + int(self.places()[-1, 0]) if self.fields else 0
+
+    def places(self) -> npt.NDArray[np.int64]:
+        """[planes, 4] of each field: its word, its lowest bit there, a mask of its width, its divisor."""
+        found = np.zeros((self.planes, 4), np.int64)
+        word = used = 0
+        for row, (bits, divisor) in zip(found, self.fields, strict=True):
+            if used + bits > 64:
+                word, used = word + 1, 0
+            row[:] = word, used, (1 << bits) - 1, divisor
+            used += bits
+        return found
+
+
+# ---- The game ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -220,14 +321,15 @@ class Game:
     coded_cells: CodedCells | None = None
     """Planes that each position of the history adds through a code for each cell; None: none."""
     legal_as_mask: bool = False
-    """Whether legal actions are sent to the evaluator as one bit for each action (`games.legal_masks`), not
+    """Whether legal actions are sent to the evaluator as one bit for each action (`games.packed`), not
     as a list of two bytes each. This is smaller where at least a sixteenth of the actions are legal in most
     positions."""
     score: Callable[[State], float] | None = None
     """The first player's lead, in the game's own unit (boxes; points, minus komi); where the rules end the
     game its sign is the outcome. None: the game has no score besides the outcome."""
-    knowledge: Callable[[], Knowledge] | None = None
-    """Imports what else is known about the game (`games.knowledge`) on request; None: nothing is known."""
+    knowledge: str = ""
+    """The module with what else is known about the game, imported when it is asked for
+    (`games.knowledge.knowledge_of`); "": nothing is known."""
     few_positions: bool = False
     """True where a network can memorise all positions, and all lines of play can be tried."""
     played_out_plies: float = 0.0

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-
 from games.bits import ONE
-from games.coded_cells import CodedCells
-from games.jit import jit, signed
-from games.packed_scalars import PackedScalars
+from games.jit import jit
+from games.jit import signed
 from games.spec import Game
+from games.spec import CodedCells
+from games.spec import PackedScalars
 
 Words = npt.NDArray[np.uint64]
 WORD_BYTES = 8

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from games.bits import scratch_float32, scratch_int32
 from games.jit import Unbound, kernel, signed
-from games.scratch import scratch_float32, scratch_int32
 from games.spec import Game, SparseFeatures
 from games.stubs import describe
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from diagnostics.roots import RootSums
 from diagnostics.stretches import OPENINGS, Stretch, Variety
 from games import get_game
-from games.movers import Movers, Signs
 from games.spec import Game
+from games.stubs import Movers, Signs
 from protocol.records import BadRecord, GameRecord
 from report.bins import Binned
 from store.reader import StoreReader

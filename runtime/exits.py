@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
 from pathlib import Path
 
-from games.plugins import UnknownGame
+from games.names import UnknownGame
 
 
 class Exit(IntEnum):

@@ -11,8 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from games.names import is_game
-from games.nearest import near
+from games.names import is_game, near
 from protocol.settings import settings_in
 from runtime.exits import Exit
 

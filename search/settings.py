@@ -12,7 +12,7 @@ from operator import attrgetter
 import numpy as np
 
 from games import GAME_NAMES, get_game
-from games.nearest import nearest
+from games.names import nearest
 from games.spec import NO_ROOT, Game
 from protocol.settings import (
     MoveSettings,

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from games.legal_masks import LegalMasks
+from games.packed import LegalMasks
 from games.spec import Game
 from protocol.messages import (
     Batch,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from games.nearest import near_or_all
+from games.names import near_or_all
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS
 from runtime.keys import (

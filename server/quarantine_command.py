@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from games.nearest import near_or_all
+from games.names import near_or_all
 from runtime.exits import Exit, Fatal
 from runtime.finding import run_named, served_runs
 from runtime.runs import RunFolder

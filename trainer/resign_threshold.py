@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from games.movers import MoversOf, Signs
+from games.stubs import MoversOf, Signs
 from protocol.records import PLAYED_ON, GameRecord
 
 GAMES = 500
@@ -62,7 +62,7 @@ class ResignThreshold:
 
     highest: the setting `resign_value`, below 0; 0: nobody resigns in any case. mistakes: the setting
     `resign_mistakes`, the largest share of mistakes; 0: the threshold is `highest`. movers: who makes each
-    move of a game (`games.movers.Movers`).
+    move of a game (`games.stubs.Movers`).
     """
 
     def __init__(self, highest: float, mistakes: float, movers: MoversOf, games: int = GAMES) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 
 from diagnostics.players import PlayerBook
 from games import get_game
-from games.movers import Movers
 from games.spec import Game
+from games.stubs import Movers
 from protocol.messages import Welcome
 from protocol.records import GameRecord
 from protocol.settings import SelfPlaySettings

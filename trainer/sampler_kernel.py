@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.jit import kernel, signed
-from games.moved_features import move_features
+from games.packed import move_features
 from games.spec import Positions
 from games.stubs import encode, legal_actions, play, side_to_move
 from trainer.samples import Samples

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from games.movers import Movers
 from games.spec import Game
+from games.stubs import Movers
 from protocol.records import GameRecord
 
 ValuesOf = Callable[[GameRecord], npt.NDArray[np.float32]]

@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from games.jit import kernel, signed
 from games.spec import NO_ROOT, Positions
-from games.stubs import end_reason, legal_actions, play
-from games.wins import wins_among
+from games.stubs import end_reason, legal_actions, play, wins_among
 from trainer.sampler_kernel import Scratch, SymmetryMaps, replay_game, write_features
 from trainer.samples import Samples
 from trainer.window import Rings

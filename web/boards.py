@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from games.game_history import board_text
 from games.knowledge import Clicks, Spot, knowledge_of
-from games.rendering import board_text
 from games.spec import Game, State
 
 

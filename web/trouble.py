@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from games.plugins import UnknownGame
+from games.names import UnknownGame
 from runtime.exits import Fatal
 
 FAULT = "That is a fault in azselfplay itself; the terminal of azplay web shows it."

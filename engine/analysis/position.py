@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.knowledge import knowledge_of
-from games.nearest import nearest
+from games.names import nearest
 from games.spec import Game, outcome_for_first_player
 from protocol.messages import MAX_START
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed

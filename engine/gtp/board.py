@@ -9,9 +9,8 @@ from typing import Any
 from engine.core.open_game import OpenGame
 from engine.gtp.protocol import NAMES, GtpError
 from games.go import GoRules, game_of
-from games.go.kernels import owners_of
-from games.go.rules import NAME, rules_of_options
-from games.go.vertices import COLUMNS, action_of, vertex_of
+from games.go.notation import COLUMNS, action_of, vertex_of
+from games.go.rules import NAME, owners_of, rules_of_options
 from games.names import parts_of
 from games.spec import PLY_CAP, Game, State
 

@@ -14,10 +14,10 @@ from engine.gtp.clocks import GtpClock, clock_of
 from engine.gtp.handicap import LEAST, handicap_points, most_points
 from engine.gtp.protocol import GtpError, colour_of, expect, number, whole_number
 from engine.gtp.rule_names import as_json, change_of, changes_in, value_of
+from games.game_history import board_text
+from games.go.notation import vertex_of
 from games.go.rules import GoRules
 from games.go.sgf import read, result_text
-from games.go.vertices import vertex_of
-from games.rendering import board_text
 
 
 @dataclass

@@ -15,7 +15,7 @@ from engine.core.open_game import OpenGame
 from engine.core.orders import Order, Prepare, Quit, Request, Say, Setup, Start, shown
 from engine.core.report import Found, Report
 from engine.play import machine as texts
-from games.rendering import board_text
+from games.game_history import board_text
 from games.spec import Game
 
 SIDES = ("first", "second")

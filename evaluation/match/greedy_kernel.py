@@ -8,8 +8,7 @@ import numpy.typing as npt
 from evaluation.match.stubs import SEES_REPLY, material
 from games.jit import kernel, signed
 from games.spec import NO_ROOT, Positions
-from games.stubs import END_VALUES, Actions, end_reason, legal_actions, play, side_to_move
-from games.wins import wins_at_once
+from games.stubs import END_VALUES, Actions, end_reason, legal_actions, play, side_to_move, wins_at_once
 
 WON = 1_000_000
 

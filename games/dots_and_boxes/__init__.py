@@ -2,28 +2,23 @@
 moves again.
 
 The usual board has 3 x 3 boxes; others are games of their own, `dots_and_boxes_2x4` (rows x columns). The
-player with more boxes wins. Actions are edges (`games.dots_and_boxes.board`).
+player with more boxes wins. Actions are edges (`games.dots_and_boxes.rules`).
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
-from games.dots_and_boxes import rules_kernel
-from games.dots_and_boxes.board import Board
+from games.dots_and_boxes import rules
 from games.dots_and_boxes.notation import Text
-from games.dots_and_boxes.rules_kernel import PLANES_PER_POSITION, SCALAR_PLANES
-from games.dots_and_boxes.sparse_kernel import sparse_features
-from games.jit import Bindings, bind
+from games.dots_and_boxes.rules import PLANES_PER_POSITION, SCALAR_PLANES, Board, sparse_features
+from games.jit import bind
 from games.spec import EndReason, Game, Rules
-
-if TYPE_CHECKING:
-    from games.knowledge import Knowledge
 
 NAME, ROWS, COLS = "dots_and_boxes", 3, 3
 LARGEST = 12
 """Most rows, and most columns."""
+RULES = ("start", "side_to_move", "legal_actions", "play", "end_reason", "encode")
 END_REASONS = (
     EndReason("ongoing", 0),
     EndReason("more_boxes", 1),
@@ -42,14 +37,9 @@ def game_of_size(rows: int, cols: int) -> Game:
         )
     name = NAME if (rows, cols) == (ROWS, COLS) else f"{NAME}_{rows}x{cols}"
     board = Board(rows, cols)
-    bound = rules_kernel.bindings(board)
+    bound = rules.bindings(board)
     text = Text(board)
-
-    def knowledge() -> Knowledge:
-        from games.dots_and_boxes.knowledge import knowledge_of_size
-
-        return knowledge_of_size(rows, cols)
-
+    kernels = bind([rules], {name: bound})
     return Game(
         name=name,
         rows=rows,
@@ -65,11 +55,11 @@ def game_of_size(rows: int, cols: int) -> Game:
         scalar_planes=SCALAR_PLANES,
         history=1,
         end_reasons=END_REASONS,
-        rules=_rules(name, bound),
+        rules=Rules(*(getattr(kernels, one) for one in RULES)),
         notation=text.notation(),
         symmetries=board.symmetries(),
         score=text.score,
-        knowledge=knowledge,
+        knowledge="games.dots_and_boxes.knowledge",
         sparse=sparse_features(board, name, bound),
     )
 
@@ -78,12 +68,6 @@ def game_of_options(options: tuple[str, ...]) -> Game:
     """The game named by its size, `2x4`. Raises ValueError for an unavailable size."""
     rows, cols = options[0].split("x")
     return game_of_size(int(rows), int(cols))
-
-
-def _rules(name: str, bound: Bindings) -> Rules:
-    found = bind([rules_kernel], {name: bound})
-    names = ("start", "side_to_move", "legal_actions", "play", "end_reason", "encode")
-    return Rules(*(getattr(found, one) for one in names))
 
 
 GAME = game_of_size(ROWS, COLS)

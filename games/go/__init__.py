@@ -7,18 +7,12 @@ The usual game is 19 x 19 with a komi of 7.5; others are called `go_9x9`, `go_5x
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 from games import small
 from games.go.board import Board
-from games.go.kernels import kernels_of
 from games.go.notation import Text
-from games.go.rules import GoRules, rules_of_options
-from games.go.rules_kernel import PLANES_PER_POSITION, SCALAR_PLANES
+from games.go.rules import PLANES_PER_POSITION, SCALAR_PLANES, GoRules, kernels_of, rules_of_options
 from games.spec import EndReason, Game, Rules, State
-
-if TYPE_CHECKING:
-    from games.knowledge import Knowledge
 
 __all__ = ["GAME", "GoRules", "game_of", "game_of_options"]
 
@@ -46,11 +40,6 @@ def game_of(rules: GoRules) -> Game:
     def score(state: State) -> float:
         return int(kernels.lead(state)) / 2
 
-    def knowledge() -> Knowledge:
-        from games.go.knowledge import knowledge_of_rules
-
-        return knowledge_of_rules(rules)
-
     return Game(
         name=rules.name,
         rows=rules.size,
@@ -72,7 +61,7 @@ def game_of(rules: GoRules) -> Game:
         notation=text.notation(),
         symmetries=small.square_symmetries(rules.size, extra_actions=1),
         score=score,
-        knowledge=knowledge,
+        knowledge="games.go.knowledge",
     )
 
 

@@ -15,10 +15,8 @@ from sgfmill import sgf, sgf_grammar
 from games.game_history import GameHistory
 from games.go import game_of
 from games.go.board import Board
-from games.go.kernels import kernels_of
-from games.go.notation import STONES, Text
-from games.go.rules import MOST_KOMI, GoRules, Superko
-from games.go.vertices import action_of, vertex_of
+from games.go.notation import STONES, Text, action_of, vertex_of
+from games.go.rules import MOST_KOMI, GoRules, Superko, kernels_of
 from games.knowledge import PgnWriter, WrittenMove
 from games.spec import RESIGNATION
 
@@ -109,7 +107,10 @@ def read(data: bytes, usual: GoRules | None = None) -> SgfGame:
     size, nodes = tree.get_size(), list(tree.main_sequence_iter())
     moves = [move for node in nodes if (move := _move(node, size)) is not None]
     stones = _stones(nodes, size)
-    handicap = _handicap(nodes)
+    text = _text(nodes, "HA") or "0"
+    if not re.fullmatch(r"[0-9]{1,3}", text):
+        raise ValueError(f"HA[{text[:LONGEST]}] is not a number of handicap stones")
+    handicap = int(text)
     if handicap >= LEAST_HANDICAP and not stones:  # Black places them with moves, as Chinese rules have it
         placed, moves = moves[:handicap], moves[handicap:]
         if len(placed) < handicap or any(side != 0 or point is None for side, point in placed):
@@ -248,13 +249,6 @@ def _on_board(found: Callable[[], Any], name: str, values: Sequence[bytes], size
     except ValueError:
         text = "".join(f"[{value.decode()}]" for value in values)
         raise ValueError(f"{name}{text[:LONGEST]}: not all of it is on a board of {size} x {size}") from None
-
-
-def _handicap(nodes: Sequence[sgf.Node]) -> int:
-    text = _text(nodes, "HA") or "0"
-    if not re.fullmatch(r"[0-9]{1,3}", text):
-        raise ValueError(f"HA[{text[:LONGEST]}] is not a number of handicap stones")
-    return int(text)
 
 
 def _rules(nodes: Sequence[sgf.Node], usual: GoRules, *, has_handicap: bool) -> GoRules:

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from games.shogi.actions import ACTIONS, PLANES
-from games.shogi.encoding import CODED_CELLS, HANDS_AND_REPETITIONS, SIDE_AND_PLIES, encode
-from games.shogi.ends import END_REASONS, end_reason, end_reason_with_declaration, maybe_won
-from games.shogi.layout import STATE_WORDS, side_to_move, start
-from games.shogi.material import PROBES, material
-from games.shogi.movegen import MAX_LEGAL, legal_actions
+from games.shogi.attacks import ACTIONS, PLANES
+from games.shogi.board import STATE_WORDS, side_to_move, start
+from games.shogi.encoding import (
+    CODED_CELLS,
+    HANDS_AND_REPETITIONS,
+    PROBES,
+    SIDE_AND_PLIES,
+    SPARSE,
+    encode,
+    material,
+)
 from games.shogi.notation import NOTATION
-from games.shogi.play import play
-from games.shogi.sparse import SPARSE
+from games.shogi.rules import (
+    END_REASONS,
+    MAX_LEGAL,
+    end_reason,
+    end_reason_with_declaration,
+    legal_actions,
+    maybe_won,
+    play,
+)
 from games.spec import Game, Rules
-
-if TYPE_CHECKING:
-    from games.knowledge import Knowledge
-
-
-def _knowledge() -> Knowledge:
-    from games.shogi.knowledge import KNOWLEDGE
-
-    return KNOWLEDGE
-
 
 GAME = Game(
     name="shogi",
@@ -46,7 +47,7 @@ GAME = Game(
     end_reasons=END_REASONS,
     rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode, maybe_won),
     notation=NOTATION,
-    knowledge=_knowledge,
+    knowledge="games.shogi.knowledge",
     played_out_plies=60.0,
     probes=PROBES,
     sparse=SPARSE,

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from games.game_history import GameHistory
-from games.rendering import board_text
+from games.game_history import GameHistory, board_text
 from games.spec import Game
 from protocol.records import GameRecord
 from report.bins import Bin

@@ -9,10 +9,10 @@ its name, so nothing outside this folder says "if gumbel".
 from __future__ import annotations
 
 import importlib
-from typing import Any, Protocol
-
-from games.nearest import nearest
+from typing import Any
+from typing import Protocol
 from protocol.settings import SelfPlaySettings
+from games.names import nearest
 
 NAMES = ("puct", "gumbel", "thompson")
 

@@ -15,8 +15,8 @@ from twice import GAME as TWICE
 from client.resigning import Resigning
 from client.self_play import Player
 from games import get_game
-from games.movers import Movers
 from games.spec import RESIGNATION
+from games.stubs import Movers
 from protocol.errors import Code
 from protocol.records import PLAYED_ON, BadRecord, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings

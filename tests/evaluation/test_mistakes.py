@@ -18,7 +18,7 @@ from evaluation.truth.mistakes import Mistakes, count
 from evaluation.truth.mistakes_command import main
 from games import get_game
 from games.connect_four import CELLS
-from games.connect_four.truth import FEWEST_STONES
+from games.connect_four.knowledge import FEWEST_STONES
 from games.knowledge import Solution, knowledge_of
 from games.spec import Game
 from protocol.records import GameRecord

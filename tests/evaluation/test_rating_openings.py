@@ -11,7 +11,7 @@ import pytest
 from evaluation.match.elo import wilson
 from evaluation.rating.openings_count import binned, draw_openings, opening_in, openings_of
 from games import get_game
-from games.chess.openings import MOST_PLAYED
+from games.chess.knowledge import MOST_PLAYED
 from games.game_history import replay
 
 CHESS_GAME = get_game("chess")

@@ -30,10 +30,10 @@ from evaluation.truth.errors import (
 )
 from experiments.mates_in_one import mates
 from games import get_game
-from games.chess.truth import DRAWN_PAWN, final_mates_in_one, mates_in_one
+from games.chess.knowledge import DRAWN_PAWN, final_mates_in_one, mates_in_one
 from games.knowledge import BadTruth, Row
 from games.names import GAME_MODULES
-from games.tic_tac_toe import tree
+from games.tic_tac_toe import knowledge as tree
 from net.create import create
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
@@ -141,7 +141,7 @@ def test_mates_in_one_are_those_of_python_chess() -> None:
 
 
 def test_a_program_without_its_mates_in_one_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("games.chess.truth.MATES_IN_ONE", tmp_path / "mates_in_one.epd")
+    monkeypatch.setattr("games.chess.knowledge.MATES_IN_ONE", tmp_path / "mates_in_one.epd")
     with pytest.raises(BadTruth, match=r"mates_in_one\.epd cannot be read .*: reinstall azselfplay"):
         mates_in_one()
 
@@ -172,7 +172,7 @@ def test_the_command_measures_the_newest_network_of_a_run(
 
 def test_a_game_without_known_truth_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not show the endings of another game instead."""
-    fresh = replace(GAME, name="fresh", knowledge=None)
+    fresh = replace(GAME, name="fresh", knowledge="")
     monkeypatch.setitem(GAME_MODULES, "fresh", "games.fresh")
     monkeypatch.setitem(sys.modules, "games.fresh", SimpleNamespace(GAME=fresh))
     create("fresh", 0, "tiny", 1, tmp_path / "net.safetensors")

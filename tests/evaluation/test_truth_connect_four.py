@@ -10,10 +10,10 @@ import pytest
 from naive_truth import child_of, end_value, legal_of, minimax
 
 from evaluation.truth.errors import read_rows
-from games.connect_four import GAME, labelled
-from games.connect_four.solver import Solver, board_of
-from games.connect_four.solver_kernel import key_of, look_ahead, winning_cells
-from games.connect_four.truth import rows_in
+from games.connect_four import GAME
+from games.connect_four import knowledge as labelled
+from games.connect_four.knowledge import rows_in
+from games.connect_four.solver import Solver, board_of, key_of, look_ahead, winning_cells
 from games.knowledge import BadTruth
 from games.spec import State
 from runtime.exits import Exit, Fatal

@@ -11,8 +11,8 @@ from naive_truth import best_result, child_of, end_value, legal_of, mates_within
 
 from games.chess import GAME
 from games.chess import endings as endgames
-from games.chess import endings_kernel as kernel
-from games.chess.truth import row_of as chess_row
+from games.chess import endings as kernel
+from games.chess.knowledge import row_of as chess_row
 from games.spec import State
 
 LONGEST = {"KQK": 10, "KRK": 16, "KPK": 28, "KBNK": 33}

@@ -8,7 +8,7 @@ import numpy as np
 from naive_truth import child_of, legal_of, minimax
 
 from games.tic_tac_toe import GAME
-from games.tic_tac_toe.tree import key_of, solve
+from games.tic_tac_toe.knowledge import key_of, solve
 
 
 def test_there_are_as_many_positions_as_is_known_and_perfect_play_draws() -> None:

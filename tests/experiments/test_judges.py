@@ -22,7 +22,7 @@ from experiments.judges.any_game import brief
 from experiments.measures import Judgement, share
 from experiments.training import Snapshot, Trained
 from games import GAME_NAMES, get_game
-from games.chess.truth import won_rows
+from games.chess.knowledge import won_rows
 from games.knowledge import Row
 from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal

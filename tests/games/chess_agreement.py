@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.chess import GAME
-from games.chess.ends import earlier_occurrences
-from games.chess.movegen import MAX_LEGAL
+from games.chess.rules import MAX_LEGAL, earlier_occurrences
 from games.spec import NO_ROOT, ONGOING, Positions, State, outcome_for_first_player
 
 MAX_PLIES = 220

@@ -20,11 +20,20 @@ import numpy as np
 import numpy.typing as npt
 
 from games.bits import ONE, ZERO, float_as_word
-from games.coded_cells import CodedCells
 from games.jit import jit, signed
 from games.names import GAME_MODULES
-from games.packed_scalars import PackedScalars
-from games.spec import EndReason, Game, Notation, Positions, Rules, State, Symmetry, actions_like_cells
+from games.spec import (
+    CodedCells,
+    EndReason,
+    Game,
+    Notation,
+    PackedScalars,
+    Positions,
+    Rules,
+    State,
+    Symmetry,
+    actions_like_cells,
+)
 
 ROWS, COLS, KINDS = 6, 11, 9
 CELLS = ROWS * COLS

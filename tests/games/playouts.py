@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from games import Game, get_game
-from games.moved_features import move_features
-from games.packed_scalars import PackedScalars
-from games.spec import NO_ROOT, Symmetry
+from games.packed import move_features
+from games.spec import NO_ROOT, PackedScalars, Symmetry
 
 GAMES_EACH = 12
 

@@ -21,7 +21,9 @@ import numpy.typing as npt
 from naive_shogi import plain_action
 
 from games.shogi import GAME
-from games.shogi.ends import (
+from games.shogi.board import BISHOP, GOLD, KING, KNIGHT, LANCE, PAWN, ROOK, SILVER, codes_of
+from games.shogi.notation import hand_counts
+from games.shogi.rules import (
     MATE,
     PERPETUAL_CHECK_GIVEN,
     PERPETUAL_CHECK_SUFFERED,
@@ -29,8 +31,6 @@ from games.shogi.ends import (
     can_declare,
     in_check,
 )
-from games.shogi.layout import BISHOP, GOLD, KING, KNIGHT, LANCE, PAWN, ROOK, SILVER, codes_of
-from games.shogi.sfen import hand_counts
 from games.spec import NO_ROOT
 
 MAX_PLIES = 220

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from games.chess import GAME
-from games.chess.fen import START_FEN
+from games.chess.notation import START_FEN
 
 READ, WRITE = GAME.notation.state_from_text, GAME.notation.state_to_text
 

@@ -6,8 +6,8 @@ import pytest
 
 from bench.rules import PERFT
 from games.chess import GAME
-from games.chess.fen import START_FEN, state_from_fen
-from games.perft import perft
+from games.chess.notation import START_FEN, state_from_fen
+from games.stubs import perft
 
 KNOWN = [
     (START_FEN, (20, 400, 8902, 197281)),

@@ -15,8 +15,8 @@ from playouts import bits, child_of, codes, described, features, legal, moved, p
 from twice import NAME as TWICE
 
 from games import Game, get_game
-from games.movers import Movers
 from games.spec import NO_ROOT, PLY_CAP, outcome_for_first_player
+from games.stubs import Movers
 
 HISTORIES = (1, 3)
 

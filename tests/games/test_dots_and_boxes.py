@@ -13,9 +13,8 @@ from playouts import bits, features, legal, replay, scalars
 
 from games import get_game
 from games.dots_and_boxes import game_of_size
-from games.dots_and_boxes.board import Board
-from games.dots_and_boxes.knowledge import GROUPS, PER_GROUP, VALUES, Truth
-from games.dots_and_boxes.solver import solver_of
+from games.dots_and_boxes.knowledge import GROUPS, PER_GROUP, VALUES, Truth, solver_of
+from games.dots_and_boxes.rules import Board
 from games.knowledge import knowledge_of
 from games.names import is_game
 from games.spec import NO_ROOT, Game

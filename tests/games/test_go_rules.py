@@ -16,10 +16,10 @@ from scaled_examples import scaled
 from games import get_game
 from games.bits import ONE, ZERO
 from games.go import GoRules, game_of
-from games.go.kernels import kernels_of, owners_of
+from games.go.rules import kernels_of, owners_of
 from games.jit import jit
-from games.perft import perft
 from games.spec import NO_ROOT, Game
+from games.stubs import perft
 
 PERFT = {
     "go_2x2": (5, 21, 68, 156, 316, 604, 1088),

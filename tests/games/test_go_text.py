@@ -9,7 +9,7 @@ from playouts import child_of
 from games import get_game
 from games.game_history import replay
 from games.go import GoRules, game_of
-from games.go.vertices import action_of, vertex_of
+from games.go.notation import action_of, vertex_of
 from games.names import is_game, with_board
 
 

@@ -12,8 +12,8 @@ from playouts import legal
 from games import get_game
 from games.game_history import GameHistory, replay
 from games.go import GoRules, game_of
-from games.go.table import Question, Table
-from games.go.truth import GROUPS, VALUES
+from games.go.knowledge import GROUPS, VALUES
+from games.go.solver import Question, Table
 from games.knowledge import Solution, knowledge_of
 from games.spec import Game
 

@@ -10,8 +10,17 @@ import numpy as np
 import pytest
 from numba import types
 
-from games.jit import KEPT_CACHES, Unbound, bind, jit, kernel, remove_old_caches, source_key
-from games.jit_sources import PACKAGES, sources
+from games.jit import (
+    KEPT_CACHES,
+    PACKAGES,
+    Unbound,
+    bind,
+    jit,
+    kernel,
+    remove_old_caches,
+    source_key,
+    sources,
+)
 
 LIMIT = Unbound()
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,4 +147,4 @@ def test_every_module_of_the_project_with_compiled_code_is_in_a_package_that_is_
     folders = [path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name != "tests"]
     assert set(PACKAGES) < set(folders)
     assert sources(ROOT, folders).keys() == sources(ROOT).keys()
-    assert {"search.step_kernel", "games.chess.movegen", "search.layout"} < sources(ROOT).keys()
+    assert {"search.step_kernel", "games.chess.rules", "search.layout"} < sources(ROOT).keys()

@@ -7,7 +7,7 @@ import pytest
 from naive_sampler import naive_symmetry
 from net_shapes import SHAPES, random_words
 
-from games.moved_features import move_features
+from games.packed import move_features
 from games.spec import Game, Symmetry, actions_like_cells
 
 

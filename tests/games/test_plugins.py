@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from games import get_game, plugins
+from games import get_game
+from games import names as plugins
 from games.game_history import replay
-from games.jit_sources import foreign_key
+from games.jit import foreign_key
 from games.names import is_game, listed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,7 +115,7 @@ def test_the_code_of_a_package_is_compiled_anew_when_any_file_of_it_changes(tmp_
     (package / "rules.py").write_text("X = 2\n")
     foreign_key.cache_clear()
     assert foreign_key("hexes", str(files["hexes"])) not in keys
-    assert foreign_key("games.chess.play", "play.py") == ""
+    assert foreign_key("games.chess.rules", "play.py") == ""
 
 
 def test_the_example_ends_as_its_rules_say(packages: Path) -> None:

@@ -11,8 +11,7 @@ import shogi.KIF
 from games import get_game
 from games.game_history import GameHistory, replay
 from games.knowledge import WrittenMove
-from games.shogi.kif import kif
-from games.shogi.records import csa
+from games.shogi.knowledge import csa, kif
 
 GAME = get_game("shogi")
 HANDS = "4k4/9/2P3p2/9/1r2G1s2/9/9/9/4K2L1 {side} RB2G3S4N3L16P 1"

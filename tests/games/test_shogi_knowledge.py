@@ -14,11 +14,10 @@ from evaluation.match.game_files import GameFiles
 from evaluation.match.runner import PlayedGame
 from games.game_history import replay
 from games.knowledge import WrittenMove, knowledge_of
-from games.perft import perft
 from games.shogi import GAME
-from games.shogi.heuristic import is_noisy, material, order_score
-from games.shogi.records import csa
-from games.shogi.sfen import state_from_sfen
+from games.shogi.knowledge import csa, is_noisy, material, order_score
+from games.shogi.notation import state_from_sfen
+from games.stubs import perft
 
 VALUES = dict(zip("PLNSGBRK", (100, 300, 350, 500, 550, 800, 950, 0), strict=True)) | {
     "+P": 550, "+L": 550, "+N": 550, "+S": 550, "+B": 1100, "+R": 1300

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bench.rules import SHOGI_PERFT
-from games.perft import perft
 from games.shogi import GAME
-from games.shogi.sfen import unchecked_state
+from games.shogi.notation import unchecked_state
+from games.stubs import perft
 
 COUNTS = (
     (30, 900, 25470, 719731, 19861490),

@@ -9,8 +9,8 @@ import pytest
 from games import get_game
 from games.game_history import GameHistory, replay
 from games.shogi import GAME
-from games.shogi.ends import in_check
 from games.shogi.notation import legal_list
+from games.shogi.rules import in_check
 from games.spec import NO_ROOT
 
 

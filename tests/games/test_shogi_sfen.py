@@ -6,7 +6,7 @@ import cshogi
 import pytest
 
 from games.shogi import GAME
-from games.shogi.sfen import START_SFEN, state_from_sfen, state_to_sfen
+from games.shogi.notation import START_SFEN, state_from_sfen, state_to_sfen
 
 KINGS = "4k4/9/9/9/9/9/9/9/4K4"
 

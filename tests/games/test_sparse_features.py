@@ -9,7 +9,7 @@ from naive_sparse import TWINS, Move, possible
 from playouts import Described, described, features, legal, moved, playouts
 
 from games import GAME_NAMES, get_game
-from games.shogi.sparse import possible_actions
+from games.shogi.encoding import possible_actions
 from net.sparse import features_of
 
 
@@ -72,4 +72,4 @@ def test_a_symmetry_of_the_board_only_renames_features_and_rows(name: str) -> No
 
 def test_shogi_has_a_row_for_each_move_that_some_piece_can_make() -> None:
     assert possible_actions() == possible()
-    assert len(possible()) == 3781  # games.shogi.actions
+    assert len(possible()) == 3781  # games.shogi.attacks

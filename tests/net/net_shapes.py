@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from games.coded_cells import CodedCells
-from games.packed_scalars import PackedScalars
-from games.spec import NO_ROOT, EndReason, Game, Notation, Rules
+from games.spec import NO_ROOT, CodedCells, EndReason, Game, Notation, PackedScalars, Rules
 from net.batches import Batch
 
 

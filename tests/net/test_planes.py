@@ -7,9 +7,7 @@ import pytest
 import torch
 from net_shapes import HANDS_SHAPE, SHAPES, naive_planes, random_words, shape_only
 
-from games.coded_cells import CodedCells
-from games.packed_scalars import PackedScalars
-from games.spec import Game
+from games.spec import CodedCells, Game, PackedScalars
 from net.planes import PlaneShape, features_tensor, unpack
 
 

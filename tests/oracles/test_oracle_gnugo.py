@@ -20,7 +20,7 @@ from playouts import legal
 from scaled_examples import scaled
 
 from games import get_game
-from games.go.vertices import action_of, vertex_of
+from games.go.notation import action_of, vertex_of
 from games.spec import Game
 
 GNUGO = shutil.which("gnugo") or shutil.which("/usr/games/gnugo")

@@ -14,7 +14,7 @@ from naive_mcts import hashed_evaluation
 from bench.random_games import random_game
 from games import get_game
 from games.spec import Game
-from games.tic_tac_toe import tree as tic_tac_toe
+from games.tic_tac_toe import knowledge as tic_tac_toe
 from protocol.settings import SelfPlaySettings
 from search.evaluator import Leaf, LeafBatch, UniformEvaluator, evaluate
 from search.leaf_parallel import Limits, ParallelTree, search_parallel

@@ -20,7 +20,7 @@ from twice import GAME as TWICE
 from bench.stored_games import entry
 from games import GAME_NAMES, get_game
 from games.game_history import GameHistory, replay
-from games.movers import Movers
+from games.stubs import Movers
 from protocol.records import PER_PLY
 from report.bins import by_version
 from report.games.command import main

@@ -18,7 +18,7 @@ from report_runs import copies, figures, whole_run
 
 from diagnostics.roots import entropies
 from games import get_game
-from games.movers import Movers
+from games.stubs import Movers
 from report.bins import Bin, first_games, merged, read_bins
 from report.collecting import collect
 from report.game_charts import calibration, speed_chart, speeds

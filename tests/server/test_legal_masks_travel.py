@@ -19,7 +19,7 @@ from front_bench import PATIENCE, Bench, play_beside_front
 from hands import GAME as HANDS
 
 from client.remote_evaluator import RemoteEvaluator
-from games.legal_masks import LegalMasks
+from games.packed import LegalMasks
 from protocol.messages import PROTOCOL_VERSION, Hello
 from runtime.connection import Connection
 from runtime.ports import find_base_port

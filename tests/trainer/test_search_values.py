@@ -12,7 +12,7 @@ from naive_search_values import naive_values
 
 from bench.random_games import random_game
 from games import get_game
-from games.movers import Movers
+from games.stubs import Movers
 from protocol.records import GameRecord
 from trainer.search_values import backed_up, search_values
 from trainer.window import Window

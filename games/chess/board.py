@@ -1,8 +1,23 @@
-"""The squares that a piece attacks, and the squares on a line: small tables and a few operations per ray.
+"""The nine words of a chess position, the squares that a piece attacks, and moves as indices into the policy.
 
-A ray towards higher squares is cut at its first blocker by `x ^ (x - 1)`, which keeps all bits up to the
-lowest set one. In the other direction it is cut by a shift by the index of the highest set bit. So a sliding
-piece costs four table reads and no branch.
+Squares: a1 = 0, b1 = 1, ..., h8 = 63. Words 0-5 hold the pieces of both colours (pawns, knights, bishops,
+rooks, queens, kings), words 6 and 7 the men of White and of Black, word 8 the flags:
+
+bit 0: side to move, 1 = Black. Bits 1-4: castling rights: White short, White long, Black short, Black long.
+Bits 5-8: file + 1 of the pawn that can LEGALLY be taken en passant, 0 = none. Bits 16-31: half-moves since
+the last capture or pawn move. Bits 32-47: half-moves since the start of the game.
+
+Two positions are the same for the repetition rules when words 0-7 and the lowest nine bits agree.
+
+Attacks are small tables and a few operations per ray. A ray towards higher squares is cut at its first
+blocker by `x ^ (x - 1)`, which keeps all bits up to the lowest set one. In the other direction it is cut by a
+shift by the index of the highest set bit. So a sliding piece costs four table reads and no branch.
+
+Actions are AlphaZero's 8 x 8 x 73 (Silver et al. 2018, supplement, table S2): `action = plane * 64 +
+from_square`, both as the side to move sees the board. Planes 0-55: the eight directions (N, NE, E, SE, S, SW,
+W, NW) times distances 1-7; 56-63: knight jumps, clockwise; 64-72: promotions to knight, bishop, rook, each to
+the left, straight on, to the right. A promotion to a queen is the queen-like move itself, castling the king's
+step of two squares.
 """
 
 from __future__ import annotations
@@ -10,11 +25,59 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from games.bits import ONE, ZERO, count_leading_zeros, count_trailing_zeros
-from games.chess.layout import EVERYWHERE
+from games.bits import ONE, ZERO, count_leading_zeros, count_trailing_zeros, reverse_bytes
 from games.jit import jit
+from games.spec import State
+
+STATE_WORDS = 9
+PAWNS, KNIGHTS, BISHOPS, ROOKS, QUEENS, KINGS, WHITE, BLACK, FLAGS = range(STATE_WORDS)
+
+EVERYWHERE = np.uint64(0xFFFFFFFFFFFFFFFF)
+RIGHTS_MASK = np.uint64(0b11110)
+EN_PASSANT_SHIFT = np.uint64(5)
+EN_PASSANT_MASK = np.uint64(0b1111)
+SAME_POSITION_MASK = np.uint64(0x1FF)
+CLOCK_SHIFT = np.uint64(16)
+CLOCK_MASK = np.uint64(0xFFFF)
+PLIES_SHIFT = np.uint64(32)
+PLIES_MASK = np.uint64(0xFFFF)
+
+UPSIDE_DOWN = np.uint64(56)
+"""`square ^ UPSIDE_DOWN` is the square as the other side sees it."""
+
+
+@jit
+def turned(board: np.uint64, side: np.uint64) -> np.uint64:
+    """The board as `side` (0 White, 1 Black) sees it, its own first rank at the bottom. A rank is a byte, so
+    one instruction (bswap) turns the board."""
+    return reverse_bytes(board) if side else board
+
+
+@jit
+def side_to_move(state: State) -> int:
+    """0 for White, 1 for Black."""
+    return int(state[8] & ONE)
+
+
+@jit
+def start(state: State) -> None:
+    """Write the usual start position."""
+    state[0] = np.uint64(0x00FF00000000FF00)
+    state[1] = np.uint64(0x4200000000000042)
+    state[2] = np.uint64(0x2400000000000024)
+    state[3] = np.uint64(0x8100000000000081)
+    state[4] = np.uint64(0x0800000000000008)
+    state[5] = np.uint64(0x1000000000000010)
+    state[6] = np.uint64(0x000000000000FFFF)
+    state[7] = np.uint64(0xFFFF000000000000)
+    state[8] = RIGHTS_MASK
+
 
 Words = npt.NDArray[np.uint64]
+
+
+# ---- Attacks -------------------------------------------------------------------------------------
+
 
 DIRECTIONS = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))
 """(files, ranks) of N, NE, E, SE, S, SW, W, NW: the order of AlphaZero's queen-like planes."""
@@ -205,3 +268,42 @@ def en_passant_captors(
             legal |= captor
         near ^= captor
     return legal
+
+
+# ---- Actions -------------------------------------------------------------------------------------
+
+
+PLANES = 73
+ACTIONS = PLANES * 64
+UNDERPROMOTION_PLANE = 64
+UNDERPROMOTIONS = (KNIGHTS, BISHOPS, ROOKS)
+
+NORTH_ONE, NORTH_TWO = 0 * 64, 1 * 64
+"""Added to the from-square: pawn steps."""
+NORTH_EAST_ONE, NORTH_WEST_ONE = 7 * 64, 49 * 64
+"""Added to the from-square: pawn captures."""
+EAST_TWO, WEST_TWO = 15 * 64, 43 * 64
+"""Added to the king's square: castling short and long."""
+
+
+def _steps() -> list[tuple[int, int]]:
+    """(files, ranks) of every plane, in order."""
+    queen_like = [(f * distance, r * distance) for f, r in DIRECTIONS for distance in range(1, 8)]
+    promotions = [(files, 1) for _ in UNDERPROMOTIONS for files in (-1, 0, 1)]
+    return [*queen_like, *KNIGHT_JUMPS, *promotions]
+
+
+def _action_of() -> npt.NDArray[np.uint16]:
+    """`[from * 64 + to]`: no two pieces share a (from, to) step, so one table serves all of them."""
+    table = np.zeros(4096, dtype=np.uint16)
+    for plane, (files, ranks) in enumerate(_steps()[:UNDERPROMOTION_PLANE]):
+        for square in range(64):
+            file, rank = square % 8 + files, square // 8 + ranks
+            if 0 <= file < 8 and 0 <= rank < 8:
+                table[square * 64 + 8 * rank + file] = plane * 64 + square
+    return table
+
+
+PLANE_SHIFT = np.array([(8 * ranks + files) % 64 for files, ranks in _steps()], dtype=np.uint64)
+"""What each plane adds to the from-square, modulo 64."""
+ACTION_OF = _action_of()
