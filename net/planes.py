@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
 from games.bits import ONE
-from games.jit import jit
-from games.jit import signed
-from games.spec import Game
-from games.spec import CodedCells
-from games.spec import PackedScalars
+from games.jit import jit, signed
+from games.spec import CodedCells, Game, PackedScalars
 
 Words = npt.NDArray[np.uint64]
 WORD_BYTES = 8

@@ -16,50 +16,38 @@ the one before has fetched (`fetch_ahead`).
 from __future__ import annotations
 
 from typing import Any
+
 import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.core.cgutils import get_item_pointer
 from numba.extending import intrinsic
-from games.jit import Unbound
-from games.jit import kernel
-from games.jit import signed
-from games.stubs import END_VALUES
-from games.stubs import encode
-from games.stubs import end_reason
-from games.stubs import legal_actions
-from games.stubs import play
-from games.stubs import side_to_move
-from search.cache_kernel import NOTHING
-from search.cache_kernel import find
-from search.cache_kernel import keep
-from search.cache_kernel import write_key
-from search.layout import AGAIN
-from search.layout import ANSWER
-from search.layout import CUT
-from search.layout import DONE
-from search.layout import EDGE
-from search.layout import EXPANDED
-from search.layout import GROW
-from search.layout import MISFIT
-from search.layout import NO_ROW
-from search.layout import OPEN_ROOT
-from search.layout import SELECT
-from search.layout import SETTLE
-from search.layout import STALE
-from search.layout import TERMINAL
-from search.layout import WAITING
-from search.layout import ForestArrays
-from search.layout import Outbox
-from search.layout import Tree
-from search.tree_kernel import backup
-from search.tree_kernel import expand
-from search.tree_kernel import expand_win
-from search.tree_kernel import prove
-from search.tree_kernel import random_below
-from search.tree_kernel import winning_edge
+
+from games.jit import Unbound, kernel, signed
 from games.packed import move_features
-from games.stubs import wins_among
+from games.stubs import END_VALUES, encode, end_reason, legal_actions, play, side_to_move, wins_among
+from search.cache_kernel import NOTHING, find, keep, write_key
+from search.layout import (
+    AGAIN,
+    ANSWER,
+    CUT,
+    DONE,
+    EDGE,
+    EXPANDED,
+    GROW,
+    MISFIT,
+    NO_ROW,
+    OPEN_ROOT,
+    SELECT,
+    SETTLE,
+    STALE,
+    TERMINAL,
+    WAITING,
+    ForestArrays,
+    Outbox,
+    Tree,
+)
+from search.tree_kernel import backup, expand, expand_win, prove, random_below, winning_edge
 
 LEAF, ENDED, COLLIDED = 0, 1, 2
 """How a walk ends: at a leaf to evaluate, at the end of a game, or at a leaf that is already in flight."""

@@ -14,8 +14,7 @@ import numpy as np
 
 from games.jit import kernel, signed
 from games.spec import NO_ROOT
-from games.stubs import encode, end_reason, legal_actions, play, side_to_move
-from games.wins import wins_at_once
+from games.stubs import encode, end_reason, legal_actions, play, side_to_move, wins_at_once
 from search.layout import BLOCKED, CUT, TERMINAL, UNEXPANDED, Tree
 
 # ---- A leaf -----------------------------------------------------------------------------------------

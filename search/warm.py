@@ -18,8 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from games import get_game
-from games.jit import CACHE
-from games.jit_sources import foreign_key
+from games.jit import CACHE, foreign_key
 from games.spec import Game
 from protocol.settings import SearchSettings, SelfPlaySettings
 from search.compiled import OwnNetwork

@@ -6,26 +6,21 @@ from __future__ import annotations
 import re
 import typing
 from pathlib import Path
+
 import numpy as np
 import pytest
-from foreign_client import mask_of
-from foreign_client import pack
-from games import GAME_NAMES
-from games import get_game
+from foreign_client import mask_of, pack
+
+from games import GAME_NAMES, get_game
+from games.chess.board import DIRECTIONS, KNIGHT_JUMPS
+from games.packed import LegalMasks
 from net.architectures.registry import TRAINING_HEADS
 from protocol.errors import Code
-from protocol.messages import PROTOCOL_VERSION
-from protocol.messages import AnyMessage
-from protocol.messages import Message
-from protocol.records import IMPROVED_POLICY
-from protocol.records import POLICY_TARGET
-from protocol.records import SHARES
+from protocol.messages import PROTOCOL_VERSION, AnyMessage, Message
+from protocol.records import IMPROVED_POLICY, POLICY_TARGET, SHARES
 from server.figures import Figures as ServerFigures
 from store.sqlite import Totals
 from trainer.figures import Figures as TrainerFigures
-from games.chess.board import DIRECTIONS
-from games.chess.board import KNIGHT_JUMPS
-from games.packed import LegalMasks
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "protocol.md").read_text()
 

@@ -8,27 +8,18 @@ import asyncio
 import time
 from collections.abc import Sequence
 from typing import Any
+
 import chess
 import numpy as np
 import numpy.typing as npt
 import torch
-from bench.peers.answering import Counts
-from bench.peers.answering import Options
-from bench.peers.answering import answer
-from bench.peers.answering import give_up
-from bench.peers.answering import options
-from bench.peers.answering import play_for
-from bench.peers.answering import versions
-from bench.search import PlainNode
-from bench.search import plain_backup
-from bench.search import plain_descent
-from bench.search import plain_planes
-from bench.search import plain_value_at_end
+
+from bench.peers.answering import Counts, Options, answer, give_up, options, play_for, versions
+from bench.search import PlainNode, plain_backup, plain_descent, plain_planes, plain_value_at_end
 from games import get_game
+from games.chess.board import ACTION_OF, UNDERPROMOTION_PLANE
 from net.architectures.network import build
 from net.architectures.registry import named
-from games.chess.board import ACTION_OF
-from games.chess.board import UNDERPROMOTION_PLANE
 
 GAMES = 64
 SCALARS = [*(14 * step + plane for step in range(8) for plane in (12, 13)), 112, 113, 118]

@@ -9,10 +9,10 @@ its name, so nothing outside this folder says "if gumbel".
 from __future__ import annotations
 
 import importlib
-from typing import Any
-from typing import Protocol
-from protocol.settings import SelfPlaySettings
+from typing import Any, Protocol
+
 from games.names import nearest
+from protocol.settings import SelfPlaySettings
 
 NAMES = ("puct", "gumbel", "thompson")
 
