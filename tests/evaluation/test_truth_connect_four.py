@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from naive_truth import child_of, end_value, legal_of, minimax
 
-from evaluation.truth.errors import read_rows
+from evaluation.truth_errors import read_rows
 from games.connect_four import GAME, labelled
 from games.connect_four.solver import Solver, board_of
 from games.connect_four.solver_kernel import key_of, look_ahead, winning_cells
