@@ -18,10 +18,10 @@ from pathlib import Path
 import msgspec
 
 from engine.nets import load_net
-from evaluation.match.net_players import NetPlayer
-from evaluation.match.openings import RANDOM_PLIES, Opening, book_openings, random_openings, usual_plies
-from evaluation.match.player import Player
-from evaluation.match.runner import MatchSettings, PlayedGame, play_match
+from evaluation.builtin_players import NetPlayer
+from evaluation.openings import RANDOM_PLIES, Opening, book_openings, random_openings, usual_plies
+from evaluation.player import Player
+from evaluation.runner import MatchSettings, PlayedGame, play_match
 from games import get_game
 from games.spec import Game
 from protocol.settings import SelfPlaySettings

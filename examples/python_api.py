@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from engine.analysis.position import Analyst, Request
+from engine.analysis import Analyst, Request
 from engine.nets import LoadedNet, load_net
-from evaluation.match.elo import estimate, pair_counts
-from evaluation.match.net_players import NetPlayer
-from evaluation.match.openings import openings_for
-from evaluation.match.players import make_player
-from evaluation.match.runner import MatchSettings, play_match
+from evaluation.builtin_players import NetPlayer
+from evaluation.elo import estimate, pair_counts
+from evaluation.openings import openings_for
+from evaluation.players import make_player
+from evaluation.runner import MatchSettings, play_match
 from runtime.finding import weights_named
 
 SIMULATIONS = 100

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.nets import load_net
-from evaluation.match.elo import estimate, pair_counts
-from evaluation.match.openings import Opening
-from evaluation.match.players import make_player
-from evaluation.match.report import ms_a_move
-from evaluation.match.runner import MatchSettings, PlayedGame, play_match
-from evaluation.truth.errors import PlayerErrors, measure
+from evaluation.elo import estimate, pair_counts
+from evaluation.match import ms_a_move
+from evaluation.openings import Opening
+from evaluation.players import make_player
+from evaluation.runner import MatchSettings, PlayedGame, play_match
+from evaluation.truth_errors import PlayerErrors, measure
 from experiments.measures import Measure
 from experiments.recipe import Recipe
 from experiments.training import Snapshot, Trained

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from evaluation.rating.plots import close, new_figure
+from evaluation.plots import close, new_figure
 from experiments.ablation_table import Runs, spread, values
 
 if TYPE_CHECKING:

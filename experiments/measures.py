@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from evaluation.match.elo import wilson
+from evaluation.elo import wilson
 
 Points = list[tuple[float, float]]
 """(minute, value)"""

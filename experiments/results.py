@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluation.rating.plots import close, new_figure
+from evaluation.plots import close, new_figure
 from experiments.judges import self_play
 from experiments.measures import Judgement, Measure
 from experiments.recipe import Recipe

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine.search_choice import search_for
+from engine.nets import search_for
 from experiments.machine import describe_machine
 from experiments.recipe import Recipe
 from games.spec import Game

@@ -218,7 +218,7 @@ class Matches:
     opponents: tuple[str, ...] = ("random", "rollouts:100")
     """Player specs, weak to strong. The learning curve is measured against the first two."""
     opening_plies: int = 0
-    """Random plies that begin a game; 0: `evaluation.match.openings.usual_plies`."""
+    """Random plies that begin a game; 0: `evaluation.openings.usual_plies`."""
     max_plies: int = 0
     """Plies after which a game is drawn; 0: only the rules end it."""
     mate: str = ""
@@ -269,7 +269,7 @@ class Knowledge:
     heuristic: Heuristic = Heuristic()
     anchors: Mapping[str, float] = field(default_factory=dict)
     """Elo over `random` of players that never change, weak to strong; measured by
-    `evaluation.rating.calibrate` and then fixed. Empty: not measured yet."""
+    `evaluation.ladder` and then fixed. Empty: not measured yet."""
     book: Mapping[str, str] = field(default_factory=dict)
     """Openings for matches by name: moves from the usual start, in the game's notation."""
     counted_openings: Mapping[str, str] = field(default_factory=dict)

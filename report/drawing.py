@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evaluation.rating.plots import new_figure
+from evaluation.plots import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from diagnostics.roots import RootSums
-from evaluation.rating.plots import SHORT_RUN
+from evaluation.plots import SHORT_RUN
 from report.bins import Bin, Binned
 from report.drawing import Chart, areas, chart, curves, lines, over_bins
 from report.sampling import VALUE_BINS, Sample, Sampled

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from evaluation.rating.book import Entrant
-from evaluation.rating.plots import ELO
+from evaluation.book import Entrant
+from evaluation.plots import ELO
 from report.drawing import COLOURS, Chart, chart
 from runtime.reading import read_struct
 

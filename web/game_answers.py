@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from engine.analysis.position import Analyst, Request
+from engine.analysis import Analyst, Request
 from web.boards import moves
 from web.guarding import as_json
 from web.play.rooms import find_weights, weights_of

@@ -18,7 +18,7 @@ MOST_FILES = 200
 STEP_IN_NAME = re.compile(r"\(step (\d+)\)")
 """The training step in the name of a network (`engine.nets.LoadedNet.name`)."""
 SHARES = ("rows", "errors", "errors_matter")
-"""Fields of `evaluation.truth.errors.Errors`."""
+"""Fields of `evaluation.truth_errors.Errors`."""
 
 
 def strength_of(run: RunFolder) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench.peers.__main__ import PEERS_PYTHON
 from bench.peers.process import ROOT
-from evaluation.truth.errors import count_errors, groups_of, rows_for
+from evaluation.truth_errors import count_errors, groups_of, rows_for
 from games import get_game
 from games.knowledge import Row
 
@@ -60,7 +60,7 @@ def trained(chosen: argparse.Namespace, rows: Sequence[Row]) -> Mapping[int, lis
 def ours(weights: Path, rows: Sequence[Row]) -> Mapping[int, list[int]]:
     """The same for a weights file of ours."""
     from engine.nets import load_net
-    from evaluation.truth.errors import chosen_actions
+    from evaluation.truth_errors import chosen_actions
 
     net = load_net(weights, GAME)
     try:

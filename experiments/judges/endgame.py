@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from engine.search_choice import search_name
-from evaluation.match.openings import Opening
-from evaluation.truth.errors import solution_of
+from engine.nets import search_name
+from evaluation.openings import Opening
+from evaluation.truth_errors import solution_of
 from experiments import contest
 from experiments.contest import errors_of
 from experiments.measures import Judgement, Measure, mean_of, share

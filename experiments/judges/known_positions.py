@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from evaluation.truth.errors import Errors, PlayerErrors, TreeResult, final_rows, rows_for
+from evaluation.truth_errors import Errors, PlayerErrors, TreeResult, final_rows, rows_for
 from experiments.contest import errors_of
 from experiments.measures import Judgement, Measure, mean_of, share
 from experiments.recipe import Recipe

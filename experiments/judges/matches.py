@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from engine.search_choice import search_name
-from evaluation.match.openings import Opening, random_openings, usual_plies
-from evaluation.match.players import make_player
-from evaluation.match.runner import PlayedGame
-from evaluation.truth.errors import solution_of
+from engine.nets import search_name
+from evaluation.openings import Opening, random_openings, usual_plies
+from evaluation.players import make_player
+from evaluation.runner import PlayedGame
+from evaluation.truth_errors import solution_of
 from experiments import contest
 from experiments.measures import Judgement, Measure, share
 from experiments.recipe import Recipe

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from engine.nets import LoadedNet, load_net
-from evaluation.match.openings import Opening, random_openings
-from evaluation.truth.errors import play_settings
+from evaluation.openings import Opening, random_openings
+from evaluation.truth_errors import play_settings
 from experiments import contest
 from experiments.judges.matches import CURVE_SEED, FINAL_SEED, PAIRS, final_players, opening_plies, play
 from experiments.measures import Judgement, Measure, share

@@ -17,7 +17,7 @@ from bench.peers.answering import Counts
 from bench.peers.plan import FREE, IN_PROCESS, OURS, SERVED, Group, commands, groups
 from bench.peers.process import ROOT, Missing, Process, Side, joined, parse_counts
 from bench.peers.tables import BEGIN, END, PAGE, Measured, figures, table, written_into
-from evaluation.truth.errors import rows_for
+from evaluation.truth_errors import rows_for
 from games import get_game
 from games.spec import NO_ROOT
 

@@ -9,8 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from engine.analysis.position import Analyst
-from engine.analysis.service import Service
+from engine.analysis import Analyst, Service
 from engine.nets import load_net
 from runtime.aio import Stop
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.analysis.command import main
+from engine.analyse import main
 from net.create import create
 from runtime.exits import Exit, Fatal
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.analysis.position import MAX_MOVES, BadRequest, Request, parse
-from engine.analysis.service import Room, positions_in_flight
-from engine.lines import LineSplitter
+from engine.analysis import MAX_MOVES, BadRequest, Request, Room, parse, positions_in_flight
+from engine.driver import LineSplitter
 
 
 def test_what_a_line_leaves_out_has_a_default() -> None:

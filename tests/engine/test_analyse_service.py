@@ -16,9 +16,8 @@ from every_game import EVERY_GAME
 from leaf_by_leaf import HashEvaluator
 
 from bench.random_games import random_game
-from engine.analysis.position import Analyst, BadRequest, Request
-from engine.analysis.service import Service
-from engine.lines import CHUNK, CHUNKS_AHEAD, Input
+from engine.analysis import Analyst, BadRequest, Request, Service
+from engine.driver import CHUNK, CHUNKS_AHEAD, Input
 from engine.nets import load_net
 from games import get_game
 from games.game_history import GameHistory, replay

@@ -12,7 +12,7 @@ import pytest
 import torch
 from hands import NAME as HANDS
 
-from engine import onnx_command as export
+from engine import export
 from games import get_game
 from net import onnx_export
 from net.architectures.network import build

@@ -8,11 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.core.orders import Options, Prepare, Quit, Request, Say, Setup, Start, StopSearch
-from engine.core.report import Found, Line, Progress, Report
-from engine.gtp.board import GoBoard
-from engine.gtp.commands import Desk
-from engine.gtp.machine import USUAL_SIMULATIONS, GtpEngine
+from engine.gtp import USUAL_SIMULATIONS, GtpEngine
+from engine.gtp_board import GoBoard
+from engine.gtp_commands import Desk
+from engine.orders import (
+    Found,
+    Line,
+    Options,
+    Prepare,
+    Progress,
+    Quit,
+    Report,
+    Request,
+    Say,
+    Setup,
+    Start,
+    StopSearch,
+)
 from games.go import GoRules
 
 SETUP = Setup(game="go_5x5")

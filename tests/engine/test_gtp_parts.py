@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.timing import seconds_for_move
-from engine.gtp.clocks import GtpClock, clock_of
-from engine.gtp.handicap import handicap_points
-from engine.gtp.protocol import GtpError
+from engine.gtp_board import handicap_points
+from engine.gtp_commands import GtpClock, clock_of
+from engine.gtp_lines import GtpError
 from engine.nets import check_fits, load_net
+from engine.orders import seconds_for_move
 from games import get_game
 from net.create import create
 from runtime.exits import Fatal

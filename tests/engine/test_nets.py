@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import onnx_command
+from engine import export as onnx_command
 from engine.nets import game_of, load_net
 from games import get_game
 from net.architectures.network import build

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.orders import Order, Prepare, Quit, Say, Setup, Start
-from engine.core.report import Found, Line, Progress, Report
-from engine.play.machine import PlayEngine
+from engine.orders import Found, Line, Order, Prepare, Progress, Quit, Report, Say, Setup, Start
+from engine.terminal import PlayEngine
 from games import get_game
 from runtime.exits import Exit
 
@@ -172,7 +171,7 @@ def test_a_game_that_does_not_exist_and_a_bad_position_are_one_line() -> None:
 
 PREPARES_FOR_EVER = """
 import asyncio, threading
-from engine.core.driver import in_thread, leave_if_preparing
+from engine.driver import in_thread, leave_if_preparing
 async def main():
     task = asyncio.create_task(in_thread(threading.Event().wait))
     await asyncio.sleep(0)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.core.driver import prepare
-from engine.core.orders import Setup
+from engine.driver import prepare
+from engine.orders import Setup
 from runtime.exits import Fatal
 
 

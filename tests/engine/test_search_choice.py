@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 from changed_settings import self_play, varied
 
-from engine.analysis.position import Analyst, Request
-from engine.nets import LoadedNet
-from engine.search_choice import search_for, search_name
-from evaluation.match.net_players import NetPlayer
-from evaluation.match.players import make_player
-from evaluation.rating.book import network, networks_at, searches_of
-from evaluation.rating.points import Point
-from evaluation.truth.errors import chosen_actions, rows_for
+from engine.analysis import Analyst, Request
+from engine.nets import LoadedNet, search_for, search_name
+from evaluation.book import Point, network, networks_at, searches_of
+from evaluation.builtin_players import NetPlayer
+from evaluation.players import make_player
+from evaluation.truth_errors import chosen_actions, rows_for
 from games import get_game
 from games.game_history import GameHistory
 from protocol.settings import SelfPlaySettings

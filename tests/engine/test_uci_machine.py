@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.orders import (
+from engine.orders import (
     TOO_LONG,
+    Found,
     Options,
     Prepare,
     Quit,
@@ -18,9 +19,8 @@ from engine.core.orders import (
     Start,
     StopSearch,
 )
-from engine.core.report import Found
-from engine.uci.dialect import UCI, USI
-from engine.uci.machine import UciEngine
+from engine.uci import UciEngine
+from engine.uci_lines import UCI, USI
 from games import get_game
 
 HOSTILE = [

@@ -8,17 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.orders import Options, Setup
-from engine.core.timing import (
-    MEASURED_SHARE,
-    MEASURED_SIMULATIONS,
-    SideClock,
-    cannot_be_overtaken,
-    seconds_for_move,
-    seconds_of_movetime,
-)
-from engine.uci.dialect import UCI, USI
-from engine.uci.protocol import (
+from engine.orders import Options, Setup, SideClock, seconds_for_move, seconds_of_movetime
+from engine.thinker import MEASURED_SHARE, MEASURED_SIMULATIONS, cannot_be_overtaken
+from engine.uci_lines import (
+    UCI,
+    USI,
     BadCommand,
     Board,
     Go,
@@ -28,7 +22,7 @@ from engine.uci.protocol import (
     centipawns,
     parse,
     score_text,
-    wdl_text,
+    wdl_per_mille,
 )
 from games import get_game
 
@@ -204,7 +198,7 @@ def test_scores_are_odd_and_mates_count_moves():
 
 @given(st.floats(-1, 1), st.floats(0, 1))
 def test_wdl_sums_to_a_thousand_and_has_the_value(value, draw):
-    win, drawn, loss = map(int, wdl_text(value, draw).split())
+    win, drawn, loss = wdl_per_mille(value, draw)
     assert win + drawn + loss == 1000
     assert min(win, drawn, loss) >= 0
     assert abs((win - loss) / 1000 - value) <= 0.0021

@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 from leaf_by_leaf import HashEvaluator
 
-from engine.core.orders import Request
-from engine.core.report import Found
-from engine.core.thinker import PLANNED_SIMULATIONS, Thinker, Thinking
-from engine.core.timing import MEASURED_SHARE, MEASURED_SIMULATIONS
-from engine.nets import LoadedNet
-from engine.search_choice import search_for
+from engine.nets import LoadedNet, search_for
+from engine.orders import Found, Request
+from engine.thinker import MEASURED_SHARE, MEASURED_SIMULATIONS, PLANNED_SIMULATIONS, Thinker, Thinking
 from games import get_game
 from protocol.settings import changed
 from search.evaluator import LeafBatch, Reply

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from engine.core.orders import Options, Order, Prepare, Request, Say, Setup, Start, StopSearch
-from engine.core.report import Found, Line, Progress, Report
-from engine.uci.dialect import USI
-from engine.uci.machine import UciEngine
-from engine.uci.protocol import Go, Position, Simple, parse
+from engine.orders import (
+    Found,
+    Line,
+    Options,
+    Order,
+    Prepare,
+    Progress,
+    Report,
+    Request,
+    Say,
+    Setup,
+    Start,
+    StopSearch,
+)
+from engine.uci import UciEngine
+from engine.uci_lines import USI, Go, Position, Simple, parse
 from games import get_game
 
 SETUP = Setup(game="shogi")

@@ -10,10 +10,10 @@ import numpy as np
 from changed_settings import self_play
 
 from engine.nets import load_net
+from evaluation.builtin_players import NetPlayer
 from evaluation.gate import Progress, gate_openings, play
-from evaluation.match.net_players import NetPlayer
-from evaluation.match.openings import random_openings
-from evaluation.match.players import make_player
+from evaluation.openings import random_openings
+from evaluation.players import make_player
 from games import get_game
 from games.game_history import GameHistory
 from runtime.gating import GateReport, verdict

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from evaluation.match.elo import (
+from evaluation.elo import (
     Sprt,
     elo_of_score,
     estimate,

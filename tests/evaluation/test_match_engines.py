@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.match.engine_player import EnginePlayer, EngineSpec
-from evaluation.match.openings import Opening
-from evaluation.match.player import Choice, Clock
-from evaluation.match.players import make_player, prepare
-from evaluation.match.runner import FAILURE, ClockSettings, MatchSettings, PlayedGame, play_match
-from evaluation.match.search_players import Blend
-from evaluation.match.usi_player import go_line, heard
+from evaluation.builtin_players import Blend
+from evaluation.engine_player import EnginePlayer, EngineSpec
+from evaluation.engine_protocols import go_line, heard
+from evaluation.openings import Opening
+from evaluation.player import Choice, Clock
+from evaluation.players import make_player, prepare
+from evaluation.runner import FAILURE, ClockSettings, MatchSettings, PlayedGame, play_match
 from games import get_game
 from games.game_history import GameHistory
 from games.spec import RESIGNATION
@@ -168,7 +168,7 @@ def test_no_clock_runs_while_an_engine_loads_its_network(
     monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("evaluation.match.runner.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("evaluation.runner.time.monotonic", lambda: now[0])
 
     async def connect(_: EngineSpec) -> Loading:
         return Loading(now)

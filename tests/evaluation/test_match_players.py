@@ -21,10 +21,10 @@ from naive_search import (
 from playouts import playouts
 from twice import GAME as TWICE
 
-from evaluation.match.openings import random_openings
-from evaluation.match.player import Choice, PlayerFailed
-from evaluation.match.players import make_player
-from evaluation.match.search_players import alphabeta, kernels_for
+from evaluation.kernel_players import alphabeta, kernels_for
+from evaluation.openings import random_openings
+from evaluation.player import Choice, PlayerFailed
+from evaluation.players import make_player
 from games import get_game
 from games.game_history import GameHistory, replay
 from games.spec import Game, outcome_for_first_player

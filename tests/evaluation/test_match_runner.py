@@ -15,19 +15,26 @@ import pytest
 import torch
 from twice import GAME as TWICE
 
-from evaluation.match.adjudication import DRAWN, TABLE, WON, Adjudication, Judge, known_results
-from evaluation.match.elo import Sprt, pair_counts
-from evaluation.match.game_files import replay_of, to_json_line
-from evaluation.match.openings import (
-    Opening,
-    book_openings,
-    openings_for,
-    openings_from_file,
-    random_openings,
+from evaluation.elo import Sprt, pair_counts
+from evaluation.match import as_json, report, table
+from evaluation.openings import Opening, book_openings, openings_for, openings_from_file, random_openings
+from evaluation.players import make_player
+from evaluation.runner import (
+    DRAWN,
+    TABLE,
+    TIME,
+    WON,
+    Adjudication,
+    ClockSettings,
+    Judge,
+    MatchSettings,
+    PlayedGame,
+    Until,
+    known_results,
+    play_match,
+    replay_of,
+    to_json_line,
 )
-from evaluation.match.players import make_player
-from evaluation.match.report import as_json, report, table
-from evaluation.match.runner import TIME, ClockSettings, MatchSettings, PlayedGame, Until, play_match
 from games import get_game
 from games.game_history import GameHistory
 from games.spec import Game

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.match.engine_player import parse_spec
-from evaluation.match.openings import Opening, book_openings
-from evaluation.match.players import make_player
-from evaluation.match.runner import FAILURE, MatchSettings, PlayedGame, play_match
-from evaluation.match.uci_player import option_of
+from evaluation.engine_player import parse_spec
+from evaluation.engine_protocols import option_of
+from evaluation.openings import Opening, book_openings
+from evaluation.players import make_player
+from evaluation.runner import FAILURE, MatchSettings, PlayedGame, play_match
 from games import get_game
 
 CHESS = get_game("chess")

@@ -14,8 +14,8 @@ from naive_truth import Result, child_of, legal_of, minimax
 from twice import NAME as TWICE
 
 from bench.stored_games import entry
-from evaluation.truth.mistakes import Mistakes, count
-from evaluation.truth.mistakes_command import main
+from evaluation.truth import Mistakes, count
+from evaluation.truth import mistakes as main
 from games import get_game
 from games.connect_four import CELLS
 from games.connect_four.knowledge import FEWEST_STONES

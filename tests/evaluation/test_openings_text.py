@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.match.openings import Opening, check_lengths, describe, openings_for
-from evaluation.rating.matches import all_openings
+from evaluation.openings import Opening, check_lengths, describe, openings_for
+from evaluation.tournament import all_openings
 from games import get_game
 from runtime.exits import Fatal
 

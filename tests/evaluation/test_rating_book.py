@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.match.elo import score_of_elo
-from evaluation.rating.book import Book, Entrant, Rated
-from evaluation.rating.bradley_terry import Rating, Score
-from evaluation.rating.plots import in_sight, time_axis
-from evaluation.rating.points import Point, thinned
-from evaluation.rating.tournament import Goal, chain_of, games_of, play_on
+from evaluation.book import Book, Entrant, Point, Rated, thinned
+from evaluation.bradley_terry import Rating, Score, chain_of
+from evaluation.elo import score_of_elo
+from evaluation.plots import in_sight, time_axis
+from evaluation.tournament import Goal, games_of, play_on
 from runtime.exits import Exit, Fatal
 
 ZERO = {"random": 0.0}

@@ -15,18 +15,17 @@ import pytest
 from in_process import azplay_here
 
 from bench.stored_games import entry
-from evaluation.match.openings import Opening
-from evaluation.match.player import Player
-from evaluation.match.players import make_player
-from evaluation.match.search_players import Blend
-from evaluation.rating import matches, plots
-from evaluation.rating.book import Gone, Rated, anchors_of, doublings, fixed_ratings
-from evaluation.rating.commands import LadderConfig, ScalingConfig
-from evaluation.rating.ladder import Ladder, Scaling, find_network
-from evaluation.rating.matches import distinct
-from evaluation.rating.openings import OpeningsConfig
-from evaluation.rating.openings import report as report_openings
-from evaluation.rating.points import points_of
+from evaluation import plots
+from evaluation import tournament as matches
+from evaluation.book import Gone, Rated, anchors_of, doublings, fixed_ratings, points_of
+from evaluation.builtin_players import Blend
+from evaluation.ladder import Ladder, LadderConfig, Scaling, ScalingConfig, find_network
+from evaluation.opening_counts import OpeningsConfig
+from evaluation.opening_counts import report as report_openings
+from evaluation.openings import Opening
+from evaluation.player import Player
+from evaluation.players import make_player
+from evaluation.tournament import distinct
 from games import GAME_NAMES, get_game
 from games.spec import Game
 from net.architectures.network import build
@@ -171,7 +170,7 @@ def test_a_watching_ladder_rates_new_weights_and_ends_on_a_signal(
         return [folder]
 
     monkeypatch.setattr(plots, "draw_ladder", draw)
-    monkeypatch.setattr("evaluation.rating.ladder.WATCH_SECONDS", 0.1)
+    monkeypatch.setattr("evaluation.ladder.WATCH_SECONDS", 0.1)
     ladder = Ladder(LadderConfig(run=run.path, **FEW, watch=True))
     asyncio.run(asyncio.wait_for(ladder.run(stop), 240))
     assert rated == [[0, 100, 200], [0, 100, 200, 300]]

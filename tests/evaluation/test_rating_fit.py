@@ -7,9 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from evaluation.match.elo import score_of_elo
-from evaluation.rating.bradley_terry import NotConnected, Score, fit, merged, unconnected
-from evaluation.rating.tournament import chain_of, gain, next_pair
+from evaluation.bradley_terry import NotConnected, Score, chain_of, fit, gain, merged, next_pair, unconnected
+from evaluation.elo import score_of_elo
 
 TRUE = {"random": 0.0, "a": 150.0, "b": 300.0, "c": 350.0, "d": 600.0, "e": -80.0}
 

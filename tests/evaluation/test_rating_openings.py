@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.match.elo import wilson
-from evaluation.rating.openings_count import binned, draw_openings, opening_in, openings_of
+from evaluation.elo import wilson
+from evaluation.opening_counts import binned, draw_openings, opening_in, openings_of
 from games import get_game
 from games.chess.knowledge import MOST_PLAYED
 from games.game_history import replay

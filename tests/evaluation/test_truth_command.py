@@ -16,17 +16,17 @@ import pytest
 from leaf_by_leaf import Answer, LeafByLeaf
 
 from engine.nets import LoadedNet
-from evaluation.truth import command, make
-from evaluation.truth.errors import (
+from evaluation import truth as command
+from evaluation.truth_errors import (
     Errors,
     PlayerErrors,
     chosen_actions,
     count_errors,
+    errors_table,
     expected_errors,
     groups_of,
     measure,
     rows_for,
-    to_text,
 )
 from experiments.mates_in_one import mates
 from games import get_game
@@ -207,14 +207,14 @@ def test_known_checks_tic_tac_toe_and_chess(
 ) -> None:
     for game in ("tic_tac_toe", "chess"):
         monkeypatch.setattr(sys, "argv", ["azplay known", game])
-        assert make.main() == 0
+        assert command.known() == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 8
     assert all(line.startswith("ok") for line in lines)
 
 
 def test_a_check_that_fails_says_what_was_expected(capsys: pytest.CaptureFixture[str]) -> None:
-    checks = make.Checks()
+    checks = command.Checks()
     checks.same("the answer", 41, 42)
     assert checks.failed == 1
     assert capsys.readouterr().out == "FAIL the answer: 41, expected 42\n"
@@ -224,5 +224,5 @@ def test_a_column_that_no_row_fills_is_left_out() -> None:
     """Only chess endgames have the figure by how many moves a mate came later."""
     plain = Errors(group="all", rows=4, errors=0.25, matter=2, errors_matter=0.5, longer=None)
     timed = replace(plain, longer=1.5)
-    assert "mate later by" not in to_text([PlayerErrors("net", 0, [plain], {})])
-    assert "mate later by" in to_text([PlayerErrors("net", 0, [plain, timed], {})])
+    assert "mate later by" not in errors_table([PlayerErrors("net", 0, [plain], {})])
+    assert "mate later by" in errors_table([PlayerErrors("net", 0, [plain, timed], {})])

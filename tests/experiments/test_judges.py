@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from twice import NAME as TWICE
 
-from evaluation.match.openings import Opening
-from evaluation.match.runner import PlayedGame
-from evaluation.truth.errors import PlayerErrors, expected_errors, final_rows, groups_of
+from evaluation.openings import Opening
+from evaluation.runner import PlayedGame
+from evaluation.truth_errors import PlayerErrors, expected_errors, final_rows, groups_of
 from experiments import contest
 from experiments import recipe as recipes
 from experiments.judges import check_judge, endgame, known_positions, material, self_play

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from evaluation.match.openings import Opening
-from evaluation.match.runner import PlayedGame
+from evaluation.openings import Opening
+from evaluation.runner import PlayedGame
 from experiments import contest
 from experiments.judges import check_judge
 from experiments.judges.matches import PAIRS, loses_result, measures_of, openings_of, play

@@ -10,8 +10,7 @@ import pytest
 from playouts import features, legal, playouts
 from shogi_agreement import STARTS
 
-from evaluation.match.game_files import GameFiles
-from evaluation.match.runner import PlayedGame
+from evaluation.runner import GameFiles, PlayedGame
 from games.game_history import replay
 from games.knowledge import WrittenMove, knowledge_of
 from games.shogi import GAME

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.match.openings import random_openings
-from evaluation.match.players import make_player
-from evaluation.match.runner import MatchSettings, play_match
+from evaluation.openings import random_openings
+from evaluation.players import make_player
+from evaluation.runner import MatchSettings, play_match
 from games import get_game
 from games.spec import PLY_CAP, RESIGNATION
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from commands.backup.about import FILE, FORMAT, About, read_about
-from evaluation.match.openings import openings_from_file
+from evaluation.openings import openings_from_file
 from games import get_game
 from net.weights import BadWeights, read_meta
 from runtime.config import load

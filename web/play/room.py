@@ -9,10 +9,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from engine.core.orders import Request
-from engine.core.report import Report
-from engine.core.thinker import Thinker, Thinking
-from engine.uci.protocol import wdl_per_mille
+from engine.orders import Report, Request
+from engine.thinker import Thinker, Thinking
+from engine.uci_lines import wdl_per_mille
 from games.game_history import GameHistory, replay
 from web.boards import board, moves
 from web.trouble import Trouble

@@ -7,9 +7,8 @@ import secrets
 from http import HTTPStatus
 from pathlib import Path
 
-from engine.core.thinker import Thinker
-from engine.nets import LoadedNet
-from engine.search_choice import search_for
+from engine.nets import LoadedNet, search_for
+from engine.thinker import Thinker
 from runtime.runs import RunFolder
 from runtime.weights_files import SUFFIX, version_in
 from web.play.nets import Nets

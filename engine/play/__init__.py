@@ -1,1 +1,0 @@
-"""A person against a network in the terminal: `azplay play`."""

@@ -1,1 +1,0 @@
-"""Shogi engines speak USI, a sibling of UCI: `engine.uci.dialect` lists the differences."""
