@@ -10,32 +10,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from engine.gtp_board import (
+    LEAST,
+    GoBoard,
+    as_json,
+    change_of,
+    changes_in,
+    handicap_points,
+    most_points,
+    value_of,
+)
+from engine.gtp_lines import GtpError, colour_of, expect, number, whole_number
+from engine.orders import SideClock, shown
 from games.game_history import board_text
 from games.go.notation import vertex_of
 from games.go.rules import GoRules
-from games.go.sgf import read
-from games.go.sgf import result_text
-from collections.abc import Collection
-from dataclasses import replace
-from engine.gtp_board import LEAST
-from engine.gtp_board import GoBoard
-from engine.gtp_board import as_json
-from engine.gtp_board import change_of
-from engine.gtp_board import changes_in
-from engine.gtp_board import handicap_points
-from engine.gtp_board import most_points
-from engine.gtp_board import value_of
-from engine.gtp_lines import GtpError
-from engine.gtp_lines import colour_of
-from engine.gtp_lines import expect
-from engine.gtp_lines import number
-from engine.gtp_lines import whole_number
-from engine.orders import SideClock
-from engine.orders import shown
+from games.go.sgf import read, result_text
 
 
 @dataclass(frozen=True)

@@ -8,36 +8,28 @@ the search of the run to which the weights belong.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-import numpy as np
-from games import get_game
-from games.names import DEFAULT_GAME
-from games.names import parts_of
-from games.spec import Game
-from net.sparse import Sparse
-from net.sparse import SparsePlayer
-from runtime.exits import Exit
-from runtime.exits import Fatal
-from runtime.weights_files import read_weights
-from search.evaluator import Evaluations
-from search.evaluator import LeafBatch
-from search.evaluator import LocalEvaluator
 from collections.abc import Mapping
+from dataclasses import dataclass
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
+
 import msgspec
-from games.nearest import nearest
-from protocol.settings import SelfPlaySettings
-from protocol.settings import changed
-from runtime.config import flattened
-from runtime.config import nested
+import numpy as np
+from search.evaluation_settings import FIELDS
+
+from games import get_game
+from games.names import DEFAULT_GAME, nearest, parts_of
+from games.spec import Game
+from net.sparse import Sparse, SparsePlayer
+from protocol.settings import SelfPlaySettings, changed
+from runtime.config import flattened, nested
+from runtime.exits import Exit, Fatal
 from runtime.reading import read_toml
 from runtime.runs import RunFolder
-from search.evaluation_settings import FIELDS
-from search.evaluation_settings import FOR_EVALUATION
-from search.evaluation_settings import fields_of
-from search.settings import resolve
+from runtime.weights_files import read_weights
+from search.evaluator import Evaluations, LeafBatch, LocalEvaluator
+from search.settings import FOR_EVALUATION, fields_of, resolve
 
 SPARSE_ROWS = 64
 """Rows of a batch of a sparse network: a tenth of a millisecond."""

@@ -9,33 +9,18 @@ from __future__ import annotations
 
 import textwrap
 from collections import deque
-from collections.abc import Callable
-from collections.abc import Mapping
-from typing import Literal
-from games.game_history import board_text
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
+
 from msgspec import Meta
-from engine.driver import EngineConfig
-from engine.driver import serve
-from engine.orders import Found
-from engine.orders import Order
-from engine.orders import Prepare
-from engine.orders import Quit
-from engine.orders import Report
-from engine.orders import Request
-from engine.orders import Say
-from engine.orders import Setup
-from engine.orders import Start
-from engine.orders import shown
-from protocol.settings import Count
-from protocol.settings import Positive
-from protocol.settings import Seed
+
+from engine.driver import EngineConfig, serve
+from engine.orders import Found, Order, Prepare, Quit, Report, Request, Say, Setup, Start, shown
+from games.game_history import board_text
+from protocol.settings import Count, Positive, Seed
 from runtime import config
-from runtime.exits import Exit
-from runtime.exits import Fatal
-from runtime.exits import require
+from runtime.exits import Exit, Fatal, require
 
 if TYPE_CHECKING:
     from engine.thinker import OpenGame
@@ -303,7 +288,6 @@ def greeting(game: Game, network: str, person: int) -> str:
 
 def board(history: OpenGame) -> str:
     """The board, with an empty line before and after it."""
-    from games.rendering import board_text
 
     is_over = history.end_reason() is not None
     return f"\n{board_text(history.game, history.state, is_over=is_over)}\n"

@@ -9,33 +9,19 @@ move; proven losses come last.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
 import numpy as np
+
 from engine.nets import LoadedNet
-from games.spec import Game
-from games.spec import outcome_for_first_player
-from protocol.settings import MAX_SIMULATIONS
-from protocol.settings import SelfPlaySettings
-from protocol.settings import changed
-from search.evaluator import Evaluations
-from search.evaluator import LeafBatch
-from search.evaluator import evaluate
-from search.leaf_parallel import Interrupt
-from search.leaf_parallel import Limits
-from search.leaf_parallel import ParallelTree
-from search.leaf_parallel import node_bytes
-from search.leaf_parallel import search_parallel
-from search.leaf_parallel import unless_over
-from search.settings import FOR_EVALUATION
-from search.settings import resolve
-from engine.orders import Found
-from engine.orders import Line
-from engine.orders import Progress
-from engine.orders import Report
-from engine.orders import Request
+from engine.orders import Found, Line, Progress, Report, Request
 from games.game_history import GameHistory
+from games.spec import Game, outcome_for_first_player
+from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
+from search.evaluator import Evaluations, LeafBatch, evaluate
 from search.layout import UNEXPANDED
+from search.leaf_parallel import Interrupt, Limits, ParallelTree, node_bytes, search_parallel, unless_over
+from search.settings import FOR_EVALUATION, resolve
 
 MOST_PLIES = 6_000
 """Most moves of one game. The longest tournament game of chess had 538."""

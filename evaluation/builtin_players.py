@@ -29,13 +29,11 @@ from games.names import WITH_SOLVED
 from games.spec import Game
 from protocol.settings import SelfPlaySettings, changed
 from runtime.exits import Exit, Fatal
-from search.evaluation_settings import FOR_EVALUATION
-from search.evaluator import evaluate
-from search.leaf_batch import LeafBatch
+from search.evaluator import LeafBatch, evaluate
 from search.mcts import search
 from search.moves import choose_action
 from search.pool import SearchPool
-from search.settings import resolve
+from search.settings import FOR_EVALUATION, resolve
 from search.tree import SearchTree, tree_for
 
 T = TypeVar("T")

@@ -32,9 +32,17 @@ from games.game_history import GameHistory
 from games.jit import Unbound, bind, kernel, signed
 from games.knowledge import Heuristic, knowledge_of
 from games.spec import NO_ROOT, Game, Positions, State
-from games.stubs import END_VALUES, Actions, Words, end_reason, legal_actions, play, side_to_move
+from games.stubs import (
+    END_VALUES,
+    Actions,
+    Words,
+    end_reason,
+    legal_actions,
+    play,
+    side_to_move,
+    wins_at_once,
+)
 from games.stubs import bindings as rules_bindings
-from games.wins import wins_at_once
 
 Think = Callable[[GameHistory, np.random.Generator], Choice]
 

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+
 import numpy as np
 import pytest
-from naive_truth import child_of
-from naive_truth import end_value
-from naive_truth import legal_of
-from naive_truth import minimax
+from naive_truth import child_of, end_value, legal_of, minimax
+
+from evaluation.truth_errors import read_rows
 from games.connect_four import GAME
 from games.connect_four import knowledge as labelled
 from games.connect_four.knowledge import rows_in
-from games.connect_four.solver import Solver
-from games.connect_four.solver import board_of
-from games.connect_four.solver import key_of
-from games.connect_four.solver import look_ahead
-from games.connect_four.solver import winning_cells
+from games.connect_four.solver import Solver, board_of, key_of, look_ahead, winning_cells
 from games.knowledge import BadTruth
 from games.spec import State
-from runtime.exits import Exit
-from runtime.exits import Fatal
-from evaluation.truth_errors import read_rows
+from runtime.exits import Exit, Fatal
 
 
 def random_states(stones: int, count: int, seed: int) -> list[State]:
