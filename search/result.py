@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.jit import jit
-from protocol.search_columns import MOST_KL
+from protocol.records import MOST_KL
 from search.final_move import Candidates
 from search.search_stats import SearchStats
 
@@ -133,7 +133,7 @@ def result_of_visits(
 
 def search_columns(results: Sequence[SearchResult]) -> dict[str, npt.NDArray[Any]]:
     """Return the columns of a record that compare searches with the raw network, by name
-    (`protocol.search_columns`): [plies], unknown where there was no search."""
+    (`protocol.records`): [plies], unknown where there was no search."""
     unknown = (np.nan, np.nan, np.nan, 0)
     rows = [
         unknown if (one := result.stats) is None else (one.kl, one.value, one.mean_depth, one.max_depth)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.jit import jit
-from protocol.search_columns import PRIOR_FLOOR
+from protocol.records import PRIOR_FLOOR
 
 
 class NetView(NamedTuple):

@@ -1,4 +1,4 @@
-"""Compiles a game's rules and search into the disk cache. `client.warm` is the command line."""
+"""Compiles a game's rules and search into the disk cache. `client.run` is the command line."""
 
 from __future__ import annotations
 
