@@ -1,12 +1,22 @@
-"""Settings of azclient."""
+"""Settings of azclient, and which worker processes it starts for them.
+
+`make_plan` is a pure function of the settings and of the machine's resources: it returns command lines.
+Nothing here loads a GPU library, because `--help` must be quick.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from protocol.settings import Amount, Count, Port
+from runtime.cores import usable_cores
+from runtime.exits import Exit, Fatal, how_to_install, is_installed
+from runtime.ports import Address
+from runtime.processes import python_module
 
 
 @dataclass(frozen=True)
@@ -46,3 +56,87 @@ class ClientConfig:
     """Format of the log: `text` for people, or `json` with one object per line (docs/metrics.md)."""
     max_wait: Amount = 60.0
     """Seconds to wait for the server at the start before giving up (exit status 69); 0: forever."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Command lines of child processes."""
+
+    prepare: list[str]
+    """Joins, compiles the server's game once and leaves."""
+    workers: list[list[str]]
+    device_text: str
+    """Where leaves are evaluated, for people."""
+    in_search: list[list[str]]
+    """The workers instead, where the network turns out to be part of their search: it uses no device, so
+    there is one for each core."""
+
+
+def make_plan(
+    config: ClientConfig,
+    address: Address,
+    spool: Path,
+    *,
+    gpus: int | None = None,
+    cores: int | None = None,
+    has_torch: bool | None = None,
+) -> Plan:
+    """Return the plan. `gpus`, `cores` and `has_torch` describe this machine or container; they are detected
+    when not given. Raises Fatal(CONFIG) for a device that is not there."""
+    cores = cores or usable_cores()
+    gpus = count_gpus() if gpus is None else gpus
+    has_torch = is_installed("torch") if has_torch is None else has_torch
+    devices = devices_for(config.device, gpus, has_torch=has_torch)
+    count = config.workers or (cores if devices == ["remote"] else len(devices))
+    threads = config.threads or (max(1, cores // count) if devices == ["cpu"] else 0)
+    common = python_module(
+        "client.worker",
+        *("--role", "client"),
+        *("--server", address.server, "--leaves", address.leaves),
+        *("--bulk", address.bulk),
+        *("--spool", str(spool), "--name", config.name),
+        *(("--server-key", config.server_key) if config.server_key else ()),
+        *(("--key", str(config.key)) if config.key else ()),
+        *("--log-format", config.log_format),
+    )
+    figures = ["--figures"] if config.metrics_port or config.drain else []
+    numbers = ["--games", str(config.games), "--threads", str(threads), "--drain", f"{config.drain:g}"]
+
+    def worker(index: int, device: str) -> list[str]:
+        return [*common, "--index", str(index), "--device", device, *figures, *numbers]
+
+    workers = [worker(index, devices[index % len(devices)]) for index in range(count)]
+    in_search = [worker(index, "remote") for index in range(config.workers or cores)]
+    prepare = [*common, "--warm-only", "--figures", "--max-wait", str(config.max_wait)]
+    text = "the server" if devices == ["remote"] else ", ".join(devices)
+    if config.device == "auto" and gpus and not has_torch:
+        text += " (torch is not installed, so the GPUs here are not used)"
+    return Plan(prepare, workers, text, in_search)
+
+
+def devices_for(setting: str, gpus: int, *, has_torch: bool = True) -> list[str]:
+    """Return the devices that workers are spread over. Raises Fatal(CONFIG) for an unknown device, and for a
+    local network without torch."""
+    if setting == "auto":
+        return [f"cuda:{index}" for index in range(gpus if has_torch else 0)] or ["remote"]
+    if re.fullmatch(r"remote|cpu|cuda:\d+", setting):
+        if setting != "remote" and not has_torch:
+            text = how_to_install(f"--device {setting}", ["torch"], "train")
+            raise Fatal(f"{text}; or use --device remote", Exit.CONFIG)
+        return [setting]
+    raise Fatal(f"there is no device {setting!r}: choose remote, cpu, cuda:N or auto", Exit.CONFIG)
+
+
+def count_gpus(devices: Path = Path("/dev")) -> int:
+    """Return how many NVIDIA GPUs this user's processes see, without loading any GPU library."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    found = sum(bool(re.fullmatch(r"nvidia\d+", path.name)) for path in devices.glob("nvidia*"))
+    if visible is None or not found:
+        return found
+    return len([part for part in visible.split(",") if part.strip() not in ("", "-1")])
+
+
+def default_spool(address: Address) -> Path:
+    """Return where finished games wait unless --spool says otherwise (XDG_DATA_HOME is respected)."""
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "azselfplay" / "spool" / address.folder_name

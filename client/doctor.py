@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from client.config import ClientConfig
-from client.plan import default_spool
+from client.config import ClientConfig, default_spool
 from diagnostics.doctor.finding import Finding, as_json, as_text, exit_status, ok, warning
 from diagnostics.doctor.machine import Needs, look_at, machine_findings
 from diagnostics.doctor.options import DoctorOptions
@@ -90,7 +89,7 @@ def look_at_spool(path: Path) -> SpoolFacts:
 
 def spool_findings(facts: SpoolFacts, identity: str) -> list[Finding]:
     """Return findings about the spool. `identity`: the server's run, in hex; empty: unknown."""
-    from client.spool_folders import IDENTITY_DIGITS, MARK
+    from client.spool import IDENTITY_DIGITS, MARK
 
     own = f"{MARK}{identity[:IDENTITY_DIGITS]}"
     others = {name: count for name, count in facts.games.items() if identity and not name.endswith(own)}

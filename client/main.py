@@ -1,24 +1,29 @@
-"""`azclient`: keeps worker processes running against an azserver on another machine.
+"""`azclient`: keeps worker processes running against an azserver on another machine; `azclient keygen` makes
+a key for it.
 
 It imports neither torch nor Numba nor ZeroMQ, so that `--help` is quick and the supervisor stays small. A
-first child joins the server, compiles its game once into the cache and leaves; then the workers start.
+first child joins the server, compiles its game once into the cache and leaves; then the workers start. A
+stop ends the workers; with `--drain` they finish their games before.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import logging
+import re
+import shlex
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from client.child_lines import IN_SEARCH, FigureLines, Figures, LastWords
-from client.config import ClientConfig
-from client.metrics import WorkersFigures, watched
-from client.plan import Plan, count_gpus, default_spool, devices_for, make_plan
+from client.config import ClientConfig, Plan, count_gpus, default_spool, devices_for, make_plan
+from client.metrics import IN_SEARCH, FigureLines, Figures, LastWords, WorkersFigures, watched
 from runtime import aio, config, keys, logs
 from runtime.exits import Exit, Fatal, guarded, is_installed
+from runtime.keys import as_text, default_folder, new_pair, write_pair
 from runtime.metrics import Monitor
 from runtime.ports import parse_address
 from runtime.processes import Children, describe_exit, to_stderr
@@ -34,8 +39,51 @@ TELL_EVERY = 10.0
 PREPARE = "prepare"
 GRACE = 8.0
 """Seconds that workers get for a clean end; they need about three."""
-
 log = logging.getLogger("azclient")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of `azclient`; returns the exit status."""
+    return guarded(lambda: _main(argv))
+
+
+def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> ClientConfig:
+    """Return the settings of azclient, checked. `argv` and `environment` as for `config.load`."""
+    settings = config.load(
+        ClientConfig,
+        argv,
+        command="azclient",
+        examples=EXAMPLES,
+        description="Plays AlphaZero self-play games for an azserver and sends it the finished ones. "
+        "`azclient doctor HOST` checks machine, connection and server. `azclient keygen` makes a key.",
+        environment=environment,
+    )
+    devices_for(settings.device, count_gpus(), has_torch=is_installed("torch"))
+    return settings
+
+
+def _main(argv: Sequence[str] | None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["doctor"]:
+        from client import doctor
+
+        return doctor.main(words[1:])
+    if words[:1] == ["keygen"]:
+        return keygen(words[1:])
+    settings = load(argv)
+    keys.dial_keys(settings.server_key, settings.key, "client")  # an error in them ends this process at once
+    address = parse_address(settings.server)
+    spool = settings.spool or default_spool(address)
+    plan = make_plan(settings, address, spool)
+    check_folders(spool, "--spool")
+    logs.set_up("azclient", form=settings.log_format)
+
+    async def life(stop: aio.Stop) -> None:
+        with Monitor(settings.metrics_listen, settings.metrics_port) as monitor:
+            await Supervisor(plan, stop, settings.drain).run(monitor, spool)
+
+    aio.run(life)
+    return int(Exit.OK)
 
 
 class Supervisor:
@@ -110,50 +158,34 @@ class Supervisor:
         return sum(name != PREPARE for name in self._children.pids()), self._children.restarts()
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of `azclient`; returns the exit status."""
-    return guarded(lambda: _main(argv))
-
-
-def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> ClientConfig:
-    """Return the settings of azclient, checked. `argv` and `environment` as for `config.load`."""
-    settings = config.load(
-        ClientConfig,
-        argv,
-        command="azclient",
-        examples=EXAMPLES,
-        description="Plays AlphaZero self-play games for an azserver and sends it the finished ones. "
-        "`azclient doctor HOST` checks machine, connection and server. `azclient keygen` makes a key.",
-        environment=environment,
-    )
-    devices_for(settings.device, count_gpus(), has_torch=is_installed("torch"))
-    return settings
-
-
-def _main(argv: Sequence[str] | None) -> int:
-    words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["doctor"]:
-        from client import doctor
-
-        return doctor.main(words[1:])
-    if words[:1] == ["keygen"]:
-        from client import key_commands
-
-        return key_commands.main(words[1:])
-    settings = load(argv)
-    keys.dial_keys(settings.server_key, settings.key, "client")  # an error in them ends this process at once
-    address = parse_address(settings.server)
-    spool = settings.spool or default_spool(address)
-    plan = make_plan(settings, address, spool)
-    check_folders(spool, "--spool")
-    logs.set_up("azclient", form=settings.log_format)
-
-    async def life(stop: aio.Stop) -> None:
-        with Monitor(settings.metrics_listen, settings.metrics_port) as monitor:
-            await Supervisor(plan, stop, settings.drain).run(monitor, spool)
-
-    aio.run(life)
+def keygen(argv: Sequence[str]) -> int:
+    """Print the public key and what to do with it."""
+    options = keygen_parser().parse_args(argv)
+    role = "trainer" if options.trainer else "client"
+    path: Path = options.key or default_folder() / f"{role}.key"
+    pair = new_pair()
+    write_pair(path, pair, f"Key of an azselfplay {role}. Keep it secret.")
+    print(f"the key is in {path}; on the server's machine, let it join:")
+    print(f"  azserver allow {role} {_suggested_name(role)} {shlex.quote(as_text(pair.public))}")
     return int(Exit.OK)
+
+
+def _suggested_name(role: str) -> str:
+    """Return a name for the key, made from this machine's. A trainer's differs from that of a client beside
+    it."""
+    host = re.sub("[^A-Za-z0-9]", "-", socket.gethostname().partition(".")[0]).strip("-")[:50] or "NAME"
+    return host if role == "client" else f"{host}-{role}"
+
+
+def keygen_parser() -> argparse.ArgumentParser:
+    """Return the parser of the words after `azclient keygen`."""
+    whole = argparse.ArgumentParser(
+        prog="azclient keygen", description="Makes a key for this machine (docs/security.md)."
+    )
+    whole.add_argument("--trainer", action="store_true", help="for `python -m trainer`, not for azclient")
+    place = f"client.key or trainer.key in {default_folder()}"
+    whole.add_argument("--key", type=Path, help=f"file of the key (default: {place})")
+    return whole
 
 
 if __name__ == "__main__":

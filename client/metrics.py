@@ -1,20 +1,25 @@
-"""azclient's figures for Prometheus: the figures of its workers, each under the worker's number."""
+"""azclient's figures for Prometheus: those of its workers, each under the worker's number.
+
+A worker writes a line of figures every few seconds among its other output (`figures_line`), and azclient
+takes it out again (`FigureLines`); what is not such a line is passed on as it came. So a worker needs no
+port of its own.
+"""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from client.child_lines import Figures
+from runtime.logs import event_in
 from runtime.metrics import Metric, Watched
 
 TELL_SECONDS = 5.0
 """Seconds between two lines of figures from a worker."""
 SILENT = 4 * TELL_SECONDS
 """Seconds without such a line after which a worker counts as stuck."""
-
 METRICS = (
     Metric("az_client_workers", "workers", "Worker processes that are running."),
     Metric("az_client_workers_expected", "expected", "Worker processes that should be running."),
@@ -33,6 +38,18 @@ METRICS = (
     Metric("az_spool_rejected_total", "rejected", "Games refused for good.", label="worker"),
 )
 PER_WORKER = tuple(metric.figure for metric in METRICS if metric.label)
+LONGEST = 64 * 1024
+"""Most bytes in a line; a longer one is passed on in pieces."""
+FIGURES = b"figures: "
+"""Beginning of a line with a worker's figures (`--figures`)."""
+IN_SEARCH = "network_in_search"
+"""The one figure of the worker that prepares: whether the run's network is part of the players' search."""
+
+
+Figures = Mapping[str, Any]
+
+
+Sink = Callable[[bytes], None]
 
 
 class WorkersFigures:
@@ -84,3 +101,60 @@ class WorkersFigures:
 def watched(workers: WorkersFigures, processes: Callable[[], tuple[int, int]], spool: Path) -> Watched:
     """`processes()` returns how many workers run, and how many restarts there were."""
     return Watched(METRICS, lambda: workers.as_dict(*processes()), workers.not_ready, spool)
+
+
+def figures_line(figures: Figures) -> str:
+    """Return the line that `FigureLines` reads."""
+    return FIGURES.decode() + json.dumps(figures)
+
+
+class ByLine:
+    """Accepts output as it arrives and passes whole lines, without their ends, to `on_line`."""
+
+    def __init__(self, on_line: Callable[[bytes], None]) -> None:
+        self._on_line = on_line
+        self._rest = b""
+
+    def __call__(self, output: bytes) -> None:
+        *lines, self._rest = (self._rest + output).split(b"\n")
+        for line in lines:
+            self._on_line(line)
+        if len(self._rest) > LONGEST:
+            self._on_line(self._rest)
+            self._rest = b""
+
+
+class FigureLines(ByLine):
+    """Passes a worker's output on, except its figures, which go to `on_figures`."""
+
+    def __init__(self, sink: Sink, on_figures: Callable[[Figures], None]) -> None:
+        super().__init__(self._look_at)
+        self._sink = sink
+        self._on_figures = on_figures
+
+    def _look_at(self, line: bytes) -> None:
+        if not line.startswith(FIGURES):
+            self._sink(line + b"\n")
+            return
+        try:
+            self._on_figures(dict(json.loads(line.removeprefix(FIGURES))))
+        except (ValueError, TypeError):
+            self._sink(line + b"\n")
+
+
+class LastWords(ByLine):
+    """Passes a child's output on, but stores its `command: error: ...` line instead."""
+
+    MARK = ": error: "
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(self._look_at)
+        self.error = ""
+        self._sink = sink
+
+    def _look_at(self, line: bytes) -> None:
+        _, mark, words = event_in(line.decode(errors="replace")).partition(self.MARK)
+        if mark:
+            self.error = words
+        else:
+            self._sink(line + b"\n")

@@ -1,4 +1,10 @@
-"""Self-play: one coroutine per concurrent game, many of them in a worker, each playing game after game."""
+"""Self-play: one coroutine per concurrent game, many of them in a worker, each playing game after game.
+
+A game begins at a start position, and goes on with plies drawn uniformly from the legal ones and plies
+drawn from the network's own policy (`Opening`; none of them after a start that a generator drew). None of
+these plies is searched or trained on: they make games differ. From then on each ply is a search.
+`Resigning` knows when a side resigns (docs/decisions/0011-resignation.md).
+"""
 
 from __future__ import annotations
 
@@ -10,13 +16,13 @@ import time
 import zlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from client.opening import Opening, start_of_game
 from client.remote_evaluator import LeafRefused
-from client.resigning import Resigning
-from games.spec import RESIGNATION, outcome_for_first_player
+from games.spec import RESIGNATION, Game, State, outcome_for_first_player
 from protocol.records import (
     IMPROVED_POLICY,
     PLAYED_ON,
@@ -26,19 +32,20 @@ from protocol.records import (
     BadRecord,
     GameRecord,
 )
+from protocol.settings import SelfPlaySettings
 from runtime.logs import Repeated
 from search.evaluator import BadEvaluation
 from search.mcts import search
 from search.moves import choose_action
 from search.pool import SearchPool
 from search.result import SearchResult, search_columns
+from search.settings import generator_names, start_lines
 from search.tree import SearchTree
 
 PAUSE_AFTER_REFUSAL = 5.0
 """Seconds before a coroutine whose game was abandoned starts another one."""
 MOST_VISITS = 0xFFFF
 """Largest visit count: records store it as uint16."""
-
 log = logging.getLogger(__name__)
 
 
@@ -62,129 +69,6 @@ class Player:
         if self.is_client:
             entropy.append(zlib.crc32(self.name.encode()))
         return np.random.default_rng(np.random.SeedSequence(entropy))
-
-
-@dataclass
-class _Columns:
-    """The columns of a record while its game is played: one entry per ply."""
-
-    actions: list[int] = field(default_factory=list)
-    results: list[SearchResult] = field(default_factory=list)
-    versions: list[int] = field(default_factory=list)
-    is_played_on: bool = False
-    """Whether nobody may resign in this game."""
-    mover: int = 0
-    """The player of the newest move; 0 is the first player."""
-
-    def add(self, action: int, result: SearchResult, version: int) -> None:
-        if result.visits.max(initial=0) > MOST_VISITS:
-            raise BadRecord(f"a root action has {result.visits.max()} visits, a record holds {MOST_VISITS}")
-        self.actions.append(action)
-        self.results.append(result)
-        self.versions.append(version)
-
-    def add_unsearched(self, action: int, version: int) -> None:
-        """Add a ply played without a search: no visits, no target, and a value of 0."""
-        nothing = SearchResult(np.zeros(0, np.uint16), np.zeros(0, np.int32), 0.0, 0, is_target=False)
-        self.add(action, nothing, version)
-
-
-async def play_game(
-    pool: SearchPool,
-    rng: np.random.Generator,
-    *,
-    player: Player | None = None,
-    uid: bytes | None = None,
-    resigning: Resigning | None = None,
-) -> GameRecord:
-    """Play one game of the pool's forest against itself to its end and return its record.
-
-    `uid` is drawn from the system's random numbers, not from `rng`, so that repeated games are still
-    different games. Raises the evaluator's errors, BadRecord for a game that a record cannot hold, and
-    ValueError for a start position without legal actions.
-    """
-    uid = uid or os.urandom(16)
-    with SearchTree(pool.forest, rng) as tree:
-        resigning = resigning or Resigning(tree.settings)
-        return await _play(tree, pool, player or Player(0), uid, resigning)
-
-
-async def _play(
-    tree: SearchTree, pool: SearchPool, player: Player, uid: bytes, resigning: Resigning
-) -> GameRecord:
-    began = time.monotonic()
-    game, settings, rng = tree.game, tree.settings, tree.rng
-    cheap = settings.playout_cap.cheap_probability
-    tree.reset_randomness()
-    text, is_sampled = start_of_game(game, settings, rng)
-    start = game.notation.state_from_text(text)
-    tree.reset(start)
-    columns = _Columns(is_played_on=resigning.is_played_on(rng))
-    opening = Opening(tree, start, settings, rng)
-    if not is_sampled:
-        opening.play_random()
-        await opening.play_sampled(pool)
-    for action in opening.actions:
-        columns.add_unsearched(action, pool.evaluator.version)
-    reason = tree.end_reason()
-    while reason is None:
-        is_cheap = cheap > 0 and rng.random() < cheap
-        result = await search(tree, pool, is_cheap=is_cheap)
-        action = choose_action(result, tree.ply, settings, rng)
-        columns.add(action, result, pool.evaluator.version)
-        columns.mover = int(game.rules.side_to_move(tree.state))
-        tree.advance(action)
-        reason = tree.end_reason()
-        if reason is None and not columns.is_played_on and resigning.gives_up(result.value):
-            reason = RESIGNATION
-    if not columns.actions:
-        raise ValueError(f"the game is over at its start position ({reason}): {text!r}")
-    return _record(columns, tree, text, reason, uid, player, time.monotonic() - began)
-
-
-def _record(
-    columns: _Columns, tree: SearchTree, start: str, reason: str, uid: bytes, player: Player, seconds: float
-) -> GameRecord:
-    results, settings = columns.results, tree.settings
-    values = np.array([result.value for result in results], np.float32)
-    played_on = PLAYED_ON if columns.is_played_on else 0
-    return GameRecord(
-        uid=uid,
-        game=tree.game.name,
-        start=start,
-        max_plies=settings.max_plies,
-        simulations=settings.search.simulations,
-        actions=np.array(columns.actions, np.uint16),
-        visited=np.array([len(result.actions) for result in results], np.uint16),
-        visit_actions=np.concatenate([result.actions for result in results]).astype(np.uint16),
-        visits=np.concatenate([result.visits for result in results]).astype(np.uint16),
-        root_values=np.clip(values, -1.0, 1.0),
-        flags=np.array([_flags(result) | played_on for result in results], np.uint8),
-        versions=np.array(columns.versions, np.uint32),
-        **search_columns(results),
-        outcome=_outcome(tree, reason, columns.mover),
-        reason=reason,
-        seed=player.seed,
-        source=player.name,
-        seconds=seconds,
-        run=player.run,
-    )
-
-
-def _outcome(tree: SearchTree, reason: str, mover: int) -> int:
-    """Return the outcome. A side resigns with its move, so after a resignation the last `mover` has lost."""
-    if reason == RESIGNATION:
-        return outcome_for_first_player(-1, mover)
-    return tree.outcome()
-
-
-def _flags(result: SearchResult) -> int:
-    return (
-        (POLICY_TARGET if result.is_target else 0)
-        | (IMPROVED_POLICY if result.is_improved else 0)
-        | (PRUNED_TARGET if result.is_pruned else 0)
-        | (SEARCH_DIFFERS if result.stats is not None and result.stats.differs else 0)
-    )
 
 
 class GamePool:
@@ -271,3 +155,235 @@ class GamePool:
         await self._keep(record)
         self.finished += 1
         self.plies += record.plies
+
+
+async def play_game(
+    pool: SearchPool,
+    rng: np.random.Generator,
+    *,
+    player: Player | None = None,
+    uid: bytes | None = None,
+    resigning: Resigning | None = None,
+) -> GameRecord:
+    """Play one game of the pool's forest against itself to its end and return its record.
+
+    `uid` is drawn from the system's random numbers, not from `rng`, so that repeated games are still
+    different games. Raises the evaluator's errors, BadRecord for a game that a record cannot hold, and
+    ValueError for a start position without legal actions.
+    """
+    uid = uid or os.urandom(16)
+    with SearchTree(pool.forest, rng) as tree:
+        resigning = resigning or Resigning(tree.settings)
+        return await _play(tree, pool, player or Player(0), uid, resigning)
+
+
+async def _play(
+    tree: SearchTree, pool: SearchPool, player: Player, uid: bytes, resigning: Resigning
+) -> GameRecord:
+    began = time.monotonic()
+    game, settings, rng = tree.game, tree.settings, tree.rng
+    cheap = settings.playout_cap.cheap_probability
+    tree.reset_randomness()
+    text, is_sampled = start_of_game(game, settings, rng)
+    start = game.notation.state_from_text(text)
+    tree.reset(start)
+    columns = _Columns(is_played_on=resigning.is_played_on(rng))
+    opening = Opening(tree, start, settings, rng)
+    if not is_sampled:
+        opening.play_random()
+        await opening.play_sampled(pool)
+    for action in opening.actions:
+        columns.add_unsearched(action, pool.evaluator.version)
+    reason = tree.end_reason()
+    while reason is None:
+        is_cheap = cheap > 0 and rng.random() < cheap
+        result = await search(tree, pool, is_cheap=is_cheap)
+        action = choose_action(result, tree.ply, settings, rng)
+        columns.add(action, result, pool.evaluator.version)
+        columns.mover = int(game.rules.side_to_move(tree.state))
+        tree.advance(action)
+        reason = tree.end_reason()
+        if reason is None and not columns.is_played_on and resigning.gives_up(result.value):
+            reason = RESIGNATION
+    if not columns.actions:
+        raise ValueError(f"the game is over at its start position ({reason}): {text!r}")
+    return _record(columns, tree, text, reason, uid, player, time.monotonic() - began)
+
+
+@dataclass
+class _Columns:
+    """The columns of a record while its game is played: one entry per ply."""
+
+    actions: list[int] = field(default_factory=list)
+    results: list[SearchResult] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+    is_played_on: bool = False
+    """Whether nobody may resign in this game."""
+    mover: int = 0
+    """The player of the newest move; 0 is the first player."""
+
+    def add(self, action: int, result: SearchResult, version: int) -> None:
+        if result.visits.max(initial=0) > MOST_VISITS:
+            raise BadRecord(f"a root action has {result.visits.max()} visits, a record holds {MOST_VISITS}")
+        self.actions.append(action)
+        self.results.append(result)
+        self.versions.append(version)
+
+    def add_unsearched(self, action: int, version: int) -> None:
+        """Add a ply played without a search: no visits, no target, and a value of 0."""
+        nothing = SearchResult(np.zeros(0, np.uint16), np.zeros(0, np.int32), 0.0, 0, is_target=False)
+        self.add(action, nothing, version)
+
+
+def _record(
+    columns: _Columns, tree: SearchTree, start: str, reason: str, uid: bytes, player: Player, seconds: float
+) -> GameRecord:
+    results, settings = columns.results, tree.settings
+    values = np.array([result.value for result in results], np.float32)
+    played_on = PLAYED_ON if columns.is_played_on else 0
+    return GameRecord(
+        uid=uid,
+        game=tree.game.name,
+        start=start,
+        max_plies=settings.max_plies,
+        simulations=settings.search.simulations,
+        actions=np.array(columns.actions, np.uint16),
+        visited=np.array([len(result.actions) for result in results], np.uint16),
+        visit_actions=np.concatenate([result.actions for result in results]).astype(np.uint16),
+        visits=np.concatenate([result.visits for result in results]).astype(np.uint16),
+        root_values=np.clip(values, -1.0, 1.0),
+        flags=np.array([_flags(result) | played_on for result in results], np.uint8),
+        versions=np.array(columns.versions, np.uint32),
+        **search_columns(results),
+        outcome=_outcome(tree, reason, columns.mover),
+        reason=reason,
+        seed=player.seed,
+        source=player.name,
+        seconds=seconds,
+        run=player.run,
+    )
+
+
+def _outcome(tree: SearchTree, reason: str, mover: int) -> int:
+    """Return the outcome. A side resigns with its move, so after a resignation the last `mover` has lost."""
+    if reason == RESIGNATION:
+        return outcome_for_first_player(-1, mover)
+    return tree.outcome()
+
+
+def _flags(result: SearchResult) -> int:
+    return (
+        (POLICY_TARGET if result.is_target else 0)
+        | (IMPROVED_POLICY if result.is_improved else 0)
+        | (PRUNED_TARGET if result.is_pruned else 0)
+        | (SEARCH_DIFFERS if result.stats is not None and result.stats.differs else 0)
+    )
+
+
+class Start(NamedTuple):
+    text: str
+    """The position in the game's notation, as in the record."""
+    is_sampled: bool = False
+    """Whether it was drawn for this game alone. Then it gets no opening plies, which would only destroy what
+    it was drawn for (in KQK, the queen)."""
+
+
+def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> Start:
+    """Return `start`; in a `start_share` of games, one of `start_positions` or of what `start_generator`
+    draws."""
+    if settings.start.share == 0 or rng.random() >= settings.start.share:
+        return Start(settings.start.position)
+    names = generator_names(settings.start.generator)
+    if names:
+        assert game.generator is not None
+        return Start(game.generator.draw(names[int(rng.integers(len(names)))], rng), is_sampled=True)
+    lines = start_lines(settings.start.positions)
+    return Start(lines[int(rng.integers(len(lines)))])
+
+
+class Opening:
+    """The plies of one game before its first search. `tree` is at `start`; `actions` are those played.
+
+    The game never ends here: if an action would end it, that kind of opening stops before.
+    """
+
+    def __init__(
+        self, tree: SearchTree, start: State, settings: SelfPlaySettings, rng: np.random.Generator
+    ) -> None:
+        self._tree = tree
+        self._start = start
+        self._settings = settings
+        self._rng = rng
+        self.actions: list[int] = []
+
+    def play_random(self) -> None:
+        """Play 0 to `random_plies` legal actions, all equally likely, in a `random_share` of games."""
+        settings, rng = self._settings, self._rng
+        for _ in range(self._plies(settings.opening.random_share, settings.opening.random_plies)):
+            if not self._play(int(rng.choice(self._tree.legal_actions()))):
+                break
+
+    async def play_sampled(self, pool: SearchPool) -> None:
+        """Play 0 to `opening_plies` actions drawn from the network's policy, in an `opening_share` of
+        games."""
+        settings = self._settings
+        for _ in range(self._plies(settings.opening.policy_share, settings.opening.policy_plies)):
+            await pool.expand(self._tree)
+            view = self._tree.view_of_net()
+            index = sampled(view.priors, settings.opening.policy_temperature, self._rng)
+            if not self._play(int(view.actions[index])):
+                break
+
+    def _plies(self, share: float, most: int) -> int:
+        """Return how many plies of a kind this game has. No random number is drawn for a kind that is off."""
+        if most == 0 or self._rng.random() >= share:
+            return 0
+        return int(self._rng.integers(most, endpoint=True))
+
+    def _play(self, action: int) -> bool:
+        """Play an action, or take it back if it ends the game. Returns whether it was played."""
+        tree = self._tree
+        tree.advance(action)
+        if tree.end_reason() is None:
+            self.actions.append(action)
+            return True
+        tree.reset(self._start)
+        for again in self.actions:
+            tree.advance(again)
+        return False
+
+
+def sampled(priors: npt.NDArray[np.float32], temperature: float, rng: np.random.Generator) -> int:
+    """Return an index sampled from `priors [n]` ** (1 / temperature); if all priors are 0, all are equally
+    likely."""
+    weights = np.maximum(priors.astype(np.float64), 0.0)
+    largest = weights.max()
+    weights = (weights / largest) ** (1.0 / temperature) if largest > 0 else np.ones(len(priors))
+    cumulative = np.cumsum(weights)
+    index = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
+    return min(int(index), len(weights) - 1)
+
+
+class Resigning:
+    """The root value at which a side resigns, as far as this worker knows it. All its games share it."""
+
+    def __init__(self, settings: SelfPlaySettings) -> None:
+        self._settings = settings
+        is_fixed = settings.resignation.mistakes == 0
+        self.threshold = settings.resignation.value if is_fixed else 0.0
+        """Below 0; 0: nobody resigns, or the trainer's threshold is not known yet."""
+
+    def heard(self, threshold: float) -> None:
+        """Set the threshold at which the trainer finds mistakes rare enough; never above what the settings
+        allow."""
+        self.threshold = min(threshold, self._settings.resignation.value) if threshold < 0 else 0.0
+
+    def is_played_on(self, rng: np.random.Generator) -> bool:
+        """Return whether the game that begins is played to its end without resigning, to count mistakes."""
+        settings = self._settings
+        return settings.resignation.value < 0 and rng.random() < settings.resignation.play_on
+
+    def gives_up(self, value: float) -> bool:
+        """Return whether a side resigns at this root value. Rounded as in the record, which the trainer
+        checks."""
+        return self.threshold < 0 and float(np.float32(value)) <= self.threshold

@@ -1,40 +1,62 @@
 """Finished games on disk until the trainer has them: one file per game, named by its uid.
 
 A game exists from the moment its file is renamed into place and the folder is synced. Before that it is a
-`.tmp` file that the next start removes. Everything here blocks: call it in a thread. One worker process owns
-a folder (`spool_folders`), so there is one caller at a time.
+`.tmp` file that the next start removes. Everything here blocks: call it in a thread.
+
+ROOT/RUN+IDENTITY/worker-0, worker-1, ...: each has one owner, who holds a lock that dies with the process
+(`claim`). Each run has its own folder, told apart by its identity from others of the same name: games of
+one run are never sent to another. The first worker takes over the games of folders without an owner, so
+starting fewer workers than last time leaves nothing behind. It also takes over those of the same run
+under another name (it was moved, or restored from a backup).
+
+Games that the trainer refuses for their settings, run or weights are kept (`Terms`, `fits`): settings may
+be changed back, and a restored backup of the weights may catch up. They are valid work, so none of them
+is ever deleted. They count as part of the spool, so a worker whose games are always refused comes to a
+halt.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
 import logging
 import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-from client.kept import Terms, code_of, fits, note
-from protocol.messages import MAX_RECORD
+import msgspec
+
+from protocol.errors import Code
+from protocol.messages import MAX_RECORD, Welcome
 from protocol.records import BadRecord, from_bytes, sha256
 from runtime.crash_points import reach
+from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
 
 SUFFIX = ".game"
 REJECTED = "rejected"
 """Folder for games that break the rules or cannot be read, each with a `.reason` file."""
 KEPT = "kept"
-"""Folder for games refused because of their settings, run or weights (`client.kept`), each with a `.reason`
+"""Folder for games refused because of their settings, run or weights (`client.spool`), each with a `.reason`
 file."""
-
 MAX_REJECTED = 1000
 """Most games in `rejected`; beyond that the oldest are removed. Games in `kept` are never removed."""
 MAX_GAMES = 20_000
 """Most games in one worker's spool; at a few kB per game, the limit in bytes is rarely reached first."""
 MAX_BYTES = 512 * 1024 * 1024
 """Most bytes in one worker's spool. Both limits apply to waiting games and those in `kept` together."""
-
 log = logging.getLogger(__name__)
+MARK = "+"
+"""Comes before the identity in a folder's name; no run's name contains it."""
+IDENTITY_DIGITS = 12
+CODES = frozenset({Code.WRONG_RUN.value, Code.WRONG_SETTINGS.value, Code.UNKNOWN_VERSION.value})
+"""Refusals after which a game is kept."""
+_MARK = "refused under "
 
 
 @dataclass(frozen=True)
@@ -44,19 +66,6 @@ class SpooledGame:
     uid: bytes
     sha256: bytes
     data: bytes
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames and removals in `folder` survive a power loss."""
-    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
-
-
-def _sync(path: Path, flags: int) -> None:
-    handle = os.open(path, flags)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class Spool:
@@ -245,3 +254,169 @@ class Spool:
             old.unlink()
             old.with_suffix(".reason").unlink(missing_ok=True)
         log.warning("game %s set aside in %s: %s", path.stem, target.parent, reason)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and removals in `folder` survive a power loss."""
+    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms under which a server accepts games, as far as its WELCOME tells."""
+
+    settings: str
+    """Fingerprint of run and settings."""
+    version: int
+    """Version of the current weights."""
+
+    @classmethod
+    def of(cls, welcome: Welcome) -> Terms:
+        asked = [welcome.run_id, welcome.game, welcome.self_play]
+        text = msgspec.msgpack.encode(asked, order="deterministic")
+        version = welcome.weights.version if welcome.weights is not None else 0
+        return cls(hashlib.sha256(text).hexdigest()[:16], version)
+
+
+def code_of(reason: str) -> str:
+    """Return the code in a GAME_ACK's reason."""
+    return reason.partition(":")[0]
+
+
+def note(reason: str, terms: Terms) -> str:
+    """Return the note that is stored beside a kept game: why it was refused, and under which settings."""
+    return f"{reason}\n{_MARK}{terms.settings}\n"
+
+
+def fits(text: str, path: Path, terms: Terms) -> bool:
+    """Return whether the game in `path` may be accepted now. `text`: what `note` returned. Raises OSError.
+
+    A game of unknown weights may be accepted once the server has reached its version. Other games are offered
+    again once anything but the weights has changed, and the trainer checks them.
+    """
+    reason, _, rest = text.partition("\n")
+    if rest.strip() != f"{_MARK}{terms.settings}":
+        return True
+    if code_of(reason) != Code.UNKNOWN_VERSION:
+        return False
+    try:
+        return int(from_bytes(path.read_bytes()).versions.max()) <= terms.version
+    except BadRecord:
+        return True  # it is damaged: it is set aside when it is read for sending
+
+
+class SpoolFolder:
+    """A claimed folder; the claim ends with `release` or with the process."""
+
+    def __init__(self, path: Path, lock: IO[str]) -> None:
+        self.path = path
+        self._lock = lock
+
+    def release(self) -> None:
+        self._lock.close()
+
+
+def run_folder(root: Path, game: str, run: str, identity: bytes) -> Path:
+    """Return the folder of one run, named so that no run name can point outside `root`."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{game}-{run}")
+    return root / f"{name}{MARK}{identity.hex()[:IDENTITY_DIGITS]}"
+
+
+def claim(folder: Path, index: int) -> SpoolFolder:
+    """Create and lock worker `index`'s folder. Blocks while another worker starts.
+
+    Raises Fatal(TRY_AGAIN) when another process has it, which may be about to end; Fatal(DISK) when it
+    cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "starting.lock").open("w") as gate:
+            # One worker starts at a time: taking over a folder and claiming it must not overlap.
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            path = folder / f"worker-{index}"
+            lock = _try_lock(path)
+            if lock is None:
+                raise Fatal(
+                    f"the spool folder {path} is in use by another process; end that process, or give "
+                    "this one another folder with --spool",
+                    Exit.TRY_AGAIN,
+                )
+            if index == 0:
+                _take_over(folder, path)
+                name, _, identity = folder.name.partition(MARK)
+                _follow(folder, identity, path)
+                _name_others(folder, name)
+            return SpoolFolder(path, lock)
+    except OSError as error:
+        raise Fatal(
+            f"cannot use the spool folder {folder}: {error.strerror}; free some space or give another "
+            "folder with --spool",
+            Exit.DISK,
+        ) from error
+
+
+def _try_lock(path: Path) -> IO[str] | None:
+    path.mkdir(exist_ok=True)
+    lock = (path / "owner.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        return None
+    return lock
+
+
+def _take_over(folder: Path, mine: Path) -> None:
+    for other in sorted(folder.glob("worker-*")):
+        lock = None if other == mine else _try_lock(other)
+        if lock is None:
+            continue
+        with lock:
+            left = sorted(other.glob(f"*{SUFFIX}"))
+            for path in left:
+                path.rename(mine / path.name)
+                reach("spool_folders.taken_over")
+            _take_over_kept(other / KEPT, mine / KEPT)
+        if left:
+            sync_folder(mine)
+            log.info("took over %d games that %s left", len(left), other)
+
+
+def _take_over_kept(theirs: Path, mine: Path) -> None:
+    """Move the games before their reasons, because a game without its reason is only offered once more."""
+    mine.mkdir(exist_ok=True)
+    for path in sorted(theirs.glob("*")):
+        path.rename(mine / path.name)
+
+
+def _follow(folder: Path, identity: str, mine: Path) -> None:
+    """Take over the games of the same run under other names. Where a worker starts at this moment, the run is
+    also served under that name, and its games stay."""
+    for other in sorted(folder.parent.glob(f"*{MARK}{identity}")):
+        if other == folder:
+            continue
+        with (other / "starting.lock").open("w") as gate, contextlib.suppress(BlockingIOError):
+            fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take_over(other, mine)
+
+
+def _name_others(folder: Path, name: str) -> None:
+    """Log which games of other runs of this name wait here: they are not lost, and not sent to this run."""
+    for other in sorted(folder.parent.glob(f"{name}{MARK}*")):
+        found = (path for part in ("", f"{KEPT}/") for path in other.glob(f"worker-*/{part}*{SUFFIX}"))
+        games = 0 if other == folder else sum(1 for _ in found)
+        if games:
+            log.warning(
+                "%d games in %s were played for another run of this name: they are kept, and sent when that "
+                "run is served again",
+                games,
+                other,
+            )

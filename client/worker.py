@@ -10,23 +10,19 @@ import asyncio
 import logging
 import secrets
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET
 
-from client.child_lines import IN_SEARCH, figures_line
-from client.draining import drained, waits_for
 from client.evaluators import NetInSearch, OwnNet, ServersNet, Source
-from client.joining import Run, is_same_run, read_welcome
-from client.kept import Terms
-from client.metrics import TELL_SECONDS
+from client.metrics import IN_SEARCH, TELL_SECONDS, figures_line
 from client.options import WorkerOptions, parse
+from client.run import Run, is_same_run, read_welcome, warm_with
 from client.self_play import GamePool, Player
-from client.spool import Spool
-from client.spool_folders import SpoolFolder, claim, run_folder
+from client.spool import Spool, SpoolFolder, Terms, claim, run_folder
 from client.uploader import Uploader
-from client.warm import warm_with
 from net.sparse import code_name, player_for
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, GameAck, Hello, WeightsInfo, Welcome
 from runtime import aio, logs
@@ -44,7 +40,6 @@ LAST_UPLOADS = 3.0
 """Seconds that a clean end waits for acknowledgements of games already sent."""
 SLOW_COMPILE = 1.0
 """Seconds of preparation from which on it is logged."""
-
 log = logging.getLogger("worker")
 
 
@@ -315,6 +310,26 @@ class Worker:
                 await self._uploader.quiet.wait()
         except TimeoutError:
             log.info("%d games stay in the spool and will be sent next time", self._uploader.spool.games)
+
+
+def waits_for(seconds: float) -> str:
+    """Return what a stop of a worker waits for, for people. `seconds`: the setting --drain."""
+    if seconds:
+        return f"its games in progress, and those not handed in yet, {seconds:.0f} s at most"
+    return "games already sent to be acknowledged; unfinished games are given up"
+
+
+async def drained(games: Sequence[asyncio.Task[None]], uploader: Uploader, seconds: float) -> bool:
+    """Wait until all games are finished and acknowledged, for at most `seconds`. Returns whether they are.
+    `games` must not start new games by themselves; when the time is over they are left running."""
+    try:
+        async with asyncio.timeout(seconds):
+            if games:
+                await asyncio.wait(games)
+            await uploader.empty.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 def main() -> int:

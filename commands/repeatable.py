@@ -29,8 +29,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
-from client.resigning import Resigning
-from client.self_play import Player, play_game
+from client.self_play import Player, Resigning, play_game
 from games import get_game
 from games.spec import Game
 from net.inference import Inference

@@ -1,9 +1,9 @@
 """Credits: how many leaves each session may have in flight.
 
 Credits limit the load; the high-water marks are only a fuse. The sum of all grants is bounded, so clients
-cannot make the front hold more leaves than it has memory for, however they are written. The smallest grant is
-reserved for every session that may still join, so each newcomer gets at least that; larger grants share what
-is left.
+cannot make the front hold more leaves than it has memory for, however they are written. The smallest
+grant is reserved for every session that may still join, so each newcomer gets at least that; larger
+grants share what is left.
 """
 
 from __future__ import annotations

@@ -1,17 +1,21 @@
 """The server's side of CurveZMQ, without I/O: the handshake, and the boxes that messages travel in.
 
+`CurveIncoming` decodes what a peer with a key sends: ZMTP frames outside, boxes inside them, whole
+messages out. It takes the place of `protocol.zmtp.Incoming`, which serves peers that need no key, and
+enforces the same limits.
+
 The handshake has four commands. HELLO shows that the client knows the server's key, WELCOME brings the
 server's short-term key S', INITIATE proves the client's long-term key C, and READY ends it. Messages are
-boxed with the short-term keys alone, so a long-term key that leaks later opens no recorded session. Between
-HELLO and INITIATE the server keeps one random key per connection. It opens the cookie that the client
-returns, so a recorded INITIATE is useless on another connection. Source: https://rfc.zeromq.org/spec/26/
-(CurveZMQ); the flags in MESSAGE are those of libzmq 4.3.
+boxed with the short-term keys alone, so a long-term key that leaks later opens no recorded session.
+Between HELLO and INITIATE the server keeps one random key per connection. It opens the cookie that the
+client returns, so a recorded INITIATE is useless on another connection. Source:
+https://rfc.zeromq.org/spec/26/ (CurveZMQ); the flags in MESSAGE are those of libzmq 4.3.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
 import numpy as np
@@ -27,7 +31,19 @@ from nacl.bindings import (
 from nacl.exceptions import CryptoError
 
 from protocol.keys import KEY_BYTES, KeyOwner, KeyPair
-from protocol.zmtp import READY_PROPERTIES, Broken, check_properties, command
+from protocol.messages import MAX_HELLO
+from protocol.zmtp import (
+    MAX_COMMANDS,
+    NULL,
+    READY_PROPERTIES,
+    Broken,
+    Incoming,
+    Limits,
+    check_properties,
+    command,
+    frame_header,
+    greeting,
+)
 
 HELLO_SIZE, COOKIE_SIZE = 200, 96
 """Bytes of HELLO with its name, and of the cookie. HELLO is padded to be longer than WELCOME (168 bytes)."""
@@ -42,15 +58,35 @@ BOX_OVERHEAD = len(MESSAGE) + SHORT_NONCE + MAC + 1
 """Bytes that boxing adds to a frame: name, nonce, authenticator, flags."""
 MORE, COMMAND = 1, 2
 """Bits of the flags inside a box."""
-
 UNKNOWN_KEY = "400"
 """Reason in ERROR: the client's key is not allowed. ZAP's code, which libzmq's monitor reports."""
 WRONG_SERVER_KEY = "500"
 """Reason in ERROR: HELLO cannot be opened because it was made for the key of another server."""
 
+
+CURVE = b"CURVE".ljust(20, b"\0")
+
+
+CURVE_GREETING = greeting(CURVE, as_server=True)
+
+
+NO_KEY = (
+    "this server wants a key: run `azclient keygen` here, have `azserver allow` take the key there, and dial "
+    "with --server-key"
+)
+
+
+_PING = b"\x04PING"
+
+
+_PONG = b"\x04PONG"
+
+
 OwnerOf = Callable[[bytes], KeyOwner | None]
 """Returns the owner of a public key, or None if the key is not allowed. Raises NotNow if that cannot be
 known."""
+
+
 Random = Callable[[int], bytes]
 
 
@@ -59,52 +95,136 @@ class NotNow(Exception):
     again."""
 
 
-class Boxes:
-    """Seals and opens the messages of one connection with the key derived from both short-term key pairs.
+class CurveIncoming:
+    """Decodes what one peer sends. Attributes and methods as in `protocol.zmtp.Incoming`."""
 
-    It calls libsodium itself: PyNaCl's functions copy a box up to three times, and 5 MiB then take 8 ms
-    instead of 5.
-    """
+    opening = CURVE_GREETING
 
-    def __init__(self, key: bytes, ours: bytes, theirs: bytes) -> None:
-        """`ours` and `theirs` are the 16 bytes before the nonce of outgoing and of incoming boxes."""
-        self.heard = 0
-        """Last short nonce received from the peer; the next one must be larger."""
-        self._key = key
-        self._ours, self._theirs = ours, theirs
-        self._sent = 1
-        """Last short nonce sent; READY has used 1."""
+    def __init__(self, limits: Limits, handshake: Handshake) -> None:
+        self.joined = False
+        self._limits = limits
+        self._handshake = handshake
+        self._outer = _Outer(limits, handshake)
+        self._frames: list[memoryview] = []
+        self._count = self._size = self._kept = 0
+        """Frames and bytes of the message so far, and how many of those bytes are kept."""
+        self._commands = 0
+        self._pongs: list[bytes] = []
 
-    def seal(self, flags: int, body: bytes | memoryview) -> bytearray:
-        """Return the content of a MESSAGE."""
-        self._sent += 1
-        nonce = struct.pack(">Q", self._sent)
-        size, start = len(body) + 1, len(MESSAGE) + SHORT_NONCE
-        content = bytearray(start + MAC + size)
-        content[:start] = MESSAGE + nonce
-        content[start + MAC] = flags
-        content[start + MAC + 1 :] = body
-        box = ffi.from_buffer(content) + start
-        lib.crypto_box_easy_afternm(box, box + MAC, size, self._ours + nonce, self._key)
-        return content
+    @property
+    def ready(self) -> bool:
+        return self._outer.ready
 
-    def open(self, content: bytes | memoryview) -> tuple[int, memoryview]:
-        """Return flags and body of a MESSAGE. Raises Broken if the peer did not box it, or sent it before."""
-        if len(content) < BOX_OVERHEAD or content[: len(MESSAGE)] != MESSAGE:
-            raise Broken("a frame that is no MESSAGE of CURVE")
-        nonce = bytes(content[len(MESSAGE) : len(MESSAGE) + SHORT_NONCE])
-        number = int.from_bytes(nonce, "big")
-        if number <= self.heard:
-            raise Broken("a MESSAGE that came before, or out of order")
-        box = memoryview(content)[len(MESSAGE) + SHORT_NONCE :]
-        room = np.empty(_ALIGNED - 1 + len(box) - MAC, np.uint8).data
-        plain = ffi.from_buffer(room[_ALIGNED - 1 :])
-        if lib.crypto_box_open_easy_afternm(
-            plain, ffi.from_buffer(box), len(box), self._theirs + nonce, self._key
-        ):
-            raise Broken("a MESSAGE was changed on its way")
-        self.heard = number
-        return room[_ALIGNED - 1], room[_ALIGNED:].toreadonly()
+    @property
+    def answers_pings(self) -> bool:
+        return self._outer.answers_pings
+
+    @property
+    def owner(self) -> KeyOwner | None:
+        """The owner of the key that the peer has proved to hold; None before the handshake is done."""
+        return self._handshake.owner
+
+    def is_revoked(self, owner_of: OwnerOf) -> bool:
+        """Return whether the key the peer joined with is no longer allowed, or now has another owner or
+        role."""
+        try:
+            return self.owner is not None and owner_of(self._handshake.key) != self.owner
+        except NotNow:
+            return False
+
+    @property
+    def held(self) -> int:
+        return self._outer.held + self._kept
+
+    @property
+    def replies(self) -> bool:
+        """Whether there is something to send to the peer outside of messages."""
+        return bool(self._outer.replies or self._pongs)
+
+    def take_replies(self) -> bytes:
+        """Box the replies only now: boxes must be sent in the order in which they were made."""
+        said = self._outer.take_replies() + b"".join(self._boxed(COMMAND, _PONG + one) for one in self._pongs)
+        self._pongs.clear()
+        return said
+
+    def wire(self, frames: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
+        """Return a message to the peer as the buffers to send. They must be sent in the order of the
+        calls."""
+        flags = [MORE] * (len(frames) - 1) + [0]
+        return [self._boxed(flag, frame) for flag, frame in zip(flags, frames, strict=True)]
+
+    def ping(self) -> bytes:
+        return self._boxed(COMMAND, _PING + b"\0\0")
+
+    def feed(self, data: bytes) -> Iterator[list[memoryview]]:
+        """Yield the messages that `data` completes, each as its frames. Raises Broken.
+
+        For a peer without a session a message is only its frame 0, cut off after `MAX_HELLO` + 1 bytes.
+        """
+        self._commands = 0
+        for (content,) in self._outer.feed(data):
+            flags, body = self._boxes.open(content)
+            if flags & COMMAND:
+                self._on_command(bytes(body))
+                continue
+            self._take(body)
+            if not flags & MORE:
+                message, self._frames = self._frames, []
+                self._count = self._size = self._kept = 0
+                yield message
+
+    @property
+    def _boxes(self) -> Boxes:
+        boxes = self._handshake.boxes
+        assert boxes is not None, "no message goes either way before the handshake is done"
+        return boxes
+
+    def _boxed(self, flags: int, body: bytes | memoryview) -> bytes:
+        content = self._boxes.seal(flags, body)
+        return frame_header(len(content), more=False) + content
+
+    def _take(self, body: memoryview) -> None:
+        limits = self._limits
+        if self._count >= limits.frames or self._size + len(body) > limits.message:
+            raise Broken(f"a message of more than {limits.frames} frames or {limits.message} bytes")
+        self._size += len(body)
+        if not self.joined:
+            body = memoryview(bytes(body[: MAX_HELLO + 1]))
+        if self.joined or not self._count:
+            self._frames.append(body)
+            self._kept += len(body)
+        self._count += 1
+
+    def _on_command(self, content: bytes) -> None:
+        self._commands += 1
+        if self._commands > MAX_COMMANDS:
+            raise Broken("a flood of commands")
+        if content.startswith(_PING):
+            self._pongs.append(content[len(_PING) + 2 :][:16])
+
+
+class _Outer(Incoming):
+    """Reads the greeting, the handshake, and the frames that carry boxes."""
+
+    mechanism = CURVE
+
+    def __init__(self, limits: Limits, handshake: Handshake) -> None:
+        size = limits.frame + BOX_OVERHEAD
+        super().__init__(Limits(frame=size, message=size, frames=1))
+        self._handshake = handshake
+
+    def _wrong_mechanism(self, theirs: bytes) -> Broken:
+        if theirs == NULL:
+            return Broken("it has no key; `azclient keygen` there and `azserver allow` here", error(NO_KEY))
+        return super()._wrong_mechanism(theirs)
+
+    def _on_command(self, content: bytes) -> None:
+        if self.ready:
+            raise Broken("a command outside of a box")
+        self.replies.append(self._handshake.on_command(content))
+        if self._handshake.boxes is not None:
+            self._end_handshake()
+            self.joined = True  # keep whole frames: part of a box cannot be opened
 
 
 class _Stage(Enum):
@@ -216,3 +336,51 @@ def _opened(box: bytes, nonce: bytes, key: bytes, reason: str) -> bytes:
         return crypto_box_open_easy_afternm(box, nonce, key)
     except CryptoError:
         raise Broken(reason) from None
+
+
+class Boxes:
+    """Seals and opens the messages of one connection with the key derived from both short-term key pairs.
+
+    It calls libsodium itself: PyNaCl's functions copy a box up to three times, and 5 MiB then take 8 ms
+    instead of 5.
+    """
+
+    def __init__(self, key: bytes, ours: bytes, theirs: bytes) -> None:
+        """`ours` and `theirs` are the 16 bytes before the nonce of outgoing and of incoming boxes."""
+        self.heard = 0
+        """Last short nonce received from the peer; the next one must be larger."""
+        self._key = key
+        self._ours, self._theirs = ours, theirs
+        self._sent = 1
+        """Last short nonce sent; READY has used 1."""
+
+    def seal(self, flags: int, body: bytes | memoryview) -> bytearray:
+        """Return the content of a MESSAGE."""
+        self._sent += 1
+        nonce = struct.pack(">Q", self._sent)
+        size, start = len(body) + 1, len(MESSAGE) + SHORT_NONCE
+        content = bytearray(start + MAC + size)
+        content[:start] = MESSAGE + nonce
+        content[start + MAC] = flags
+        content[start + MAC + 1 :] = body
+        box = ffi.from_buffer(content) + start
+        lib.crypto_box_easy_afternm(box, box + MAC, size, self._ours + nonce, self._key)
+        return content
+
+    def open(self, content: bytes | memoryview) -> tuple[int, memoryview]:
+        """Return flags and body of a MESSAGE. Raises Broken if the peer did not box it, or sent it before."""
+        if len(content) < BOX_OVERHEAD or content[: len(MESSAGE)] != MESSAGE:
+            raise Broken("a frame that is no MESSAGE of CURVE")
+        nonce = bytes(content[len(MESSAGE) : len(MESSAGE) + SHORT_NONCE])
+        number = int.from_bytes(nonce, "big")
+        if number <= self.heard:
+            raise Broken("a MESSAGE that came before, or out of order")
+        box = memoryview(content)[len(MESSAGE) + SHORT_NONCE :]
+        room = np.empty(_ALIGNED - 1 + len(box) - MAC, np.uint8).data
+        plain = ffi.from_buffer(room[_ALIGNED - 1 :])
+        if lib.crypto_box_open_easy_afternm(
+            plain, ffi.from_buffer(box), len(box), self._theirs + nonce, self._key
+        ):
+            raise Broken("a MESSAGE was changed on its way")
+        self.heard = number
+        return room[_ALIGNED - 1], room[_ALIGNED:].toreadonly()

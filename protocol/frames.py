@@ -1,8 +1,8 @@
 """Raw array frames of EVALUATE, EVALUATED, BATCH and BATCH_DONE, checked before anyone computes with them.
 
-Every check is a length or one pass of NumPy. The arrays returned are views of the frames, except that a frame
-not aligned for its type is copied (ZeroMQ keeps tiny messages inline). Views of `bytes` are read-only, which
-is another array type to Numba: copy rows into your own batch before calling jitted code.
+Every check is a length or one pass of NumPy. The arrays returned are views of the frames, except that a
+frame not aligned for its type is copied (ZeroMQ keeps tiny messages inline). Views of `bytes` are
+read-only, which is another array type to Numba: copy rows into your own batch before calling jitted code.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Reads a header's type and a few plain entries, before it is decoded or when it cannot be.
 
-A header is decoded only once it is known that its sender may send this type. Until then the work is bounded
-by construction: other entries are skipped, not built (`msgspec.Raw`), however deep or wide they are. A peer
-of another protocol version may send fields that we do not know. Then the outline is all that can be read of
-its HELLO; the version must be checked before anything else.
+A header is decoded only once it is known that its sender may send this type. Until then the work is
+bounded by construction: other entries are skipped, not built (`msgspec.Raw`), however deep or wide they
+are. A peer of another protocol version may send fields that we do not know. Then the outline is all that
+can be read of its HELLO; the version must be checked before anything else.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """A finished game as it is sent and stored: moves and search targets, never features.
 
-`docs/records.md` describes the format with its sizes and reasons. In memory the columns are arrays. On the
-wire a record is one MessagePack map whose columns are little-endian bytes.
+`docs/records.md` describes the format with its sizes and reasons. In memory the columns are arrays. On
+the wire a record is one MessagePack map whose columns are little-endian bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import msgspec
@@ -17,11 +17,9 @@ from msgspec import Meta, Struct
 
 from protocol.errors import Code
 from protocol.messages import MAX_RECORD, MAX_START, Name, RunId, Uid
-from protocol.search_columns import UNKNOWN, fault_of, not_known
 
 FORMAT = 5
 """The only format; records of older ones are refused by name."""
-
 POLICY_TARGET = 1
 """Flag of a ply whose visits are a policy target (a full search)."""
 IMPROVED_POLICY = 2
@@ -47,6 +45,23 @@ _KINDS_OF_TARGET = (
     POLICY_TARGET | PRUNED_TARGET,
 )
 """Allowed combinations of the bits of a policy target."""
+_PLAIN = ("uid", "game", "start", "max_plies", "simulations", "outcome", "reason", "seed", "source", "run")
+UNKNOWN: dict[str, float] = {
+    "prior_kl": np.nan, "prior_values": np.nan, "mean_depths": np.nan, "max_depths": 0,
+}  # fmt: skip
+"""The columns, each with the value that stands for "not known"."""
+PRIOR_FLOOR = 1e-8
+"""Smaller priors (float16 rounds them to 0) are raised to this, so that every KL is finite."""
+MOST_KL = 20.0
+"""Largest prior_kl, nats; -log(PRIOR_FLOOR) is 18.4."""
+_LIMITS = (("prior_kl", 0.0, MOST_KL), ("prior_values", -1.0, 1.0), ("mean_depths", 0.0, 65504.0))
+_NAN = 0x7E00
+"""Bits of the only NaN that is accepted, so that the encoding of a record is unique."""
+
+
+def not_known(dtype: type[np.generic]) -> Any:
+    """Return a column's default: empty. `GameRecord` replaces it in the columns of UNKNOWN."""
+    return field(default_factory=lambda: np.zeros(0, dtype))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +136,8 @@ class BadRecord(ValueError):
 
 
 _Column = Annotated[bytes, Meta(max_length=MAX_RECORD)]
+
+
 _PlyCount = Annotated[int, Meta(ge=1, le=65535)]
 
 
@@ -172,14 +189,22 @@ _COLUMNS: dict[str, np.dtype[Any]] = {
     "mean_depths": np.dtype("<f2"),
     "max_depths": np.dtype("u1"),
 }
+
+
 OF_VISITS = ("visit_actions", "visits")
 """Columns with one entry per visited action."""
+
+
 PER_PLY = tuple(name for name in _COLUMNS if name not in OF_VISITS)
 """Columns with one entry per ply."""
-_PLAIN = ("uid", "game", "start", "max_plies", "simulations", "outcome", "reason", "seed", "source", "run")
+
 
 _encoder = msgspec.msgpack.Encoder()
+
+
 _decoder = msgspec.msgpack.Decoder(_Wire)
+
+
 _any_format = msgspec.msgpack.Decoder(_OfAnyFormat)
 
 
@@ -323,3 +348,14 @@ def _check_visits(record: GameRecord) -> None:
     ascending[first_of_ply[(first_of_ply >= 0) & (first_of_ply < len(ascending))]] = True
     if not ascending.all():
         raise BadRecord("visited actions do not ascend within a ply", Code.BAD_VISITS)
+
+
+def fault_of(*columns: npt.NDArray[np.float16]) -> str:
+    """Describe what is wrong with the columns prior_kl, prior_values and mean_depths; "" if nothing is."""
+    for (name, low, high), column in zip(_LIMITS, columns, strict=True):
+        unknown = np.isnan(column)
+        if not (unknown | ((column >= low) & (column <= high))).all():
+            return f"{name} has an entry that is not in [{low:g}, {high:g}]"
+        if (column[unknown].view(np.uint16) != _NAN).any():
+            return f"{name} has a NaN with other bits than 0x{_NAN:04x}"
+    return ""

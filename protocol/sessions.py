@@ -1,9 +1,9 @@
 """Sessions, both ends: joining, keeping alive, losing and rejoining. No sockets and no clock inside.
 
-Each call is `(event, now) -> instructions`; the owner of the socket carries them out. A session is a lease.
-Any traffic renews it, and a client sends PING once a heartbeat. PONG names the server's session: a WELCOME
-that was lost, or one of an earlier server, is noticed by that. The end of a session loses nothing, because
-the side that still has unfinished work sends it again.
+Each call is `(event, now) -> instructions`; the owner of the socket carries them out. A session is a
+lease. Any traffic renews it, and a client sends PING once a heartbeat. PONG names the server's session: a
+WELCOME that was lost, or one of an earlier server, is noticed by that. The end of a session loses
+nothing, because the side that still has unfinished work sends it again.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """Settings: the kinds of values that they take, and how games are played.
 
-A setting is a field of a frozen dataclass. Its type says what is allowed, as msgspec reads it: a plain type,
-a `Literal`, or a number with its limits (`Share`, `Count`). So one function checks all of them (`converted`),
-whether they come from a file, a variable, a flag or a message, and the same types tell people what is
-allowed. They are dataclasses and not msgspec's structs because tyro and `dataclasses.replace` read them as
-they are; unknown names are found here, since msgspec does not say which name is the nearest.
+A setting is a field of a frozen dataclass. Its type says what is allowed, as msgspec reads it: a plain
+type, a `Literal`, or a number with its limits (`Share`, `Count`). So one function checks all of them
+(`converted`), whether they come from a file, a variable, a flag or a message, and the same types tell
+people what is allowed. They are dataclasses and not msgspec's structs because tyro and
+`dataclasses.replace` read them as they are; unknown names are found here, since msgspec does not say
+which name is the nearest.
 
-Settings of self-play are chosen in azserver's configuration and sent to every worker in WELCOME, all in one
-dataclass: a game is only comparable with games played under the same settings. Defaults are AlphaZero's where
-it published one (arXiv 1712.01815).
+Settings of self-play are chosen in azserver's configuration and sent to every worker in WELCOME, all in
+one dataclass: a game is only comparable with games played under the same settings. Defaults are
+AlphaZero's where it published one (arXiv 1712.01815).
 """
 
 from __future__ import annotations

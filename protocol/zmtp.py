@@ -1,6 +1,6 @@
 """The listening end of ZMTP 3.1, as a pure object: bytes in, whole messages out.
 
-The mechanism is NULL here; `protocol.curve_incoming` adds CURVE.
+The mechanism is NULL here; `protocol.curve` adds CURVE.
 
 Of an unfinished message it keeps no more than `Limits` allow, and almost nothing for a peer that has no
 session yet. The identity that a peer claims is not even read: the listener numbers the connections.

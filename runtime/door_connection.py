@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from enum import Enum
 
-from protocol.curve_incoming import CurveIncoming
+from protocol.curve import CurveIncoming
 from protocol.zmtp import Incoming
 from runtime.door_limits import DoorLimits
 from runtime.listening import LOCAL

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from protocol.curve import Handshake, OwnerOf
-from protocol.curve_incoming import CurveIncoming
+from protocol.curve import CurveIncoming, Handshake, OwnerOf
 from protocol.keys import KeyPair
 from protocol.zmtp import Incoming, Limits
 

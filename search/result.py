@@ -12,16 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
+from typing import TYPE_CHECKING
+from typing import Any
 import numpy as np
 import numpy.typing as npt
-
 from games.jit import jit
-from protocol.search_columns import MOST_KL, PRIOR_FLOOR
+from protocol.search_columns import PRIOR_FLOOR
+from protocol.records import MOST_KL
 
 if TYPE_CHECKING:
-    from search.tree import NetView, SearchTree
+    from search.tree import NetView
+    from search.tree import SearchTree
 
 DEEPEST = 255
 """Largest depth in a record, because depths are stored as uint8; deeper ones are stored as this."""
@@ -218,7 +219,7 @@ def _kl_and_differs(
 
 def search_columns(results: Sequence[SearchResult]) -> dict[str, npt.NDArray[Any]]:
     """Return the columns of a record that compare searches with the raw network, by name
-    (`protocol.search_columns`): [plies], unknown where there was no search."""
+    (`protocol.records`): [plies], unknown where there was no search."""
     unknown = (np.nan, np.nan, np.nan, 0)
     rows = [
         unknown if (one := result.stats) is None else (one.kl, one.value, one.mean_depth, one.max_depth)

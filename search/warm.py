@@ -2,7 +2,7 @@
 
 `warm` plays two moves of a tiny search, and leaves a note beside the compiled code (`Compiled`). Like the
 code itself, the note holds only for exactly these sources; the notes of older sources tell how long compiling
-will take next time. `client.warm` is the command line.
+will take next time. `client.run` is the command line.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-
 import numpy as np
-
 from games import get_game
-from games.jit import CACHE, foreign_key
+from games.jit import CACHE
+from games.jit import foreign_key
 from games.spec import Game
-from protocol.settings import SearchSettings, SelfPlaySettings
+from protocol.settings import SearchSettings
+from protocol.settings import SelfPlaySettings
 from search.compiled import OwnNetwork
 from search.evaluator import UniformEvaluator
 from search.forest import Forest

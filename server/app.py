@@ -1,8 +1,8 @@
 """azserver as a whole: prepares the run, opens the door, keeps evaluators and workers running, and stops
 them.
 
-The stop has two stages. First the workers end, while the front still accepts their last games. Under azrun
-the trainer's last weights follow. Then the evaluators end, and the front last. A second signal ends
+The stop has two stages. First the workers end, while the front still accepts their last games. Under
+azrun the trainer's last weights follow. Then the evaluators end, and the front last. A second signal ends
 everything at once.
 """
 
@@ -29,7 +29,7 @@ from runtime.cores import usable_cores
 from runtime.exits import Exit, Fatal, require
 from runtime.listening import named_base_port
 from runtime.log_files import LogFile
-from runtime.metrics import Monitor
+from runtime.metrics import Monitor, Watched
 from runtime.ports import PORTS
 from runtime.processes import Children, python_module, to_stderr
 from runtime.runs import RunFolder
@@ -38,9 +38,9 @@ from search.settings import resolve
 from server.config import ServerConfig, check_network_in_search
 from server.daily_bytes import DAILY_FILE
 from server.front import Front, FrontSettings
-from server.gatekeeper import Gatekeeper, GateSettings, gate_command
-from server.joining import open_allowed, say_address
-from server.metrics import watched
+from server.gate import Gatekeeper, GateSettings, gate_command
+from server.keys import open_allowed, say_address
+from server.metrics import METRICS
 from server.preparation import (
     Stopped,
     compile_rules,
@@ -112,7 +112,9 @@ class App:
             devices = await find_devices(config.gpus, stop)
         workers = self._workers(devices)
         front = self._front(self._front_settings(folder, endpoints, len(devices), workers, network), store)
-        self._monitor.watched = watched(front, folder.path)
+        self._monitor.watched = Watched(
+            METRICS, front.metrics, lambda: front.not_ready(time.monotonic()), folder.path
+        )
         try:
             history = self._self_play.history
             front.pool.newest = await first_weights(config, history, network, store, stop)

@@ -1,8 +1,9 @@
 """Which peers claim places in the relay's window, and how many each may hold. Pure.
 
-A peer claims places while it holds one, or if it was rejected for lack of one less than `CLAIM_SECONDS` ago.
-The places are divided between owners (a key, or a peer without one), and an owner's places between its peers.
-All counts are kept up to date, so a game costs the same among ten sessions and among ten thousand.
+A peer claims places while it holds one, or if it was rejected for lack of one less than `CLAIM_SECONDS`
+ago. The places are divided between owners (a key, or a peer without one), and an owner's places between
+its peers. All counts are kept up to date, so a game costs the same among ten sessions and among ten
+thousand.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """How many bytes of games each key may have stored per day, and how many it has. Pure, except for its file.
 
-Days are in UTC. Games that the trainer has not answered yet count as stored, so no key exceeds its limit, or
-one game if that is larger. The file is written and synced every `SAVE_SECONDS`. A server that is killed, or
-loses its power, forgets what was stored since, so a key may have that much more stored that day.
+Days are in UTC. Games that the trainer has not answered yet count as stored, so no key exceeds its limit,
+or one game if that is larger. The file is written and synced every `SAVE_SECONDS`. A server that is
+killed, or loses its power, forgets what was stored since, so a key may have that much more stored that
+day.
 """
 
 from __future__ import annotations

@@ -1,11 +1,16 @@
 """`azserver doctor`: checks whether machine and run folder are fit for azserver, and how a running one is
-doing."""
+doing.
+
+Facts are gathered first, and then judged; nothing is changed. What reads games or dials is imported where
+it is used, so that `--help` is quick.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from diagnostics.doctor.finding import Finding, as_json, as_text, exit_status, fault, ok
 from diagnostics.doctor.machine import Needs, look_at, machine_findings
@@ -13,14 +18,12 @@ from diagnostics.doctor.options import DoctorOptions
 from diagnostics.doctor.service import ServiceFacts, service_findings
 from protocol.messages import Welcome
 from runtime import config
+from runtime.exits import Fatal
 from runtime.keys import keys_folder, server_keys
 from runtime.ports import ANYWHERE, PORTS, Address
-from runtime.runs import RunFolder
+from runtime.runs import RunFolder, is_locked
 from runtime.writable import compiled_code_folder
 from server.config import ServerConfig
-
-if TYPE_CHECKING:
-    from server.run_doctor import RunFacts
 
 EXAMPLES = (
     "azserver doctor --game chess --gpus 0,1                  # before the first start, with its flags",
@@ -28,6 +31,8 @@ EXAMPLES = (
     "azserver doctor --run my-run --game go --json            # for scripts",
 )
 FILES = Needs(files=1024, usual_files=16_384, folder="the run's folder")
+NEWEST = 50
+"""Games that are read completely, to see whether the disk returns what was written."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +57,6 @@ def main(argv: Sequence[str]) -> int:
 
 def examine(settings: DoctorConfig) -> list[Finding]:
     """Return all findings."""
-    from server.run_doctor import look_at_run, run_findings  # reads games: not on the way to --help
-
     folder = RunFolder(settings.runs, settings.run or f"{settings.game}-{settings.net}")
     cache = compiled_code_folder()
     machine = look_at(folder.path, cache)
@@ -91,3 +94,134 @@ def free_ports(facts: ServiceFacts, address: Address) -> list[Finding]:
         who = f"the azserver of run {taken[0].answer.run}"
     places = " and ".join(port.address for port in taken)
     return [fault("ports", f"{who} listens on {places}", "stop it, or give another base port with --port")]
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """Facts about a run's folder."""
+
+    path: Path
+    wanted_game: str
+    """The game that the settings name."""
+    exists: bool = False
+    """Whether the folder has any content."""
+    about_error: str = ""
+    """Why run.json cannot be used."""
+    game: str = ""
+    """The game that run.json names."""
+    weights_error: str = ""
+    weights: int | None = None
+    """Version of the current weights; None: there are none yet."""
+    weights_files: int = 0
+    games_error: str = ""
+    games: int | None = None
+    """Number of the newest game in the store; None: there is no store yet."""
+    damaged: int = 0
+    """Games among the newest `NEWEST` whose bytes differ from what was written."""
+    locked: bool = False
+    """Whether an azserver works on the run."""
+
+
+def look_at_run(folder: RunFolder, game: str) -> RunFacts:
+    """Gather the facts. `game`: the game that the settings name."""
+    if not folder.path.is_dir() or not any(folder.path.iterdir()):
+        return RunFacts(folder.path, game)
+    about_error, there = "", ""
+    try:
+        there = str(folder.describe()["game"])
+        _ = folder.run_id
+    except Fatal as error:
+        about_error = str(error)
+    weights_error, weights = _weights(folder, there or game)
+    games_error, games, damaged = _games(folder.games)
+    return RunFacts(
+        path=folder.path,
+        wanted_game=game,
+        exists=True,
+        about_error=about_error,
+        game=there,
+        weights_error=weights_error,
+        weights=weights,
+        weights_files=len(list(folder.weights.glob("*.safetensors"))),
+        games_error=games_error,
+        games=games,
+        damaged=damaged,
+        locked=is_locked(folder.path / "azserver.lock"),
+    )
+
+
+def _weights(folder: RunFolder, game: str) -> tuple[str, int | None]:
+    """Return what is wrong with the current weights, and their version."""
+    from server.weights import WeightsStore
+
+    try:
+        info = WeightsStore(folder.weights, game).read()
+    except Fatal as error:
+        return str(error), None
+    return "", None if info is None else info.version
+
+
+def _games(path: Path) -> tuple[str, int | None, int]:
+    """Return what is wrong with the store, the number of the newest game, and how many of the newest are
+    damaged."""
+    from protocol.records import BadRecord
+    from store.reader import Range, StoreReader
+
+    if not path.exists():
+        return "", None, 0
+    try:
+        with closing(StoreReader(path)) as reader:
+            damaged = 0
+            for stored in reader.rows(Range(newest=NEWEST)):
+                try:
+                    stored.unpacked()
+                except BadRecord:
+                    damaged += 1
+            return "", reader.span()[1], damaged
+    except Fatal as error:
+        return str(error), None, 0
+
+
+def run_findings(facts: RunFacts) -> list[Finding]:
+    if not facts.exists:
+        return [ok("run folder", f"{facts.path} is new: azserver makes it, with an untrained network")]
+    if facts.about_error:
+        return [
+            fault("run folder", facts.about_error, "restore run.json from a backup, or choose another --run")
+        ]
+    if facts.game != facts.wanted_game:
+        found = f"{facts.path} is of {facts.game}, not {facts.wanted_game}"
+        return [fault("run folder", found, f"give --game {facts.game}, or choose another --run")]
+    works = ", an azserver works on it" if facts.locked else ""
+    return [
+        ok("run folder", f"{facts.path}, {facts.game}{works}"),
+        _weights_finding(facts),
+        _games_finding(facts),
+    ]
+
+
+def _weights_finding(facts: RunFacts) -> Finding:
+    if facts.weights_error:
+        return fault("weights files", facts.weights_error, "restore weights/ from a backup")
+    if facts.weights is not None:
+        kept = f"{facts.weights_files} file{'' if facts.weights_files == 1 else 's'} kept"
+        return ok("weights files", f"version {facts.weights} is whole, {kept}")
+    if facts.weights_files or facts.games:
+        return fault(
+            "weights files",
+            "weights/current.json is missing: azserver would begin with an untrained network again",
+            "restore it from a backup, or give --weights FILE with the newest file in weights/",
+        )
+    return ok("weights files", "none yet")
+
+
+def _games_finding(facts: RunFacts) -> Finding:
+    if facts.games_error:
+        todo = "restore games.db from a backup, or move it away to begin without games"
+        return fault("games", facts.games_error, todo)
+    if facts.damaged:
+        found = f"{facts.damaged} of the newest {NEWEST} games have changed since they were written"
+        return fault("games", found, "check the disk (smartctl, dmesg); azplay games RUN verify names them")
+    if facts.games is None:
+        return ok("games", "none here: the trainer keeps them in its own run folder")
+    return ok("games", f"{facts.games:,}, the newest of them whole")

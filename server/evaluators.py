@@ -1,19 +1,27 @@
 """The evaluator processes as the front sees them: which are up, with which weights, and how to reach them.
 
-An evaluator sends EVALUATOR_READY, gets LOAD_WEIGHTS, and takes batches once it has answered WEIGHTS_LOADED.
-Players hear of new weights only after an evaluator has loaded them. `server.evaluator_watch` finds those that
-hang.
+An evaluator sends EVALUATOR_READY, gets LOAD_WEIGHTS, and takes batches once it has answered
+WEIGHTS_LOADED. Players hear of new weights only after an evaluator has loaded them.
+`server.evaluator_watch` finds those that hang.
+
+In a run whose network is part of the players' own search (the family `sparse`) there is none:
+`NoEvaluators` takes the place of the pool, and weights are current once their file is stored and checked.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from games.spec import Game
+from net.sparse import player_for
+from net.weights import BadWeights
 from protocol.messages import (
     BadMessage,
     Batch,
@@ -35,11 +43,10 @@ from runtime.door import Door
 from runtime.door_limits import DoorLimits
 from runtime.exits import Exit
 from server.evaluator_watch import EvaluatorWatch, WatchTimes
-from server.figures import Figures
+from server.metrics import Figures
 from server.weights import WeightsStore
 
 log = logging.getLogger(__name__)
-
 FRAME_LIMIT = 256 * 1024 * 1024
 """Largest frame between front and evaluators, in bytes (both sides are ours)."""
 LIMITS = DoorLimits(incoming=Limits(FRAME_LIMIT, 2 * FRAME_LIMIT), unsent=FRAME_LIMIT, held=16 * FRAME_LIMIT)
@@ -49,6 +56,8 @@ ENDS_WHILE_LOADING = 2
 need more memory than there is."""
 NOT_THE_WEIGHTS = frozenset({Exit.OK, Exit.DISK, -signal.SIGTERM})
 """Exit codes that do not count for this: a stop, and a disk that could not be read."""
+READ_AGAIN = 5.0
+"""Seconds until the first weights are read again from a disk that cannot be read."""
 
 
 @dataclass
@@ -294,3 +303,58 @@ class EvaluatorPool:
             is_loading = self.watch.is_loading(device.ready.index)
             if current is not None and (device.sha256 != current.sha256 or is_loading):
                 self._send_load(device)
+
+
+class NoEvaluators(EvaluatorPool):
+    """Takes the place of the evaluators. `expect` is to be called first."""
+
+    is_checked = False
+    """Whether some weights have been found good."""
+    _expected: tuple[Game, int, str]
+
+    def expect(self, game: Game, history: int, network: str) -> None:
+        """`network`: the name of the players' network."""
+        self._expected = game, history, network
+
+    @property
+    def is_ready(self) -> bool:
+        return self.is_checked
+
+    async def objection(self, info: WeightsInfo) -> str:
+        path = self._store.path(info)
+        return await asyncio.to_thread(objection_to, path, info, *self._expected)
+
+    async def begin(self) -> None:
+        """Check the weights that the run begins with, and use them."""
+        while not self.is_checked and (info := self.newest) is not None:
+            try:
+                reason = await self.objection(info)
+            except OSError as error:
+                log.warning("weights %d cannot be read (%s), trying again", info.version, error)
+                await asyncio.sleep(READ_AGAIN)
+                continue
+            if not reason:
+                self.load(info)
+            elif info == self.newest:
+                log.error("weights %d are refused: %s", info.version, reason)
+                is_last = info == self._store.current
+                self._refuse(info, reason)
+                if is_last:
+                    return
+
+    def load(self, info: WeightsInfo) -> None:
+        """Use weights that have been checked."""
+        self.newest, self.is_checked = info, True
+        self._events.taken(info)
+
+
+def objection_to(path: Path, info: WeightsInfo, game: Game, history: int, network: str) -> str:
+    """Return why players cannot use the weights in a file; "" if they can. `network`: the name from which
+    they have made theirs. Raises OSError if the disk cannot be read now."""
+    player = player_for(game, history, network)
+    assert player is not None
+    try:
+        player.load(path, info.sha256)
+    except BadWeights as error:
+        return str(error)
+    return ""

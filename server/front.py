@@ -1,7 +1,7 @@
 """The front of azserver: its sockets, sessions and timers, and the services behind them.
 
-Everything it must not lose is on disk elsewhere: it may be killed at any moment, and nothing acknowledged is
-lost.
+Everything it must not lose is on disk elsewhere: it may be killed at any moment, and nothing acknowledged
+is lost.
 """
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
 from runtime.memory import give_back
 from runtime.version import software
-from server.allowed import Allowed
-from server.batching import MAX_QUEUED_ROWS
-from server.bulk_service import BulkService
+from server.bulk import BulkService
 from server.config import QuotaConfig
 from server.evaluator_watch import Kill, Phase, WatchTimes
-from server.evaluators import LIMITS, Device, EvaluatorPool, PoolEvents
-from server.figures import Figures
-from server.leaf_service import LeafService, message_limits
-from server.own_network import NoEvaluators
+from server.evaluators import LIMITS, Device, EvaluatorPool, NoEvaluators, PoolEvents
+from server.keys import Allowed
+from server.leaf_queue import MAX_QUEUED_ROWS
+from server.leaves import LeafService, message_limits
+from server.metrics import ENDS, NO_PROGRESS, Figures
 from server.port import PLAYERS, Port, Route, peer_of
 from server.shares import Share, Shares
 from server.weights import WeightsStore
@@ -74,7 +73,7 @@ class FrontSettings:
     devices: int = 1
     """Number of evaluators that are expected; 0 with `network_in_search`."""
     network_in_search: bool = False
-    """Whether `network` is part of the players' own search (`server.own_network`)."""
+    """Whether `network` is part of the players' own search (`server.evaluators`)."""
     local_workers: int = 1
     network: str = ""
     run_id: bytes = b""
@@ -244,6 +243,44 @@ class Front:
             "games_acked": relay.acked,
             **({} if self.bulk.weights.gate is None else {"gate": self.bulk.weights.gate.figures()}),
         }
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return the figures of STATUS, and some that are only needed as counters."""
+        counted = self.figures
+        evaluators = range(self.settings.devices)
+        by_evaluator: Mapping[Any, int] = dict.fromkeys(evaluators, 0) | counted.evals_of
+        if self.settings.network_in_search:
+            by_evaluator = {"players": counted.evals}
+        allowed = self.settings.allowed
+        return {
+            **self.status(),
+            "by_evaluator": by_evaluator,
+            "batch_sizes": counted.batch_sizes,
+            "latency": {"queue": counted.queued, "device": counted.computed},
+            "sent_rows": self.leaf.queue.sent_rows,
+            "devices": self.settings.devices,
+            "disconnects": dict.fromkeys(ENDS, 0) | counted.disconnects,
+            "cut": {"leaves": self.leaf.port.door.cut, "bulk": self.bulk.port.door.cut},
+            "refused": {"leaves": self.leaf.port.door.refused, "bulk": self.bulk.port.door.refused},
+            "allowed_keys": None if allowed is None else allowed.readable,
+            "silent": {
+                index: one.seconds for index, one in self.pool.watch.silences(time.monotonic()).items()
+            },
+            "weights_age": time.monotonic() - counted.weights_at,
+        }
+
+    def not_ready(self, now: float) -> str:
+        """Return why no evaluations are possible now; "" if all is well."""
+        if self.stopping:
+            return "it is stopping"
+        if self.settings.network_in_search:
+            return "" if self.pool.is_ready else "the weights are being checked"
+        if not self.pool.working:
+            return "no evaluator is up"
+        queue, silent = self.leaf.queue, now - self.figures.progress_at
+        if (waiting := queue.queued_rows + queue.sent_rows) and silent > NO_PROGRESS:
+            return f"{waiting} leaves wait, and no evaluator has answered for {silent:.0f} s"
+        return ""
 
     def _sessions_by_key(self) -> dict[str, int]:
         """Return the number of sessions of each key, by the key's name."""

@@ -33,7 +33,7 @@ def _main() -> int:
 
         return doctor.main(sys.argv[2:])
     if sys.argv[1:2] and sys.argv[1] in KEY_COMMANDS:
-        from server import key_commands
+        from server import keys as key_commands
 
         return key_commands.main(sys.argv[1:])
     settings = load()

@@ -1,8 +1,8 @@
 """One door with its sessions: reads, checks, and hands each message to the handler of its type.
 
-The worst that a peer's messages can do is to be counted. Bytes that are not a map are dropped, a malformed or
-misplaced message is refused, and a peer that has not said HELLO is asked to. An exception in one of our
-handlers is logged, counted and answered (`internal`); only a Fatal ends the process.
+The worst that a peer's messages can do is to be counted. Bytes that are not a map are dropped, a
+malformed or misplaced message is refused, and a peer that has not said HELLO is asked to. An exception in
+one of our handlers is logged, counted and answered (`internal`); only a Fatal ends the process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from protocol.outline import HELLO, Outline, hello_refusal, outline, tag_of
 from protocol.sessions import Session, SessionTable, hello_first, who_of
 from runtime.door import Door
 from runtime.logs import Repeated, Sparing
-from server.figures import Figures
+from server.metrics import Figures
 
 log = logging.getLogger(__name__)
 
@@ -326,7 +326,7 @@ class Port:
         )
 
     def _ended(self, session: Session, reason: str, end: str) -> None:
-        """`reason`: for people, "" if it left on purpose. `end`: one of `server.figures.ENDS`."""
+        """`reason`: for people, "" if it left on purpose. `end`: one of `server.metrics.ENDS`."""
         now = self._clock()
         self._figures.disconnects[end] += 1
         self._say.info(now, "%s has left the %s port%s", session.who, self._name, reason and f": {reason}")

@@ -35,7 +35,7 @@ from runtime.weights_files import read_weights
 from search.warm import Compiled
 from server.config import ServerConfig
 from server.devices import choose_devices
-from server.figures import Preparing
+from server.metrics import Preparing
 from server.weights import WeightsStore
 
 log = logging.getLogger("azserver")
@@ -158,7 +158,7 @@ async def compile_rules(game: Game, selection: str, network: str, preparing: Pre
     what = Compiled(game, selection, network=code_name(game, network)).announcement()
     log.info("%s", what)
     preparing.begin(what, time.monotonic())
-    said = await output_of("client.warm", f"{game.name}:{selection}:{network}", stop=stop)
+    said = await output_of("client.run", f"{game.name}:{selection}:{network}", stop=stop)
     preparing.end(time.monotonic())
     log.info("%s", said.strip())
 

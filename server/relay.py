@@ -1,14 +1,14 @@
 """Games on their way to the trainer and acknowledgements on their way back, as a pure object.
 
-The front keeps no games. A game that cannot be passed on now is answered `retry` and stays in its player's
-spool. The trainer has at most `WINDOW` unacknowledged games, so memory is bounded.
+The front keeps no games. A game that cannot be passed on now is answered `retry` and stays in its
+player's spool. The trainer has at most `WINDOW` unacknowledged games, so memory is bounded.
 
-The places of the window are divided between keys, and a key's places between its sessions (`server.claims`).
-A session without a key counts as a key; the following describes such sessions. With n sessions that claim
-places, each may hold `WINDOW // n` of them, at least 1 and at most `MOST_UNANSWERED`. So one client can never
-fill the window. While n is at most `WINDOW`, a session with less than its share gets a place as soon as no
-other holds more than its share, that is, once the trainer has answered the games that the others sent while
-there were fewer claims.
+The places of the window are divided between keys, and a key's places between its sessions
+(`server.claims`). A session without a key counts as a key; the following describes such sessions. With n
+sessions that claim places, each may hold `WINDOW // n` of them, at least 1 and at most `MOST_UNANSWERED`.
+So one client can never fill the window. While n is at most `WINDOW`, a session with less than its share
+gets a place as soon as no other holds more than its share, that is, once the trainer has answered the
+games that the others sent while there were fewer claims.
 """
 
 from __future__ import annotations

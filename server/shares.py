@@ -1,7 +1,8 @@
 """Shares: how many games each player should play at once, and how many leaves it may have in flight.
 
-The devices need a certain number of leaves at a time, from any players. Each player is told its part of that
-number, and told again when the part changes: `docs/decisions/0022-shares.md`. Pure: no clock, no sockets.
+The devices need a certain number of leaves at a time, from any players. Each player is told its part of
+that number, and told again when the part changes: `docs/decisions/0022-shares.md`. Pure: no clock, no
+sockets.
 """
 
 from __future__ import annotations

@@ -1,31 +1,46 @@
-"""The weights files of a run on disk: by version and hash, never half written; `current.json` names one.
+"""The weights of a run: the files on disk, and the chunks of them that peers request.
 
 weights/000045-1a2b3c4d.safetensors    the newest `KEPT` files, and `PAST` older ones spread over the run
 weights/current.json                   version, step, sha256, size, game, architecture of the one in use
 weights/newest                         a link to that one (`runtime.weights_files`)
 weights/*.partial                      a file that is being written, or whose writer was killed
+
+`WeightsStore` never leaves a file half written. `ChunkService` sends chunks at the rates of `ChunkQueue`,
+which is pure. Weights are the only answer that is larger than its question, by a factor of ten thousand,
+so they are limited in bytes a second per place and in total. A place is a key, or an address where no
+keys are used. Places take turns, and so do the peers of one place; a peer's oldest request comes first.
+Requests beyond the rate wait, and so do those of a peer that has not yet read its previous chunk; nothing
+is lost. The address "" (processes of this machine) has no rate limit of its own.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from protocol.messages import CHUNK, WeightsInfo
+from protocol.errors import Code
+from protocol.messages import CHUNK, GetChunk, WeightsInfo
+from protocol.sessions import Session
 from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
+from runtime.pacing import MEGABYTE, AddressPaces, Pace, PaceLimits, place_of
 from runtime.reading import read_struct
 from runtime.runs import write_atomically
 from runtime.weights_files import find_weights, point_newest, version_in, weights_path
+from runtime.weights_pull import answer
+from server.port import Port, peer_of
 
 log = logging.getLogger(__name__)
-
 KEPT = 8
 """Newest files kept; a client that requests one that is gone asks for the current one instead."""
 SAVE_AGAIN = 5.0
@@ -34,19 +49,22 @@ PAST = 56
 """Older files kept, always including the first, about evenly spread in time: what `azplay ladder` rates
 later. A file is 0.2 MB (tiny) to 90 MB (alphazero: 6 GB in all). AlphaZero's Figure 1 needs no more
 points."""
-
-
-def surplus(times: Sequence[int], room: int) -> list[int]:
-    """Return the indices to drop so that `room` of the ascending `times` stay: the first, and an even spread.
-
-    Repeatedly drops the time whose removal leaves the narrowest gap. So when times arrive one by one, the
-    gaps differ by about a factor of two, however long it goes on.
-    """
-    left = list(range(len(times)))
-    while len(left) > room:
-        gaps = [times[left[i + 1]] - times[left[i - 1]] for i in range(1, len(left) - 1)]
-        left.pop(1 + gaps.index(min(gaps)) if gaps and room else -1)
-    return sorted(set(range(len(times))) - set(left))
+CHUNKS_KEPT = 128
+"""Chunks in memory, 64 MiB: a whole network of that size or less. Clients that hear of new weights together
+request the same chunk within seconds."""
+TO_PLACE = PaceLimits(rate=32.0 * MEGABYTE, burst=64.0 * MEGABYTE)
+"""Bytes to one place: AlphaZero's network (90 MB) takes a second, and eight clients there get it within 20
+s."""
+TO_ALL = PaceLimits(rate=256.0 * MEGABYTE, burst=256.0 * MEGABYTE)
+"""Default limit for all places together."""
+LEAST_PRICE = 256 * 1024
+"""Bytes that a chunk counts as at least, for looking it up and opening its file."""
+MOST_CHUNKS = 8
+"""Most chunks that may wait for one peer (`docs/protocol.md`)."""
+MOST_OF_PLACE = 4096
+"""Most chunks that may wait for one place: 512 clients behind one address."""
+MOST = 16_384
+"""Most chunks that may wait in total."""
 
 
 class WeightsStore:
@@ -190,3 +208,186 @@ class WeightsStore:
             "untrained network again (the games stay)",
             Exit.BAD_DATA,
         )
+
+
+def surplus(times: Sequence[int], room: int) -> list[int]:
+    """Return the indices to drop so that `room` of the ascending `times` stay: the first, and an even spread.
+
+    Repeatedly drops the time whose removal leaves the narrowest gap. So when times arrive one by one, the
+    gaps differ by about a factor of two, however long it goes on.
+    """
+    left = list(range(len(times)))
+    while len(left) > room:
+        gaps = [times[left[i + 1]] - times[left[i - 1]] for i in range(1, len(left) - 1)]
+        left.pop(1 + gaps.index(min(gaps)) if gaps and room else -1)
+    return sorted(set(range(len(times))) - set(left))
+
+
+class ChunkService:
+    """Connects queue and store. `port` is set once it exists."""
+
+    port: Port
+
+    def __init__(self, store: WeightsStore, clock: Callable[[], float], to_all: PaceLimits = TO_ALL) -> None:
+        """`to_all`: limits of the bytes of weights to all clients together."""
+        self._store = store
+        self._clock = clock
+        self._queue = ChunkQueue(lambda peer: not self.port.door.unsent(peer), to_all=to_all)
+        self._read: OrderedDict[tuple[bytes, int], bytes] = OrderedDict()
+        """Chunks by hash of the file and offset, least recently read first."""
+        self._wake = asyncio.Event()
+        """Set when a chunk was requested, or a peer has read what was sent."""
+
+    def on_get_chunk(self, session: Session, message: GetChunk, _: list[memoryview]) -> None:
+        peer = peer_of(session)
+        place = place_of(session.owner, self.port.door.address(peer))
+        if self._queue.has(peer, place, message):
+            self.port.charge(peer)
+        elif self._queue.put(peer, place, message):
+            self._wake.set()
+        else:
+            reason = "too many chunks asked for"
+            self.port.refuse(peer, Code.BUSY, reason, message.offset, retry_after=1.0)
+
+    def session_ended(self, session: Session) -> None:
+        self._queue.forget(peer_of(session))
+
+    def tick(self, now: float) -> None:
+        self._queue.tidy(now)
+
+    async def run(self) -> None:
+        """Send at most one chunk per turn of the event loop, so that leaves never wait behind a crowd of
+        downloads."""
+        self.port.door.on_drained = self._wake.set
+        while True:
+            now = self._clock()
+            taken = self._queue.take(now)
+            if taken is None:
+                self._wake.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._queue.wait(now)):
+                        await self._wake.wait()
+                continue
+            peer, place, message = taken
+            size = 0
+            try:
+                size = self._send(peer, message)
+            except Exception as error:  # no file descriptor left, or a disk that cannot be read
+                self.port.fault(peer, message, error)
+            self._queue.sent(place, size, now)
+            await asyncio.sleep(0)
+
+    def _send(self, peer: bytes, message: GetChunk) -> int:
+        """Send a chunk. Returns the number of bytes sent."""
+        data = self._chunk(message.sha256, message.offset)
+        if data is None:
+            self.port.charge(peer)
+        self.port.send(peer, *answer(message, data))
+        return len(data or b"")
+
+    def _chunk(self, sha256: bytes, offset: int) -> bytes | None:
+        """Return what `WeightsStore.chunk` does, but read once while many request it: a hash names the bytes
+        uniquely."""
+        data = self._read.pop((sha256, offset), None) or self._store.chunk(sha256, offset)
+        if data and not offset % CHUNK:  # other offsets are requested by one peer only
+            self._read[sha256, offset] = data
+            if len(self._read) > CHUNKS_KEPT:
+                self._read.popitem(last=False)
+        return data
+
+
+@dataclass
+class _Place:
+    """The peers of a place, in the order of their turns, each with its requests."""
+
+    peers: OrderedDict[bytes, deque[GetChunk]] = field(default_factory=OrderedDict)
+    count: int = 0
+
+
+class ChunkQueue:
+    """First come, first served within a peer; peers and places take turns."""
+
+    def __init__(
+        self, reads: Callable[[bytes], bool], pace: PaceLimits = TO_PLACE, to_all: PaceLimits = TO_ALL
+    ) -> None:
+        """`reads(peer)` tells whether the peer has read everything that was sent to it."""
+        self._reads = reads
+        self._paces = AddressPaces(pace)
+        self._to_all = Pace(to_all, 0.0)
+        self._places: OrderedDict[str, _Place] = OrderedDict()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def has(self, peer: bytes, place: str, request: GetChunk) -> bool:
+        """Return whether this request waits already: a client asks again after some seconds."""
+        at = self._places.get(place)
+        return at is not None and request in at.peers.get(peer, ())
+
+    def put(self, peer: bytes, place: str, request: GetChunk) -> bool:
+        """Queue a request for a chunk. Returns False if too many wait for this peer, its place, or in
+        total."""
+        at = self._places.get(place) or _Place()
+        mine = at.peers.get(peer, deque())
+        if len(mine) >= MOST_CHUNKS or at.count >= MOST_OF_PLACE or self._count >= MOST:
+            return False
+        self._places[place] = at
+        at.peers[peer] = mine
+        at.count += 1
+        self._count += 1
+        mine.append(request)
+        return True
+
+    def take(self, now: float) -> tuple[bytes, str, GetChunk] | None:
+        """Return peer, place and request of the chunk to send now; None when nothing may be sent yet."""
+        if self._to_all.wait(now):
+            return None
+        for place, at in self._places.items():
+            peer = None if self._paces.wait(place, now) else self._next_at(at)
+            if peer is None:
+                continue
+            request = at.peers[peer].popleft()
+            at.peers.move_to_end(peer)
+            self._places.move_to_end(place)
+            self._removed(1, peer, place)
+            return peer, place, request
+        return None
+
+    def sent(self, place: str, size: int, now: float) -> None:
+        """Note that a chunk of `size` bytes was sent to `place`."""
+        price = max(size, LEAST_PRICE)
+        self._paces.take(place, now, price)
+        self._to_all.take(now, price)
+
+    def wait(self, now: float) -> float | None:
+        """Return seconds until `take` returns something; None: not before something is requested or read."""
+        ready = (place for place, at in self._places.items() if self._next_at(at) is not None)
+        first = min((self._paces.wait(place, now) for place in ready), default=None)
+        return None if first is None else max(first, self._to_all.wait(now))
+
+    def forget(self, peer: bytes) -> None:
+        """Drop the requests of a peer that is gone."""
+        for place, at in self._places.items():
+            if (mine := at.peers.get(peer)) is not None:
+                count = len(mine)
+                mine.clear()
+                self._removed(count, peer, place)
+                return
+
+    def tidy(self, now: float) -> None:
+        """Forget places that were served long ago. To be called regularly."""
+        self._paces.tidy(now)
+
+    def _next_at(self, at: _Place) -> bytes | None:
+        return next(filter(self._reads, at.peers), None)
+
+    def _removed(self, count: int, peer: bytes, place: str) -> None:
+        """Note that `count` requests of a peer no longer wait."""
+        at = self._places[place]
+        self._count -= count
+        at.count -= count
+        if not at.peers[peer]:
+            del at.peers[peer]
+        if not at.peers:
+            del self._places[place]

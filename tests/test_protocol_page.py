@@ -18,7 +18,7 @@ from net.architectures.registry import TRAINING_HEADS
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, Message
 from protocol.records import IMPROVED_POLICY, POLICY_TARGET, SHARES
-from server.figures import Figures as ServerFigures
+from server.metrics import Figures as ServerFigures
 from store.sqlite import Totals
 from trainer.figures import Figures as TrainerFigures
 

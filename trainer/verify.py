@@ -22,8 +22,8 @@ from protocol.records import (
     PRUNED_TARGET,
     SHARES,
     GameRecord,
+    fault_of,
 )
-from protocol.search_columns import fault_of
 from protocol.settings import SelfPlaySettings
 from search.selection import selection
 from search.selection.pruning import prunes

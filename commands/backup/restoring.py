@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from client.spool_folders import run_folder
+from client.spool import run_folder
 from commands.backup.about import FILE, About, Identity, read_about
 from games import get_game
 from report.games.checking import fault_of

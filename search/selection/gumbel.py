@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.jit import kernel
-from protocol.records import SHARES
-from protocol.search_columns import PRIOR_FLOOR
+from protocol.records import PRIOR_FLOOR, SHARES
 from protocol.settings import SelfPlaySettings
 from search.layout import BLOCKED, Tree
 from search.result import RootScores, SearchResult, listed

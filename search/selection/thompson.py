@@ -20,7 +20,7 @@ import math
 from typing import TYPE_CHECKING
 
 from games.jit import kernel
-from protocol.search_columns import PRIOR_FLOOR
+from protocol.records import PRIOR_FLOOR
 from protocol.settings import SelfPlaySettings
 from search.layout import BLOCKED, Tree
 from search.result import SearchResult, result_of_visits

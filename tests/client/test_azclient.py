@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 from client_server import FakeServer
 
-from client.child_lines import FigureLines, LastWords, figures_line
-from client.config import ClientConfig
+from client.config import ClientConfig, count_gpus, default_spool, devices_for, make_plan
 from client.main import main
-from client.metrics import SILENT, WorkersFigures
-from client.plan import count_gpus, default_spool, devices_for, make_plan
+from client.metrics import SILENT, FigureLines, LastWords, WorkersFigures, figures_line
 from protocol.errors import Code
 from protocol.messages import Goodbye
 from runtime.exits import Exit, Fatal

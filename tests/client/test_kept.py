@@ -13,9 +13,7 @@ from client_records import record, uid
 from client_server import WELCOME, info_of
 from test_uploader import Server, with_uploader
 
-from client.kept import Terms
-from client.spool import Spool
-from client.spool_folders import claim
+from client.spool import Spool, Terms, claim
 from client.uploader import Uploader
 from protocol.messages import GameAck, PutGame, Welcome
 from protocol.records import to_bytes

@@ -16,10 +16,9 @@ from changed_settings import self_play
 from client_server import WELCOME, info_of
 from worker_site import Site, run_site
 
-from client.config import ClientConfig
-from client.joining import is_same_run, read_welcome
+from client.config import ClientConfig, make_plan
 from client.main import Supervisor
-from client.plan import make_plan
+from client.run import is_same_run, read_welcome
 from protocol.messages import Ping, WeightsInfo, Welcome
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from scaled_examples import scaled
 
-from client.requests import RequestTable
+from client.remote_evaluator import RequestTable
 
 
 def test_requests_are_taken_in_order_within_the_credits() -> None:

@@ -12,8 +12,7 @@ from changed_settings import self_play, varied
 from leaf_by_leaf import Answer, LeafByLeaf, played, uniform
 from twice import GAME as TWICE
 
-from client.resigning import Resigning
-from client.self_play import Player
+from client.self_play import Player, Resigning
 from games import get_game
 from games.spec import RESIGNATION
 from games.stubs import Movers

@@ -8,8 +8,7 @@ from changed_settings import self_play, varied
 from client_naive import verify
 from leaf_by_leaf import Answer, LeafByLeaf, played
 
-from client.opening import sampled
-from client.self_play import Player
+from client.self_play import Player, sampled
 from games import get_game
 from protocol.records import GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings

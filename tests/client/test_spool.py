@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from client_records import record, uid
 
-from client.spool import Spool
-from client.spool_folders import claim, run_folder
+from client.spool import Spool, claim, run_folder
 from protocol.records import to_bytes
 from runtime.exits import Exit, Fatal
 

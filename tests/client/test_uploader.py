@@ -12,8 +12,7 @@ import pytest
 from client_records import record, uid
 
 from client.spool import Spool, SpooledGame
-from client.uploader import Uploader
-from client.uploads import MOST_WAITING, WINDOW, Uploads
+from client.uploader import MOST_WAITING, WINDOW, Uploader, Uploads
 from protocol.messages import GameAck, PutGame
 from protocol.records import to_bytes
 
@@ -240,7 +239,7 @@ def test_after_retry_games_go_out_when_the_server_said(
         await uploader.quiet.wait()
         await server.expect(2)
 
-    monkeypatch.setattr("client.uploads.SHORTEST_RETRY", 0.01)
+    monkeypatch.setattr("client.uploader.SHORTEST_RETRY", 0.01)
     with_uploader(Spool(tmp_path), scenario)
 
 

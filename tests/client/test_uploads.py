@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from scaled_examples import scaled
 
-from client.uploads import MOST_WAITING, WINDOW, Delete, Put, SetAside, Uploads
+from client.uploader import MOST_WAITING, WINDOW, Delete, Put, SetAside, Uploads
 from protocol.messages import GameAck
 
 

@@ -1,10 +1,10 @@
-"""`python -m client.warm` compiles, or names in one sentence what it does not know."""
+"""`python -m client.run` compiles, or names in one sentence what it does not know."""
 
 from __future__ import annotations
 
 import pytest
 
-from client.warm import main
+from client.run import main
 from runtime.exits import Exit
 
 
@@ -19,7 +19,7 @@ def test_what_is_not_there_names_the_nearest(
 ) -> None:
     assert main(["tic_tac_toe", name]) == Exit.CONFIG
     error = capsys.readouterr().err
-    assert error.startswith("client.warm: error: ")
+    assert error.startswith("client.run: error: ")
     assert f"the nearest is {near}" in error
 
 
@@ -38,7 +38,7 @@ def test_a_network_that_cannot_be_compiled_in_is_named(
     name: str, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([name]) == Exit.CONFIG
-    assert capsys.readouterr().err.startswith(f"client.warm: error: {why}")
+    assert capsys.readouterr().err.startswith(f"client.run: error: {why}")
 
 
 def test_a_network_of_another_family_changes_nothing_that_is_compiled() -> None:

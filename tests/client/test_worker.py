@@ -16,9 +16,8 @@ from client_naive import verify
 from client_server import info_of
 from worker_site import Site, run_site, spooled
 
-from client.spool import Spool
-from client.spool_folders import claim, run_folder
-from client.uploads import WINDOW
+from client.spool import Spool, claim, run_folder
+from client.uploader import WINDOW
 from protocol.messages import Evaluate, GameAck, Grant, Hello, PutGame
 
 

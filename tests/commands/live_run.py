@@ -12,8 +12,7 @@ from training_runs import GAME, training
 
 from bench.random_games import random_game
 from bench.stored_games import entry
-from client.spool import Spool
-from client.spool_folders import run_folder
+from client.spool import Spool, run_folder
 from protocol.records import GameRecord, to_bytes
 from runtime.runs import RunFolder
 from server.weights import WeightsStore

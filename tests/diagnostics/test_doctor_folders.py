@@ -14,7 +14,7 @@ from diagnostics.doctor.finding import Level
 from diagnostics.doctor.machine import probe_folder
 from runtime.runs import RunFolder
 from runtime.writable import compiled_code_folder
-from server.run_doctor import RunFacts, look_at_run, run_findings
+from server.doctor import RunFacts, look_at_run, run_findings
 from server.weights import WeightsStore
 from store.sqlite import Store
 

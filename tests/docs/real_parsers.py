@@ -18,7 +18,6 @@ from doc_commands import ROOT
 
 import bench.__main__
 import bench.peers.__main__
-import client.key_commands
 import client.main
 import commands.azplay
 import commands.azrun
@@ -26,7 +25,7 @@ import experiments.__main__
 import experiments.ablation
 import experiments.ablation_file
 import experiments.on_games
-import server.key_commands
+import server.keys
 import server.main
 import trainer.__main__
 
@@ -50,9 +49,9 @@ def check(words: Sequence[str]) -> None:
     elif program == "python":
         check_module(arguments)
     elif program == "azserver" and arguments[:1] and arguments[0] in server.main.KEY_COMMANDS:
-        server.key_commands.parser().parse_args(arguments)
+        server.keys.parser().parse_args(arguments)
     elif program == "azclient" and arguments[:1] == ["keygen"]:
-        client.key_commands.parser().parse_args(arguments[1:])
+        client.main.keygen_parser().parse_args(arguments[1:])
     else:
         _make_config_of_a_run(arguments)
         settings_in_force(program, arguments)

@@ -17,9 +17,7 @@ import numpy as np
 from client_records import record, uid
 from ledger import OnDisk
 
-from client.kept import Terms
-from client.spool import Spool
-from client.spool_folders import claim
+from client.spool import Spool, Terms, claim
 from client.uploader import Uploader
 from protocol.errors import Code
 from protocol.messages import GameAck, PutGame, WeightsInfo

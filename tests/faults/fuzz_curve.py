@@ -9,8 +9,7 @@ from curve_client import GREETING, CurveClient
 from nacl.public import PrivateKey
 from raw_zmtp import COMMAND, frame
 
-from protocol.curve import Boxes, Handshake
-from protocol.curve_incoming import CurveIncoming
+from protocol.curve import Boxes, CurveIncoming, Handshake
 from protocol.keys import KeyOwner, KeyPair
 from protocol.zmtp import MAX_COMMANDS, Limits
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from protocol.keys import DialKeys, KeyRole
 from runtime.keys import ALLOWED_FILE, SERVER_FILE, as_text, dial_keys, new_pair, write_pair
-from server.allowed import write_allowed
+from server.keys import write_allowed
 
 TRAINER = "the-trainer"
 

@@ -15,7 +15,7 @@ from simulated_parts import Kinds, SimulatedEvaluator, SimulatedTrainer
 import runtime.weights_pull
 from client.remote_evaluator import RemoteEvaluator
 from client.spool import Spool
-from client.uploads import Delete, Instruction, Put, Uploads
+from client.uploader import Delete, Instruction, Put, Uploads
 from protocol.messages import Batch, GameAck
 from protocol.records import BadRecord, from_bytes, sha256, to_bytes
 from runtime.weights_pull import Complete, WeightsPull

@@ -18,8 +18,7 @@ from recording import VFS, FileRecorder, RecordingVFS
 from write_log import Promised, State, WriteLog, lay_out
 
 import store.sqlite
-from client.kept import Terms
-from client.spool import Spool
+from client.spool import Spool, Terms
 from protocol.errors import Code
 from protocol.messages import WeightsInfo
 from protocol.records import sha256, to_bytes

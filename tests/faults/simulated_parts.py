@@ -21,11 +21,9 @@ from front_bench import GAME, WORDS, echo_all, random_leaves
 from simulated_weights import Publishing, loaded, puller
 from virtual_net import Link, VirtualChannel
 
-from client.kept import Terms
 from client.remote_evaluator import LeafRefused, RemoteEvaluator
-from client.spool import Spool
-from client.uploader import Uploader
-from client.uploads import Uploads
+from client.spool import Spool, Terms
+from client.uploader import Uploader, Uploads
 from protocol.frames import check_leaves
 from protocol.messages import (
     PROTOCOL_VERSION,

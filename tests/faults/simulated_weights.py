@@ -1,6 +1,6 @@
 """Weights in a simulation: a trainer publishes random bytes, evaluators and players use them.
 
-The real code is `trainer.weights_out`, the front's `server.weights_in` and WeightsStore on real files, and
+The real code is `trainer.weights_out`, the front's `server.bulk` and WeightsStore on real files, and
 the players' WeightsPuller. Promise P6: the bytes of weights in use are those that were announced.
 """
 

@@ -27,8 +27,8 @@ from virtual_net import Network, VirtualChannel, VirtualDoor, Weather, dealer_of
 from virtual_time import Deadlock, Process, VirtualLoop
 
 import runtime.connection
+import server.bulk
 import server.front
-import server.weights_in
 import trainer.weights_out
 from bench.random_games import random_game
 from protocol.records import GameRecord
@@ -167,7 +167,7 @@ class World:
             run="simulated", game=GAME, history=1, self_play=asdict(SelfPlaySettings(history=1)),
             leaves=(LEAVES,), bulk=(BULK,), evaluators=EVALUATORS,
         )  # fmt: skip
-        with mock.patch.object(server.weights_in, "WeightsPull", self.kinds.server_pull):
+        with mock.patch.object(server.bulk, "WeightsPull", self.kinds.server_pull):
             front = self.front = Front(settings, store)
         self.at_end("server", lambda: self.note_faults(front))
         return front

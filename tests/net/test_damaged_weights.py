@@ -10,7 +10,7 @@ import pytest
 import torch
 import zmq
 
-from client.local_net import LocalNet
+from client.evaluators import LocalNet
 from games import get_game
 from net.architectures.network import build
 from net.architectures.residual import Residual

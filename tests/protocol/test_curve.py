@@ -15,8 +15,7 @@ from nacl.exceptions import CryptoError
 from nacl.public import PrivateKey
 from raw_zmtp import COMMAND, frame
 
-from protocol.curve import MORE, Boxes, Handshake, NotNow
-from protocol.curve_incoming import CurveIncoming
+from protocol.curve import MORE, Boxes, CurveIncoming, Handshake, NotNow
 from protocol.keys import KeyOwner, KeyPair, role_refusal
 from protocol.messages import MAX_HELLO
 from protocol.zmtp import MAX_COMMAND, MAX_COMMANDS, Broken, Incoming, Limits

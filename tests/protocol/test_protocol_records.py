@@ -15,8 +15,7 @@ from record_strategies import example_record, records
 
 from protocol.errors import Code
 from protocol.messages import MAX_RECORD
-from protocol.records import BadRecord, GameRecord, from_bytes, sha256, to_bytes
-from protocol.search_columns import UNKNOWN
+from protocol.records import UNKNOWN, BadRecord, GameRecord, from_bytes, sha256, to_bytes
 
 
 def same(one: GameRecord, other: GameRecord) -> bool:

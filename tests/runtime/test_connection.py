@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from router_socket import router
 
-from protocol.curve_incoming import CURVE_GREETING
+from protocol.curve import CURVE_GREETING
 from protocol.messages import (
     PROTOCOL_VERSION,
     AnyMessage,

@@ -12,7 +12,7 @@ import zmq
 from locked_door import CLIENT, LAB, PATIENCE, SERVER, STRANGER, Dialled, Locked, beside
 from raw_zmtp import RawPeer
 
-from protocol.curve_incoming import CURVE_GREETING
+from protocol.curve import CURVE_GREETING
 from protocol.keys import KeyOwner
 from protocol.zmtp import GREETING
 from runtime.door import Door

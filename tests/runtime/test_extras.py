@@ -41,7 +41,7 @@ def test_client_workers_and_games_import_no_optional_package() -> None:
     code = (
         "import importlib, sys\n"
         "from games import GAME_NAMES, get_game\n"
-        "for name in ('client.main', 'client.worker', 'client.local_net', 'commands.azplay'):\n"
+        "for name in ('client.main', 'client.worker', 'client.evaluators', 'commands.azplay'):\n"
         "    importlib.import_module(name)\n"
         "for name in GAME_NAMES:\n"
         "    get_game(name)\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from protocol.frames import LeafFrames
-from server.batching import LeafQueue
+from server.leaf_queue import LeafQueue
 from server.pieces import SendBatch, gather
 
 

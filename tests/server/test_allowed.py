@@ -14,15 +14,23 @@ from pathlib import Path
 
 import pytest
 
-from client.key_commands import main as azclient_keygen
+from client.main import keygen as azclient_keygen
 from protocol.curve import NotNow
 from protocol.keys import KeyOwner
 from runtime.exits import Fatal
 from runtime.keys import as_text, new_pair
-from server.allowed import MOST_BYTES, OWN_TOOLS, Allowed, changed_allowed, read_allowed, write_allowed
 from server.config import ServerConfig
-from server.joining import open_allowed, say_address
-from server.key_commands import main
+from server.keys import (
+    MOST_BYTES,
+    OWN_TOOLS,
+    Allowed,
+    changed_allowed,
+    main,
+    open_allowed,
+    read_allowed,
+    say_address,
+    write_allowed,
+)
 
 
 def azserver(folder: Path, *words: str) -> None:
@@ -164,7 +172,7 @@ def test_a_list_that_could_not_be_read_for_a_moment_counts_again_without_a_chang
     allowed = Allowed(folder)
     azserver(folder, "allow", "client", "lab-3", as_text(key))
     with monkeypatch.context() as broken:
-        broken.setattr("server.allowed._text_of", failing_disk)
+        broken.setattr("server.keys._text_of", failing_disk)
         assert not allowed.refresh()
         assert not allowed.refresh()
         with pytest.raises(NotNow):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from protocol.messages import GetChunk
 from runtime.pacing import PaceLimits
-from server.chunk_queue import LEAST_PRICE, MOST_CHUNKS, MOST_OF_PLACE, ChunkQueue
+from server.weights import LEAST_PRICE, MOST_CHUNKS, MOST_OF_PLACE, ChunkQueue
 
 NEAR, FAR = "10.0.0.1", "10.0.0.2"
 SLOW = PaceLimits(rate=LEAST_PRICE, burst=LEAST_PRICE)

@@ -37,7 +37,7 @@ from protocol.messages import (
     RelayGame,
     encode,
 )
-from server.leaf_service import message_limits
+from server.leaves import message_limits
 
 MEGABYTE = 1024 * 1024
 LITTLE = 64 * MEGABYTE

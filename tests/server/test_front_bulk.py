@@ -35,8 +35,8 @@ from protocol.messages import (
 from protocol.sessions import Session
 from runtime.connection import Connection
 from runtime.sockets import BULK_LIMIT
-from server import bulk_service
-from server.bulk_service import TRAINER_RETRY
+from server import bulk as bulk_service
+from server.bulk import TRAINER_RETRY
 from server.relay import MOST_UNANSWERED
 
 

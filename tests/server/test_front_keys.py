@@ -35,10 +35,9 @@ from protocol.messages import (
 )
 from runtime.keys import as_text, new_pair
 from runtime.sockets import Channel, dealer
-from server.allowed import Allowed
 from server.daily_bytes import DailyBytes, DailyFile
 from server.front import FrontSettings
-from server.key_commands import main
+from server.keys import Allowed, main
 
 CLIENT, TRAINER = new_pair(), new_pair()
 

@@ -32,7 +32,7 @@ from protocol.messages import (
 )
 from runtime.aio import first_cause
 from runtime.exits import Exit, Fatal
-from server import chunk_service
+from server import weights as chunk_service
 from server.port import peer_of
 
 

@@ -18,11 +18,10 @@ from net.create import create
 from protocol.messages import GetWeights, WeightsInfo
 from runtime.runs import RunFolder
 from search.settings import resolve
-from server import gatekeeper
+from server import gate as gatekeeper
 from server.app import App
 from server.config import GateConfig, ServerConfig
-from server.gate import GateState, Play
-from server.gatekeeper import Gatekeeper, GateSettings, gate_command, gate_settings, read_state
+from server.gate import Gatekeeper, GateSettings, GateState, Play, gate_command, gate_settings, read_state
 from server.weights import WeightsStore
 
 SETTINGS = resolve(self_play(simulations=4, history=1), get_game("tic_tac_toe"))

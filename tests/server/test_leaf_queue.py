@@ -5,8 +5,7 @@ from __future__ import annotations
 from leaf_queue_parts import joined, leaves, marked, plan, ready_queue
 
 from protocol.errors import Code
-from server.batching import MAX_DEATHS, MAX_WRONG_ANSWERS, LeafQueue
-from server.fair_queue import QUANTUM
+from server.leaf_queue import MAX_DEATHS, MAX_WRONG_ANSWERS, QUANTUM, LeafQueue
 from server.pieces import Answer, Refuse, SendBatch
 
 

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from leaf_queue_parts import joined, leaves, marked
 from scaled_examples import scaled
 
-from server.batching import LeafQueue
+from server.leaf_queue import LeafQueue
 from server.pieces import Answer, Refuse, SendBatch
 
 

@@ -13,8 +13,8 @@ from protocol.frames import Buffer
 from protocol.messages import BatchDone, Evaluate, EvaluatorReady, Hello
 from protocol.sessions import Session
 from server.evaluators import Device
-from server.figures import Figures
-from server.leaf_service import LeafService
+from server.leaves import LeafService
+from server.metrics import Figures
 from server.shares import Shares
 
 TARGET_ROWS = 512

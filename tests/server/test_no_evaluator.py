@@ -27,7 +27,6 @@ from runtime.aio import first_cause
 from runtime.exits import Exit, Fatal
 from server.config import ServerConfig
 from server.front import FrontSettings
-from server.metrics import figures, not_ready
 
 CHESS = get_game("chess")
 
@@ -69,7 +68,7 @@ def test_published_weights_are_current_once_they_are_checked(tmp_path: Path, wei
         told = await player.status()
         assert (told["weights_version"], told["evaluators"], told["network_in_search"]) == (1, 0, True)
         assert told["sessions"] == {"workers": 1, "clients": 0, "trainer": 1}
-        assert not_ready(bench.front, 0.0) == ""
+        assert bench.front.not_ready(0.0) == ""
 
     play(tmp_path, scenario, weights)
 
@@ -158,7 +157,7 @@ def test_what_players_evaluate_is_counted_from_their_pings(tmp_path: Path, weigh
             peer.send(Ping(number))
             await peer.receive(Pong)
         assert (await watcher.status())["evals"] == 5
-        assert figures(bench.front)["by_evaluator"] == {"players": 5}
+        assert bench.front.metrics()["by_evaluator"] == {"players": 5}
         errors = (await watcher.status())["protocol_errors"]
         client.channel.send([b"\x82\xa4type\xa4ping\xabevaluations\xa3two"])
         await client.receive(Pong)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from test_leaf_queue import leaves
 
 from protocol.credits import LEAST_GRANT, Credits
-from server.batching import MAX_QUEUED_ROWS, LeafQueue
-from server.fair_queue import FairQueue
+from server.leaf_queue import MAX_QUEUED_ROWS, FairQueue, LeafQueue
 from server.pieces import Answer, Piece, Request, SendBatch
 from server.shares import REVISE_SECONDS, Shares
 

@@ -15,7 +15,7 @@ from runtime.exits import Exit, Fatal
 from runtime.finding import SERVER_LOCK
 from runtime.keys import as_text, new_pair
 from runtime.runs import RunFolder
-from server.key_commands import main
+from server.keys import main
 from store.reader import StoreReader
 
 GAME = "tic_tac_toe"
@@ -73,7 +73,7 @@ def test_without_a_name_it_is_the_run_that_is_served_here(
 ) -> None:
     (folder / SERVER_LOCK).touch()
     served = [RunFolder(folder.parent, "r")]
-    monkeypatch.setattr("server.quarantine_command.served_runs", lambda: served)
+    monkeypatch.setattr("server.keys.served_runs", lambda: served)
     main(["quarantine", "lab-3", "--keys", str(folder)])
     assert quarantined(folder) == {"keys/lab-3"}
     served *= 2

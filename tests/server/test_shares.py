@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.credits import CHANGE_SECONDS, LEAST_GRANT, Credits
-from server.batching import MAX_QUEUED_ROWS
+from server.leaf_queue import MAX_QUEUED_ROWS
 from server.shares import (
     IDLE_REVISIONS,
     LEAST_GAMES,

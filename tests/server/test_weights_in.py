@@ -15,10 +15,10 @@ import pytest
 from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk, Refused, WeightsInfo
 from runtime import weights_puller
-from server.figures import Figures
+from server.bulk import WeightsIn
+from server.metrics import Figures
 from server.port import FAULT
 from server.weights import WeightsStore
-from server.weights_in import WeightsIn
 
 DATA = bytes(range(256)) * 5000
 INFO = WeightsInfo(2, 100, hashlib.sha256(DATA).digest(), len(DATA), "chess")

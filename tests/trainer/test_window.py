@@ -17,8 +17,7 @@ from unsearched import cheaply_searched, fully_searched, without_search
 from bench.random_games import random_game
 from games import get_game
 from games.spec import PLY_CAP, Game
-from protocol.records import GameRecord
-from protocol.search_columns import UNKNOWN
+from protocol.records import UNKNOWN, GameRecord
 from trainer.sampler import Sampler
 from trainer.samples import Samples
 from trainer.window import Window

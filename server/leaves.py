@@ -23,10 +23,9 @@ from protocol.messages import (
 from protocol.sessions import Session
 from protocol.zmtp import Limits
 from runtime.logs import Repeated
-from server.batching import LeafQueue
-from server.evaluators import Device, EvaluatorPool
-from server.figures import Figures
-from server.own_network import NoEvaluators
+from server.evaluators import Device, EvaluatorPool, NoEvaluators
+from server.leaf_queue import LeafQueue
+from server.metrics import Figures
 from server.pieces import ACTION_BYTES, COUNT_BYTES, Answer, Instruction, Refuse, SendBatch, gather
 from server.port import PLAYERS, Port, Route, peer_of
 from server.shares import Share, Shares

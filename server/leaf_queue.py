@@ -1,16 +1,19 @@
 """The queue of leaves, as a pure object: it decides which rows go to which device, and when.
 
-The rule is Triton's (docs/user_guide/batcher.md): a free device takes the largest batch available and never
-waits for more, while a busy one lets rows collect. There are no timers. Sessions share by deficit
-round-robin, so one greedy client cannot starve the others. A request may be split over batches and answered
-in parts.
+The rule is Triton's (docs/user_guide/batcher.md): a free device takes the largest batch available and
+never waits for more, while a busy one lets rows collect. There are no timers. A request may be split over
+batches and answered in parts (`server.pieces`).
+
+Owners share by deficit round-robin (`FairQueue`), so one greedy client cannot starve the others. An owner
+is a key, or a session without a key: a hundred sessions with one key get no more turns than one. Each of
+azserver's own workers has a turn like a key, but saves its turns up until it can send a whole message,
+because every answer costs the front the same, however many rows it has.
 
 When a device dies, its rows return to the queue as suspects. Each is tried once more, alone, so a request
-that kills every device it touches is found, and its neighbours are not blamed.
-
-When a device stays alive but some of its answers are not probabilities, those rows are known. The others are
-answered at once. The wrong rows are tried once more on their session's next turn, together with other rows,
-so they cost only the session that sent them.
+that kills every device it touches is found, and its neighbours are not blamed. When a device stays alive
+but some of its answers are not probabilities, those rows are known. The others are answered at once. The
+wrong rows are tried once more on their session's next turn, together with other rows, so they cost only
+the session that sent them.
 """
 
 from __future__ import annotations
@@ -23,7 +26,6 @@ import numpy as np
 import numpy.typing as npt
 
 from protocol.errors import Code
-from server.fair_queue import FairQueue, OwnerOf
 from server.pieces import Answer, EvaluatorId, Instruction, Piece, Refuse, Request, SendBatch, Session
 
 MAX_DEATHS = 2
@@ -32,6 +34,15 @@ MAX_WRONG_ANSWERS = 2
 """How often the answer to the same rows may be invalid (not a probability) before those rows are refused."""
 MAX_QUEUED_ROWS = 1 << 21
 """A fuse against more sessions than memory can hold (chess: about 1 kB a row)."""
+QUANTUM = 128
+"""Most rows in a turn; one full message of a worker."""
+LEAST_TURN = 16
+"""Least number of rows in a turn. A turn is a batch's room divided by the number of waiting owners. So an
+owner with few rows in flight (because there are many owners) is in every batch, and does not wait for a round
+of long turns."""
+
+
+OwnerOf = Callable[[Session], Hashable]
 
 
 @dataclass(eq=False, slots=True)
@@ -344,3 +355,90 @@ def _runs(pieces: tuple[Piece, ...], wrong: npt.NDArray[np.bool_]) -> Iterator[t
     for piece in pieces:
         yield from piece.runs(wrong[at : at + piece.rows])
         at += piece.rows
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    """What an owner waits for."""
+
+    pieces: deque[Piece] = field(default_factory=deque)
+    rows: int = 0
+    saved: int = 0
+    """Rows of turns that it has not used yet."""
+    left: int = 0
+    """Rows left of its present turn."""
+
+
+class FairQueue:
+    """Owners take turns; first in, first out within an owner."""
+
+    def __init__(self, owner_of: OwnerOf, is_local: Callable[[Hashable], bool] = lambda _: False) -> None:
+        """`owner_of` must return the same owner for as long as a session has rows here. `is_local(owner)`:
+        whether it is one of azserver's own workers."""
+        self.rows = 0
+        """Rows in the queue."""
+        self._owner_of = owner_of
+        self._is_local = is_local
+        self._waiting: dict[Hashable, _Waiting] = {}
+        self._turns: deque[Hashable] = deque()
+
+    def append(self, piece: Piece) -> None:
+        owner = self._owner_of(piece.of.session)
+        waiting = self._waiting.get(owner)
+        if waiting is None:
+            waiting = self._waiting[owner] = _Waiting()
+            self._turns.append(owner)
+        waiting.pieces.append(piece)
+        waiting.rows += piece.rows
+        self.rows += piece.rows
+
+    def take(self, room: int) -> tuple[Piece, ...]:
+        """Take up to `room` rows. An owner whose turn is cut short for lack of room keeps its place."""
+        taken: list[Piece] = []
+        turn = max(LEAST_TURN, min(QUANTUM, room // max(1, len(self._turns))))
+        while room and self._turns:
+            owner = self._turns[0]
+            waiting = self._waiting[owner]
+            if waiting.left == 0:
+                waiting.saved += turn
+                wanted = min(QUANTUM, waiting.rows) if self._is_local(owner) else waiting.saved
+                if waiting.saved < wanted:
+                    self._turns.rotate(-1)
+                    continue
+                waiting.left = wanted
+                waiting.saved -= wanted
+            while room and waiting.left and waiting.pieces:
+                piece = waiting.pieces[0]
+                rows = min(piece.rows, room, waiting.left)
+                taken.append(waiting.pieces.popleft() if rows == piece.rows else piece.split(rows))
+                waiting.left -= rows
+                waiting.rows -= rows
+                self.rows -= rows
+                room -= rows
+            if not waiting.pieces:
+                del self._waiting[self._turns.popleft()]
+            elif waiting.left == 0:
+                self._turns.rotate(-1)
+        return tuple(taken)
+
+    def drop_session(self, session: Session) -> None:
+        """Drop everything that a session has in the queue."""
+        self._keep(session, lambda piece: piece.of.session != session)
+
+    def drop_request(self, request: Request) -> None:
+        """Drop the queued rows of one request."""
+        self._keep(request.session, lambda piece: piece.of is not request)
+
+    def _keep(self, session: Session, stays: Callable[[Piece], bool]) -> None:
+        """Keep only the pieces of the session's owner for which `stays` is true."""
+        owner = self._owner_of(session)
+        waiting = self._waiting.get(owner)
+        if waiting is None:
+            return
+        waiting.pieces = deque(filter(stays, waiting.pieces))
+        rows = sum(piece.rows for piece in waiting.pieces)
+        self.rows -= waiting.rows - rows
+        waiting.rows = rows
+        if not rows:
+            del self._waiting[owner]
+            self._turns.remove(owner)

@@ -1,0 +1,100 @@
+"""The run that a worker plays for: read from a WELCOME, and compiled before the first game.
+
+`python -m client.run GAME[:SELECTION[:NET]]` compiles a game's rules and search into the disk cache; a
+network NET of the family `sparse` is compiled into the search, others make no difference. azserver and
+azclient run it once before several workers start, so that they load the code instead of all compiling it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from games import get_game
+from games.spec import Game
+from net.architectures.registry import check_name, check_plays, is_sparse
+from net.sparse import player_for
+from protocol.messages import Welcome
+from protocol.settings import SelfPlaySettings
+from runtime.exits import Exit, Fatal
+from search.settings import resolve
+from search.warm import warm
+
+
+@dataclass(frozen=True)
+class Run:
+    """The run that a worker plays for. When it changes, other games are needed, and the process restarts."""
+
+    name: str
+    game: Game
+    settings: SelfPlaySettings
+    """Resolved: zeros are replaced by the game's own values."""
+    identity: bytes = b""
+    """16 bytes that tell runs of the same name apart."""
+    network: str = ""
+    """Name of the network if it is part of the players' search, else ""."""
+
+
+def read_welcome(welcome: Welcome) -> Run:
+    """Return the run of a WELCOME. Raises Fatal(PROTOCOL) if this program does not know the game or a
+    setting."""
+    try:
+        game = get_game(welcome.game)
+        settings = msgspec.convert(welcome.self_play, SelfPlaySettings)
+        network = _network_in_search(welcome)
+        check_plays(network, game)
+        return Run(welcome.run, game, resolve(settings, game), welcome.run_id, network)
+    except ValueError as error:  # msgspec.ValidationError is one
+        raise Fatal(
+            f"cannot play what the server asks for: {error}; install the server's version of azselfplay here",
+            Exit.PROTOCOL,
+        ) from error
+
+
+def _network_in_search(welcome: Welcome) -> str:
+    network = (welcome.weights.architecture if welcome.weights is not None else "") or welcome.network
+    return network if is_sparse(network) else ""
+
+
+def is_same_run(run: Run, welcome: Welcome) -> bool:
+    """Return whether a later WELCOME asks for the games that are being played."""
+    try:
+        other = read_welcome(welcome)
+    except Fatal:
+        return False
+    mine = run.name, run.identity, run.game.name, run.settings, run.network
+    return mine == (other.name, other.identity, other.game.name, other.settings, other.network)
+
+
+def warm_with(game: Game, selection: str, network: str) -> float:
+    """Compile the search of `game`, with the network if it is part of the search. Returns the seconds it
+    took. Raises ValueError as `player_for` does, and for an unknown selection."""
+    player = player_for(game, game.history, network)
+    if player is not None:
+        player.load_zeros()
+    return warm(game.name, selection, player)
+
+
+def main(names: Sequence[str]) -> int:
+    """Warm each GAME[:SELECTION[:NET]]. Returns the exit status: CONFIG if there is no such game, selection
+    or network."""
+    for name in names:
+        game, selection, network, *more = [*name.split(":"), "", ""]
+        try:
+            if network:
+                check_name(network)
+            if any(more):
+                raise ValueError(f"{name!r} has more parts than GAME:SELECTION:NET")
+            seconds = warm_with(get_game(game), selection or "puct", network)
+        except ValueError as error:
+            print(f"client.run: error: {error}", file=sys.stderr)
+            return int(Exit.CONFIG)
+        print(f"{name}: rules and search ready in {seconds:.1f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,378 @@
+"""The keys that may join this azserver: who is allowed, and the commands that change it.
+
+The list is one TOML file of names, roles and public keys, `Allowed` to the server that reads it.
+`azserver keygen`, `allow`, `keys` and `revoke` change it as whole files, one command at a time, and a
+running server rereads it when it changes: within a second a revoked key's sessions end. `azserver
+quarantine NAME` and `release NAME` decide whether the games of a key are trained on. The quarantine is
+part of the trainer's `games.db`, which is on azserver's machine where both share the run's folder, as
+under azrun. Otherwise `azplay players` does it on the trainer's machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import logging
+import os
+import re
+import shlex
+import socket
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import get_args
+
+from games.nearest import near_or_all
+from protocol.curve import NotNow
+from protocol.keys import KeyOwner, KeyPair, KeyRole
+from runtime.door_lock import DoorLock
+from runtime.exits import Exit, Fatal
+from runtime.finding import RUNS, run_named, served_runs
+from runtime.keys import (
+    ALLOWED_FILE,
+    SERVER_FILE,
+    as_text,
+    default_folder,
+    from_text,
+    keys_folder,
+    new_pair,
+    read_server_pair,
+    server_command,
+    server_keygen,
+    write_pair,
+    write_private,
+)
+from runtime.ports import ANYWHERE, DEFAULT_PORT, LOOPBACK, Address
+from runtime.reading import open_regular, text_in, toml_in
+from runtime.runs import RunFolder
+from server.config import ServerConfig
+from store.players import of_key, set_quarantine
+from store.reader import StoreReader
+
+log = logging.getLogger("azserver")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+MOST_KEYS = 10_000
+MOST_BYTES = 2 * 1024 * 1024
+"""Of the list: an entry has 140 at most."""
+OWN_TOOLS = KeyOwner("this server", "watcher")
+"""The owner of the server's own key, which its user's tools present."""
+HEAD = "# Keys that may join this server; written by `azserver allow` and `azserver revoke`.\n"
+
+
+Keys = dict[str, tuple[KeyRole, bytes]]
+"""Role and public key by name."""
+
+
+def open_allowed(config: ServerConfig) -> Allowed | None:
+    """Return the allowed keys; None if no keys are used. Raises Fatal(CONFIG) saying how to make them."""
+    folder = keys_folder(config.listen, config.keys, insecure=config.insecure)
+    if folder is None:
+        return None
+    try:
+        return Allowed(folder)
+    except Fatal as error:
+        if config.listen in LOOPBACK:
+            raise
+        text = f"--listen {config.listen} asks for keys, and {error}"
+        raise Fatal(f"{text}. --insecure does without, on a network that you trust", Exit.CONFIG) from error
+
+
+def say_address(config: ServerConfig, allowed: Allowed | None) -> None:
+    """Log where to join, with the complete command for another machine."""
+    if allowed is not None:
+        host = socket.gethostname() if config.listen in ANYWHERE else config.listen
+        place = host if config.port == DEFAULT_PORT else Address(host, config.port).server
+        key = shlex.quote(as_text(allowed.pair.public))
+        allow = server_command(allowed.path.parent, "allow")
+        log.info("port %d, for %d allowed keys (%s client NAME KEY)", config.port, len(allowed), allow)
+        log.info("to join: azclient --server %s --server-key %s", place, key)
+    elif config.listen in LOOPBACK:
+        log.info("port %d, for this machine only; --listen 0.0.0.0 lets other machines join", config.port)
+    else:
+        log.warning(
+            "--insecure: port %d is open on %s without keys and encryption; whoever reaches it may join, "
+            "send games and act as the trainer",
+            config.port,
+            config.listen,
+        )
+
+
+class Allowed:
+    """The allowed keys of one server. Call `refresh` regularly; while the list is unreadable, no new peer may
+    join."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises Fatal(CONFIG) if the server has no key, or no readable list."""
+        self.path = folder / ALLOWED_FILE
+        self.pair: KeyPair = read_server_pair(folder)
+        self.lock = DoorLock(self.pair, self.owner_of)
+        self._seen = self._look()  # before it is read: a change in between is seen later
+        self._owners = _owners(read_allowed(self.path))
+        self._problem = ""
+        """Why the list is unreadable; "" while it is not."""
+
+    def owner_of(self, key: bytes) -> KeyOwner | None:
+        """Return the owner of `key`; None if it is not allowed. Raises NotNow while the list is
+        unreadable."""
+        if key == self.pair.public:
+            return OWN_TOOLS
+        if self._problem:
+            raise NotNow
+        return self._owners.get(key)
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    @property
+    def readable(self) -> int:
+        """Return how many keys may join now: none while the list is unreadable."""
+        return 0 if self._problem else len(self)
+
+    def refresh(self) -> bool:
+        """Reread the list if its file has changed, or if the disk did not give it. Returns whether the
+        allowed keys are different now."""
+        seen = self._look()
+        if seen == self._seen:
+            return False
+        self._seen = seen
+        try:
+            owners = _owners(read_allowed(self.path))
+        except Fatal as error:
+            if isinstance(error.__context__, OSError):
+                self._seen = ()  # the file may be as it was: read it again next time
+            if str(error) != self._problem:
+                self._problem = str(error)
+                log.error("nobody new may join, and connected peers stay: %s", error)
+            return False
+        self._problem = ""
+        if owners == self._owners:
+            return False
+        self._owners = owners
+        log.info("%d keys are allowed now (%s)", len(owners), self.path)
+        return True
+
+    def _look(self) -> tuple[int, ...]:
+        """Return what changes when the file does."""
+        try:
+            found = self.path.stat()
+            return found.st_mtime_ns, found.st_ino, found.st_size, found.st_mode
+        except OSError as error:
+            return (error.errno or 0,)
+
+
+def _owners(keys: Keys) -> dict[bytes, KeyOwner]:
+    return {key: KeyOwner(name, role) for name, (role, key) in keys.items()}
+
+
+def read_allowed(path: Path) -> Keys:
+    """Return the keys in the file. Raises Fatal(CONFIG) saying what is wrong with it."""
+    try:
+        table = toml_in(_text_of(path))
+    except FileNotFoundError:
+        make = server_keygen(path.parent)
+        raise Fatal(f"there is no list of keys {path}: {make} makes one", Exit.CONFIG) from None
+    except (OSError, ValueError) as error:
+        raise Fatal(f"the list of keys {path} cannot be read: {error}", Exit.CONFIG) from None
+    keys: Keys = {}
+    for name, entry in table.items():
+        said = entry.get("role") if isinstance(entry, dict) else None
+        role: KeyRole | None = next((one for one in get_args(KeyRole) if one == said), None)
+        if role is None or not NAME.fullmatch(name):
+            raise Fatal(f"{path}: [{name}] is not an entry with a role and a key", Exit.CONFIG)
+        keys[name] = role, from_text(str(entry.get("key", "")), f"`key` of [{name}] in {path}")
+    if len({key for _, key in keys.values()}) < len(keys) or len(keys) > MOST_KEYS:
+        raise Fatal(f"{path}: a key is there twice, or there are more than {MOST_KEYS}", Exit.CONFIG)
+    return keys
+
+
+def _text_of(path: Path) -> str:
+    """A running server reads this in its loop: a pipe, a device or a file without end must not hold it up.
+
+    Raises OSError and ValueError.
+    """
+    with open_regular(path) as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if mode & stat.S_IWOTH:
+            raise ValueError(f"other users may change it (mode {stat.S_IMODE(mode):03o}): chmod 600 {path}")
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"it is longer than {MOST_BYTES} bytes")
+    return text_in(data)
+
+
+@contextlib.contextmanager
+def changed_allowed(path: Path) -> Iterator[Keys]:
+    """The list, to be changed in place by one command at a time, and written at the end of the block.
+
+    So nobody who allows a key brings back one that is being revoked. Fatal as of reading and writing.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # no such folder, which reading tells; a disk that knows no locks
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, folder)
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        keys = read_allowed(path)
+        yield keys
+        write_allowed(path, keys)
+
+
+def write_allowed(path: Path, keys: Keys) -> None:
+    """Write the file, whole or not at all. Raises Fatal(DISK) if it cannot be written."""
+    entries = (
+        f'\n["{name}"]\nrole = "{role}"\nkey = "{as_text(key)}"\n' for name, (role, key) in keys.items()
+    )
+    write_private(path, HEAD + "".join(entries))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command in `argv[0]`. A running azserver sees the change within a second."""
+    options = parser().parse_args(argv)
+    folder = options.keys or Path(os.environ.get("AZ_KEYS") or default_folder())
+    match options.command:
+        case "keygen":
+            _keygen(folder)
+        case "allow":
+            _allow(folder, options.role, options.name, options.key)
+        case "keys":
+            _list(folder)
+        case "revoke":
+            _revoke(folder, options.name)
+        case "quarantine" | "release":
+            run = options.run, options.runs
+            hold(options.name, folder / ALLOWED_FILE, *run, held=options.command == "quarantine")
+    return int(Exit.OK)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the words after `azserver`."""
+    whole = argparse.ArgumentParser(prog="azserver", description="Keys of this server (docs/security.md).")
+    commands = whole.add_subparsers(dest="command", required=True)
+    about = {
+        "keygen": "make this server's key, and an empty list of allowed keys",
+        "allow": "let a key join; the key is what `azclient keygen` printed",
+        "keys": "print this server's key and the allowed ones",
+        "revoke": "take a key from the list; its sessions end within a second",
+        "quarantine": "stop training on the games that came, and will come, with a key (docs/operate.md)",
+        "release": "train on them again",
+    }
+    parts = {name: commands.add_parser(name, help=text, description=text) for name, text in about.items()}
+    for part in parts.values():
+        part.add_argument(
+            "--keys", type=Path, help=f"folder of the keys (default: AZ_KEYS, or {default_folder()})"
+        )
+    parts["allow"].add_argument("role", choices=("client", "trainer"))
+    parts["allow"].add_argument("name", help="for logs and figures; letters, digits and ._-")
+    parts["allow"].add_argument("key", help="in single quotes")
+    parts["revoke"].add_argument("name")
+    for name in ("quarantine", "release"):
+        parts[name].add_argument("name")
+        parts[name].add_argument(
+            "--run", default="", help="folder or name of the run (default: the one that is served here)"
+        )
+        parts[name].add_argument("--runs", type=Path, default=RUNS, help="folder of all runs")
+    return whole
+
+
+def _keygen(folder: Path) -> None:
+    pair = new_pair()
+    write_pair(
+        folder / SERVER_FILE, pair, "Key of an azserver. Keep it secret: whoever has it can pose as it."
+    )
+    if not (folder / ALLOWED_FILE).exists():
+        write_allowed(folder / ALLOWED_FILE, {})
+    print(f"the key is in {folder / SERVER_FILE}")
+    print(f"allow the keys of others:  {server_command(folder, 'allow')} client NAME KEY")
+    print(f"they dial with:  azclient --server HOST --server-key {shlex.quote(as_text(pair.public))}")
+
+
+def _allow(folder: Path, role: str, name: str, text: str) -> None:
+    key = from_text(text, "KEY")
+    if not NAME.fullmatch(name):
+        raise Fatal(
+            f"{name!r} cannot be a name: use letters, digits and ._- , for example lab-3", Exit.CONFIG
+        )
+    with changed_allowed(folder / ALLOWED_FILE) as keys:
+        _check_new(folder, keys, name, (role, key))
+        keys[name] = ("client" if role == "client" else "trainer", key)
+    print(f"{name} may join as {role}")
+
+
+def _check_new(folder: Path, keys: Keys, name: str, entry: tuple[str, bytes]) -> None:
+    """Fatal(CONFIG) if this cannot be a further entry of the list, or the same again."""
+    key = entry[1]
+    others = [other for other, (_, known) in keys.items() if known == key and other != name]
+    if others:
+        why = f"this key is there as {others[0]!r}, and a key has one name"
+        raise Fatal(f"{why}; to rename it, {server_command(folder, 'revoke', others[0])} first", Exit.CONFIG)
+    if name in keys and keys[name] != entry:
+        revoke = server_command(folder, "revoke", name)
+        raise Fatal(
+            f"{name!r} is the name of another key ({keys[name][0]}): choose another name, or, if that key is "
+            f"not used any more, {revoke} first",
+            Exit.CONFIG,
+        )
+    if key == read_server_pair(folder).public:
+        raise Fatal("this is the server's own key: `azclient keygen` makes one for a client", Exit.CONFIG)
+
+
+def _list(folder: Path) -> None:
+    print(f"server   {as_text(read_server_pair(folder).public)}  (--server-key)")
+    for name, (role, key) in read_allowed(folder / ALLOWED_FILE).items():
+        print(f"{role:8} {as_text(key)}  {name}")
+
+
+def _revoke(folder: Path, name: str) -> None:
+    with changed_allowed(folder / ALLOWED_FILE) as keys:
+        if name not in keys:
+            hint = near_or_all(name, keys, "key") if keys else "no key is allowed"
+            raise Fatal(f"there is no key of {name!r}: {hint}", Exit.CONFIG)
+        del keys[name]
+    print(f"{name} may not join any more; a running azserver ends its sessions within a second")
+
+
+def hold(name: str, allowed: Path, run: str, runs: Path, *, held: bool) -> None:
+    """Put the games of the key `name` into quarantine, or release them, and print the result.
+
+    allowed: the list of allowed keys, which must name the key if it has not played yet. run, runs: folder or
+    name of the run, and the folder of all runs; "" for the one served here.
+    """
+    folder = run_named(run, runs) if run else _served()
+    player = of_key(name)
+    with closing(_games(folder, player, held=held)) as games:
+        count = len(games.games_of(player, games.span()[1]))
+        known = count or not held or player in games.quarantined()
+    if not known:
+        _check_allowed(name, allowed)
+    changed = set_quarantine(folder.games, player, held=held)
+    what = "in quarantine" if held else "released"
+    print(f"{player}: {what}{'' if changed else ' already'}, {count} games so far in {folder.name}")
+
+
+def _served() -> RunFolder:
+    served = served_runs()
+    if len(served) == 1:
+        return served[0]
+    found = ", ".join(str(folder.path) for folder in served)
+    why = f"several azservers run here ({found})" if served else "no azserver of yours runs here"
+    raise Fatal(f"{why}: name a run with --run", Exit.USAGE)
+
+
+def _games(folder: RunFolder, player: str, *, held: bool) -> StoreReader:
+    if folder.games.is_file():
+        return StoreReader(folder.games)
+    word = "quarantine" if held else "release"
+    raise Fatal(
+        f"{folder.path} has no games: the trainer keeps them elsewhere. On its machine: "
+        f"azplay players {folder.name} --{word} {player}",
+        Exit.BAD_DATA,
+    )
+
+
+def _check_allowed(name: str, path: Path) -> None:
+    """Raise Fatal(CONFIG) for a name that no key has, because a quarantine of it would have no effect."""
+    keys = list(read_allowed(path)) if path.is_file() else []
+    if name not in keys:
+        hint = near_or_all(name, keys, "allowed key") if keys else "no key is allowed"
+        raise Fatal(f"no game came with a key of {name!r}, and {hint}", Exit.CONFIG)
