@@ -35,8 +35,7 @@ from runtime.logs import Repeated
 from runtime.sockets import Context
 from runtime.weights_puller import WeightsPuller, in_cache
 from search.compiled import OwnNetwork
-from search.evaluator import Evaluator, LocalEvaluator
-from search.leaf_batch import Evaluations, LeafBatch
+from search.evaluator import Evaluations, Evaluator, LeafBatch, LocalEvaluator
 
 FEWEST_GAMES = 64
 """Least number of games in flight with a local network."""

@@ -11,28 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
+
 import numpy as np
+
 from games.packed import LegalMasks
 from protocol.errors import Code
 from protocol.frames import check_evaluations
-from protocol.messages import Evaluate
-from protocol.messages import Evaluated
-from protocol.messages import Refused
-from protocol.messages import Welcome
+from protocol.messages import Evaluate, Evaluated, Refused, Welcome
 from runtime.logs import Repeated
-from search.evaluator import Evaluations
-from search.evaluator import LeafBatch
-from search.evaluator import Part
-from search.evaluator import Reply
-from search.evaluator import WaitingLeaves
-from search.evaluator import deliver
-from search.evaluator import fail
-from collections import deque
-from typing import Generic
-from typing import TypeVar
+from search.evaluator import Evaluations, LeafBatch, Part, Reply, WaitingLeaves, deliver, fail
 
 LEAVES_PER_MESSAGE = 128
 """Leaves in one EVALUATE: enough to make the cost of a message small, few enough to fill batches evenly."""

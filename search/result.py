@@ -12,17 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import numpy.typing as npt
+
 from games.jit import jit
-from protocol.search_columns import PRIOR_FLOOR
-from protocol.records import MOST_KL
+from protocol.records import MOST_KL, PRIOR_FLOOR
 
 if TYPE_CHECKING:
-    from search.tree import NetView
-    from search.tree import SearchTree
+    from search.tree import NetView, SearchTree
 
 DEEPEST = 255
 """Largest depth in a record, because depths are stored as uint8; deeper ones are stored as this."""

@@ -14,13 +14,13 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
 import numpy as np
+
 from games import get_game
-from games.jit import CACHE
-from games.jit import foreign_key
+from games.jit import CACHE, foreign_key
 from games.spec import Game
-from protocol.settings import SearchSettings
-from protocol.settings import SelfPlaySettings
+from protocol.settings import SearchSettings, SelfPlaySettings
 from search.compiled import OwnNetwork
 from search.evaluator import UniformEvaluator
 from search.forest import Forest

@@ -33,7 +33,7 @@ from runtime.log_files import LogFile
 from runtime.processes import describe_exit, python_module
 from runtime.reading import read_struct
 from runtime.runs import write_atomically
-from search.evaluation_settings import evaluation_settings
+from search.settings import evaluation_settings
 from server.config import ServerConfig
 from server.weights import WeightsStore
 

@@ -24,7 +24,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import get_args
 
-from games.nearest import near_or_all
+from games.names import near_or_all
 from protocol.curve import NotNow
 from protocol.keys import KeyOwner, KeyPair, KeyRole
 from runtime.door_lock import DoorLock
