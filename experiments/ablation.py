@@ -3,8 +3,7 @@
 A file of `experiments/ablations` names a recipe, minutes, seeds and variants. A variant is a table of
 settings that replace the recipe's. The settings under `base` replace the recipe's in all variants, so that a
 comparison stays the same when the recipe changes. Every run gets a core of its own; as many run at once as
-there are cores. With `after_minutes`, all runs of a seed continue copies of one run of the recipe that has
-been trained for so long: that compares settings for the later part of a run.
+there are cores.
 """
 
 from __future__ import annotations

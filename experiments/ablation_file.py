@@ -14,7 +14,6 @@ from experiments import recipe as recipes
 from experiments.recipe import Recipe
 from runtime.exits import Exit, Fatal
 from runtime.reading import read_toml
-from trainer.config import LossSettings
 
 FOLDER = Path(__file__).parent / "ablations"
 BASE = "as the recipe"
@@ -34,8 +33,6 @@ class Ablation:
     variants: Mapping[str, Mapping[str, Any]]
     """Variants by name: `net`, `simulations`, `server`, `trainer` as in a recipe. They replace the recipe's
     settings, table by table."""
-    after_minutes: float = 0.0
-    """Minutes that the recipe is trained for before its variants begin; 0: they begin from nothing."""
 
     def all(self) -> dict[str, Recipe]:
         """The recipe itself and its variants."""
@@ -69,15 +66,10 @@ def load(name: str) -> Ablation:
 
 
 def _check(ablation: Ablation, path: Path) -> None:
-    """Raise Fatal(CONFIG) for minutes that no run can have, for a variant that cannot continue the recipe's
-    network, or if two variants would share the folders of their runs."""
-    if ablation.minutes <= 0 or ablation.after_minutes < 0:
-        raise Fatal(
-            f"{path}: minutes must be more than 0, and after_minutes 0 (begin from nothing) or more",
-            Exit.CONFIG,
-        )
-    for name, one in ablation.variants.items() if ablation.after_minutes else ():
-        _check_continues(ablation.recipe, varied(ablation.recipe, one), f"{path}: {name!r}")
+    """Raise Fatal(CONFIG) for minutes that no run can have, or if two variants would share the folders of
+    their runs."""
+    if ablation.minutes <= 0:
+        raise Fatal(f"{path}: minutes must be more than 0", Exit.CONFIG)
     first: dict[str, str] = {}
     for variant in ablation.all():
         other = first.setdefault(run_name(ablation.recipe, variant, 1), variant)
@@ -87,20 +79,6 @@ def _check(ablation: Ablation, path: Path) -> None:
                 "their run folders are named by letters and digits; rename one",
                 Exit.CONFIG,
             )
-
-
-def _check_continues(recipe: Recipe, variant: Recipe, what: str) -> None:
-    """Raise Fatal(CONFIG) if `variant` trains another network than `recipe`, or a head that it lacks."""
-    of_both = (msgspec.convert(one.trainer.get("loss", {}), LossSettings) for one in (variant, recipe))
-    theirs, ours = (one.head_weights.keys() for one in of_both)
-    heads = theirs - ours
-    if variant.net != recipe.net or heads:
-        new = ", ".join(sorted(heads)) or variant.net
-        raise Fatal(
-            f"{what} cannot continue the recipe's network, which is {recipe.net} and has no {new}: leave out "
-            "after_minutes, or give the recipe the same under [base]",
-            Exit.CONFIG,
-        )
 
 
 def varied(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:

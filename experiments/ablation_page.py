@@ -29,13 +29,6 @@ def what_came(run: Mapping[str, Any]) -> str:
     return f"ended, with {run['games']:,} games and {run['steps']:,} steps"
 
 
-def after_text(ablation: Ablation) -> str:
-    """Return the words about the beginning that runs share; "" without one."""
-    if not ablation.after_minutes:
-        return ""
-    return f"after {minutes_text(ablation.after_minutes)} of the recipe that all runs of a seed share, "
-
-
 def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any], base: str) -> str:
     """The results for people. `recipe`: its settings as compared. `base`: its name among the variants."""
     processors, commits = (", ".join(sorted({one[key] for one in runs})) for key in ("processor", "commit"))
@@ -43,8 +36,7 @@ def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]], recipe: Mapping[
     return (
         f"# {ablation.title}\n\n"
         f"`python -m experiments.ablation {ablation.name}`: {minutes_text(ablation.minutes)} a run, "
-        f"{after_text(ablation)}one core "
-        f"of {processors}, commit {commits}. Mean over seeds with its 95 % "
+        f"one core of {processors}, commit {commits}. Mean over seeds with its 95 % "
         "interval (Student's t, the spread of runs taken as common to all variants); in brackets the "
         "difference from the recipe. Each variant searches as it trained.\n\n"
         f"{table(runs, base)}\n\n{remarks(runs)}"

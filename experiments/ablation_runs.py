@@ -19,7 +19,6 @@ from experiments.ablation_file import Ablation, run_name
 from experiments.ablation_job import Job, settings_of
 from experiments.ablation_page import minutes_text, what_came
 from experiments.recipe import Recipe
-from experiments.shared_beginning import begin_all, missing_beginnings
 from runtime.config import flattened
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder, write_atomically
@@ -33,7 +32,7 @@ def run_one(job: Job) -> dict[str, Any]:
     """Train and measure. Runs in a process of its own."""
     from experiments.judges import brief
     from experiments.machine import describe_machine
-    from experiments.training import read_trained, remove_unfinished, train, trained_before
+    from experiments.training import remove_unfinished, train, trained_before
 
     if job.core is not None:
         os.sched_setaffinity(0, {job.core})
@@ -46,15 +45,13 @@ def run_one(job: Job) -> dict[str, Any]:
         job.runs,
         job.minutes,
         run=folder.name,
-        beginning=job.beginning,
         tell=lambda _: None,
     )
     machine = describe_machine()
-    before = read_trained(job.beginning).summary if job.beginning else {"games": 0, "steps": 0}
     return {
         **job.what(),
         **{key: machine[key] for key in ("processor", "commit")},
-        **{name: trained.summary[name] - before[name] for name in ("games", "steps")},
+        **{name: trained.summary[name] for name in ("games", "steps")},
         "figures": brief(trained, job.recipe),
     }
 
@@ -96,8 +93,7 @@ def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
         variant = one["variant"]
         settings = comparable(settings_of(now[variant])) if variant in now else None
         theirs = comparable(one["settings"])
-        found = theirs, one["minutes"], one.get("after_minutes", 0.0)
-        if found != (settings, ablation.minutes, ablation.after_minutes):
+        if (theirs, one["minutes"]) != (settings, ablation.minutes):
             raise Fatal(
                 f"{results} holds a run of {variant!r} with other minutes or settings than "
                 f"{ablation.name} has now, and the two cannot be compared; move that file away, or choose "
@@ -112,12 +108,11 @@ def tell(text: str) -> None:
     print(f"{datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
 
 
-def whole_time(jobs: Sequence[Job], missing: int, cores: int) -> str:
-    """How long all runs will take, not counting the judging. `missing`: beginnings to be trained first."""
+def whole_time(jobs: Sequence[Job], cores: int) -> str:
+    """How long all runs will take, not counting the judging."""
     together = min(cores, len(jobs))
     warming = WARM_UP_MINUTES * len(kinds([job.recipe for job in jobs]))
-    beginnings = jobs[0].after_minutes * math.ceil(missing / cores)
-    minutes = warming + beginnings + jobs[0].minutes * math.ceil(len(jobs) / together)
+    minutes = warming + jobs[0].minutes * math.ceil(len(jobs) / together)
     runs = f"{len(jobs)} run{'' if len(jobs) == 1 else 's'}"
     return (
         f"{runs} of {minutes_text(jobs[0].minutes)}, {together} at a time: about "
@@ -156,7 +151,7 @@ def run_all(
     # Other ablations of the recipe have runs of the same names.
     cycle, runs = itertools.cycle(cores), runs / f"ablation-{ablation.name}"
     jobs = [
-        Job(name, recipe, seed, ablation.minutes, runs, next(cycle), ablation.after_minutes)
+        Job(name, recipe, seed, ablation.minutes, runs, next(cycle))
         for seed in ablation.seeds
         for name, recipe in ablation.all().items()
         if (name, seed) not in known
@@ -164,10 +159,8 @@ def run_all(
     if not jobs:
         tell(f"all {len(done)} runs are in {results} already; to run them again, give another --out")
     else:
-        missing = missing_beginnings(ablation.recipe, jobs)
-        tell(whole_time(jobs, len(missing), len(cores)))
+        tell(whole_time(jobs, len(cores)))
         warm_up([job.recipe for job in jobs])
-        begin_all(missing, cores, tell)
     for first in range(0, len(jobs), len(cores)):
         for run in side_by_side(jobs, slice(first, first + len(cores))):
             done.append(run)

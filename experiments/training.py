@@ -33,8 +33,6 @@ LONGEST_ROW = 65536
 """Most bytes in a row of figures."""
 END_SECONDS = 120.0
 """Seconds that azrun has to end."""
-OF_ONE_RUN = ("snapshots", "recipe", "logs", "tensorboard", "azrun.txt", "*.lock")
-"""Parts of a run folder that a run which continues a copy of it does not take over."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +55,7 @@ class Trained:
 
     folder: RunFolder
     snapshots: list[Snapshot]
-    """In order: the first is the untrained network, or that of the run that was continued; the last is the
-    final one."""
+    """In order: the first is the untrained network, the last the final one."""
     summary: dict[str, Any]
     """azrun's last line."""
     minutes: float
@@ -115,19 +112,16 @@ def train(
     minutes: float,
     *,
     run: str = "",
-    beginning: RunFolder | None = None,
     tell: Callable[[str], None] = print,
 ) -> Trained:
-    """Train in `runs` for `minutes` of the recipe's clock, from nothing or from a copy of the finished run
-    `beginning`. Raises Fatal if the run exists already or ends without a network."""
+    """Train in `runs` for `minutes` of the recipe's clock. Raises Fatal if the run exists already or ends
+    without a network."""
     folder = RunFolder(runs, run or f"{recipe.name}-seed{seed}")
     if folder.path.exists():
         raise Fatal(
             f"{folder.path} exists, but this run makes its own folder: remove or move that one",
             Exit.CONFIG,
         )
-    if beginning is not None:
-        shutil.copytree(beginning.path, folder.path, ignore=shutil.ignore_patterns(*OF_ONE_RUN))
     provenance = {**_asked(recipe, minutes), "machine": describe_machine()}
     command = command_of(recipe, seed, minutes, runs, folder.name, folder.path / "recipe")
     tell(" ".join(command))
@@ -209,7 +203,6 @@ def _watch(
     azrun does not know. Raises Fatal(INTERNAL) if it does not end."""
     snapshots: list[Snapshot] = []
     minutes_of, asked, over = _clock(recipe, process.pid), False, math.inf
-    before, _ = _progress(folder)
     while process.poll() is None:
         minute, now = minutes_of(), time.monotonic()
         if now > over:
@@ -217,7 +210,7 @@ def _watch(
         due = recipe.snapshot_minutes * len(snapshots)
         if due <= minute < minutes and (folder.weights / "current.json").exists():
             snapshots.append(_snapshot(folder, minute_after(snapshots, minute)))
-        has_games = bool(recipe.most_games) and _progress(folder)[0] - before >= recipe.most_games
+        has_games = bool(recipe.most_games) and _progress(folder)[0] >= recipe.most_games
         if minute >= minutes or has_games:
             over = min(over, now + END_SECONDS)
             if not asked and (has_games or recipe.clock == "cores"):
