@@ -10,10 +10,17 @@ from pathlib import Path
 
 from client.config import ClientConfig
 from client.plan import default_spool
-from diagnostics.doctor.finding import Finding, as_json, as_text, exit_status, ok, warning
 from diagnostics.doctor.machine import Needs, look_at, machine_findings
-from diagnostics.doctor.options import DoctorOptions
-from diagnostics.doctor.service import service_findings
+from diagnostics.doctor.service import (
+    DoctorOptions,
+    Finding,
+    as_json,
+    as_text,
+    exit_status,
+    ok,
+    service_findings,
+    warning,
+)
 from runtime import config
 from runtime.keys import dial_keys
 from runtime.ports import parse_address

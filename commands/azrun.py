@@ -42,9 +42,8 @@ def _main() -> int:
     settings = basis.settings
     check(settings)
     check_folders(settings.runs, "--runs")
-    from commands.compile_share import compile_seconds
     from commands.launcher import Launcher
-    from commands.next_steps import ending
+    from commands.messages import compile_seconds, ending
     from runtime.aio import run
 
     with contextlib.ExitStack() as stack:

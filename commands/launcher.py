@@ -17,9 +17,7 @@ from functools import partial
 from typing import Any
 
 from commands.azrun_config import TRAINER_GRACE, Commands, RunConfig, make_commands, run_name
-from commands.compile_share import warning
-from commands.milestones import Milestones, Troubles
-from commands.next_steps import beginning
+from commands.messages import Milestones, Troubles, beginning, warning
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, Status
 from runtime import logs
 from runtime.aio import Stop

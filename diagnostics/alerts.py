@@ -1,45 +1,65 @@
 """Signs that a run does not learn, and the figures behind each (for what to do see `diagnostics.advice`).
 
-Pure. The trainer calls it during training, `azplay report` afterwards. The limits come from projects that
-failed and wrote about it (docs/web.md).
+`find_alerts` is pure. `azplay report` calls it afterwards; the trainer calls it during training, through a
+`Watch` that remembers recent games and training figures. The limits come from projects that failed and wrote
+about it (docs/web.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+import statistics
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from diagnostics.advice import ADVICE, told
 from diagnostics.stretches import Stretch
+from games.movers import Movers
 from games.spec import PLY_CAP, Game
+from protocol.records import GameRecord
 
 SMALLEST_STRETCH = 30
 """Least number of games in a stretch; with fewer, chance alone may explain anything."""
+
 IN_A_ROW = 3
 """Stretches that must all show a collapse, and training figures that must all show memorising."""
+
 DRAWS = 0.60
 """Share of draws in a collapse."""
+
 DRAWN_LOSS = 0.5
 """Value loss below which, with so many draws, the value says hardly anything but draw."""
+
 THREEFOLD = 0.30
 """Share of games that end by repetition."""
+
 SATURATED_VALUES = 0.10
 """Share of values that call the result certain."""
+
 WRONG_VALUES = 0.05
 """Share of the certain values that may be wrong; at |value| > 0.99 a calibrated network has under 0.01."""
+
 CAPPED = 0.25
 """Share of games cut off by the cap on their length."""
+
 LAG = 3.0
 """Weights versions that games may be behind."""
+
 GAP = 0.02
 """Policy loss minus the entropy of its targets, nats: what is still to be learned from the window."""
+
 VALUE_FELL = 0.8
 """Memorising: the value loss is below this part of its former value ..."""
+
 HELD_OUT_ROSE = 1.05
 """... while on held-out games it is above this part of its former value, and above the loss in training."""
+
 HELD_OUT_GAP = 0.20
 """Memorising, too: nats by which the value loss on held-out games exceeds that in training. (We measured 0.25
 in Connect Four at 4 samples a position, 0.05 at 2.)"""
+
 NO_EFFECT = 0.05
 """KL of visits and priors, in nats, below which a search teaches the network nothing new."""
 
@@ -254,3 +274,80 @@ def _held_out_rose(before: Sequence[Lesson], now: Sequence[Lesson]) -> str:
     if least <= HELD_OUT_ROSE * max(mean, *(lesson.value_loss for lesson in now)):
         return ""
     return f"value loss on games never trained on {mean:.2f} -> {least:.2f}"
+
+
+log = logging.getLogger(__name__)
+
+STRETCH = 256
+"""Games in a stretch."""
+
+STRETCHES = 20
+"""Stretches remembered: the recent ones that alerts judge, and older ones for comparison."""
+
+LESSONS = 10 * IN_A_ROW
+"""Training figures remembered."""
+
+LESSON_STEPS = 20
+"""Steps between two training figures that are compared."""
+
+NEWEST_GAMES = 100
+"""Newest games, whose weights are compared with the current ones."""
+
+
+class Watch:
+    """Recent games and training figures."""
+
+    def __init__(self, game: Game, games_per_stretch: int = STRETCH) -> None:
+        self._game = game
+        self._size = games_per_stretch
+        self._movers = Movers(game)
+        self._open = Stretch()
+        self._stretches: deque[Stretch] = deque(maxlen=STRETCHES)
+        self._lessons: deque[Lesson] = deque(maxlen=LESSONS)
+        self._lags: deque[int] = deque(maxlen=NEWEST_GAMES)
+        self._told: dict[str, Alert] = {}
+
+    def on_games(self, records: Iterable[GameRecord], newest_version: int) -> None:
+        """Count games that were just stored, while the server had weights `newest_version`."""
+        for record in records:
+            self._open.add(record, self._movers(record.start, record.actions))
+            self._lags.append(max(0, newest_version - int(record.versions.max())))
+            if self._open.games == self._size:
+                self._stretches.append(self._open)
+                self._open = Stretch()
+
+    def figures(self) -> dict[str, Any]:
+        """Figures of the newest full stretch of games, or of the unfinished one before there is a full
+        one."""
+        return (self._stretches[-1] if self._stretches else self._open).figures(self.lag)
+
+    @property
+    def lag(self) -> int | None:
+        """Weights versions that the newest games are behind (median); None before there are enough games."""
+        return statistics.median_low(self._lags) if len(self._lags) == NEWEST_GAMES else None
+
+    def alerts(self, figures: Mapping[str, Any]) -> list[str]:
+        """Short texts of all present alerts. Those that began or ended since the last call are logged.
+
+        figures: those of the trainer, with the keys of docs/protocol.md.
+        """
+        self._note(figures)
+        signs = Signs(
+            self._game, list(self._stretches), list(self._lessons), self.lag, figures["samples_per_position"]
+        )
+        found = {alert.name: alert for alert in find_alerts(signs)}
+        for name, alert in found.items():
+            if name not in self._told:
+                log.warning("ALERT %s", alert)
+        for name in self._told.keys() - found.keys():
+            log.info("alert over: %s", name)
+        self._told = found
+        return [alert.short for alert in found.values()]
+
+    def _note(self, figures: Mapping[str, Any]) -> None:
+        """Remember the training figures if there were LESSON_STEPS since the last ones."""
+        last = self._lessons[-1].step if self._lessons else -LESSON_STEPS
+        if figures["policy_loss"] is not None and figures["step"] - last >= LESSON_STEPS:
+            policy, entropy, value = (figures[n] for n in ("policy_loss", "policy_entropy", "value_loss"))
+            held_out = figures.get("held_out_value_loss")
+            self._lessons.append(Lesson(figures["step"], policy, entropy, value, held_out))

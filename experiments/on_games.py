@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.ablation_table import spread
-from experiments.interval_picture import draw
-from experiments.machine import describe_machine
+from experiments.intervals import draw, spread
+from experiments.training import describe_machine
 from games import get_game
 from games.spec import Game
 from runtime.exits import Exit, Fatal, guarded

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.rating.plots import close, new_figure
-from experiments.judges import self_play
-from experiments.measures import Judgement, Measure
+from experiments.measures import PANELS, Judgement, Measure
 from experiments.recipe import Recipe
 from experiments.training import Trained
 from runtime.config import flattened, to_toml
@@ -77,7 +76,7 @@ def draw(judgements: Mapping[int, Judgement], recipe: Recipe, path: Path) -> Non
                 axis.plot(minutes, values, style, color=colour, marker="o", markersize=3, label=name)
         axis.set_title(panel, fontsize=10)
         of_training = f"{_minutes(recipe.clock)} of self-play and training"
-        axis.set_xlabel(SINCE_FIRST_GAME if panel in self_play.PANELS else of_training)
+        axis.set_xlabel(SINCE_FIRST_GAME if panel in PANELS else of_training)
         axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
         axis.grid(alpha=0.3)
         axis.legend(fontsize=7)

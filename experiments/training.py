@@ -1,10 +1,16 @@
-"""Trains a recipe: runs `azrun` with its settings for its time, and saves networks along the way."""
+"""Trains a recipe: runs `azrun` with its settings for its time, and saves networks along the way.
+
+The run is a process like any user's. This one only looks once a second: it copies the newest weights when a
+snapshot is due, and interrupts the run when it has its games, or its processor time, which azrun does not
+know. What was asked, and on which machine, is stored with the run, so that it can be judged later.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import platform
 import resource
 import shutil
 import signal
@@ -12,11 +18,13 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from engine.search_choice import search_for
-from experiments.machine import describe_machine
 from experiments.recipe import Recipe
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
@@ -29,8 +37,10 @@ from runtime.runs import RunFolder, is_locked, write_atomically
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the run."""
+
 LONGEST_ROW = 65536
 """Most bytes in a row of figures."""
+
 END_SECONDS = 120.0
 """Seconds that azrun has to end."""
 
@@ -282,3 +292,46 @@ def _last_line(path: Path) -> bytes:
 def _children_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+# ---- The machine that a recipe was run on, so that wall-clock times can be compared --------------
+
+
+def describe_machine() -> dict[str, str | int | float]:
+    """Processor, cores, memory (GB), versions, date, and whether anything else was running (load average)."""
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none",
+        "load_before": round(os.getloadavg()[0], 1),
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str:
+    """The commit of the working tree, with "+" if its files have changed since; empty without git."""
+    try:
+        # Results are written there while one seed is run after the other.
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
+        return _git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _git(*words: str) -> str:
+    command = ["git", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -7,10 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from diagnostics.doctor.finding import Finding, as_json, as_text, exit_status, fault, ok
 from diagnostics.doctor.machine import Needs, look_at, machine_findings
-from diagnostics.doctor.options import DoctorOptions
-from diagnostics.doctor.service import ServiceFacts, service_findings
+from diagnostics.doctor.service import (
+    DoctorOptions,
+    Finding,
+    ServiceFacts,
+    as_json,
+    as_text,
+    exit_status,
+    fault,
+    ok,
+    service_findings,
+)
 from protocol.messages import Welcome
 from runtime import config
 from runtime.keys import keys_folder, server_keys

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from diagnostics.doctor.finding import Finding, fault, ok
+from diagnostics.doctor.service import Finding, fault, ok
 from protocol.records import BadRecord
 from runtime.exits import Fatal
 from runtime.runs import RunFolder, is_locked

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from report.history import STEP, row_of
+from report.figures import STEP, row_of
 from runtime.reading import open_regular
 
 MOST = 1000

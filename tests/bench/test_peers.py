@@ -13,10 +13,24 @@ import pytest
 
 from bench.peers import __main__ as peers
 from bench.peers import asyncio_chess, one_position_a_call
+from bench.peers.__main__ import ROOT, Missing, Process, Side, joined, parse_counts
 from bench.peers.answering import Counts
-from bench.peers.plan import FREE, IN_PROCESS, OURS, SERVED, Group, commands, groups
-from bench.peers.process import ROOT, Missing, Process, Side, joined, parse_counts
-from bench.peers.tables import BEGIN, END, PAGE, Measured, figures, table, written_into
+from bench.peers.plan import (
+    BEGIN,
+    END,
+    FREE,
+    IN_PROCESS,
+    OURS,
+    PAGE,
+    SERVED,
+    Group,
+    Measured,
+    commands,
+    figures,
+    groups,
+    table,
+    written_into,
+)
 from games import get_game
 from games.spec import NO_ROOT
 

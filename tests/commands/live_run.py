@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 from training_runs import GAME, training
 
-from bench.random_games import random_game
-from bench.stored_games import entry
+from bench.random_games import entry, random_game
 from client.spool import Spool
 from client.spool_folders import run_folder
 from protocol.records import GameRecord, to_bytes

@@ -9,7 +9,7 @@ import pytest
 from client.main import main as azclient
 from commands import azplay, azrun_config
 from commands.azrun_config import RunConfig
-from commands.settings_page import settings_of
+from commands.generated_pages import settings_of
 from engine.play.command import PlayConfig
 from experiments import recipe
 from runtime.exits import Exit, Fatal

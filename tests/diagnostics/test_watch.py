@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bench.random_games import random_game
-from diagnostics.watch import LESSON_STEPS, NEWEST_GAMES, Watch
+from diagnostics.alerts import LESSON_STEPS, NEWEST_GAMES, Watch
 from games import get_game
 from protocol.records import GameRecord
 from store.sqlite import Totals

@@ -13,7 +13,7 @@ from games_runs import records, store_run
 from naive_truth import Result, child_of, legal_of, minimax
 from twice import NAME as TWICE
 
-from bench.stored_games import entry
+from bench.random_games import entry
 from evaluation.truth.mistakes import Mistakes, count
 from evaluation.truth.mistakes_command import main
 from games import get_game

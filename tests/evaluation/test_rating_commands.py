@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from in_process import azplay_here
 
-from bench.stored_games import entry
+from bench.random_games import entry
 from evaluation.match.openings import Opening
 from evaluation.match.player import Player
 from evaluation.match.players import make_player

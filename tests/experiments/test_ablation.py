@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments import ablation_file, ablation_runs
+from experiments import ablation as ablation_file
+from experiments import ablation as ablation_runs
 from experiments import recipe as recipes
-from experiments.ablation_job import Job, settings_of
-from experiments.ablation_table import remarks, spread, table, values
-from experiments.judges import check_judge
+from experiments.ablation import Job, settings_of
+from experiments.intervals import remarks, spread, table, values
+from experiments.measures import check_judge
 from runtime.config import flattened
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder

@@ -14,12 +14,11 @@ from twice import NAME as TWICE
 from evaluation.match.openings import Opening
 from evaluation.match.runner import PlayedGame
 from evaluation.truth.errors import PlayerErrors, expected_errors, final_rows, groups_of
-from experiments import contest
 from experiments import recipe as recipes
-from experiments.judges import check_judge, endgame, known_positions, material, self_play
-from experiments.judges import judge as judge_by
+from experiments.judges import any_game, endgame, matches
 from experiments.judges.any_game import brief
-from experiments.measures import Judgement, share
+from experiments.measures import Judgement, check_judge, share
+from experiments.measures import judge as judge_by
 from experiments.training import Snapshot, Trained
 from games import GAME_NAMES, get_game
 from games.chess.truth import won_rows
@@ -60,11 +59,12 @@ class Asked:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     asked = Asked()
     monkeypatch.setattr(Trained, "search", lambda *_: SelfPlaySettings())
-    monkeypatch.setattr(contest, "play", asked.play)
-    for module in (known_positions, endgame):
+    for module in (any_game, endgame, matches):
+        monkeypatch.setattr(module, "play_openings", asked.play)
+    for module in (any_game, endgame):
         monkeypatch.setattr(module, "errors_of", asked.errors_of)
-    monkeypatch.setattr(material, "correlation", lambda *_: 0.5)
-    monkeypatch.setattr(self_play, "spans", lambda *_: [])
+    monkeypatch.setattr(any_game, "correlation", lambda *_: 0.5)
+    monkeypatch.setattr(any_game, "spans", lambda *_: [])
     return asked
 
 

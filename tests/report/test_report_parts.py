@@ -16,15 +16,23 @@ import pytest
 from games_runs import records
 from report_runs import copies, figures, whole_run
 
-from diagnostics.roots import entropies
+from diagnostics.stretches import entropies
 from games import get_game
 from games.movers import Movers
-from report.bins import Bin, first_games, merged, read_bins
-from report.collecting import collect
-from report.game_charts import calibration, speed_chart, speeds
-from report.history import STEP, History, read_history
-from report.sampling import Sampled, add, take_sample
-from report.training_charts import training_charts
+from report.charts import calibration, speed_chart, speeds, training_charts
+from report.figures import (
+    STEP,
+    Bin,
+    History,
+    Sampled,
+    add,
+    first_games,
+    merged,
+    read_bins,
+    read_history,
+    take_sample,
+)
+from report.page import collect
 from runtime.runs import RunFolder
 from store.reader import open_games
 

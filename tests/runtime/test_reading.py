@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from commands.backup.about import FILE, FORMAT, About, read_about
+from commands.backups import FILE, FORMAT, About, read_about
 from evaluation.match.openings import openings_from_file
 from games import get_game
 from net.weights import BadWeights, read_meta
@@ -23,7 +23,7 @@ from runtime.weights_files import read_weights
 from server.daily_bytes import DailyBytes, DailyFile
 from store.reader import StoreReader
 from web.guarding import as_json
-from web.run_list import summaries
+from web.runs import summaries
 
 DEEP = 5000
 

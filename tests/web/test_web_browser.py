@@ -11,7 +11,7 @@ import pytest
 from report_runs import STEPS, figures
 from web_runs import run_with_games
 
-from report.collecting import collect
+from report.page import collect
 from report.page import page as report_page
 from runtime.runs import RunFolder
 from store.reader import StoreReader

@@ -1,4 +1,4 @@
-"""Means over seeds and differences from the base, with intervals for few seeds.
+"""Means over seeds and differences from the base, with intervals for few seeds: as a table and as a picture.
 
 Three runs of one variant say little about its spread; the runs of all variants together say more. So all
 variants are assumed to have the same spread (pooled variance, as in an analysis of variance), and Student's t
@@ -10,7 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 T95 = (
     math.inf,
@@ -19,6 +24,11 @@ T95 = (
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
 """Two-sided 95 % quantile of Student's t by degrees of freedom, from 0; beyond the end, the last one."""
+
+COLUMNS = 2
+"""Panels in a row."""
+
+OWN, BASE = "#1f6fb2", "#666666"
 
 Runs = Sequence[Mapping[str, Any]]
 
@@ -114,3 +124,56 @@ def _cell(runs: Runs, variant: str, base: str, figure: str, known: Spread) -> st
         return text
     change = mean - sum(others) / len(others)
     return f"{text} ({100 * change:+.1f} ± {_interval(known, len(own), len(others))})"
+
+
+class Bar(NamedTuple):
+    """One variant in one panel."""
+
+    variant: str
+    runs: tuple[float, ...]
+    mean: float
+    around: float
+    """Half the width of the interval of the mean; infinite if no variant was run twice."""
+
+
+def bars(runs: Runs, base: str, figure: str) -> list[Bar]:
+    """The lines of a panel, the base first."""
+    known, found = spread(runs, figure), []
+    for variant in dict.fromkeys([base, *(one["variant"] for one in runs)]):
+        own = values(runs, variant, figure)
+        if own:
+            found.append(Bar(variant, tuple(own), sum(own) / len(own), known.around(len(own))))
+    return found
+
+
+def draw(runs: Runs, base: str, path: Path, *, scale: float = 1.0, unit: str = "") -> None:
+    """Write the picture. `scale`: drawn numbers are figures times this, such as 100 for per cent."""
+    from evaluation.rating.plots import close, new_figure
+
+    figures = list(dict.fromkeys(figure for one in runs for figure in one["figures"]))
+    columns = min(COLUMNS, len(figures))
+    rows = -(-len(figures) // columns)
+    height = 1.0 + 0.3 * len({one["variant"] for one in runs})
+    picture, axes = new_figure(rows, columns, (6.0 * columns, height * rows))
+    flat = list(axes.flat)
+    for axis, figure in zip(flat, figures, strict=False):
+        _draw_panel(axis, bars(runs, base, figure), base, scale)
+        axis.set_title(figure, fontsize=10)
+        axis.set_xlabel(unit)
+    for axis in flat[len(figures) :]:
+        axis.set_visible(False)
+    picture.savefig(path, dpi=110)
+    close(picture)
+
+
+def _draw_panel(axis: Axes, lines: Sequence[Bar], base: str, scale: float) -> None:
+    for place, one in enumerate(lines):
+        colour = BASE if one.variant == base else OWN
+        axis.plot([scale * run for run in one.runs], [place] * len(one.runs), "o", color=colour, alpha=0.35)
+        around = scale * one.around if math.isfinite(one.around) else 0.0
+        axis.errorbar(scale * one.mean, place, xerr=around, fmt="|", color=colour, capsize=4, markersize=12)
+        if one.variant == base:
+            axis.axvline(scale * one.mean, color=BASE, linewidth=0.8, linestyle=":")
+    axis.set_yticks(range(len(lines)), [one.variant for one in lines], fontsize=8)
+    axis.invert_yaxis()
+    axis.grid(axis="x", alpha=0.3)

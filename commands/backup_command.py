@@ -1,4 +1,4 @@
-"""`azplay backup` and `azplay restore`."""
+"""`azplay backup` and `azplay restore`: their settings and messages; `commands.backups` does the work."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from tyro.conf import Positional
 
-from commands.backup.about import Identity
 from runtime.config import load
 from runtime.exits import Exit
 from runtime.finding import RUNS, run_named
@@ -23,6 +22,7 @@ BACKUP_EXAMPLES = (
     "azplay backup runs/chess-tiny /mnt/disk/chess-tiny       # the run goes on meanwhile",
     "sha256sum -c SHA256SUMS                             # in the backup: its files are as they were",
 )
+
 RESTORE_EXAMPLES = (
     "azplay restore /backup/chess-tiny-monday chess-tiny",
     "azplay restore /backup/chess-tiny-monday chess-copy --identity new    # beside the run, which goes on",
@@ -53,7 +53,7 @@ class RestoreConfig:
     """Name of the run in --runs, or its folder; it must not exist."""
     runs: Path = RUNS
     """Folder of all runs."""
-    identity: Identity = "auto"
+    identity: Literal["auto", "keep", "new"] = "auto"
     """keep: it is the same run, and players hand in the games that wait for it. new: it is another run,
     beside the old one. auto: keep, but refuse if the old one is still in the same folder."""
     train_for: str = ""
@@ -66,7 +66,7 @@ class RestoreConfig:
 def backup() -> int:
     """Entry point of `azplay backup`. Returns the exit status."""
     config = load(BackupConfig, command="azplay backup", examples=BACKUP_EXAMPLES)
-    from commands.backup.making import make_backup
+    from commands.backups import make_backup
 
     about = make_backup(run_named(config.run, config.runs), config.to, _said("backup"))
     print(f"{config.to}: {about}")
@@ -76,7 +76,7 @@ def backup() -> int:
 def restore() -> int:
     """Entry point of `azplay restore`. Returns the exit status."""
     config = load(RestoreConfig, command="azplay restore", examples=RESTORE_EXAMPLES)
-    from commands.backup import restoring
+    from commands import backups as restoring
 
     run = _new_run(config.run, config.runs)
     say = _said("restore")

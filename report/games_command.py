@@ -98,7 +98,7 @@ def _check_order(words: Sequence[str]) -> None:
 
 
 def _list(games: StoreReader, wanted: Range) -> int:
-    from report.games.showing import HEADER, listed
+    from report.stored_games import HEADER, listed
 
     print(HEADER)
     _print(listed(game) for game in games.rows(wanted, with_data=False))
@@ -108,7 +108,7 @@ def _list(games: StoreReader, wanted: Range) -> int:
 def _show(games: StoreReader, config: GamesConfig) -> int:
     from games import get_game
     from protocol.records import BadRecord
-    from report.games.showing import shown
+    from report.stored_games import shown
 
     number = config.number or games.span()[1]
     stored = games.one(number)
@@ -121,7 +121,7 @@ def _show(games: StoreReader, config: GamesConfig) -> int:
 
 
 def _export(games: StoreReader, wanted: Range, config: GamesConfig) -> int:
-    from report.games.export import Manner, export
+    from report.stored_games import Manner, export
 
     exported, damaged = export(games, wanted, Manner(config.form, config.variations), config.out, _say)
     _say(f"{exported} games exported, {damaged} damaged ones left out")
@@ -130,7 +130,7 @@ def _export(games: StoreReader, wanted: Range, config: GamesConfig) -> int:
 
 def _verify(games: StoreReader, wanted: Range) -> int:
     from games import get_game
-    from report.games.checking import fault_of
+    from report.stored_games import fault_of
 
     game, checked, bad, told = get_game(games.game), 0, 0, time.monotonic()
     for stored in games.rows(wanted):
@@ -168,8 +168,8 @@ def _salvage(config: GamesConfig) -> int:
 
 
 def _stats(games: StoreReader) -> int:
-    from report.bins import by_version
-    from report.games.showing import results_by_version
+    from report.figures import by_version
+    from report.stored_games import results_by_version
 
     _print(results_by_version(by_version(games)))
     return int(Exit.OK)

@@ -19,35 +19,131 @@ may be copied later than something else is what the other refers to:
 5. Curves and ratings (figures.jsonl, ratings.json) inform people only, and nothing refers to them.
 
 Not copied: logs, TensorBoard's files (figures.jsonl has the same curves), locks, incomplete uploads.
+
+A backup is restored only if it is proven to be intact: every file by its hash while it is copied, every game
+by a replay under the rules. The run folder appears in its place when all of that is done, or not at all.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import re
+import shlex
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from commands.backup.about import FILE, FORMAT, About
+from client.spool_folders import run_folder
+from games import get_game
 from protocol.messages import WeightsInfo
+from report.stored_games import fault_of
 from runtime.exits import Exit, Fatal
-from runtime.reading import read_struct
+from runtime.finding import find_run
+from runtime.reading import read_json, read_struct
 from runtime.runs import RunFolder
 from runtime.version import version
 from runtime.weights_files import SUFFIX, find_weights
-from runtime.whole_folders import copy_file, filled, hash_file, write_file, write_sums
-from store.copying import copy_games
-from store.reader import StoreReader
+from runtime.whole_folders import (
+    SUMS,
+    copy_file,
+    filled,
+    hash_file,
+    is_unfinished,
+    read_sums,
+    write_file,
+    write_sums,
+)
+from store.copying import check_file, copy_games
+from store.reader import Range, StoreReader
+
+Identity = Literal["auto", "keep", "new"]
+"""Identity of a restored run: see `azplay restore --help`."""
+
+FILE = "backup.json"
+
+FORMAT = 1
 
 SPOOL_PASSES = 3
 """How often the spools are read. A game may be moved from one folder to another (kept, taken over by another
 worker) exactly when these are listed; it is not moved three times in a row."""
+
 ATTEMPTS = 10
 """Attempts at a part that changes while it is copied: weights and checkpoints change every few seconds at
 most."""
+
 _CURVES = "figures.jsonl"
+
+PROGRESS_EVERY = 10_000
+
+NAMED = 20
+"""Bad games that are named one by one."""
+
+
+class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which run it is a copy of, and when it was made."""
+
+    format: int
+    software: str
+    """Version of azselfplay that made it."""
+    made: str
+    """UTC, ISO 8601."""
+    run: str
+    """Name of the run."""
+    run_id: str
+    """Its identity, 32 hex digits, or empty."""
+    game: str
+    games: int | None
+    """Stored games; None where the run folder has no games.db (a server whose trainer is elsewhere)."""
+    step: int | None
+    """Step of the newest checkpoint; None without one."""
+    weights: int | None
+    """Version of the weights that play; None where the folder has none (a trainer on its own machine)."""
+
+    def __str__(self) -> str:
+        parts = [f"run {self.run} ({self.game}) as of {self.made}"]
+        if self.games is not None:
+            parts.append(f"{self.games} games")
+        if self.step is not None:
+            parts.append(f"checkpoint of step {self.step}")
+        if self.weights is not None:
+            parts.append(f"weights {self.weights}")
+        return ", ".join(parts)
+
+
+def read_about(backup: Path) -> About:
+    """Read the description. Raises Fatal(BAD_DATA) if `backup` is not a complete backup that this version can
+    read."""
+    if is_unfinished(backup):
+        raise Fatal(
+            f"{backup} is an incomplete backup, which was interrupted or is still being made: use another",
+            Exit.BAD_DATA,
+        )
+    try:
+        about = read_struct(backup / FILE, About)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        why = f"it has no {FILE}" if backup.is_dir() else "there is no such folder"
+        text = f"{backup} is not a backup of a run: {why}; name a folder that `azplay backup` has made"
+        raise Fatal(text, Exit.BAD_DATA) from error
+    except OSError as error:
+        raise Fatal(f"{backup / FILE} cannot be read: {error.strerror}", Exit.BAD_DATA) from error
+    except ValueError as error:
+        raise Fatal(f"{backup} is not a backup of a run ({FILE}: {error})", Exit.BAD_DATA) from error
+    if not re.fullmatch("(?:[0-9a-f]{32})?", about.run_id):
+        raise Fatal(
+            f"{backup / FILE} is damaged: {about.run_id[:50]!r} is not the identity of a run", Exit.BAD_DATA
+        )
+    if about.format != FORMAT:
+        raise Fatal(
+            f"{backup} was made by azselfplay {about.software} in format {about.format}; this version reads "
+            f"format {FORMAT}",
+            Exit.BAD_DATA,
+        )
+    return about
 
 
 def make_backup(run: RunFolder, target: Path, say: Callable[[str], None]) -> About:
@@ -201,3 +297,110 @@ def _content(path: Path) -> bytes | None:
     with contextlib.suppress(FileNotFoundError):
         return path.read_bytes()
     return None
+
+
+def restore(
+    backup: Path, run: RunFolder, identity: Identity, *, verify_games: bool, say: Callable[[str], None]
+) -> About:
+    """Make the run folder `run`, which must not exist, from `backup`.
+
+    Every file is compared with its hash while it is copied. Then, with `verify_games`, every game is replayed
+    under the rules, as `azplay games verify` does. `identity`: see `azplay restore --help`. Raises
+    Fatal(BAD_DATA) for an incomplete or damaged backup, Fatal(CONFIG) if the run exists, or if one with the
+    same identity is in the same folder; then nothing is left behind.
+    """
+    about = read_about(backup)
+    if run.path.exists() or run.path.is_symlink():
+        aside = run.path.with_name(f"{run.path.name}-old")
+        raise Fatal(
+            f"{run.path} exists already and is not overwritten: choose another name, or, if you no longer "
+            f"need that run, move it away first ({shlex.join(['mv', str(run.path), str(aside)])})",
+            Exit.CONFIG,
+        )
+    sums = read_sums(backup)
+    if identity == "auto":
+        _check_identity(about, run)
+    with filled(run.path) as folder:
+        for path, digest in sums.items():
+            target = _target(about, run, identity, path)
+            found = copy_file(backup / path, folder / target) if target else hash_file(backup / path)
+            if found != digest:
+                raise Fatal(
+                    f"{backup / path} is damaged: it has another hash than {SUMS} says", Exit.BAD_DATA
+                )
+        if identity == "new":
+            _forget_identity(folder / run.about.name)
+        games = folder / run.games.name
+        if games.exists():
+            check_file(games)
+            if verify_games:
+                _verify(games, about, say)
+    return about
+
+
+def _target(about: About, run: RunFolder, identity: Identity, path: str) -> str | None:
+    """Where in the run folder a file of the backup goes; None for a file that is not restored.
+
+    A spool is named for the run. Waiting games belong to the run that they were played for: a run with a new
+    identity leaves them to that one.
+    """
+    if path == FILE:
+        return None
+    parts = path.split("/")
+    if parts[0] != run.spool.name:
+        return path
+    if identity == "new":
+        return None
+    run_id = bytes.fromhex(about.run_id)
+    old, new = (run_folder(Path(), about.game, name, run_id).name for name in (about.run, run.name))
+    return "/".join(new if part == old else part for part in parts)
+
+
+def _check_identity(about: About, run: RunFolder) -> None:
+    """Raise Fatal(CONFIG) if a run in the same folder has the identity that the new one would have."""
+    for path in sorted(run.path.parent.glob("*/run.json")):
+        try:
+            beside = find_run(path.parent)
+            is_same = beside is not None and bool(about.run_id) and beside.run_id.hex() == about.run_id
+        except Fatal:
+            continue  # it cannot be read, so no azserver serves it
+        if is_same:
+            raise Fatal(
+                f"{path.parent} is the run that this is a backup of. If it goes on, restore with --identity "
+                "new: the copy is a run of its own then. If it is given up, restore with --identity keep: "
+                "games that wait for it go to the copy",
+                Exit.CONFIG,
+            )
+
+
+def _forget_identity(about: Path) -> None:
+    """Remove the identity: azserver draws a new one at its first start, and a trainer elsewhere adopts the
+    server's."""
+    described = read_json(about)
+    described.pop("id", None)
+    write_file(about, json.dumps(described, indent=1).encode())
+
+
+def _verify(path: Path, about: About, say: Callable[[str], None]) -> None:
+    """Raise Fatal(BAD_DATA) unless all games are there, intact, and follow the rules."""
+    checked = bad = 0
+    with closing(StoreReader(path)) as games:
+        game = get_game(games.game)
+        for stored in games.rows(Range()):
+            checked += 1
+            fault = fault_of(game, stored)
+            if fault is not None:
+                bad += 1
+                if bad <= NAMED:
+                    say(f"game {stored.seq}: {fault}")
+            if checked % PROGRESS_EVERY == 0:
+                say(f"{checked} games checked, {bad} bad")
+    say(f"{checked} games checked, {bad} bad")
+    if checked != about.games:
+        raise Fatal(f"{path.name} has {checked} games, {FILE} says {about.games}", Exit.BAD_DATA)
+    if bad:
+        raise Fatal(
+            f"{bad} games were damaged before the backup was made (its hashes are right); "
+            "--hashes-only restores it as it is, and the trainer leaves such games out",
+            Exit.BAD_DATA,
+        )
