@@ -108,7 +108,16 @@ def for_one_process(settings: RunConfig) -> RunConfig:
 def make_commands(settings: RunConfig, port: int, basis: Path | None = None) -> Commands:
     """Server, trainer and, if wanted, the client, in this order. `basis`: folder with their lowest settings
     (`Basis.write`)."""
-    commands = {"server": _server(settings, port, basis), "trainer": _trainer(settings, port, basis)}
+    commands = {
+        "server": _server(settings, port, basis),
+        "trainer": (
+            python_module(
+                "trainer",
+                *_config_flags(basis and basis / "trainer.toml", settings.trainer_config),
+                *("--server", f"127.0.0.1:{port}", "--run", run_name(settings), "--runs", str(settings.runs)),
+            )
+        ),
+    }
     if settings.client_workers:
         commands["client"] = _client(settings, port)
     return commands
@@ -124,14 +133,6 @@ def _server(settings: RunConfig, port: int, basis: Path | None) -> list[str]:
         *_flag("--self-play.search.simulations", settings.simulations),
         *("--port", str(port), "--run", run_name(settings), "--runs", str(settings.runs)),
         *("--trainer-grace", str(TRAINER_GRACE), "--web", str(settings.web)),
-    )
-
-
-def _trainer(settings: RunConfig, port: int, basis: Path | None) -> list[str]:
-    return python_module(
-        "trainer",
-        *_config_flags(basis and basis / "trainer.toml", settings.trainer_config),
-        *("--server", f"127.0.0.1:{port}", "--run", run_name(settings), "--runs", str(settings.runs)),
     )
 
 

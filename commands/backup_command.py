@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal
 
 from tyro.conf import Positional
 
@@ -78,27 +78,19 @@ def restore() -> int:
     config = load(RestoreConfig, command="azplay restore", examples=RESTORE_EXAMPLES)
     from commands import backups as restoring
 
-    run = _new_run(config.run, config.runs)
+    path = Path(config.run) if "/" in config.run else config.runs / config.run
+    run = RunFolder(path.parent, path.name)
     say = _said("restore")
     about = restoring.restore(
         config.backup, run, config.identity, verify_games=not config.hashes_only, say=say
     )
     print(f"{run.path}: {about}", flush=True)
     if config.train_for:
-        _train(run, config.train_for)
+        # Become the trainer of this run: the process continues as `python -m trainer`.
+        flags = ["--config", str(run.trainer_config)] if run.trainer_config.exists() else []
+        flags += ["--server", config.train_for, "--runs", str(run.path.parent), "--run", run.name]
+        os.execv(sys.executable, python_module("trainer", *flags))
     return int(Exit.OK)
-
-
-def _train(run: RunFolder, server: str) -> NoReturn:
-    """Become the trainer of this run: the process continues as `python -m trainer`."""
-    flags = ["--config", str(run.trainer_config)] if run.trainer_config.exists() else []
-    flags += ["--server", server, "--runs", str(run.path.parent), "--run", run.name]
-    os.execv(sys.executable, python_module("trainer", *flags))
-
-
-def _new_run(text: str, runs: Path) -> RunFolder:
-    path = Path(text) if "/" in text else runs / text
-    return RunFolder(path.parent, path.name)
 
 
 def _said(command: str) -> Callable[[str], None]:

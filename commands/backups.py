@@ -188,12 +188,6 @@ class _Copy:
             return False
         return True
 
-    def _drop(self, path: Path) -> None:
-        """Remove the copy of a file of the run."""
-        relative = str(path.relative_to(self._run.path))
-        self.sums.pop(relative, None)
-        (self._folder / relative).unlink(missing_ok=True)
-
     def settings(self) -> None:
         """Copy run.json and the settings. Each is replaced as a whole, and never refers to another part."""
         for path in (self._run.about, self._run.config, self._run.trainer_config):
@@ -219,7 +213,11 @@ class _Copy:
         if not any(self._run.checkpoints.glob("step-*.state")):
             return None
         for _ in range(ATTEMPTS):
-            steps = [step for path in self._states() if (step := self._checkpoint(path)) is not None]
+            steps = [
+                step
+                for path in sorted(self._run.checkpoints.glob("step-*.state"), reverse=True)
+                if (step := self._checkpoint(path)) is not None
+            ]
             if steps:
                 return max(steps)
         raise Fatal(
@@ -227,9 +225,6 @@ class _Copy:
             "them either; its log says why",
             Exit.BAD_DATA,
         )
-
-    def _states(self) -> list[Path]:
-        return sorted(self._run.checkpoints.glob("step-*.state"), reverse=True)
 
     def _checkpoint(self, state: Path) -> int | None:
         """Copy a checkpoint and return its step. Returns None, and copies nothing, if its two files are gone
@@ -241,7 +236,10 @@ class _Copy:
             with contextlib.suppress(Damaged):
                 return check(self._folder / state.relative_to(self._run.path)).step
         for path in pair:
-            self._drop(path)
+            # Remove the copy of a file of the run.
+            relative = str(path.relative_to(self._run.path))
+            self.sums.pop(relative, None)
+            (self._folder / relative).unlink(missing_ok=True)
         return None
 
     def games(self) -> int | None:

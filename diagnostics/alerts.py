@@ -11,7 +11,7 @@ import logging
 import statistics
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from diagnostics.advice import ADVICE, told
@@ -124,15 +124,26 @@ class Signs:
     samples_per_position: float | None = None
 
 
+Check = Callable[[Signs], str]
+"""What was seen, with numbers; "" if there is nothing to report."""
+CHECKS: dict[str, Check] = {}
+"""By the name of the alert, the most serious first: in the order in which they stand below."""
+
+
+def alert(name: str) -> Callable[[Check], Check]:
+    """Register the decorated check as that of the alert `name`."""
+
+    def register(check: Check) -> Check:
+        CHECKS[name] = check
+        return check
+
+    return register
+
+
 def find_alerts(signs: Signs) -> list[Alert]:
     """All alerts, the most serious first."""
-    trained = [s for s in signs.stretches if is_judged(s)]
-    signs = Signs(signs.game, trained, signs.lessons, signs.lag, signs.samples_per_position)
-    checks: list[Callable[[Signs], Alert | None]] = [
-        _draw_collapse, _says_draw, _no_effect, _repetitions, _short_draws, _capped, _saturated, _stale,
-        _memorising,
-    ]  # fmt: skip
-    return [alert for check in checks if (alert := check(signs)) is not None]
+    judged = replace(signs, stretches=[one for one in signs.stretches if is_judged(one)])
+    return [Alert(name, seen) for name, check in CHECKS.items() if (seen := check(judged))]
 
 
 def is_judged(stretch: Stretch) -> bool:
@@ -140,114 +151,100 @@ def is_judged(stretch: Stretch) -> bool:
     return stretch.games >= SMALLEST_STRETCH and 2 * stretch.untrained < stretch.games
 
 
-def _draw_collapse(signs: Signs) -> Alert | None:
+@alert("draw collapse")
+def draw_collapse(signs: Signs) -> str:
     recent = signs.stretches[-IN_A_ROW:]
     collapsed = len(recent) == IN_A_ROW and all(stretch.draw_share > DRAWS for stretch in recent)
     if signs.game.few_positions or not collapsed:
-        return None
+        return ""
     least = min(stretch.draw_share for stretch in signs.stretches)
     draws = ", ".join(f"{stretch.draw_share:.0%}" for stretch in recent)
-    return Alert(
-        "draw collapse",
-        f"{draws} draws in the last {IN_A_ROW} stretches (least so far {least:.0%}; limit {DRAWS:.0%})",
-    )
+    return f"{draws} draws in the last {IN_A_ROW} stretches (least so far {least:.0%}; limit {DRAWS:.0%})"
 
 
-def _says_draw(signs: Signs) -> Alert | None:
+@alert("value says draw")
+def says_draw(signs: Signs) -> str:
     newest = signs.stretches[-1] if signs.stretches else None
     losses = [lesson.value_loss for lesson in signs.lessons[-IN_A_ROW:]]
     too_good = len(losses) == IN_A_ROW and max(losses) < DRAWN_LOSS
     if signs.game.few_positions or newest is None or newest.draw_share <= DRAWS or not too_good:
-        return None
-    return Alert(
-        "value says draw",
-        f"value loss {max(losses):.2f} (limit {DRAWN_LOSS}; a guess: 1.10), {newest.draw_share:.0%} draws",
-    )
+        return ""
+    return f"value loss {max(losses):.2f} (limit {DRAWN_LOSS}; a guess: 1.10), {newest.draw_share:.0%} draws"
 
 
-def _no_effect(signs: Signs) -> Alert | None:
+@alert("search without effect")
+def no_effect(signs: Signs) -> str:
     recent = signs.stretches[-IN_A_ROW:]
     known = [kl for stretch in recent if (kl := stretch.roots.mean_kl) is not None]
     if signs.game.few_positions or len(known) < IN_A_ROW or max(known) >= NO_EFFECT:
-        return None
+        return ""
     kls, roots = ", ".join(f"{kl:.3f}" for kl in known), recent[-1].roots
     moves, differs = roots.mean_visited or 0.0, roots.differs / max(1, roots.compared)
-    return Alert(
-        "search without effect",
+    return (
         f"KL of visits and priors {kls} nats in the last {IN_A_ROW} stretches (limit {NO_EFFECT}); "
-        f"{moves:.1f} moves with visits, another first choice than the network's in {differs:.0%}",
+        f"{moves:.1f} moves with visits, another first choice than the network's in {differs:.0%}"
     )
 
 
-def _repetitions(signs: Signs) -> Alert | None:
+@alert("repetitions")
+def repetitions(signs: Signs) -> str:
     share = signs.stretches[-1].share("threefold_repetition") if signs.stretches else 0.0
     if share <= THREEFOLD:
-        return None
-    return Alert(
-        "repetitions",
-        f"{share:.0%} of the newest games end by threefold repetition (limit {THREEFOLD:.0%})",
-    )
+        return ""
+    return f"{share:.0%} of the newest games end by threefold repetition (limit {THREEFOLD:.0%})"
 
 
-def _short_draws(signs: Signs) -> Alert | None:
+@alert("short draws")
+def short_draws(signs: Signs) -> str:
     limit = signs.game.played_out_plies
     newest = signs.stretches[-1] if signs.stretches else None
     if newest is None or newest.mean_plies >= limit or newest.draw_share <= DRAWS:
-        return None
-    return Alert(
-        "short draws",
-        f"newest games: {newest.mean_plies:.0f} plies on average, {newest.draw_share:.0%} draws",
-    )
+        return ""
+    return f"newest games: {newest.mean_plies:.0f} plies on average, {newest.draw_share:.0%} draws"
 
 
-def _capped(signs: Signs) -> Alert | None:
+@alert("games cut off")
+def capped(signs: Signs) -> str:
     share = signs.stretches[-1].share(PLY_CAP) if signs.stretches else 0.0
     if share <= CAPPED:
-        return None
-    return Alert(
-        "games cut off",
-        f"{share:.0%} of the newest games reach the cap on their length (limit {CAPPED:.0%})",
-    )
+        return ""
+    return f"{share:.0%} of the newest games reach the cap on their length (limit {CAPPED:.0%})"
 
 
-def _saturated(signs: Signs) -> Alert | None:
+@alert("values too sure")
+def saturated(signs: Signs) -> str:
     newest = signs.stretches[-1] if signs.stretches else None
     if newest is None or newest.saturated_share <= SATURATED_VALUES or newest.wrong_share <= WRONG_VALUES:
-        return None
-    return Alert(
-        "values too sure",
+        return ""
+    return (
         f"{newest.saturated_share:.0%} of the newest root values are beyond 0.99, and "
-        f"{newest.wrong_share:.0%} of these are wrong (limits {SATURATED_VALUES:.0%}, {WRONG_VALUES:.0%})",
+        f"{newest.wrong_share:.0%} of these are wrong (limits {SATURATED_VALUES:.0%}, {WRONG_VALUES:.0%})"
     )
 
 
-def _stale(signs: Signs) -> Alert | None:
+@alert("old weights")
+def stale(signs: Signs) -> str:
     if signs.lag is None or signs.lag <= LAG:
-        return None
-    return Alert(
-        "old weights",
-        f"newest games are {signs.lag:.0f} weights versions behind (limit {LAG:.0f})",
-    )
+        return ""
+    return f"newest games are {signs.lag:.0f} weights versions behind (limit {LAG:.0f})"
 
 
-def _memorising(signs: Signs) -> Alert | None:
+@alert("memorising")
+def memorising(signs: Signs) -> str:
     lessons = list(signs.lessons)
     if signs.game.few_positions or len(lessons) < 2 * IN_A_ROW:
-        return None
+        return ""
     before, now = lessons[:-IN_A_ROW], lessons[-IN_A_ROW:]
     value_was = sum(lesson.value_loss for lesson in before) / len(before)
     value_is = max(lesson.value_loss for lesson in now)
     fell = value_is < VALUE_FELL * value_was
     seen = (fell and (_held_out_rose(before, now) or _at_the_floor(now))) or _far_from_held_out(now)
     if not seen:
-        return None
+        return ""
     reuse = (
         "" if signs.samples_per_position is None else f", {signs.samples_per_position:.1f} samples a position"
     )
-    return Alert(
-        "memorising",
-        f"{seen}, value loss {value_was:.2f} -> {value_is:.2f}{reuse}",
-    )
+    return f"{seen}, value loss {value_was:.2f} -> {value_is:.2f}{reuse}"
 
 
 def _at_the_floor(now: Sequence[Lesson]) -> str:

@@ -33,7 +33,8 @@ from report.charts import (
     svg_uri,
     training_charts,
 )
-from report.figures import Binned, History, Sample, read_bins, read_history, take_sample
+from report.curves import History, read_history
+from report.figures import Binned, Sample, read_bins, take_sample
 from report.stored_games import RESULTS, plies, versions
 from runtime.reading import read_json
 from runtime.runs import RunFolder, shown_settings

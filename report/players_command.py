@@ -56,7 +56,23 @@ def main() -> int:
     from store.reader import open_games
 
     with closing(open_games(config.run, config.runs)) as games:
-        return _show(games, config)
+        from games import get_game
+
+        game = get_game(games.game)
+        book, rate = read_book(games, game, config.newest)
+        if not games.span()[1]:
+            raise Fatal(
+                f"{games.path} has no games yet; try again when the first are finished", Exit.BAD_DATA
+            )
+        if not book.players:
+            raise Fatal(
+                f"{games.path} does not say who played its games: an older version stored them",
+                Exit.BAD_DATA,
+            )
+        held = games.quarantined()
+        print(as_json(book, held) if config.json else table(book, rate, held))
+        found = [player for player in suspects(book) if player not in held]
+        return int(Exit.FOUND if found else Exit.OK)
 
 
 def _hold(config: PlayersConfig) -> int:
@@ -77,24 +93,6 @@ def _hold(config: PlayersConfig) -> int:
         what = "in quarantine" if held else "released"
         print(f"{player}: {what}{'' if changed else ' already'}, {len(known)} games")
     return int(Exit.OK)
-
-
-def _show(games: StoreReader, config: PlayersConfig) -> int:
-    from games import get_game
-
-    game = get_game(games.game)
-    book, rate = read_book(games, game, config.newest)
-    if not games.span()[1]:
-        raise Fatal(f"{games.path} has no games yet; try again when the first are finished", Exit.BAD_DATA)
-    if not book.players:
-        raise Fatal(
-            f"{games.path} does not say who played its games: an older version stored them",
-            Exit.BAD_DATA,
-        )
-    held = games.quarantined()
-    print(as_json(book, held) if config.json else table(book, rate, held))
-    found = [player for player in suspects(book) if player not in held]
-    return int(Exit.FOUND if found else Exit.OK)
 
 
 HEADING = ("player", "games", "games/h", "plies", "z", "resigned", "z", "value error", "z")

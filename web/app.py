@@ -43,6 +43,15 @@ ASSETS = Path(__file__).parent / "assets"
 
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
+PAGES = (
+    ("run", "/run/{run}", "{run}"),
+    ("games", "/run/{run}/games", "Games of {run}"),
+    ("game", "/run/{run}/games/{number}", "Game {number} of {run}"),
+    ("play", "/run/{run}/play", "Play against {run}"),
+    ("strength", "/run/{run}/strength", "Strength of {run}"),
+)
+"""Pages of a run: script, address, title."""
+
 OUTCOMES = {"": None, "first": 1, "draw": 0, "second": -1}
 
 SHOWN = 12
@@ -52,6 +61,9 @@ LONGEST_LINE = 1000
 """Most characters in a line of moves."""
 
 S = TypeVar("S", bound=Struct)
+
+routes = web.RouteTableDef()
+"""The handlers with their addresses; those of pages and assets are made in `make_app`."""
 
 
 @asynccontextmanager
@@ -75,33 +87,24 @@ def make_app(site: Site, listen: str = "127.0.0.1") -> web.Application:
     app[SITE] = site
     logging.getLogger("aiohttp.server").addFilter(is_our_fault)
     app.on_response_prepare.append(add_headers)
-    app.add_routes(_pages())
+    app.add_routes(routes)
+    for script, address, title in PAGES:
+        app.router.add_get(address, _page_of(script, title))
     app.router.add_get("/assets/{file}", _assets())
-    app.add_routes([*RUN_ROUTES, *GAME_ROUTES, *PLAY_ROUTES])
     return app
-
-
-def _pages() -> list[web.RouteDef]:
-    return [
-        web.get("/", _runs),
-        web.get("/compare", _compare),
-        web.get("/run/{run}", _page_of("run", "{run}")),
-        web.get("/run/{run}/games", _page_of("games", "Games of {run}")),
-        web.get("/run/{run}/games/{number}", _page_of("game", "Game {number} of {run}")),
-        web.get("/run/{run}/play", _page_of("play", "Play against {run}")),
-        web.get("/run/{run}/strength", _page_of("strength", "Strength of {run}")),
-    ]
 
 
 def _html(text: str) -> web.Response:
     return web.Response(text=text, content_type="text/html", headers={"Cache-Control": "no-cache"})
 
 
-async def _runs(request: web.Request) -> web.Response:
+@routes.get("/")
+async def runs_page(request: web.Request) -> web.Response:
     return _html(page("Runs", "runs", {"folder": str(request.app[SITE].runs)}))
 
 
-async def _compare(_request: web.Request) -> web.Response:
+@routes.get("/compare")
+async def compare_page(_request: web.Request) -> web.Response:
     return _html(page("Compare two runs", "compare"))
 
 
@@ -133,19 +136,22 @@ def _assets() -> Handler:
     return answer
 
 
-# ---- Answers to the scripts' requests about runs -------------------------------------------------
+# ---- About runs -------------------------------------------------
 
 
-async def _runs_listed(request: web.Request) -> web.Response:
+@routes.get("/api/runs")
+async def runs_listed(request: web.Request) -> web.Response:
     return as_json(await request.app[SITE].listed())
 
 
-async def _history(request: web.Request) -> web.Response:
+@routes.get("/api/run/{run}/history")
+async def history(request: web.Request) -> web.Response:
     site = request.app[SITE]
     return as_json(await site.watching.history(site.run_of(request), site.reading))
 
 
-async def _events(request: web.Request) -> web.StreamResponse:
+@routes.get("/api/run/{run}/events")
+async def events(request: web.Request) -> web.StreamResponse:
     """Server-sent events: one `data:` line of JSON for each look at the run."""
     site = request.app[SITE]
     run = site.run_of(request)
@@ -160,18 +166,14 @@ async def _events(request: web.Request) -> web.StreamResponse:
     return response
 
 
-async def _strength(request: web.Request) -> web.Response:
+@routes.get("/api/run/{run}/strength")
+async def strength(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run = site.run_of(request)
     return as_json(await site.reading(lambda: strength_of(run)))
 
 
-RUN_ROUTES = [
-    web.get("/api/runs", _runs_listed),
-    web.get("/api/run/{run}/history", _history),
-    web.get("/api/run/{run}/events", _events),
-    web.get("/api/run/{run}/strength", _strength),
-]
+# ---- Stored games --------------------------------------------------------------------------------
 
 
 def _filter(request: web.Request) -> Filter:
@@ -189,7 +191,8 @@ def _filter(request: web.Request) -> Filter:
     )
 
 
-async def _games(request: web.Request) -> web.Response:
+@routes.get("/api/run/{run}/games")
+async def games(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, wanted, before = site.run_of(request), _filter(request), number_in(request, "before", 0, 0, MOST)
     return as_json(await site.reading(lambda: site.shelf.listed(run, wanted, before)))
@@ -199,13 +202,15 @@ def _number(request: web.Request) -> int:
     return whole(request.match_info["number"], "the game's number", 0, 1, MOST)
 
 
-async def _game(request: web.Request) -> web.Response:
+@routes.get("/api/run/{run}/games/{number}")
+async def game(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, number = site.run_of(request), _number(request)
     return as_json(await site.reading(lambda: site.shelf.shown(run, number)))
 
 
-async def _position(request: web.Request) -> web.Response:
+@routes.get("/api/run/{run}/games/{number}/at/{ply}")
+async def position(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, number = site.run_of(request), _number(request)
     ply = whole(request.match_info["ply"], "the ply", 0, 0, MOST)
@@ -213,7 +218,8 @@ async def _position(request: web.Request) -> web.Response:
     return as_json(await site.reading(lambda: site.shelf.position(run, number, ply, line)))
 
 
-async def _network(request: web.Request) -> web.Response:
+@routes.get("/api/run/{run}/games/{number}/at/{ply}/network")
+async def network(request: web.Request) -> web.Response:
     """A network's own evaluation of a position, without a search."""
     site = request.app[SITE]
     run, number = site.run_of(request), _number(request)
@@ -234,13 +240,15 @@ async def _network(request: web.Request) -> web.Response:
     return as_json({"weights": net.name, "value": found["value"], "wdl": found["wdl"], "policy": policy})
 
 
-async def _weights(request: web.Request) -> web.Response:
+@routes.get("/api/run/{run}/weights")
+async def weights(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run = site.run_of(request)
     return as_json(await site.reading(lambda: weights_of(run)))
 
 
-async def _download(request: web.Request) -> web.Response:
+@routes.get("/run/{run}/games/{number}/download")
+async def download(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, number = site.run_of(request), _number(request)
     form, others = request.query.get("form", ""), number_in(request, "variations", 0, 0, MOST)
@@ -249,14 +257,7 @@ async def _download(request: web.Request) -> web.Response:
     return web.Response(text=text, content_type="text/plain", headers=headers)
 
 
-GAME_ROUTES = [
-    web.get("/api/run/{run}/games", _games),
-    web.get("/api/run/{run}/weights", _weights),
-    web.get("/api/run/{run}/games/{number}", _game),
-    web.get("/api/run/{run}/games/{number}/at/{ply}", _position),
-    web.get("/api/run/{run}/games/{number}/at/{ply}/network", _network),
-    web.get("/run/{run}/games/{number}/download", _download),
-]
+# ---- Games of a person against a network: actions are POST requests with JSON --------------------
 
 
 class Opening(Struct, forbid_unknown_fields=True):
@@ -293,7 +294,8 @@ async def _body(request: web.Request, kind: type[S]) -> S:
         raise Trouble(text, HTTPStatus.BAD_REQUEST) from error
 
 
-async def _open(request: web.Request) -> web.Response:
+@routes.post("/api/run/{run}/play")
+async def open_room(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, wanted = site.run_of(request), await _body(request, Opening)
     file = await site.reading(lambda: find_weights(run, wanted.weights))
@@ -309,11 +311,13 @@ def _room(request: web.Request) -> Room:
     return request.app[SITE].rooms.find(request.match_info["room"])
 
 
-async def _look(request: web.Request) -> web.Response:
+@routes.get("/api/play/{room}")
+async def look_at_room(request: web.Request) -> web.Response:
     return as_json(_room(request).view())
 
 
-async def _do(request: web.Request) -> web.Response:
+@routes.post("/api/play/{room}/{what}")
+async def act_in_room(request: web.Request) -> web.Response:
     """Carry out `move`, `reply`, `hint`, `back` or `leave`."""
     room, order = _room(request), await _body(request, Order)
     async with room.lock:
@@ -331,10 +335,3 @@ async def _do(request: web.Request) -> web.Response:
             case _:
                 raise Trouble("There is no such order.", HTTPStatus.NOT_FOUND)
         return as_json(room.view())
-
-
-PLAY_ROUTES = [
-    web.post("/api/run/{run}/play", _open),
-    web.get("/api/play/{room}", _look),
-    web.post("/api/play/{room}/{what}", _do),
-]

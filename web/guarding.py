@@ -214,7 +214,16 @@ def only_for(listen: str) -> Middleware:
                 HTTPStatus.MISDIRECTED_REQUEST,
             )
         if request.method not in ("GET", "HEAD"):
-            _check_origin(request)
+            origin = request.headers.get("Origin")
+            site = request.headers.get("Sec-Fetch-Site", "same-origin")
+            foreign = origin is not None and origin not in (
+                f"http://{request.host}",
+                f"https://{request.host}",
+            )
+            if foreign or site != "same-origin":
+                raise Trouble("Only pages of this server may do that.", HTTPStatus.FORBIDDEN)
+            if request.content_type != JSON:
+                raise Trouble(f"The body must be {JSON}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         return await handler(request)
 
     return check
@@ -226,16 +235,6 @@ def _name_in(host: str) -> str:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:  # brackets without a valid address
         return ""
-
-
-def _check_origin(request: web.Request) -> None:
-    origin = request.headers.get("Origin")
-    site = request.headers.get("Sec-Fetch-Site", "same-origin")
-    foreign = origin is not None and origin not in (f"http://{request.host}", f"https://{request.host}")
-    if foreign or site != "same-origin":
-        raise Trouble("Only pages of this server may do that.", HTTPStatus.FORBIDDEN)
-    if request.content_type != JSON:
-        raise Trouble(f"The body must be {JSON}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
 
 
 @web.middleware
@@ -253,20 +252,16 @@ async def errors_as_pages(request: web.Request, handler: Handler) -> web.StreamR
             log.exception("fault in the answer to %s %s", request.method, request.path)
             known = Trouble(FAULT, HTTPStatus.INTERNAL_SERVER_ERROR)
         found = known
-    return _told(request, found)
+    if request.path.startswith("/api/"):
+        return as_json({"error": found.text}, found.status)
+    page = error_page(found.status, found.text)
+    return web.Response(text=page, content_type="text/html", status=found.status)
 
 
 def is_our_fault(record: logging.LogRecord) -> bool:
     """For aiohttp's log, which has a traceback for every request that is no HTTP. Such a request is answered
     400, and anybody can send many."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
-
-
-def _told(request: web.Request, trouble: Trouble) -> web.Response:
-    if request.path.startswith("/api/"):
-        return as_json({"error": trouble.text}, trouble.status)
-    page = error_page(trouble.status, trouble.text)
-    return web.Response(text=page, content_type="text/html", status=trouble.status)
 
 
 def as_json(found: object, status: int = HTTPStatus.OK) -> web.Response:

@@ -84,13 +84,10 @@ def _listed(run: RunFolder, held: Held) -> dict[str, Any]:
         return summary(run, held)
     except Exception as error:  # the files may hold anything
         log.warning("the run %s cannot be shown: %s: %s", run.path, type(error).__name__, error)
-        return _unreadable(run, f"cannot be read ({type(error).__name__}: {error})"[:300])
-
-
-def _unreadable(run: RunFolder, why: str) -> dict[str, Any]:
-    unknown = ("network", "created", "silent_s", "games", "games_per_h", "step", "version", "strength")
-    about = {"name": run.name, "game": why, "state": State.ENDED, "running": False}
-    return about | dict.fromkeys(unknown) | {"changed": changed_at(run), "alerts": []}
+        why = f"cannot be read ({type(error).__name__}: {error})"[:300]
+        unknown = ("network", "created", "silent_s", "games", "games_per_h", "step", "version", "strength")
+        about = {"name": run.name, "game": why, "state": State.ENDED, "running": False}
+        return about | dict.fromkeys(unknown) | {"changed": changed_at(run), "alerts": []}
 
 
 def summary(run: RunFolder, held: Held) -> dict[str, Any]:

@@ -21,14 +21,13 @@ import msgspec
 
 from diagnostics.advice import advice_on
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, Status
-from report.figures import STEP
+from report.curves import STEP, Curves, charts
 from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Fatal
 from runtime.figures_text import rows as as_rows
 from runtime.keys import own_server_keys
 from runtime.runs import RunFolder, shown_settings
 from runtime.sockets import Context, new_context
-from web.curves import Curves, charts
 from web.guarding import FAULT, Trouble, trouble_of
 from web.players import Players
 from web.runs import State, locked_inodes, summary
@@ -233,7 +232,11 @@ class _Watched:
         try:
             async with self.files.lock:
                 figures: dict[str, Any] = await self._reading(self.files.look)
-            self._say_if_it_ended(figures["summary"])
+            about = figures["summary"]
+            if self._was_running and not about["running"]:
+                said = "has ended" if about["state"] == State.ENDED else "does not answer any more"
+                log.info("run %s %s; its pages show the last figures", about["name"], said)
+            self._was_running = about["running"]
             if server is None:
                 return {**figures, "server": "", "live": None, "lines": None}
             live = await server.ask(running=figures["summary"]["running"])
@@ -245,12 +248,6 @@ class _Watched:
             if known is None:
                 log.exception("fault while looking at run %s", self.files.run.name)
             return {"error": FAULT if known is None else known.text}
-
-    def _say_if_it_ended(self, about: Mapping[str, Any]) -> None:
-        if self._was_running and not about["running"]:
-            said = "has ended" if about["state"] == State.ENDED else "does not answer any more"
-            log.info("run %s %s; its pages show the last figures", about["name"], said)
-        self._was_running = about["running"]
 
 
 def address_of(settings: Mapping[str, Any]) -> str | None:

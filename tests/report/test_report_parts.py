@@ -20,18 +20,8 @@ from diagnostics.stretches import entropies
 from games import get_game
 from games.movers import Movers
 from report.charts import calibration, speed_chart, speeds, training_charts
-from report.figures import (
-    STEP,
-    Bin,
-    History,
-    Sampled,
-    add,
-    first_games,
-    merged,
-    read_bins,
-    read_history,
-    take_sample,
-)
+from report.curves import STEP, History, read_history
+from report.figures import Bin, Sampled, add, first_games, merged, read_bins, take_sample
 from report.page import collect
 from runtime.runs import RunFolder
 from store.reader import open_games

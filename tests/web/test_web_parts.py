@@ -22,12 +22,12 @@ from bench.random_games import entry
 from diagnostics.advice import ADVICE
 from games import get_game
 from games.game_history import replay
+from report.curves import Curves, charts
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 from store.sqlite import Store
 from web.command import WebConfig, folder_of, listen, serve
-from web.curves import Curves, charts
 from web.games import board, place_of
 from web.players import MOST_READ, Players, _sample
 from web.runs import newest_row, summaries
