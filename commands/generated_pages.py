@@ -197,6 +197,3 @@ def _kind(kind: Any) -> str:
 
 if __name__ == "__main__":
     main()
-
-if __name__ == "__main__":
-    print(settings_page(), end="")

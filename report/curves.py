@@ -345,7 +345,9 @@ class History:
         return [
             Lesson(
                 int(row[STEP]),
-                *(row[f"trainer/{name}"] for name in LEARNED),
+                row["trainer/policy_loss"],
+                row["trainer/policy_entropy"],
+                row["trainer/value_loss"],
                 row.get("trainer/held_out_value_loss"),
             )
             for row in chosen

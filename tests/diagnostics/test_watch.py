@@ -89,15 +89,6 @@ def test_figures_are_of_the_newest_full_stretch() -> None:
     assert watch.figures()["weights_age"] == 2
 
 
-def test_a_search_without_effect_is_told() -> None:
-    """Three stretches of games whose visits equal the priors."""
-    watch = Watch(GAME, 50)
-    one = games(1, 1)[0]
-    idle = dataclasses.replace(one, prior_kl=np.full(one.plies, 0.01, np.float16))
-    watch.on_games([idle] * 150, 3)
-    assert [text.split(":")[0] for text in watch.alerts(FIGURES)] == ["search without effect"]
-
-
 def test_lines_of_figures_come_close_at_first_and_rarely_later(tmp_path: Path) -> None:
     """Figures every 2 seconds would be 43,200 a day; some thousands of lines are enough."""
     path = tmp_path / "figures.jsonl"

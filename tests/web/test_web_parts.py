@@ -59,13 +59,6 @@ def test_only_what_is_new_is_read(tmp_path: Path) -> None:
     assert steps_of(curves) == [1, 2, 3]
 
 
-def test_steps_that_are_made_again_replace_the_former_ones(tmp_path: Path) -> None:
-    curves = Curves(tmp_path / "figures.jsonl")
-    add_rows(tmp_path / "figures.jsonl", 1, 2, 3, 4, 2, 3)
-    curves.look()
-    assert steps_of(curves) == [1, 2, 3]
-
-
 def test_a_file_that_begins_anew_is_read_anew(tmp_path: Path) -> None:
     path = tmp_path / "figures.jsonl"
     curves = Curves(path)
