@@ -9,21 +9,15 @@ import sys
 BENCHMARKS = {
     "rules": "perft of chess, shogi and Go, nodes/s, counts checked; nanoseconds a call",
     "search": "leaves/s of one core with a network that costs nothing, beside python-chess",
-    "transport": "leaves/s over ipc and tcp between two processes",
     "inference": "positions/s per batch bucket",
     "convolutions": "networks in float32 by Winograd's convolutions and by oneDNN's",
-    "formats": "bfloat16 beside float32: a position answered, a training step",
     "profile": "processor time of a running loop by process, thread and function",
-    "steps": "the trainer's steps over the bare step on data in memory",
-    "growth": "the search with 1 to 1,024 games in flight, the store with 10^4 to 10^6 games",
     "loop": "evals/s of the running system over those of the bare network",
     "pages": "processor time of an evaluation with ten pages open over that without",
     "worker": "a worker's processor time an evaluation, beside a network that only takes its time",
     "ingest": "games/s verified, committed and acknowledged",
     "sampler": "training samples/s from a window of 20 million positions",
-    "remote_evaluator": "a worker's processor time per leaf that travels",
     "code": "size of the code and of its parts: files, lines, importers, circles",
-    "memory": "bytes of a waiting leaf, memory of the workers",
 }
 
 

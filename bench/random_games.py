@@ -7,13 +7,15 @@ previous move.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from games.spec import NO_ROOT, PLY_CAP, Game, State, outcome_for_first_player
-from protocol.records import POLICY_TARGET, GameRecord
+from protocol.records import POLICY_TARGET, GameRecord, to_bytes
+from store.sqlite import Entry
 
 
 @dataclass(frozen=True)
@@ -96,3 +98,14 @@ def _end(game: Game, ended: int, state: State) -> tuple[str, int]:
     reason = game.end_reasons[ended]
     mover = int(game.rules.side_to_move(state))
     return reason.name, outcome_for_first_player(reason.value, mover)
+
+
+# ---- A game as the trainer stores it, for benchmarks and tests -----------------------------------
+
+
+def entry(record: GameRecord, source: str = "workers") -> Entry:
+    """The record as an entry of the store."""
+    data = to_bytes(record)
+    low, high = int(record.versions.min()), int(record.versions.max())
+    digest = hashlib.sha256(data).digest()
+    return Entry(record.uid, digest, source, record.plies, record.outcome, record.reason, low, high, data)

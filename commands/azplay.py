@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-
 from games.names import near
-from runtime.exits import Exit, guarded
+from runtime.exits import Exit
+from runtime.exits import guarded
 from runtime.version import version
 
 COMMANDS = {
@@ -19,17 +19,17 @@ COMMANDS = {
     "ladder": ("evaluation.ladder:ladder", "rate the networks of a run: Elo over training"),
     "scaling": ("evaluation.ladder:scaling", "rate a network: Elo over simulations per move"),
     "openings": ("evaluation.opening_counts", "count openings in self-play, over training"),
-    "games": ("report.games.command", "list, show, export, verify and count a run's games"),
-    "players": ("report.players.command", "list who plays for a run and whose games stand out; quarantine"),
+    "games": ("report.games_command", "list, show, export, verify and count a run's games"),
+    "players": ("report.players_command", "list who plays for a run and whose games stand out; quarantine"),
     "status": ("report.status_command", "say how a live run is; for scripts, exit status 3 on alerts"),
     "report": ("report.command", "write one HTML page on how a run is going, with alerts"),
     "web": ("web.command", "watch runs, look at their games and play, in a browser"),
     "truth": ("evaluation.truth", "measure a network on positions whose result is known"),
     "mistakes": ("evaluation.truth:mistakes", "count moves of self-play that throw a result away"),
     "export": ("engine.export", "write a network as an ONNX model, for other programs"),
-    "backup": ("commands.backup.command:backup", "copy a run, also while it goes on"),
+    "backup": ("commands.backup_command:backup", "copy a run, also while it goes on"),
     "restore": (
-        "commands.backup.command:restore",
+        "commands.backup_command:restore",
         "restore a run from its backup, and verify all of it",
     ),
     "known": ("evaluation.truth:known", "make the positions with known results (solvers, tables)"),

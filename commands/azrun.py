@@ -7,7 +7,16 @@ import json
 import sys
 from dataclasses import replace
 
-from commands.azrun_config import RunConfig, check, check_parts, for_one_process, make_commands
+from commands.azrun_config import (
+    LIST,
+    RunConfig,
+    basis_of,
+    check,
+    check_parts,
+    for_one_process,
+    make_commands,
+    shown_recipes,
+)
 from runtime import config
 from runtime.exits import Exit, guarded, require
 from runtime.ports import claimed_base_port
@@ -31,8 +40,6 @@ def _main() -> int:
         description="Starts self-play and training on this machine, with one command.",
     )
     require("train", "azrun")
-    from commands.basis import LIST, basis_of, shown_recipes
-
     if settings.recipe == LIST:
         print(shown_recipes())
         return int(Exit.OK)
@@ -42,9 +49,8 @@ def _main() -> int:
     settings = basis.settings
     check(settings)
     check_folders(settings.runs, "--runs")
-    from commands.compile_share import compile_seconds
     from commands.launcher import Launcher
-    from commands.next_steps import ending
+    from commands.messages import compile_seconds, ending
     from runtime.aio import run
 
     with contextlib.ExitStack() as stack:

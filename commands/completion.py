@@ -13,8 +13,8 @@ from typing import Literal
 from tyro.conf import Positional
 
 from commands.azplay import COMMANDS
-from commands.settings_page import COMMANDS as SETTINGS
-from commands.settings_page import settings_of
+from commands.generated_pages import COMMANDS as SETTINGS
+from commands.generated_pages import settings_of
 from runtime.config import load
 from runtime.exits import Exit
 

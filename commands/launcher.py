@@ -17,9 +17,7 @@ from functools import partial
 from typing import Any
 
 from commands.azrun_config import TRAINER_GRACE, Commands, RunConfig, make_commands, run_name
-from commands.compile_share import warning
-from commands.milestones import Milestones, Troubles
-from commands.next_steps import beginning
+from commands.messages import Milestones, Troubles, beginning, warning
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, Status
 from runtime import logs
 from runtime.aio import Stop
@@ -129,7 +127,11 @@ class Launcher:
                 for part in parts:
                     group.create_task(part.run(self._ready_for_clients if part.name == "client" else now))
                 watcher = group.create_task(self._watch(view))
-                await self._time_over(stop)
+                seconds = 60 * self.settings.minutes
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds or None):
+                        await stop.finishing.wait()
+                stop.request()
                 at_end = dict(self.figures)
                 self._is_ending = True
                 view.note(
@@ -167,13 +169,6 @@ class Launcher:
         """Whether to show a log record: not the lost connection of the watcher at the end, when the server
         leaves as it should."""
         return not (self._is_ending and record.name == CONNECTION_LOG)
-
-    async def _time_over(self, stop: Stop) -> None:
-        seconds = 60 * self.settings.minutes
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds or None):
-                await stop.finishing.wait()
-        stop.request()
 
     async def _end(self, parts: list[Part], watcher: asyncio.Task[None]) -> None:
         """End the players first, so that their games reach the store. Then the server begins to stop, which

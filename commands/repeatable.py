@@ -140,7 +140,18 @@ class RepeatableRun:
             # A size to collect is not measured: it would depend on how busy the machine is.
             history, size = self.settings.history, self._at_a_time
             self._inference = Inference(self.game, history, "cpu", target_rows=size)
-        self._check_store()
+        # Raise Fatal unless the store has whole rounds of this seed and size alone. Its newest game says so,
+        # because a round is only ever added to such a store.
+        newest = self._run.store.newest
+        found = self._run.reader.query("SELECT uid FROM games WHERE seq = ?", newest)
+        expected = [(uid_of(self.settings.seed, self.games, newest - 1),)] if newest else []
+        if newest % self.games or [(bytes(uid),) for (uid,) in found] != expected:
+            raise Fatal(
+                f"run {self._run.folder.name} has {newest} games that were not played with --repeatable "
+                f"{self.games} and self_play.seed {self.settings.seed} from its beginning on: set both as "
+                "before, or choose another --run",
+                Exit.CONFIG,
+            )
         self.training.fill(self._run.reader, self.training.last_seq)
         self.weights = self._publish()
         """The newest ones: those of the next round."""
@@ -152,20 +163,6 @@ class RepeatableRun:
         self._run.reader.close()
         self._run.store.close()
         self._run.lock.close()
-
-    def _check_store(self) -> None:
-        """Raise Fatal unless the store has whole rounds of this seed and size alone. Its newest game says so,
-        because a round is only ever added to such a store."""
-        newest = self._run.store.newest
-        found = self._run.reader.query("SELECT uid FROM games WHERE seq = ?", newest)
-        expected = [(uid_of(self.settings.seed, self.games, newest - 1),)] if newest else []
-        if newest % self.games or [(bytes(uid),) for (uid,) in found] != expected:
-            raise Fatal(
-                f"run {self._run.folder.name} has {newest} games that were not played with --repeatable "
-                f"{self.games} and self_play.seed {self.settings.seed} from its beginning on: set both as "
-                "before, or choose another --run",
-                Exit.CONFIG,
-            )
 
     @property
     def round(self) -> int:

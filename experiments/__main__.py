@@ -37,7 +37,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
 
 def prove(recipe: Recipe, seed: int, options: argparse.Namespace) -> None:
     """Train (unless `--judge-only`) and judge one seed, and write the results."""
-    from experiments.judges import judge
+    from experiments.measures import judge
     from experiments.results import write_page, write_seed
     from experiments.training import read_trained, train
 
@@ -56,7 +56,7 @@ def prove(recipe: Recipe, seed: int, options: argparse.Namespace) -> None:
 
 def _main() -> int:
     options = parse()
-    from experiments.judges import check_judge  # imports compiled code, so not for --help
+    from experiments.measures import check_judge  # imports compiled code, so not for --help
 
     recipe = recipes.load(options.name)
     check_judge(recipe)

@@ -1,16 +1,67 @@
-"""The results of judges: figures with their uncertainty and target, and curves over wall clock."""
+"""The results of judges: figures with their uncertainty and target, and curves over wall clock; and which
+judge a recipe has.
+
+A judge is a module of `experiments.judges` with `judge`, `check`, and `brief` for ablations: `any_game`
+judges every game by what is known about it, `endgame` runs that begin at endings with tables. It is imported
+only when needed.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import asdict
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
 from typing import Any
-
 from evaluation.elo import wilson
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from experiments.recipe import Recipe
+from experiments.training import Trained
+from runtime.exits import Exit
+from runtime.exits import Fatal
 
 Points = list[tuple[float, float]]
 """(minute, value)"""
+
+JUDGES = ("any_game", "endgame")
+
+SHARES, PLIES = "share of self-play games", "plies of a self-play game"
+
+PANELS = (SHARES, PLIES)
+"""Panels whose minutes are of the wall clock since the first game: the store knows no other clock."""
+
+
+def check_judge(recipe: Recipe) -> None:
+    """Raise Fatal(CONFIG) if there is no such judge, or it cannot judge this recipe. To be called before
+    hours of training, not after them."""
+    if recipe.judge not in JUDGES:
+        raise Fatal(
+            f"recipe {recipe.name}: there is no judge {recipe.judge!r}; there are {', '.join(JUDGES)}",
+            Exit.CONFIG,
+        )
+    _judge_of(recipe).check(recipe)
+
+
+def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
+    """The result of the recipe's judge for a run."""
+    check_judge(recipe)
+    found: Judgement = _judge_of(recipe).judge(trained, recipe, tell)
+    return found.with_targets(recipe.targets)
+
+
+def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
+    """A few shares for the last network, by which variants of a recipe are compared."""
+    figures: dict[str, float] = _judge_of(recipe).brief(trained, recipe)
+    return figures
+
+
+def _judge_of(recipe: Recipe) -> ModuleType:
+    return importlib.import_module(f"experiments.judges.{recipe.judge}")
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.ablation_table import spread
-from experiments.interval_picture import draw
-from experiments.machine import describe_machine
+from experiments.intervals import draw, spread
+from experiments.training import describe_machine
 from games import get_game
 from games.spec import Game
 from runtime.exits import Exit, Fatal, guarded
@@ -85,7 +84,13 @@ def teach(run: RunFolder, variant: tuple[str, Sequence[str]], seed: int, steps: 
     config, about = settings_of(run, flags, seed, steps), json.loads(run.about.read_bytes())
     game = get_game(about["game"])
     with TemporaryDirectory() as folder:
-        loop = TrainingLoop(config, game, about["history"], config.net or _preset(run), Path(folder))
+        loop = TrainingLoop(
+            config,
+            game,
+            about["history"],
+            config.net or str(tomllib.loads(run.config.read_text())["net"]),
+            Path(folder),
+        )
         reader = StoreReader(run.games)
         loop.fill(reader, reader.span()[1])
         reader.close()
@@ -126,11 +131,6 @@ def figures_of(found: HeldOutFigures) -> dict[str, float]:
     """The known ones of `FIGURES`."""
     values = {name: getattr(found, name) for name in FIGURES}
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _preset(run: RunFolder) -> str:
-    """The network that the run's server was given."""
-    return str(tomllib.loads(run.config.read_text())["net"])
 
 
 def page(run: str, found: Sequence[Taught], machine: dict[str, Any]) -> str:

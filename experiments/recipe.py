@@ -66,8 +66,7 @@ class Recipe:
     """`cpu` or `gpu`: the recipe of azrun for this game on a machine without or with a GPU, if none is
     named."""
     most_games: int = 0
-    """Games after which the run ends early, not counting those of a run that it continues; 0: no such
-    limit."""
+    """Games after which the run ends early; 0: no such limit."""
     server: dict[str, Any] = field(default_factory=dict)
     """Further settings of azserver (those of self-play under `self_play`)."""
     trainer: dict[str, Any] = field(default_factory=dict)

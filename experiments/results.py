@@ -9,17 +9,21 @@ results/README.md          the targets of all recipes, and whether they were rea
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from evaluation.plots import close, new_figure
-from experiments.judges import self_play
-from experiments.measures import Judgement, Measure
+from evaluation.plots import close
+from evaluation.plots import new_figure
+from experiments.measures import Judgement
+from experiments.measures import Measure
 from experiments.recipe import Recipe
 from experiments.training import Trained
-from runtime.config import flattened, to_toml
+from runtime.config import flattened
+from runtime.config import to_toml
 from runtime.runs import write_atomically
+from experiments.measures import PANELS
 
 STYLES = ("-", "--", ":", "-.")
 COLOURS = ("#1f6fb2", "#d9822b", "#3a9a5b", "#9b4f96", "#666666")
@@ -77,7 +81,7 @@ def draw(judgements: Mapping[int, Judgement], recipe: Recipe, path: Path) -> Non
                 axis.plot(minutes, values, style, color=colour, marker="o", markersize=3, label=name)
         axis.set_title(panel, fontsize=10)
         of_training = f"{_minutes(recipe.clock)} of self-play and training"
-        axis.set_xlabel(SINCE_FIRST_GAME if panel in self_play.PANELS else of_training)
+        axis.set_xlabel(SINCE_FIRST_GAME if panel in PANELS else of_training)
         axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
         axis.grid(alpha=0.3)
         axis.legend(fontsize=7)

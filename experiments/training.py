@@ -1,4 +1,9 @@
-"""Trains a recipe: runs `azrun` with its settings for its time, and saves networks along the way."""
+"""Trains a recipe: runs `azrun` with its settings for its time, and saves networks along the way.
+
+The run is a process like any user's. This one only looks once a second: it copies the newest weights when a
+snapshot is due, and interrupts the run when it has its games, or its processor time, which azrun does not
+know. What was asked, and on which machine, is stored with the run, so that it can be judged later.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +15,39 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import asdict
+from dataclasses import dataclass
+from dataclasses import field
 from pathlib import Path
 from typing import Any
-
 from engine.nets import search_for
-from experiments.machine import describe_machine
 from experiments.recipe import Recipe
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
 from runtime.config import to_toml
-from runtime.exits import Exit, Fatal
+from runtime.exits import Exit
+from runtime.exits import Fatal
 from runtime.finding import newest_weights
 from runtime.processes import python_module
 from runtime.processor_time import seconds_of_trees
-from runtime.runs import RunFolder, is_locked, write_atomically
+from runtime.runs import RunFolder
+from runtime.runs import is_locked
+from runtime.runs import write_atomically
+import platform
+from datetime import UTC
+from datetime import datetime
+import torch
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the run."""
+
 LONGEST_ROW = 65536
 """Most bytes in a row of figures."""
+
 END_SECONDS = 120.0
 """Seconds that azrun has to end."""
-OF_ONE_RUN = ("snapshots", "recipe", "logs", "tensorboard", "azrun.txt", "*.lock")
-"""Parts of a run folder that a run which continues a copy of it does not take over."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +70,7 @@ class Trained:
 
     folder: RunFolder
     snapshots: list[Snapshot]
-    """In order: the first is the untrained network, or that of the run that was continued; the last is the
-    final one."""
+    """In order: the first is the untrained network, the last the final one."""
     summary: dict[str, Any]
     """azrun's last line."""
     minutes: float
@@ -115,19 +127,16 @@ def train(
     minutes: float,
     *,
     run: str = "",
-    beginning: RunFolder | None = None,
     tell: Callable[[str], None] = print,
 ) -> Trained:
-    """Train in `runs` for `minutes` of the recipe's clock, from nothing or from a copy of the finished run
-    `beginning`. Raises Fatal if the run exists already or ends without a network."""
+    """Train in `runs` for `minutes` of the recipe's clock. Raises Fatal if the run exists already or ends
+    without a network."""
     folder = RunFolder(runs, run or f"{recipe.name}-seed{seed}")
     if folder.path.exists():
         raise Fatal(
             f"{folder.path} exists, but this run makes its own folder: remove or move that one",
             Exit.CONFIG,
         )
-    if beginning is not None:
-        shutil.copytree(beginning.path, folder.path, ignore=shutil.ignore_patterns(*OF_ONE_RUN))
     provenance = {**_asked(recipe, minutes), "machine": describe_machine()}
     command = command_of(recipe, seed, minutes, runs, folder.name, folder.path / "recipe")
     tell(" ".join(command))
@@ -209,7 +218,6 @@ def _watch(
     azrun does not know. Raises Fatal(INTERNAL) if it does not end."""
     snapshots: list[Snapshot] = []
     minutes_of, asked, over = _clock(recipe, process.pid), False, math.inf
-    before, _ = _progress(folder)
     while process.poll() is None:
         minute, now = minutes_of(), time.monotonic()
         if now > over:
@@ -217,7 +225,7 @@ def _watch(
         due = recipe.snapshot_minutes * len(snapshots)
         if due <= minute < minutes and (folder.weights / "current.json").exists():
             snapshots.append(_snapshot(folder, minute_after(snapshots, minute)))
-        has_games = bool(recipe.most_games) and _progress(folder)[0] - before >= recipe.most_games
+        has_games = bool(recipe.most_games) and _progress(folder)[0] >= recipe.most_games
         if minute >= minutes or has_games:
             over = min(over, now + END_SECONDS)
             if not asked and (has_games or recipe.clock == "cores"):
@@ -289,3 +297,46 @@ def _last_line(path: Path) -> bytes:
 def _children_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+# ---- The machine that a recipe was run on, so that wall-clock times can be compared --------------
+
+
+def describe_machine() -> dict[str, str | int | float]:
+    """Processor, cores, memory (GB), versions, date, and whether anything else was running (load average)."""
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none",
+        "load_before": round(os.getloadavg()[0], 1),
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str:
+    """The commit of the working tree, with "+" if its files have changed since; empty without git."""
+    try:
+        # Results are written there while one seed is run after the other.
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
+        return _git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _git(*words: str) -> str:
+    command = ["git", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

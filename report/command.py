@@ -44,8 +44,10 @@ def main() -> int:
     from store.reader import open_games
 
     with closing(open_games(config.run, config.runs)) as games:
-        from report.collecting import collect  # once there is a run: these import much
-        from report.page import page
+        from report.page import (
+            collect,  # once there is a run: these import much
+            page,
+        )
 
         folder = games.path.resolve().parent
         report = collect(RunFolder(folder.parent, folder.name), games, config.games)

@@ -1,20 +1,45 @@
-"""The page: one HTML file with everything in it, readable offline and without scripts."""
+"""The page of `azplay report`: one HTML file with everything in it, readable offline and without scripts.
+
+`collect` reads all that the page needs, and only reads, so the run may go on meanwhile; `page` writes it
+down. A report is also for runs that went wrong: what is missing or damaged is left out, and the notes at the
+end count it.
+"""
 
 from __future__ import annotations
 
+import html
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
 from diagnostics.advice import link_to
-from diagnostics.alerts import SMALLEST_STRETCH, Alert, is_judged
-from report.boards import Shown
-from report.collecting import Report
-from report.drawing import Chart
-from report.game_charts import result_charts, sample_charts, speed_chart
-from report.ratings import rating_charts
-from report.training_charts import training_charts
+from diagnostics.alerts import SMALLEST_STRETCH, Alert, Signs, find_alerts, is_judged
+from games import get_game
+from games.game_history import GameHistory
+from games.knowledge import knowledge_of
+from games.spec import Game, State
+from protocol.records import BadRecord
+from report.charts import (
+    Chart,
+    Rated,
+    rating_charts,
+    read_ratings,
+    result_charts,
+    sample_charts,
+    speed_chart,
+    svg_uri,
+    training_charts,
+)
+from report.curves import History, read_history
+from report.figures import Binned, Sample, read_bins, take_sample
+from report.stored_games import RESULTS, plies, versions
+from runtime.reading import read_json
+from runtime.runs import RunFolder, shown_settings
+from store.reader import Range, StoreReader
+from store.rows import Stored
 
 STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;color:#222;max-width:1280px;margin:1.5rem auto;padding:0 1rem}
@@ -37,8 +62,147 @@ UNJUDGED = (
     f"The games were not judged: alerts need {SMALLEST_STRETCH} games in one bin, most of them by trained "
     "weights. Read this page again when there are more games, and give --games at least that number."
 )
+
 NAMES = {"versions": "weights versions that played", "weights_age": "versions that games are behind"}
 """Names for figures whose own name is unclear."""
+
+MOMENTS = 100
+"""Moments between which games per hour are counted."""
+
+NEWEST_GAMES = 100
+"""Newest games, whose weights are compared with the current ones."""
+
+PICTURES = 3
+"""Boards per game, evenly spread, the last one after the last move."""
+
+MOVES = 400
+"""Most moves printed."""
+
+
+# ---- What is read -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A game for the page."""
+
+    title: str
+    moves: str
+    boards: list[tuple[str, str]]
+    """(caption, HTML)"""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A run at the time of reading."""
+
+    run: RunFolder
+    about: Mapping[str, Any]
+    """run.json"""
+    settings: Mapping[str, Any]
+    """config.toml"""
+    figures: Mapping[str, Any]
+    """figures.json of the trainer."""
+    history: History
+    binned: Binned
+    sample: Sample
+    times: list[tuple[int, float]]
+    """(game, time of arrival in seconds since 1970) of some games, oldest first."""
+    rated: Rated | None
+    games: list[Shown]
+    alerts: list[Alert]
+
+
+def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
+    """Read everything, with at most `per_bin` whole records from each bin of versions."""
+    history = read_history(run)
+    binned = read_bins(games)
+    sample = take_sample(games, binned, per_bin)
+    figures = run.read_figures()
+    reuse = history.rows[-1].get("trainer/samples_per_position") if history.rows else None
+    stretches = [sums.stretch for sums in sample.bins]
+    signs = Signs(get_game(games.game), stretches, history.lessons(), _lag(run, games, history), reuse)
+    return Report(
+        run, _about(run, games), shown_settings(run.config), figures, history, binned, sample, _times(games),
+        read_ratings(run.path / "ratings.json"), sample_games(games), find_alerts(signs),
+    )  # fmt: skip
+
+
+def _about(run: RunFolder, games: StoreReader) -> dict[str, Any]:
+    """run.json, or what the store knows if there is none, because a report is also for runs that went wrong.
+
+    Raises Fatal(BAD_DATA) if run.json is damaged.
+    """
+    return run.describe() if run.about.is_file() else {"game": games.game}
+
+
+def _lag(run: RunFolder, games: StoreReader, history: History) -> float | None:
+    """How many weights versions the newest games are behind, as last reported by the trainer, so that all
+    tools agree.
+
+    If the trainer never reported it, it is counted from the files; None without weights or games.
+    """
+    said = history.rows[-1].get("trainer/weights_age") if history.rows else None
+    if said is not None:
+        return said
+    try:
+        newest = int(read_json(run.weights / "current.json")["version"])
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return None
+    played = [one.version_max for one in games.rows(Range(newest=NEWEST_GAMES), with_data=False)]
+    return max(0, newest - statistics.median_low(played)) if len(played) == NEWEST_GAMES else None
+
+
+def _times(games: StoreReader) -> list[tuple[int, float]]:
+    low, high = games.span()
+    numbers = sorted({low + (high - low) * at // MOMENTS for at in range(MOMENTS + 1)})
+    places = ",".join("?" * len(numbers))
+    sql = f"SELECT seq, received_at FROM games WHERE seq IN ({places}) ORDER BY seq"
+    return [(int(seq), float(when)) for seq, when in games.query(sql, *numbers)]
+
+
+def sample_games(games: StoreReader) -> list[Shown]:
+    """The first, the middle and the newest game, skipping damaged ones."""
+    low, high = games.span()
+    wanted = sorted({low, (low + high) // 2, high}) if high else []
+    names = {low: "first", high: "newest"}
+    game, found = get_game(games.game), []
+    for stored in games.numbered(wanted):
+        try:
+            found.append(_shown(game, stored, names.get(stored.seq, "middle")))
+        except (BadRecord, ValueError):
+            continue
+    return found
+
+
+def _shown(game: Game, stored: Stored, name: str) -> Shown:
+    record = stored.record(game)
+    game_history = GameHistory(game, record.start, record.max_plies)
+    after = {-(-record.plies * (at + 1) // PICTURES) for at in range(PICTURES)}
+    moves, boards = [], []
+    for number, ply in enumerate(plies(game, record, game_history), 1):
+        moves.append(ply.move)
+        if number in after:
+            caption = f"after ply {number}, {ply.move}; the mover's root value was {ply.value:+.2f}"
+            boards.append((caption, picture(game, game_history.state, ply.move)))
+    title = (
+        f"Game {stored.seq} ({name}): {RESULTS.get(stored.outcome, '?')} by "
+        f"{stored.reason.replace('_', ' ')}, {stored.plies} plies, weights {versions(stored)}"
+    )
+    text = " ".join(moves[:MOVES]) + (" ..." if len(moves) > MOVES else "")
+    return Shown(title, text, boards)
+
+
+def picture(game: Game, state: State, move: str) -> str:
+    """HTML of a board: an image if the game has one, else text. state  [state_words]"""
+    svg = knowledge_of(game).svg
+    if svg is None:
+        return f"<pre>{html.escape(game.notation.render(state))}</pre>"
+    alt = html.escape(game.notation.state_to_text(state))
+    return f'<img class="board" alt="{alt}" src="{svg_uri(svg(state, move))}">'
+
+
+# ---- What is shown ------------------------------------------------------------------------------
 
 
 def page(report: Report) -> str:

@@ -12,8 +12,7 @@ from typing import Any
 from tyro.conf import Positional
 
 from diagnostics.advice import told
-from diagnostics.doctor.finding import Level
-from diagnostics.doctor.service import figure_findings, is_starting, service_findings
+from diagnostics.doctor.service import Level, figure_findings, is_starting, service_findings
 from runtime.config import load
 from runtime.exits import Exit, Fatal
 from runtime.figures_text import rows

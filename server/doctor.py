@@ -12,10 +12,18 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from diagnostics.doctor.finding import Finding, as_json, as_text, exit_status, fault, ok
 from diagnostics.doctor.machine import Needs, look_at, machine_findings
-from diagnostics.doctor.options import DoctorOptions
-from diagnostics.doctor.service import ServiceFacts, service_findings
+from diagnostics.doctor.service import (
+    DoctorOptions,
+    Finding,
+    ServiceFacts,
+    as_json,
+    as_text,
+    exit_status,
+    fault,
+    ok,
+    service_findings,
+)
 from protocol.messages import Welcome
 from runtime import config
 from runtime.exits import Fatal

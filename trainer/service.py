@@ -18,7 +18,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from msgspec import UNSET
 
-from diagnostics.watch import Watch
+from diagnostics.alerts import Watch
 from protocol.messages import (
     AnyMessage,
     Hello,

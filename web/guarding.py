@@ -1,5 +1,5 @@
-"""Checks before every handler: who may be connected, who may send requests, what browsers may load, and
-errors as pages.
+"""What every answer goes through: who may be connected, who may send requests, what browsers may load, and
+errors as sentences, in a page or as JSON.
 
 A page of another site can make a browser send requests to 127.0.0.1. So the Host header must name this
 machine (otherwise another site could point a name of its own here), and POST requests must come from our own
@@ -9,23 +9,24 @@ pages.
 from __future__ import annotations
 
 import asyncio
+import html
 import ipaddress
 import logging
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
+from games.plugins import UnknownGame
+from runtime.exits import Fatal
 from runtime.ports import network_of
 from runtime.strangers import Strangers
-from web.markup import error_page
-from web.trouble import FAULT, Trouble, trouble_of
 
 log = logging.getLogger(__name__)
 
@@ -39,15 +40,62 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+
 MOST_BODY = 16 * 1024
 """Most bytes in a request's body."""
+
 JSON = "application/json"
+
 REQUEST_WITHIN = 30.0
 """Seconds that a connection may be without a whole request: between two, in the middle of a header (by
 default aiohttp waits for an hour), or in the middle of a body."""
+
 MOST_SENT = 64 * 1024
 """Most bytes that a visitor may send from the beginning of one request to that of the next. (aiohttp keeps an
 unfinished header, and allows 1 MB of it.)"""
+
+FAULT = "That is a fault in azselfplay itself; the terminal of azplay web shows it."
+
+NEW_GAME = "If the game is new, start `azplay web` again."
+"""This process knows the packages that were installed when it started."""
+
+_REASONS = {
+    HTTPStatus.NOT_FOUND: "There is no such page.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "This address does not take that kind of request.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: f"The request is longer than {MOST_BODY} bytes.",
+}
+
+SECTIONS = {"run": "Overview", "games": "Games", "play": "Play", "strength": "Strength"}
+"""Pages of a run: script and name."""
+
+
+class Trouble(Exception):
+    """A request that cannot be answered. `text` says what is wrong and what to do."""
+
+    def __init__(self, text: str, status: HTTPStatus = HTTPStatus.NOT_FOUND) -> None:
+        super().__init__(text)
+        self.text = text
+        self.status = status
+
+
+def trouble_of(error: Exception) -> Trouble | None:
+    """The Trouble for errors caused by files of a run; None for a bug."""
+    if isinstance(error, Trouble):
+        return error
+    if isinstance(error, UnknownGame) or isinstance(error.__cause__, UnknownGame):
+        return Trouble(f"{error}. {NEW_GAME}", HTTPStatus.CONFLICT)
+    if isinstance(error, Fatal):
+        return Trouble(str(error), HTTPStatus.CONFLICT)
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return Trouble(
+            f"{error.filename or 'a file'} is gone: the run is being deleted or moved. Go back to the list "
+            "of runs.",
+            HTTPStatus.GONE,
+        )
+    if isinstance(error, OSError):
+        where = error.filename or "a file"
+        return Trouble(f"{where} cannot be read: {error.strerror}", HTTPStatus.INTERNAL_SERVER_ERROR)
+    return None
 
 
 class Visitor(asyncio.Protocol):
@@ -166,7 +214,16 @@ def only_for(listen: str) -> Middleware:
                 HTTPStatus.MISDIRECTED_REQUEST,
             )
         if request.method not in ("GET", "HEAD"):
-            _check_origin(request)
+            origin = request.headers.get("Origin")
+            site = request.headers.get("Sec-Fetch-Site", "same-origin")
+            foreign = origin is not None and origin not in (
+                f"http://{request.host}",
+                f"https://{request.host}",
+            )
+            if foreign or site != "same-origin":
+                raise Trouble("Only pages of this server may do that.", HTTPStatus.FORBIDDEN)
+            if request.content_type != JSON:
+                raise Trouble(f"The body must be {JSON}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         return await handler(request)
 
     return check
@@ -178,16 +235,6 @@ def _name_in(host: str) -> str:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:  # brackets without a valid address
         return ""
-
-
-def _check_origin(request: web.Request) -> None:
-    origin = request.headers.get("Origin")
-    site = request.headers.get("Sec-Fetch-Site", "same-origin")
-    foreign = origin is not None and origin not in (f"http://{request.host}", f"https://{request.host}")
-    if foreign or site != "same-origin":
-        raise Trouble("Only pages of this server may do that.", HTTPStatus.FORBIDDEN)
-    if request.content_type != JSON:
-        raise Trouble(f"The body must be {JSON}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
 
 
 @web.middleware
@@ -205,27 +252,16 @@ async def errors_as_pages(request: web.Request, handler: Handler) -> web.StreamR
             log.exception("fault in the answer to %s %s", request.method, request.path)
             known = Trouble(FAULT, HTTPStatus.INTERNAL_SERVER_ERROR)
         found = known
-    return _told(request, found)
+    if request.path.startswith("/api/"):
+        return as_json({"error": found.text}, found.status)
+    page = error_page(found.status, found.text)
+    return web.Response(text=page, content_type="text/html", status=found.status)
 
 
 def is_our_fault(record: logging.LogRecord) -> bool:
     """For aiohttp's log, which has a traceback for every request that is no HTTP. Such a request is answered
     400, and anybody can send many."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
-
-
-_REASONS = {
-    HTTPStatus.NOT_FOUND: "There is no such page.",
-    HTTPStatus.METHOD_NOT_ALLOWED: "This address does not take that kind of request.",
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: f"The request is longer than {MOST_BODY} bytes.",
-}
-
-
-def _told(request: web.Request, trouble: Trouble) -> web.Response:
-    if request.path.startswith("/api/"):
-        return as_json({"error": trouble.text}, trouble.status)
-    page = error_page(trouble.status, trouble.text)
-    return web.Response(text=page, content_type="text/html", status=trouble.status)
 
 
 def as_json(found: object, status: int = HTTPStatus.OK) -> web.Response:
@@ -240,3 +276,60 @@ async def add_headers(_request: web.Request, response: web.StreamResponse) -> No
     """Add our headers; for `on_response_prepare`."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
+
+
+# ---- HTML of the pages ---------------------------------------------------------------------------
+
+
+def page(title: str, script: str, data: Mapping[str, str] = {}, run: str = "") -> str:
+    """A page that `assets/<script>.js` fills.
+
+    data: passed to the script as attributes of <main>. run: the run whose links are in the head; "" for pages
+    without a run.
+    """
+    told = "".join(f' data-{name}="{html.escape(value)}"' for name, value in data.items())
+    body = (
+        f"<main id=main tabindex=-1{told}><h1>{html.escape(title)}</h1>"
+        "<noscript><p>These pages need scripts, which are switched off in this browser.</p></noscript>"
+        "</main>"
+    )
+    head = f'<script type="module" src="/assets/{script}.js"></script>'
+    return _frame(title, head, _links(run, script) + body)
+
+
+def error_page(status: HTTPStatus, text: str) -> str:
+    """A page that explains an error."""
+    title = status.phrase
+    body = (
+        f"<main id=main><h1>{html.escape(title)}</h1><p>{html.escape(text)}</p>"
+        '<p><a href="/">All runs</a></p></main>'
+    )
+    return _frame(title, "", _links("", "") + body)
+
+
+def _frame(title: str, head: str, body: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(title)} · azselfplay</title>"
+        '<link rel="icon" href="/assets/icon.svg"><link rel="stylesheet" href="/assets/style.css">'
+        f"{head}</head><body>{body}</body></html>"
+    )
+
+
+def _links(run: str, script: str) -> str:
+    """The head of a page: a link to all runs, and links to the pages of this one."""
+    base = f"/run/{quote(run)}"
+    links = [("/", "Runs", script == "runs"), ("/compare", "Compare", script == "compare")]
+    found = "".join(_link(*one) for one in links)
+    if run:
+        found += f'<span class="of">{html.escape(run)}</span>' + "".join(
+            _link(base if name == "run" else f"{base}/{name}", text, script == name or script == name[:-1])
+            for name, text in SECTIONS.items()
+        )
+    return f'<a class="skip" href="#main">Skip to the content</a><nav aria-label="Pages">{found}</nav>'
+
+
+def _link(address: str, text: str, is_here: bool) -> str:
+    here = ' aria-current="page"' if is_here else ""
+    return f'<a href="{html.escape(address)}"{here}>{html.escape(text)}</a>'

@@ -16,10 +16,10 @@ from aiohttp import web
 
 from runtime.exits import Fatal
 from runtime.runs import RunFolder
-from web.play.rooms import Rooms
-from web.run_list import summaries
-from web.shelf import Shelf
-from web.trouble import Trouble
+from web.games import Shelf
+from web.guarding import Trouble
+from web.rooms import Rooms
+from web.runs import summaries
 from web.watching import Watching
 
 T = TypeVar("T")

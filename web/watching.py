@@ -1,32 +1,36 @@
 """Live figures: every two seconds one look at each watched run, sent to all its watchers.
 
-Files are read in a thread and only where they have grown; the server is asked for its STATUS over one
-connection. Runs without watchers are not read.
+Files are read in a thread and only where they have grown; azserver is asked for its STATUS over one
+connection, as any watcher may. Runs without watchers are not read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from types import TracebackType
 from typing import Any, TypeVar
 
 import msgspec
 
 from diagnostics.advice import advice_on
+from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, Status
+from report.curves import STEP, Curves, charts
+from runtime.connection import Connection, ConnectionSettings
+from runtime.exits import Fatal
 from runtime.figures_text import rows as as_rows
+from runtime.keys import own_server_keys
 from runtime.runs import RunFolder, shown_settings
-from web.asking import ServerFigures
-from web.curves import Curves, charts
-from web.next_weights import Pace, seconds_to_next
+from runtime.sockets import Context, new_context
+from web.guarding import FAULT, Trouble, trouble_of
 from web.players import Players
-from web.run_list import summary
-from web.run_state import State, locked_inodes
-from web.trouble import FAULT, Trouble, trouble_of
+from web.runs import State, locked_inodes, summary
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +38,19 @@ T = TypeVar("T")
 
 EVERY = 2.0
 """Seconds between two looks."""
+
 KEPT = 8
 """Runs whose curves stay in memory after the last page is closed."""
+
+OLD = 10.0
+"""Seconds after which figures are out of date."""
+
+ANYWHERE = frozenset({"0.0.0.0", "::", "*"})
+
+VERSION = "trainer/weights_version"
+
+LOOKS_BACK = 300.0
+"""Seconds over which the speed of training is measured."""
 
 Reading = Callable[[Callable[[], T]], Awaitable[T]]
 
@@ -217,7 +232,11 @@ class _Watched:
         try:
             async with self.files.lock:
                 figures: dict[str, Any] = await self._reading(self.files.look)
-            self._say_if_it_ended(figures["summary"])
+            about = figures["summary"]
+            if self._was_running and not about["running"]:
+                said = "has ended" if about["state"] == State.ENDED else "does not answer any more"
+                log.info("run %s %s; its pages show the last figures", about["name"], said)
+            self._was_running = about["running"]
             if server is None:
                 return {**figures, "server": "", "live": None, "lines": None}
             live = await server.ask(running=figures["summary"]["running"])
@@ -230,8 +249,128 @@ class _Watched:
                 log.exception("fault while looking at run %s", self.files.run.name)
             return {"error": FAULT if known is None else known.text}
 
-    def _say_if_it_ended(self, about: Mapping[str, Any]) -> None:
-        if self._was_running and not about["running"]:
-            said = "has ended" if about["state"] == State.ENDED else "does not answer any more"
-            log.info("run %s %s; its pages show the last figures", about["name"], said)
-        self._was_running = about["running"]
+
+def address_of(settings: Mapping[str, Any]) -> str | None:
+    """HOST:PORT of the server with these settings (config.toml); None if they do not contain it."""
+    listen, port = settings.get("listen"), settings.get("port")
+    if not isinstance(listen, str) or not isinstance(port, int) or isinstance(port, bool):
+        return None
+    return f"{'127.0.0.1' if listen in ANYWHERE else listen}:{port}"
+
+
+class ServerFigures:
+    """A connection to the run's azserver while that runs, with tasks in `group`. A context manager."""
+
+    def __init__(self, run: RunFolder, group: asyncio.TaskGroup) -> None:
+        self._group = group
+        self.state = "The run is not running."
+        """Why there are no figures, for people; "" while there are."""
+        self._run = run
+        self._figures: dict[str, Any] = {}
+        self._came = -OLD
+        self._address: str | None = None
+        self._context: Context | None = None
+        self._connection: Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> ServerFigures:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close()
+
+    async def ask(self, *, running: bool) -> dict[str, Any] | None:
+        """Return the latest figures, if there are any, and request new ones."""
+        if not running:
+            await self._close()
+            self.state = "The run is not running."
+            return None
+        address = address_of(shown_settings(self._run.config))
+        if address is None:
+            self.state = f"{self._run.config} does not say where azserver listens."
+            return None
+        if self._task is None:
+            self._connect(address, shown_settings(self._run.config))
+        if self._connection is not None:
+            self._connection.send(GetStatus())
+        if time.monotonic() - self._came > OLD:
+            self.state = self.state or f"azserver does not answer at {self._address}."
+            return None
+        if self._figures.get("run") != self._run.name:
+            self.state = f"Another run answers at {self._address}: {self._figures.get('run')}."
+            return None
+        self.state = ""
+        return self._figures
+
+    def _connect(self, address: str, settings: Mapping[str, Any]) -> None:
+        self._address, self.state = address, f"Asking azserver at {address} ..."
+        try:
+            keys = ConnectionSettings(keys=own_server_keys(settings))
+        except Fatal as error:
+            self.state = str(error)
+            return
+        self._context = new_context()
+        hello = Hello(PROTOCOL_VERSION, "watcher", f"azplay web {os.getpid()}")
+        self._connection = Connection(
+            self._context, f"tcp://{address}", hello, on_message=self._take, settings=keys
+        )
+        self._task = self._group.create_task(self._be_connected(self._connection))
+
+    async def _be_connected(self, connection: Connection) -> None:
+        try:
+            await connection.run()
+        except Fatal as error:
+            self.state = str(error)
+            self._connection = None
+
+    def _take(self, message: AnyMessage, frames: list[memoryview]) -> None:
+        if isinstance(message, Status) and not frames:
+            self._figures, self._came = message.figures, time.monotonic()
+            self.state = ""
+
+    async def _close(self) -> None:
+        """Close the connection. The next `ask` may connect again."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._context is not None:
+            self._context.term()
+        self._task = self._context = self._connection = None
+        self._figures, self._came = {}, -OLD
+
+
+@dataclass(frozen=True)
+class Pace:
+    """`[publishing]` of the trainer's settings: weights are published after this many steps or seconds."""
+
+    steps: int = 100
+    seconds: float = 30.0
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Pace:
+        """The settings in trainer.toml, or defaults where they are missing or invalid."""
+        found = settings.get("publishing")
+        found = found if isinstance(found, Mapping) else {}
+        steps, seconds = found.get("steps", cls.steps), found.get("seconds", cls.seconds)
+        sound = isinstance(steps, int) and isinstance(seconds, int | float)
+        return cls(steps, float(seconds)) if sound else cls()
+
+
+def seconds_to_next(rows: Sequence[Mapping[str, float]], pace: Pace, now: float) -> float | None:
+    """Seconds until the next weights are published; None while there is no training.
+
+    rows: rows of figures.jsonl, oldest first. `now` in seconds since 1970, like their `time`.
+    """
+    recent = [row for row in rows if row["time"] >= now - LOOKS_BACK and VERSION in row]
+    if len(recent) < 2:
+        return None
+    steps, seconds = (recent[-1][name] - recent[0][name] for name in (STEP, "time"))
+    if steps <= 0 or seconds <= 0:
+        return None
+    newest = recent[-1]
+    came = next((row for row in recent if row[VERSION] == newest[VERSION]), newest)
+    steps_left = pace.steps - (newest[STEP] - came[STEP])
+    at = min(newest["time"] + steps_left * seconds / steps, came["time"] + pace.seconds)
+    return max(0.0, at - now)

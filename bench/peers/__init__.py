@@ -1,1 +1,0 @@
-"""Comparison with other programs: same game, size of network and simulations, in turns (bench/PEERS.md)."""

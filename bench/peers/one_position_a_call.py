@@ -154,18 +154,15 @@ class SelfPlay:
         began, moves, evaluations = time.perf_counter(), 0, 0
         while moves == 0 or time.perf_counter() < began + seconds:
             before = self._search.evaluations
-            self._move()
+            visits = self._search.visits(self._board, self._simulations)
+            drawn = self._ply < DRAWN_PLIES
+            column = int(self._rng.choice(COLUMNS, p=visits / visits.sum()) if drawn else visits.argmax())
+            self._board, self._ply = after(self._board, column), self._ply + 1
             evaluations += self._search.evaluations - before
             moves += 1
             if self._search.value_at_end(self._board) is not None:
                 self._begin()
         return Counts(time.perf_counter() - began, moves * self._simulations, evaluations)
-
-    def _move(self) -> None:
-        visits = self._search.visits(self._board, self._simulations)
-        drawn = self._ply < DRAWN_PLIES
-        column = int(self._rng.choice(COLUMNS, p=visits / visits.sum()) if drawn else visits.argmax())
-        self._board, self._ply = after(self._board, column), self._ply + 1
 
 
 def main() -> None:

@@ -85,11 +85,7 @@ class SelfPlay:
         self._pool = CountedPool(Forest(game, settings, self.games, cache=cache), evaluator)
         self._loop = uvloop.new_event_loop()
         self._playing = self._loop.create_task(self._play())
-        self._warm_up()
-
-    def _warm_up(self) -> None:
-        """Compile, and play through the openings: all games begin alike, so most of their answers are
-        cached."""
+        # Compile, and play through the openings: all games begin alike, so most of their answers are cached.
         began, simulations = time.monotonic(), self._pool.forest.settings.search.simulations
         while self._pool.simulations() < WARM_MOVES * self.games * simulations:
             self.measure(0.5)

@@ -1,20 +1,29 @@
-"""What is compared: groups of sides, each with its command and a description of its settings."""
+"""What is compared: groups of sides, each with its command and a description of its settings; and the tables
+made of the counts, which `make peers ARGS=--write` puts into bench/PEERS.md.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from bench.peers.answering import Counts
+from bench.turns import Spread, ratio
+
 SIMULATIONS = 32
 """Simulations per move on all sides: the number in pgx's example."""
+
 NETS = {"connect_four": "3x48", "chess": "2x32"}
 """Blocks and channels of the tower on all sides: of our Connect Four recipe, and of our `tiny`."""
+
 TITLES = {"connect_four": "Connect Four", "chess": "Chess"}
+
 PLIES = {"connect_four": 25.0, "chess": 120.0}
 """Searched moves per game, the same for all sides, because the length of games depends on the network."""
+
 OURS = "ours"
 
 
@@ -35,15 +44,24 @@ class Way:
 
 
 IN_PROCESS = Way(OURS, "ours")
+
 FLOAT32 = Way("ours, float32", "ours", variant="float32")
+
 SERVED = Way("ours, azserver with a worker", "ours_served", takes_all_cores=True)
+
 OPEN_SPIEL = Way("OpenSpiel, AlphaZero", "with_open_spiel", is_peers=True)
+
 OPEN_SPIEL_COMPILED = Way("OpenSpiel, network compiled by us", "with_open_spiel", "compiled", is_peers=True)
+
 OPEN_SPIEL_MCTS = Way("OpenSpiel, MCTS", "with_open_spiel", is_peers=True)
+
 PGX = Way("pgx with mctx", "with_pgx", is_peers=True, takes_all_cores=True)
+
 PGX_MANY = replace(PGX, name="pgx with mctx, 1,024 games", batch=1024, games=("connect_four",))
 """As many as in its example. In chess a move of that many would take minutes."""
+
 ONE_POSITION = Way("one position a call", "one_position_a_call", games=("connect_four",))
+
 PYTHON_CHESS = Way("python-chess, asyncio", "asyncio_chess", games=("chess",))
 
 WITH_NETWORK = (
@@ -56,10 +74,13 @@ WITH_NETWORK = (
     ONE_POSITION,
     PYTHON_CHESS,
 )
+
 ON_TWO_CORES = (IN_PROCESS, PGX, OPEN_SPIEL, ONE_POSITION, PYTHON_CHESS)
 """Fewer sides, because starting them takes most of the time."""
+
 WITH_SERVER = (IN_PROCESS, SERVED)
 """A separate pair, because a stopped server's connections do not last long."""
+
 FREE = (IN_PROCESS, PGX, PGX_MANY, OPEN_SPIEL_MCTS, ONE_POSITION, PYTHON_CHESS)
 
 
@@ -103,3 +124,87 @@ def commands(group: Group, way: Way, peers_python: Path, cache: Path) -> list[tu
     words += ["--batch", str(way.batch)] if way.batch else []
     cores = sorted(os.sched_getaffinity(0))[: group.cores]
     return [(words, cores)] if way.takes_all_cores else [(words, [core]) for core in cores]
+
+
+PAGE = Path(__file__).resolve().parents[1] / "PEERS.md"
+
+BEGIN, END = "<!-- figures: make peers ARGS=--write -->", "<!-- end of figures -->"
+
+HEAD = (
+    "| program | simulations/s | network evaluations/s | games/s | ours beside it |",
+    "|---|---|---|---|---|",
+)
+
+
+@dataclass
+class Measured:
+    """Results of one group: the counts of each side per second, turn by turn, and why others have none."""
+
+    group: Group
+    turns: dict[str, list[Counts]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+def with_simulations(measured: Measured) -> Measured:
+    """For a side that counts only evaluations, assume as many simulations per evaluation as ours beside
+    it."""
+    ours = measured.turns.get(OURS, [])
+    whole = {
+        name: [_guessed(one, beside) for one, beside in zip(turns, ours, strict=False)]
+        if any(one.simulations is None for one in turns)
+        else turns
+        for name, turns in measured.turns.items()
+    }
+    return replace(measured, turns=whole)
+
+
+def _guessed(counts: Counts, ours: Counts) -> Counts:
+    assert ours.simulations is not None
+    return replace(counts, simulations=counts.evaluations * ours.simulations / ours.evaluations)
+
+
+def rates(turns: Sequence[Counts]) -> list[float]:
+    """Simulations a second, turn by turn."""
+    return [one.simulations or 0.0 for one in turns]
+
+
+def table(measured: Measured) -> list[str]:
+    """Lines of a table in Markdown, and a line for each side that is missing. Fastest first."""
+    full = with_simulations(measured)
+    lines = [f"**{full.group.title}**", "", *HEAD]
+    ours = full.turns.get(OURS, [])
+    by_speed = sorted(full.turns.items(), key=lambda item: -Spread.of(rates(item[1])).median)
+    for name, turns in by_speed:
+        lines.append(_row(full.group, name, turns, ours))
+    lines += ["", *(f"Not measured: {name}: {reason}" for name, reason in full.missing.items())]
+    return lines if full.missing else lines[:-1]
+
+
+def _row(group: Group, name: str, turns: Sequence[Counts], ours: Sequence[Counts]) -> str:
+    simulations = Spread.of(rates(turns))
+    evaluations = Spread.of([one.evaluations for one in turns])
+    games = simulations.median / SIMULATIONS / PLIES[group.game]
+    beside = "" if name == OURS or not ours else ratio(rates(ours), rates(turns)).text(".3g") + " times"
+    shown = f"{evaluations.median:,.0f}" if group.has_network else ""
+    return f"| {name} | {simulations.text()} | {shown} | {games:.3g} | {beside} |"
+
+
+def figures(found: Sequence[Measured]) -> Mapping[str, Mapping[str, float]]:
+    """Medians of simulations a second, by title and side, for the last line of the output."""
+    return {
+        one.group.title: {
+            name: round(Spread.of(rates(turns)).median, 1)
+            for name, turns in with_simulations(one).turns.items()
+        }
+        for one in found
+    }
+
+
+def written_into(page: str, lines: Sequence[str]) -> str:
+    """`page` with `lines` between the two marks. Raises ValueError if it lacks them."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{PAGE} has no {BEGIN} ... {END}")
+    return "\n".join([before + begin, "", *lines, "", end + after])

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from diagnostics.doctor.finding import Finding, fault, ok, warning
+from diagnostics.doctor.service import Finding, fault, ok, warning
 from runtime.cores import usable_cores
 
 GB = 1e9

@@ -1,25 +1,112 @@
-"""A server as its peers see it: the facts gathered by `diagnostics.doctor.probe`, and what they mean.
-Pure."""
+"""`azclient doctor` and `azserver doctor`: find what keeps a part from working, and say what to do about it.
+
+Facts are gathered in one place (`machine`, `probe`) and interpreted in another, by pure functions from facts
+to findings: those about the machine in `machine`, those about a server as its peers see it here.
+docs/troubleshooting.md lists all checks. `azplay status` shows the findings about a run's health; a doctor
+also says why a server cannot be reached, and measures it.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 from diagnostics.advice import advice_on, link_to
-from diagnostics.doctor.finding import Finding, fault, ok, warning
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Goodbye, Welcome
+from protocol.settings import Amount
+from runtime.exits import Exit
+from runtime.text_table import aligned
 
 CLOCK_WARNING, CLOCK_FAULT = 5.0, 60.0
 """Seconds between the two clocks that cause a warning or a fault."""
+
 UNKNOWN_NAME = "the name "
 """How `PortFacts.unreachable` begins where the host's name has no address."""
+
 STARTING_SECONDS = 90.0
 """Seconds after azserver's start during which its evaluators may still be loading torch and the network."""
+
 WRONG_PROTOCOL = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
+
+
+# ---- Settings of the doctors ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DoctorOptions:
+    """How a doctor checks, besides the settings of what it checks."""
+
+    seconds: Amount = 2.0
+    """Seconds for measuring evaluations through a running azserver, as one more player; 0: not measured."""
+    json: bool = False
+    """Print JSON, for scripts."""
+
+
+# ---- The result of one check, and how results are shown ------------------------------------------
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    """It works, but not as well as it could, or not for long."""
+    FAULT = "fault"
+    """It does not work."""
+
+
+_NAMES = {Level.OK: "ok", Level.WARNING: "WARNING", Level.FAULT: "FAULT"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check has found."""
+
+    check: str
+    level: Level
+    found: str
+    todo: str = ""
+    """What to do about it; empty if all is well."""
+
+
+def ok(check: str, found: str) -> Finding:
+    return Finding(check, Level.OK, found)
+
+
+def warning(check: str, found: str, todo: str) -> Finding:
+    return Finding(check, Level.WARNING, found, todo)
+
+
+def fault(check: str, found: str, todo: str) -> Finding:
+    return Finding(check, Level.FAULT, found, todo)
+
+
+def exit_status(findings: Iterable[Finding]) -> Exit:
+    """FOUND if there is a fault; warnings do not count."""
+    return Exit.FOUND if any(one.level is Level.FAULT for one in findings) else Exit.OK
+
+
+def as_json(findings: Sequence[Finding]) -> str:
+    """One object: `findings`, and how many of each level there are."""
+    counts = {level.value: sum(one.level is level for one in findings) for level in Level}
+    return json.dumps({**counts, "findings": [asdict(one) for one in findings]}, indent=1)
+
+
+def as_text(findings: Sequence[Finding]) -> str:
+    """A table, then what to do, the most serious first, then a summary line."""
+    rows = [(_NAMES[one.level], one.check, one.found) for one in findings]
+    lines = [aligned([("", "check", "found"), *rows], left=3)]
+    for level in (Level.FAULT, Level.WARNING):
+        found = [one for one in findings if one.level is level]
+        lines += [f"\n{_NAMES[level]} {one.check}: {one.found}\n  {one.todo}" for one in found]
+    faults, warnings = (sum(one.level is level for one in findings) for level in (Level.FAULT, Level.WARNING))
+    return "\n".join([*lines, f"\n{len(findings)} checks; faults: {faults}, warnings: {warnings}"])
+
+
+# ---- A server -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

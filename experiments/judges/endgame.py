@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-
+from collections.abc import Callable
+from collections.abc import Collection
 from engine.nets import search_name
 from evaluation.openings import Opening
 from evaluation.truth_errors import solution_of
-from experiments import contest
-from experiments.contest import errors_of
-from experiments.measures import Judgement, Measure, mean_of, share
+from experiments.measures import Judgement
+from experiments.measures import Measure
+from experiments.measures import mean_of
+from experiments.measures import share
 from experiments.recipe import Recipe
 from experiments.training import Trained
 from games import get_game
 from games.game_history import GameHistory
-from games.knowledge import Row, knowledge_of
+from games.knowledge import Row
+from games.knowledge import knowledge_of
 from games.spec import Game
-from runtime.exits import Exit, Fatal
+from runtime.exits import Exit
+from runtime.exits import Fatal
+from experiments.judges.matches import errors_of
+from experiments.judges.matches import net_player
+from experiments.judges.matches import play_openings
 
 POSITIONS, ON_THE_WAY = 200, 60
 """Positions for the final judgement, and for each point of the curve."""
@@ -36,7 +42,7 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
     first, last = trained.snapshots[0], trained.snapshots[-1]
     for snapshot in trained.snapshots:
         tell(f"judging minute {snapshot.minute}")
-        player = contest.net_player(trained.path(snapshot), *how)
+        player = net_player(trained.path(snapshot), *how)
         mates, above = conversions(game, player, rows[:ON_THE_WAY])
         found.add_point(
             "share of positions mated within 50 moves", "network", snapshot.minute, mates / ON_THE_WAY
@@ -59,7 +65,7 @@ def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
     game, rows = get_game(recipe.game), rows_of(recipe, SEED)
     search, file = trained.search(recipe, game), trained.path(trained.snapshots[-1])
     how = recipe.judge_simulations, search_name(search)
-    mates, _ = conversions(game, contest.net_player(file, *how), rows[:ON_THE_WAY])
+    mates, _ = conversions(game, net_player(file, *how), rows[:ON_THE_WAY])
     raw, searched, _ = errors_of(trained, trained.snapshots[-1], recipe, game, rows)
     return {
         "mates": mates / ON_THE_WAY,
@@ -98,7 +104,7 @@ def conversions(game: Game, player: str, rows: list[Row]) -> tuple[int, list[flo
     openings = [Opening(row.start, row.start) for row in rows]
     solution = solution_of(game, "judge its networks by matches")
     above = []
-    for played in contest.play(game, player, "tablebase", openings, max_plies=MAX_PLIES):
+    for played in play_openings(game, player, "tablebase", openings, max_plies=MAX_PLIES):
         start = GameHistory(game, played.start)
         is_strong = played.swapped == (start.side_to_move != 0)
         known = solution.probe(start.state)

@@ -1,32 +1,56 @@
-"""Matches of a run's networks against players that never change, and against each other."""
+"""Matches of a run's networks against players that never change, and against each other; and what else judges
+measure with a player: its score, and its errors on positions of known truth.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-
+from collections.abc import Callable
+from collections.abc import Sequence
 from engine.nets import search_name
-from evaluation.openings import Opening, random_openings, usual_plies
+from evaluation.openings import Opening
+from evaluation.openings import random_openings
+from evaluation.openings import usual_plies
 from evaluation.players import make_player
 from evaluation.runner import PlayedGame
 from evaluation.truth_errors import solution_of
-from experiments import contest
-from experiments.measures import Judgement, Measure, share
+from experiments.measures import Judgement
+from experiments.measures import Measure
+from experiments.measures import share
 from experiments.recipe import Recipe
-from experiments.training import Snapshot, Trained
+from experiments.training import Snapshot
+from experiments.training import Trained
 from games import get_game
 from games.game_history import replay
 from games.knowledge import knowledge_of
 from games.spec import Game
-from runtime.exits import Exit, Fatal
+from runtime.exits import Exit
+from runtime.exits import Fatal
+from dataclasses import replace
+from pathlib import Path
+from engine.nets import load_net
+from evaluation.match.elo import estimate
+from evaluation.match.elo import pair_counts
+from evaluation.match.report import ms_a_move
+from evaluation.match.runner import MatchSettings
+from evaluation.match.runner import play_match
+from evaluation.truth.errors import PlayerErrors
+from evaluation.truth.errors import measure
+from games.knowledge import Row
+
+CONCURRENT = 48
+"""Concurrent games, which share the network's batches."""
 
 PAIRS, PAIRS_ON_THE_WAY = 100, 10
 """Openings of a match, each from both sides: at the end, and for earlier networks."""
+
 CURVE_SEED, FINAL_SEED = 1, 2
 """Seeds of openings and positions. A run may be stopped because its curve is good, so it is judged on other
 ones."""
+
 SOLVER = "solver"
 """The player that never errs."""
+
 ON_THE_CURVE = 2
 """Number of opponents on the curve: the first ones."""
 
@@ -43,7 +67,7 @@ def scores(game: Game, trained: Trained, recipe: Recipe, snapshot: Snapshot) -> 
     player = player_of(trained, recipe, snapshot)
     openings = openings_of(recipe, game, final=False)
     return {
-        opponent: contest.score("", "", play(game, player, opponent, openings)).value
+        opponent: score("", "", play(game, player, opponent, openings)).value
         for opponent in opponents_of(recipe, game)[:ON_THE_CURVE]
     }
 
@@ -87,7 +111,7 @@ def add_matches(
         if snapshot is not last:
             tell(f"trained against {name}")
             played = play(game, player, player_of(trained, recipe, snapshot), openings)
-            found.measures.append(contest.score(f"score against {name}", label, played))
+            found.measures.append(score(f"score against {name}", label, played))
 
 
 def measures_of(
@@ -95,7 +119,7 @@ def measures_of(
 ) -> list[Measure]:
     """The score; games won by mate, if the game has mates; games won with each side, if all began alike; lost
     results, if the opponent never errs."""
-    measures = [contest.score(f"score against {opponent}", label, played)]
+    measures = [score(f"score against {opponent}", label, played)]
     mate = knowledge_of(game).matches.mate
     if mate:
         hits = sum(one.outcome_for_a == 1 and one.reason == mate for one in played)
@@ -142,7 +166,7 @@ def final_players(trained: Trained, recipe: Recipe) -> dict[str, str]:
 def player_of(trained: Trained, recipe: Recipe, snapshot: Snapshot) -> str:
     """The spec of a snapshot under the search of matches."""
     search = search_name(trained.search(recipe, get_game(recipe.game)))
-    return contest.net_player(trained.path(snapshot), recipe.in_matches, search)
+    return net_player(trained.path(snapshot), recipe.in_matches, search)
 
 
 def openings_of(recipe: Recipe, game: Game, *, final: bool) -> list[Opening]:
@@ -168,7 +192,7 @@ def play(game: Game, player: str, opponent: str, openings: list[Opening]) -> lis
     Fatal(INTERNAL) if a player failed, because a game that is won because an engine died says nothing about
     the network."""
     most = knowledge_of(game).matches.max_plies
-    played = contest.play(game, player, opponent, openings, max_plies=most)
+    played = play_openings(game, player, opponent, openings, max_plies=most)
     failed = [one for one in played if one.failed]
     if failed:
         raise Fatal(
@@ -177,3 +201,62 @@ def play(game: Game, player: str, opponent: str, openings: list[Opening]) -> lis
             Exit.INTERNAL,
         )
     return played
+
+
+def net_player(file: Path, simulations: int, search: str) -> str:
+    """The player spec of a network; 0 simulations: the raw policy."""
+    return f"net:{file}@{simulations}/{search}" if simulations else f"policy:{file}"
+
+
+def play_openings(
+    game: Game,
+    player: str,
+    opponent: str,
+    openings: Sequence[Opening],
+    *,
+    max_plies: int = 0,
+    seed: int = 0,
+) -> list[PlayedGame]:
+    """Play every opening twice, colours swapped. Player A is `player`.
+
+    The games of the last opening are played one after the other when everything is compiled, so their moves
+    show how long the players take for one.
+    """
+
+    async def main() -> list[PlayedGame]:
+        first, second = make_player(player, game), make_player(opponent, game)
+        try:
+            settings = MatchSettings(CONCURRENT, max_plies, seed=seed)
+            most = await play_match(game, first, second, openings[:-1], settings)
+            alone = await play_match(game, first, second, openings[-1:], replace(settings, concurrent=1))
+            return most + alone
+        finally:
+            await first.close()
+            await second.close()
+
+    return asyncio.run(main())
+
+
+def score(what: str, name: str, played: Sequence[PlayedGame]) -> Measure:
+    """Points per game (a draw is half a point), with the interval of paired games."""
+    found = estimate(pair_counts([one.outcome_for_a for one in played]))
+    ms = ms_a_move(played[-2:])[0]
+    return Measure(what, name, found.score, len(played), found.score_low, found.score_high, ms_a_move=ms)
+
+
+def errors_of(
+    trained: Trained,
+    snapshot: Snapshot,
+    recipe: Recipe,
+    game: Game,
+    rows: Sequence[Row],
+    *,
+    with_search: bool = True,
+) -> list[PlayerErrors]:
+    """Errors on `rows` of the raw policy, `with_search` of the search that judges
+    (`recipe.judge_simulations`), and of random moves."""
+    net = load_net(trained.path(snapshot))
+    kinds = (0, recipe.judge_simulations) if with_search else (0,)
+    found = asyncio.run(measure([net], rows, kinds, search=trained.search(recipe, game)))
+    net.close()
+    return found

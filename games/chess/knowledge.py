@@ -105,7 +105,7 @@ MATE_IN_ONE = "mate in one"
 """The group of whole boards on which the side to move mates at once. Any other move counts as an error there,
 even if it keeps the win."""
 MATES_IN_ONE = Path(__file__).parent / "data" / "mates_in_one.epd"
-"""Made by `experiments.mates_in_one`: positions of an engine's games, one of each."""
+"""Positions of an engine's games, one of each."""
 FINAL_MATES_IN_ONE = MATES_IN_ONE.with_stem("mates_in_one_final")
 """Other positions of the same kind, for final judgements."""
 

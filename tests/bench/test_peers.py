@@ -6,20 +6,36 @@ import json
 import os
 import sys
 from pathlib import Path
-
 import chess
 import numpy as np
 import pytest
-
 from bench.peers import __main__ as peers
-from bench.peers import asyncio_chess, on_labels, one_position_a_call
+from bench.peers import asyncio_chess
+from bench.peers import one_position_a_call
 from bench.peers.answering import Counts
-from bench.peers.plan import FREE, IN_PROCESS, OURS, SERVED, Group, commands, groups
-from bench.peers.process import ROOT, Missing, Process, Side, joined, parse_counts
-from bench.peers.tables import BEGIN, END, PAGE, Measured, figures, table, written_into
+from bench.peers.plan import FREE
+from bench.peers.plan import IN_PROCESS
+from bench.peers.plan import OURS
+from bench.peers.plan import SERVED
+from bench.peers.plan import Group
+from bench.peers.plan import commands
+from bench.peers.plan import groups
 from evaluation.truth_errors import rows_for
 from games import get_game
 from games.spec import NO_ROOT
+from bench.peers.__main__ import ROOT
+from bench.peers.__main__ import Missing
+from bench.peers.__main__ import Process
+from bench.peers.__main__ import Side
+from bench.peers.__main__ import joined
+from bench.peers.__main__ import parse_counts
+from bench.peers.plan import BEGIN
+from bench.peers.plan import END
+from bench.peers.plan import PAGE
+from bench.peers.plan import Measured
+from bench.peers.plan import figures
+from bench.peers.plan import table
+from bench.peers.plan import written_into
 
 GROUP = Group("connect_four", 2, True, (IN_PROCESS, SERVED))
 SCRIPT = """
@@ -137,16 +153,6 @@ def test_a_missing_program_is_left_out_and_the_others_are_measured(
     printed = capsys.readouterr().out
     assert "Not measured: pgx with mctx: ModuleNotFoundError" in printed
     assert json.loads(printed.splitlines()[-1]).popitem()[1]["one position a call"] > 0
-
-
-def test_what_was_learned_elsewhere_is_judged_by_our_labels() -> None:
-    rows = rows_for(get_game("connect_four"), limit=5)
-    best, worst = (
-        [min(set(range(7)) & row.keeps if is_kept else set(range(7)) - row.keeps, default=0) for row in rows]
-        for is_kept in (True, False)
-    )
-    assert on_labels.line("pgx", 0, rows, best) == "| pgx | raw policy | 0.0 | 0.0 | 0.0 | 0.0 |"
-    assert on_labels.line("pgx", 64, rows, worst) == "| pgx | 64 | 100.0 | 100.0 | 100.0 | 100.0 |"
 
 
 # ---- The sides that we wrote ourselves --------------------------------------------------------------

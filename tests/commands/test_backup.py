@@ -14,9 +14,7 @@ from pathlib import Path
 import pytest
 from live_run import LiveRun
 
-from commands.backup.about import About, Identity
-from commands.backup.making import make_backup
-from commands.backup.restoring import restore
+from commands.backups import About, Identity, make_backup, restore
 from runtime import whole_folders
 from runtime.exits import Exit, Fatal
 from runtime.finding import newest_weights

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from commands import azrun, basis
-from commands.azrun_config import RunConfig, check_parts, make_commands
-from commands.basis import Basis, basis_of
+from commands import azrun
+from commands import azrun_config as basis
+from commands.azrun_config import Basis, RunConfig, basis_of, check_parts, make_commands
 from experiments import recipe as recipes
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal

@@ -10,8 +10,7 @@ import pytest
 
 from bench.random_games import random_game
 from diagnostics.alerts import Lesson, Signs, find_alerts
-from diagnostics.roots import RootSums
-from diagnostics.stretches import Stretch
+from diagnostics.stretches import RootSums, Stretch
 from games import get_game
 
 CHESS = get_game("chess")

@@ -9,15 +9,21 @@ from pathlib import Path
 import pytest
 from doctor_faults import FIGURES, faults
 
-from diagnostics.doctor.finding import Level, as_json, as_text, exit_status, fault, ok, warning
 from diagnostics.doctor.machine import GB, Folder, Gpu, Machine, Needs, machine_findings
 from diagnostics.doctor.service import (
     UNKNOWN_NAME,
+    Level,
     PortFacts,
     ServiceFacts,
     Throughput,
+    as_json,
+    as_text,
+    exit_status,
+    fault,
     figure_findings,
+    ok,
     service_findings,
+    warning,
 )
 from protocol.messages import Goodbye, Welcome
 from protocol.sessions import version_refusal

@@ -10,8 +10,8 @@ from doctor_faults import faults
 from small_disk import small_disk
 
 from client.doctor import SpoolFacts, look_at_spool, spool_findings
-from diagnostics.doctor.finding import Level
 from diagnostics.doctor.machine import probe_folder
+from diagnostics.doctor.service import Level
 from runtime.runs import RunFolder
 from runtime.writable import compiled_code_folder
 from server.doctor import RunFacts, look_at_run, run_findings

@@ -17,9 +17,8 @@ from front_bench import Bench, play_beside_front
 
 from client.doctor import DoctorConfig as ClientDoctor
 from client.doctor import examine
-from diagnostics.doctor.finding import Finding, Level
 from diagnostics.doctor.probe import Probing, empty_leaves, probe
-from diagnostics.doctor.service import service_findings
+from diagnostics.doctor.service import Finding, Level, service_findings
 from games import GAME_NAMES, get_game
 from protocol.frames import check_leaves
 from protocol.keys import KeyOwner, role_refusal

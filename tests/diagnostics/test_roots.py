@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from bench.random_games import random_game
-from diagnostics.roots import RootSums
-from diagnostics.stretches import Variety
+from diagnostics.stretches import RootSums, Variety
 from games import get_game
 from protocol.records import SEARCH_DIFFERS, GameRecord
 

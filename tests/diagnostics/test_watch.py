@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bench.random_games import random_game
-from diagnostics.watch import LESSON_STEPS, NEWEST_GAMES, Watch
+from diagnostics.alerts import LESSON_STEPS, NEWEST_GAMES, Watch
 from games import get_game
 from protocol.records import GameRecord
 from store.sqlite import Totals
@@ -87,15 +87,6 @@ def test_figures_are_of_the_newest_full_stretch() -> None:
     assert (found["root_values"]["sure"], found["weights_age"]) == (0.0, None)
     watch.on_games([record] * NEWEST_GAMES, 5)
     assert watch.figures()["weights_age"] == 2
-
-
-def test_a_search_without_effect_is_told() -> None:
-    """Three stretches of games whose visits equal the priors."""
-    watch = Watch(GAME, 50)
-    one = games(1, 1)[0]
-    idle = dataclasses.replace(one, prior_kl=np.full(one.plies, 0.01, np.float16))
-    watch.on_games([idle] * 150, 3)
-    assert [text.split(":")[0] for text in watch.alerts(FIGURES)] == ["search without effect"]
 
 
 def test_lines_of_figures_come_close_at_first_and_rarely_later(tmp_path: Path) -> None:

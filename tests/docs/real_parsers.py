@@ -23,7 +23,6 @@ import commands.azplay
 import commands.azrun
 import experiments.__main__
 import experiments.ablation
-import experiments.ablation_file
 import experiments.on_games
 import server.keys
 import server.main
@@ -98,7 +97,7 @@ def check_module(arguments: Sequence[str]) -> None:
     elif module == "experiments.on_games":
         experiments.on_games.parse(list(rest))
     elif module == "experiments.ablation":
-        experiments.ablation_file.load(experiments.ablation.parse(list(rest)).name)
+        experiments.ablation.load(experiments.ablation.parse(list(rest)).name)
     elif module == "bench":
         assert set(rest) <= {*bench.__main__.BENCHMARKS, "all"}, f"bench {rest}"
     elif module == "bench.peers":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from commands.settings_page import settings_of
+from commands.generated_pages import settings_of
 from diagnostics.advice import ADVICE, link_to
 from server.config import ServerConfig
 from trainer.config import TrainerConfig

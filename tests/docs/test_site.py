@@ -15,7 +15,7 @@ import pytest
 from tyro.conf import Positional
 
 from commands.azplay import COMMANDS as AZPLAY
-from commands.settings_page import COMMANDS, settings_page
+from commands.generated_pages import COMMANDS, settings_page
 
 ROOT = Path(__file__).resolve().parents[2]
 POSITIONAL = get_args(Positional[int])[1]

@@ -18,7 +18,7 @@ from evaluation.truth_errors import chosen_actions, rows_for
 from games import get_game
 from games.game_history import GameHistory
 from protocol.settings import SelfPlaySettings
-from report.ratings import Rated, Rating, curves_of
+from report.charts import Rated, Rating, curves_of
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
 from search.evaluator import Evaluations, LeafBatch, LocalEvaluator, UniformEvaluator

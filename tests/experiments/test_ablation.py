@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments import ablation_file, ablation_runs, shared_beginning
+from experiments import ablation as ablation_file
+from experiments import ablation as ablation_runs
 from experiments import recipe as recipes
-from experiments.ablation_job import Job, settings_of
-from experiments.ablation_table import remarks, spread, table, values
-from experiments.judges import check_judge
+from experiments.ablation import Job, settings_of
+from experiments.intervals import remarks, spread, table, values
+from experiments.measures import check_judge
 from runtime.config import flattened
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
@@ -99,7 +100,6 @@ def test_runs_of_other_settings_are_not_compared(tmp_path: Path) -> None:
     assert ablation_runs.finished(loaded, results) == ours
     for changed in (
         dataclasses.replace(loaded, minutes=loaded.minutes + 1),
-        dataclasses.replace(loaded, after_minutes=5.0),
         dataclasses.replace(loaded, recipe=dataclasses.replace(loaded.recipe, simulations=99)),
         dataclasses.replace(loaded, variants={"a new name": {"simulations": 99}}),
     ):
@@ -116,38 +116,6 @@ def test_a_run_from_before_a_setting_existed_had_its_default() -> None:
     assert ablation_runs.comparable(older) == ablation_runs.comparable(pinned)
     other = pinned | {"trainer": {**pinned["trainer"], "samples": {"per_position": 6.0, "wins_share": 0.1}}}
     assert ablation_runs.comparable(other) != ablation_runs.comparable(pinned)
-
-
-def test_all_variants_of_a_seed_continue_the_same_run(tmp_path: Path) -> None:
-    """Another seed, or another length of the beginning, is another run; there may be no beginning."""
-    loaded = ablation_file.load("connect_four_late")
-    jobs = [
-        Job(name, recipe, seed, 8.0, tmp_path, 0, after)
-        for name, recipe in loaded.all().items()
-        for seed, after in ((1, 15.0), (2, 15.0), (1, 7.5), (1, 0.0))
-    ]
-    names = {(job.seed, job.after_minutes, job.beginning and job.beginning.name) for job in jobs}
-    assert names == {
-        (1, 15.0, "connect_four_two_cores-beginning-15-minutes-seed1"),
-        (2, 15.0, "connect_four_two_cores-beginning-15-minutes-seed2"),
-        (1, 7.5, "connect_four_two_cores-beginning-7.5-minutes-seed1"),
-        (1, 0.0, None),
-    }
-
-
-def test_a_beginning_with_other_settings_is_not_continued(tmp_path: Path) -> None:
-    """It may be left over from before the recipe changed."""
-    recipe = ablation_file.load("connect_four_late").recipe
-    job = Job("x", recipe, 1, 8.0, tmp_path, 0, 15.0)
-    assert job.beginning is not None
-    assert not shared_beginning.is_finished(job, job.beginning)
-    settings = job.beginning.path / shared_beginning.SETTINGS
-    settings.parent.mkdir(parents=True)
-    settings.write_text(json.dumps(job.what()["settings"]))
-    assert shared_beginning.is_finished(job, job.beginning)
-    other = dataclasses.replace(job, recipe=dataclasses.replace(recipe, simulations=99))
-    with pytest.raises(Fatal, match="other settings"):
-        shared_beginning.is_finished(other, job.beginning)
 
 
 def run_of(variant: str, seed: int, errors: float) -> dict[str, object]:
@@ -260,22 +228,8 @@ def test_intervals_of_differences_hold_what_they_say() -> None:
             "'fpu -1' and 'fpu 1' of mine differ in punctuation only",
         ),
         (
-            'recipe = "krk"\ntitle = "t"\nminutes = 1\nafter_minutes = -5\nseeds = [1]\n'
-            "[variants.x]\nsimulations = 8\n",
-            "minutes must be more than 0, and after_minutes 0",
-        ),
-        *(
-            (
-                'recipe = "krk"\ntitle = "t"\nminutes = 1\nafter_minutes = 5\nseeds = [1]\n'
-                f"[variants.x]\n{change}\n",
-                "'x' cannot continue the recipe's network",
-            )
-            for change in ('net = "4x64"', 'trainer.loss.heads = "reply:0.1"')
-        ),
-        (
-            'recipe = "krk"\ntitle = "t"\nminutes = 1\nafter_minutes = 5\nseeds = [1]\n'
-            '[variants.x]\ntrainer.loss.heads = "replies:0.1"\n',
-            "mine.toml is wrong: there is no head 'replies'",
+            'recipe = "krk"\ntitle = "t"\nminutes = 0\nseeds = [1]\n[variants.x]\nsimulations = 8\n',
+            "minutes must be more than 0",
         ),
     ],
 )

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from experiments.ablation_table import spread
-from experiments.interval_picture import bars, draw
+from experiments.intervals import bars, draw, spread
 
 
 def run_of(variant: str, seed: int, errors: float) -> dict:

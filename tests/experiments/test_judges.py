@@ -7,26 +7,33 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
 import pytest
 from twice import NAME as TWICE
-
 from evaluation.openings import Opening
 from evaluation.runner import PlayedGame
-from evaluation.truth_errors import PlayerErrors, expected_errors, final_rows, groups_of
-from experiments import contest
+from evaluation.truth_errors import PlayerErrors
+from evaluation.truth_errors import expected_errors
+from evaluation.truth_errors import final_rows
+from evaluation.truth_errors import groups_of
 from experiments import recipe as recipes
-from experiments.judges import check_judge, endgame, known_positions, material, self_play
-from experiments.judges import judge as judge_by
+from experiments.judges import endgame
 from experiments.judges.any_game import brief
-from experiments.measures import Judgement, share
-from experiments.training import Snapshot, Trained
-from games import GAME_NAMES, get_game
+from experiments.measures import Judgement
+from experiments.measures import share
+from experiments.training import Snapshot
+from experiments.training import Trained
+from games import GAME_NAMES
+from games import get_game
 from games.chess.knowledge import won_rows
 from games.knowledge import Row
 from protocol.settings import SelfPlaySettings
-from runtime.exits import Exit, Fatal
+from runtime.exits import Exit
+from runtime.exits import Fatal
 from runtime.runs import RunFolder
+from experiments.judges import any_game
+from experiments.judges import matches
+from experiments.measures import check_judge
+from experiments.measures import judge as judge_by
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -60,11 +67,12 @@ class Asked:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     asked = Asked()
     monkeypatch.setattr(Trained, "search", lambda *_: SelfPlaySettings())
-    monkeypatch.setattr(contest, "play", asked.play)
-    for module in (known_positions, endgame):
+    for module in (any_game, endgame, matches):
+        monkeypatch.setattr(module, "play_openings", asked.play)
+    for module in (any_game, endgame):
         monkeypatch.setattr(module, "errors_of", asked.errors_of)
-    monkeypatch.setattr(material, "correlation", lambda *_: 0.5)
-    monkeypatch.setattr(self_play, "spans", lambda *_: [])
+    monkeypatch.setattr(any_game, "correlation", lambda *_: 0.5)
+    monkeypatch.setattr(any_game, "spans", lambda *_: [])
     return asked
 
 

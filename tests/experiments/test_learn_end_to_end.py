@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from games import get_game
-from store.reader import StoreReader
-
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 """Generous, for slow machines: a run ends when it has its games, not by the clock."""
 
@@ -76,25 +73,6 @@ def test_variants_are_trained_and_compared_and_none_twice(tmp_path: Path) -> Non
     assert "to run them again, give another --out" in ablate(tmp_path, "vary.toml")
 
 
-def test_variants_may_continue_a_run_of_the_recipe(tmp_path: Path) -> None:
-    """They have its games and its steps, and play on with their own settings; the beginning is run once."""
-    (tmp_path / "look.toml").write_text(RECIPE)
-    (tmp_path / "late.toml").write_text(
-        f'title = "t"\nrecipe = "{tmp_path}/look.toml"\nminutes = 60\nafter_minutes = 60\nseeds = [1]\n'
-        '[variants."4, not 8"]\nsimulations = 4\n'
-    )
-    assert ablate(tmp_path, "late.toml").count("the beginning of seed 1") == 1
-    begun, continued = (
-        games_of(tmp_path / "runs" / "ablation-late" / f"look-{name}-seed1")
-        for name in ("beginning-60-minutes", "4-not-8")
-    )
-    assert continued[: len(begun)] == begun
-    assert {simulations for _, simulations in begun} == {8}
-    assert {simulations for _, simulations in continued[len(begun) :]} == {4}
-    page = (tmp_path / "out" / "ablation-late" / "README.md").read_text()
-    assert "after 60 minutes of the recipe that all runs of a seed share" in page
-
-
 def ablate(folder: Path, name: str) -> str:
     """Carry out the ablation `name` in `folder`. Returns what it says about its progress."""
     flags = ["--runs", str(folder / "runs"), "--out", str(folder / "out")]
@@ -102,15 +80,3 @@ def ablate(folder: Path, name: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr
     return done.stderr
-
-
-def games_of(run: Path) -> list[tuple[bytes, int]]:
-    """Return (uid, simulations) of all games of a run, in the order in which they came."""
-    reader = StoreReader(run / "games.db")
-    try:
-        return [
-            (record.uid, record.simulations)
-            for _, record in reader.records(get_game("tic_tac_toe"), *reader.span())
-        ]
-    finally:
-        reader.close()

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import recipe as recipes
-from experiments.judges import JUDGES, check_judge
-from experiments.measures import Judgement, Measure, share
+from experiments.measures import JUDGES, Judgement, Measure, check_judge, share
 from experiments.results import read_seeds, write_page, write_seed
 from experiments.training import Snapshot, Trained, command_of, minute_after, read_trained
 from games import get_game

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-
 import pytest
-
 from evaluation.openings import Opening
 from evaluation.runner import PlayedGame
-from experiments import contest
-from experiments.judges import check_judge
-from experiments.judges.matches import PAIRS, loses_result, measures_of, openings_of, play
+from experiments.judges.matches import PAIRS
+from experiments.judges.matches import loses_result
+from experiments.judges.matches import measures_of
+from experiments.judges.matches import openings_of
+from experiments.judges.matches import play
 from experiments.recipe import Recipe
 from games import get_game
-from runtime.exits import Exit, Fatal
+from runtime.exits import Exit
+from runtime.exits import Fatal
+from experiments.judges import matches
+from experiments.measures import check_judge
 
 SOLVED = get_game("go_3x3_komi8.5")
 CENTRE = 4
@@ -57,7 +60,7 @@ def test_a_recipe_s_opening_begins_every_game() -> None:
 
 def test_games_that_an_engine_failed_in_measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = replace(played(swapped=False, outcome=1), failed="gtp:x", detail="its process died")
-    monkeypatch.setattr(contest, "play", lambda *_, **__: [failed])
+    monkeypatch.setattr(matches, "play_openings", lambda *_, **__: [failed])
     with pytest.raises(Fatal, match=r"gtp:x failed in 1 of 1 games \(its process died\)"):
         play(SOLVED, "random", "gtp:x", [Opening("centre", "", (CENTRE,))])
 

@@ -11,7 +11,7 @@ from every_game import EVERY_GAME
 from games import get_game
 from games.game_history import GameHistory, replay
 from games.knowledge import Clicks, Spot, knowledge_of
-from web.boards import spots_of
+from web.games import spots_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from games_runs import records, store_run
 
-from bench.stored_games import entry
+from bench.random_games import entry
 from protocol.records import GameRecord
 
 STEPS = 40

@@ -17,15 +17,14 @@ import pytest
 from games_runs import records, store_run
 from twice import GAME as TWICE
 
-from bench.stored_games import entry
+from bench.random_games import entry
 from games import GAME_NAMES, get_game
 from games.game_history import GameHistory, replay
 from games.stubs import Movers
 from protocol.records import PER_PLY
-from report.bins import by_version
-from report.games.command import main
-from report.games.export import as_text
-from report.games.showing import plies
+from report.figures import by_version
+from report.games_command import main
+from report.stored_games import as_text, plies
 from runtime.exits import Exit, Fatal
 from store.reader import PAGE, Range, open_games
 from store.sqlite import Store
@@ -234,10 +233,10 @@ def test_a_name_that_a_client_gives_itself_adds_no_line_and_controls_no_terminal
 
 
 def test_progress_is_told_by_time(run: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("report.games.command.PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr("report.games_command.PROGRESS_SECONDS", 0.0)
     azplay_games(monkeypatch, run, "verify")
     assert capsys.readouterr().err.count("games checked") == 3
-    monkeypatch.setattr("report.games.command.PROGRESS_SECONDS", 1e9)
+    monkeypatch.setattr("report.games_command.PROGRESS_SECONDS", 1e9)
     azplay_games(monkeypatch, run, "verify")
     assert capsys.readouterr().err == ""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.stored_games import entry
+from bench.random_games import entry
 from client.self_play import Player, play_game
 from commands.azplay import main as azplay
 from diagnostics.players import PlayerBook, rates

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from commands.settings_page import COMMANDS
+from commands.generated_pages import COMMANDS
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
 from runtime.finding import one_network, run_named, served_runs, weights_named

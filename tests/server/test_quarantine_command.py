@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from games_runs import records, store_run
 
-from bench.stored_games import entry
+from bench.random_games import entry
 from runtime.exits import Exit, Fatal
 from runtime.finding import SERVER_LOCK
 from runtime.keys import as_text, new_pair

@@ -21,11 +21,10 @@ from changed_settings import varied
 from fake_server import FakeServer
 from test_service import beside_trainer, end_of_trainer
 
-from bench.random_games import random_game
-from bench.stored_games import entry
+from bench.random_games import entry, random_game
 from games import get_game
 from protocol.records import GameRecord, sha256, to_bytes
-from report.games.command import main as azplay_games
+from report.games_command import main as azplay_games
 from runtime.exits import Exit, Fatal
 from store.errors import damaged
 from store.players import set_quarantine

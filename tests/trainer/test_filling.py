@@ -14,8 +14,7 @@ from changed_settings import varied
 from fake_server import FakeServer, welcome
 from test_service import a_server_and_trainer
 
-from bench.random_games import random_game
-from bench.stored_games import entry
+from bench.random_games import entry, random_game
 from games import get_game
 from protocol.records import GameRecord
 from runtime.aio import Stop

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from training_runs import GAME, games, training
 
-from bench.stored_games import entry
+from bench.random_games import entry
 from store.players import player_of, set_quarantine
 from store.reader import StoreReader
 from store.sqlite import Store

@@ -13,8 +13,7 @@ from changed_settings import self_play, varied
 from fake_server import welcome
 from test_service import a_server_and_trainer
 
-from bench.random_games import random_game
-from bench.stored_games import entry
+from bench.random_games import entry, random_game
 from games import get_game
 from protocol.records import PLAYED_ON, GameRecord
 from runtime.aio import Stop

@@ -11,7 +11,7 @@ import pytest
 import torch
 from training_runs import GAME, fill, games, stored, tensors, training
 
-from bench.stored_games import entry
+from bench.random_games import entry
 from games import get_game
 from protocol.records import sha256
 from runtime.exits import Exit, Fatal

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from changed_settings import varied
 
-from bench.random_games import random_game
-from bench.stored_games import entry
+from bench.random_games import entry, random_game
 from games import get_game
 from net.weights import from_bytes
 from protocol.records import GameRecord

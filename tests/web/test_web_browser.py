@@ -11,11 +11,11 @@ import pytest
 from report_runs import STEPS, figures
 from web_runs import run_with_games
 
-from report.collecting import collect
+from report.curves import CHARTS
+from report.page import collect
 from report.page import page as report_page
 from runtime.runs import RunFolder
 from store.reader import StoreReader
-from web.curves import CHARTS
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

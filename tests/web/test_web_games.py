@@ -156,7 +156,7 @@ def test_games_are_downloaded_as_other_programs_read_them(
 
 
 def test_a_game_without_pictures_is_drawn_as_text(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("web.boards.knowledge_of", lambda _game: NOTHING)
+    monkeypatch.setattr("web.games.knowledge_of", lambda _game: NOTHING)
 
     async def look(client: Client) -> None:
         found = await got(client, "/api/run/a-run/games/1/at/1")

@@ -20,10 +20,9 @@ from games import get_game
 from runtime.exits import Fatal
 from runtime.runs import RunFolder
 from web.app import ASSETS
-from web.guarding import may_name
-from web.run_list import summaries
+from web.guarding import NEW_GAME, may_name, trouble_of
+from web.runs import summaries
 from web.site import SITE
-from web.trouble import NEW_GAME, trouble_of
 
 Client = TestClient[Any, Any]
 
@@ -125,7 +124,7 @@ def test_a_game_that_this_process_does_not_know_is_told_with_what_to_do(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its package may have been installed after `azplay web` was started."""
-    monkeypatch.setattr("web.shelf.get_game", lambda _name: get_game("hexx"))
+    monkeypatch.setattr("web.games.get_game", lambda _name: get_game("hexx"))
 
     async def look(client: Client) -> None:
         error = (await got(client, "/api/run/a-run/games", 409))["error"]

@@ -18,22 +18,20 @@ from games_runs import records, store_run
 from report_runs import figures
 from web_runs import run_with_games
 
-from bench.stored_games import entry
+from bench.random_games import entry
 from diagnostics.advice import ADVICE
 from games import get_game
 from games.game_history import replay
+from report.curves import Curves, charts
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 from store.sqlite import Store
-from web.asking import address_of
-from web.boards import board, place_of
 from web.command import WebConfig, folder_of, listen, serve
-from web.curves import Curves, charts
-from web.next_weights import Pace, seconds_to_next
+from web.games import board, place_of
 from web.players import MOST_READ, Players, _sample
-from web.run_list import newest_row, summaries
-from web.watching import newest_alerts
+from web.runs import newest_row, summaries
+from web.watching import Pace, address_of, newest_alerts, seconds_to_next
 
 
 def add_rows(path: Path, *steps: int) -> None:
@@ -58,13 +56,6 @@ def test_only_what_is_new_is_read(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write('/step": 3}\nnonsense\n')
     assert curves.look()
-    assert steps_of(curves) == [1, 2, 3]
-
-
-def test_steps_that_are_made_again_replace_the_former_ones(tmp_path: Path) -> None:
-    curves = Curves(tmp_path / "figures.jsonl")
-    add_rows(tmp_path / "figures.jsonl", 1, 2, 3, 4, 2, 3)
-    curves.look()
     assert steps_of(curves) == [1, 2, 3]
 
 
@@ -344,7 +335,7 @@ def test_a_body_that_does_not_end_is_answered_and_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_with_games(tmp_path, "tic_tac_toe", games=1)
-    monkeypatch.setattr("web.play_answers.REQUEST_WITHIN", 0.3)
+    monkeypatch.setattr("web.app.REQUEST_WITHIN", 0.3)
 
     async def scenario() -> bytes:
         async with served(tmp_path) as port:

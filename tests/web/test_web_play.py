@@ -12,13 +12,11 @@ import pytest
 from aiohttp.test_utils import TestClient
 from web_runs import got, looked_at, ordered, run_with_games
 
-from bench.random_games import random_game
-from bench.stored_games import entry
+from bench.random_games import entry, random_game
 from games import get_game
 from runtime.runs import RunFolder
 from store.sqlite import Store
-from web.play.room import Terms
-from web.play.rooms import Rooms, find_weights, weights_of
+from web.rooms import Rooms, Terms, find_weights, weights_of
 
 Client = TestClient[Any, Any]
 PLAY = "/api/run/a-run/play"
@@ -127,7 +125,7 @@ def test_weights_that_are_damaged_are_explained(tmp_path: Path) -> None:
 
 
 def test_more_games_than_there_is_room_for_are_refused(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("web.play.rooms.MOST_ROOMS", 1)
+    monkeypatch.setattr("web.rooms.MOST_ROOMS", 1)
 
     async def look(client: Client) -> None:
         game = await ordered(client, PLAY, {"simulations": 1})
@@ -139,8 +137,8 @@ def test_more_games_than_there_is_room_for_are_refused(runs: Path, monkeypatch: 
 
 
 def test_a_game_that_was_left_alone_gives_way(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("web.play.rooms.MOST_ROOMS", 1)
-    monkeypatch.setattr("web.play.rooms.IDLE", -1.0)
+    monkeypatch.setattr("web.rooms.MOST_ROOMS", 1)
+    monkeypatch.setattr("web.rooms.IDLE", -1.0)
 
     async def look(client: Client) -> None:
         game = await ordered(client, PLAY, {"simulations": 1})

@@ -18,8 +18,7 @@ from web_runs import looked_at, next_event, run_with_games
 
 from runtime.run_lock import RunLock, here
 from runtime.runs import RunFolder
-from web.run_list import summary
-from web.run_state import State, locked_inodes, state_of
+from web.runs import State, locked_inodes, state_of, summary
 from web.site import SITE
 
 Client = TestClient[Any, Any]

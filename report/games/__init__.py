@@ -1,1 +1,0 @@
-"""`azplay games`: what a run has played, from its games.db."""

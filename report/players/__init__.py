@@ -1,1 +1,0 @@
-"""`azplay players`: whose games differ from the others', what a second search says about them, quarantine."""

@@ -1,1 +1,0 @@
-"""Games of a person against a network of a run."""
