@@ -5,27 +5,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from client.config import ClientConfig
-from client.config import default_spool
-from diagnostics.doctor.machine import Needs
-from diagnostics.doctor.machine import look_at
-from diagnostics.doctor.machine import machine_findings
-from diagnostics.doctor.service import service_findings
+
+from client.config import ClientConfig, default_spool
+from diagnostics.doctor.machine import Needs, look_at, machine_findings
+from diagnostics.doctor.service import (
+    DoctorOptions,
+    Finding,
+    as_json,
+    as_text,
+    exit_status,
+    ok,
+    service_findings,
+    warning,
+)
 from runtime import config
 from runtime.keys import dial_keys
 from runtime.ports import parse_address
 from runtime.writable import compiled_code_folder
-from diagnostics.doctor.service import DoctorOptions
-from diagnostics.doctor.service import Finding
-from diagnostics.doctor.service import as_json
-from diagnostics.doctor.service import as_text
-from diagnostics.doctor.service import exit_status
-from diagnostics.doctor.service import ok
-from diagnostics.doctor.service import warning
 
 EXAMPLES = (
     "azclient doctor gpu-box                        # can this machine play for it?",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
+
 from games.names import near
-from runtime.exits import Exit
-from runtime.exits import guarded
+from runtime.exits import Exit, guarded
 from runtime.version import version
 
 COMMANDS = {

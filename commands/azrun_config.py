@@ -31,8 +31,7 @@ from typing import Any
 
 from experiments import recipe as recipes
 from experiments.recipe import Recipe
-from games.names import is_game, parts_of
-from games.nearest import near
+from games.names import is_game, near, parts_of
 from net.architectures.registry import check_name
 from protocol.settings import settings_in
 from runtime.config import flattened, nested, to_toml

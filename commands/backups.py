@@ -38,7 +38,7 @@ from typing import Literal
 
 import msgspec
 
-from client.spool_folders import run_folder
+from client.spool import run_folder
 from games import get_game
 from protocol.messages import WeightsInfo
 from report.stored_games import fault_of

@@ -90,7 +90,7 @@ def compile_seconds(server: ServerConfig) -> float:
     compile."""
     from games import get_game
     from net.sparse import code_name
-    from search.compile_times import Compiled
+    from search.warm import Compiled
 
     game = get_game(server.game)
     compiled = Compiled(game, server.self_play.search.selection, network=code_name(game, server.net))

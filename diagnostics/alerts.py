@@ -16,8 +16,8 @@ from typing import Any
 
 from diagnostics.advice import ADVICE, told
 from diagnostics.stretches import Stretch
-from games.movers import Movers
 from games.spec import PLY_CAP, Game
+from games.stubs import Movers
 from protocol.records import GameRecord
 
 SMALLEST_STRETCH = 30

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
+
 import numpy as np
-from games.stubs import Signs
-from protocol.records import GameRecord
 import numpy.typing as npt
-from protocol.records import POLICY_TARGET
-from protocol.records import SEARCH_DIFFERS
+
+from games.stubs import Signs
+from protocol.records import POLICY_TARGET, SEARCH_DIFFERS, GameRecord
 
 SATURATED = 0.99
 """A root value beyond this, on either side, says that the game is decided."""

@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from search.evaluation_settings import FIELDS
 
 from games import get_game
 from games.names import DEFAULT_GAME, nearest, parts_of
@@ -29,7 +28,7 @@ from runtime.reading import read_toml
 from runtime.runs import RunFolder
 from runtime.weights_files import read_weights
 from search.evaluator import Evaluations, LeafBatch, LocalEvaluator
-from search.settings import FOR_EVALUATION, fields_of, resolve
+from search.settings import FIELDS, FOR_EVALUATION, fields_of, resolve
 
 SPARSE_ROWS = 64
 """Rows of a batch of a sparse network: a tenth of a millisecond."""

@@ -148,7 +148,7 @@ def bars(runs: Runs, base: str, figure: str) -> list[Bar]:
 
 def draw(runs: Runs, base: str, path: Path, *, scale: float = 1.0, unit: str = "") -> None:
     """Write the picture. `scale`: drawn numbers are figures times this, such as 100 for per cent."""
-    from evaluation.rating.plots import close, new_figure
+    from evaluation.plots import close, new_figure
 
     figures = list(dict.fromkeys(figure for one in runs for figure in one["figures"]))
     columns = min(COLUMNS, len(figures))

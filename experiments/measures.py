@@ -8,22 +8,17 @@ only when needed.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import asdict
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from typing import Any
-from evaluation.elo import wilson
 import importlib
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from types import ModuleType
+from typing import Any
+
+from evaluation.elo import wilson
 from experiments.recipe import Recipe
 from experiments.training import Trained
-from runtime.exits import Exit
-from runtime.exits import Fatal
+from runtime.exits import Exit, Fatal
 
 Points = list[tuple[float, float]]
 """(minute, value)"""

@@ -9,21 +9,16 @@ results/README.md          the targets of all recipes, and whether they were rea
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from evaluation.plots import close
-from evaluation.plots import new_figure
-from experiments.measures import Judgement
-from experiments.measures import Measure
+
+from evaluation.plots import close, new_figure
+from experiments.measures import PANELS, Judgement, Measure
 from experiments.recipe import Recipe
 from experiments.training import Trained
-from runtime.config import flattened
-from runtime.config import to_toml
+from runtime.config import flattened, to_toml
 from runtime.runs import write_atomically
-from experiments.measures import PANELS
 
 STYLES = ("-", "--", ":", "-.")
 COLOURS = ("#1f6fb2", "#d9822b", "#3a9a5b", "#9b4f96", "#666666")

@@ -10,35 +10,30 @@ from __future__ import annotations
 import json
 import math
 import os
+import platform
 import resource
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
-from collections.abc import Sequence
-from dataclasses import asdict
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import torch
+
 from engine.nets import search_for
 from experiments.recipe import Recipe
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
 from runtime.config import to_toml
-from runtime.exits import Exit
-from runtime.exits import Fatal
+from runtime.exits import Exit, Fatal
 from runtime.finding import newest_weights
 from runtime.processes import python_module
 from runtime.processor_time import seconds_of_trees
-from runtime.runs import RunFolder
-from runtime.runs import is_locked
-from runtime.runs import write_atomically
-import platform
-from datetime import UTC
-from datetime import datetime
-import torch
+from runtime.runs import RunFolder, is_locked, write_atomically
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the run."""

@@ -4,31 +4,22 @@ without data are left out.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-import numpy as np
-from evaluation.plots import SHORT_RUN
 import base64
 import io
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 from msgspec import Struct
+
 from diagnostics.stretches import RootSums
-from evaluation.rating.book import Entrant
-from evaluation.rating.plots import ELO
-from evaluation.rating.plots import new_figure
-from report.curves import IN_REPORTS
-from report.curves import History
-from report.curves import with_curves
-from report.figures import VALUE_BINS
-from report.figures import Bin
-from report.figures import Binned
-from report.figures import Sample
-from report.figures import Sampled
+from evaluation.book import Entrant
+from evaluation.plots import ELO, SHORT_RUN, new_figure
+from report.curves import IN_REPORTS, History, with_curves
+from report.figures import VALUE_BINS, Bin, Binned, Sample, Sampled
 from runtime.reading import read_struct
 
 if TYPE_CHECKING:

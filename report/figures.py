@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from diagnostics.stretches import OPENINGS, RootSums, Stretch, Variety, percentile_of
 from games import get_game
-from games.movers import Movers, Signs
 from games.spec import Game
+from games.stubs import Movers, Signs
 from protocol.records import BadRecord, GameRecord
 from store.reader import StoreReader
 

@@ -23,9 +23,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from games import get_game
-from games.game_history import GameHistory
+from games.game_history import GameHistory, board_text
 from games.knowledge import PgnWriter, WrittenMove, knowledge_of
-from games.rendering import board_text
 from games.spec import RESIGNATION, Game, outcome_for_first_player
 from protocol.records import BadRecord, GameRecord
 from report.figures import Bin

@@ -19,7 +19,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta, Struct
 
-from engine.analysis.position import Analyst, Request
+from engine.analysis import Analyst, Request
 from web.games import Filter, Shelf, moves
 from web.guarding import (
     MOST_BODY,

@@ -16,9 +16,8 @@ from threading import Lock
 from typing import Any
 
 from games import get_game
-from games.game_history import GameHistory, replay
+from games.game_history import GameHistory, board_text, replay
 from games.knowledge import Clicks, Spot, knowledge_of
-from games.rendering import board_text
 from games.spec import PLY_CAP, RESIGNATION, Game, State
 from protocol.records import POLICY_TARGET, BadRecord, GameRecord
 from report.stored_games import RESULTS, TEXT, Ply, forms_of, plies, tags, versions

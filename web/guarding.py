@@ -23,7 +23,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
-from games.plugins import UnknownGame
+from games.names import UnknownGame
 from runtime.exits import Fatal
 from runtime.ports import network_of
 from runtime.strangers import Strangers

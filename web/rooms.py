@@ -7,29 +7,22 @@ are played against them; a game that nobody has touched for ten minutes makes wa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from engine.orders import Report
-from engine.orders import Request
-from engine.thinker import Thinker
-from engine.thinker import Thinking
+
+from engine.nets import LoadedNet, load_net, search_for
+from engine.orders import Report, Request
+from engine.thinker import Thinker, Thinking
 from engine.uci_lines import wdl_per_mille
-from games.game_history import GameHistory
-from games.game_history import replay
-import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from engine.nets import LoadedNet
-from engine.nets import load_net
-from engine.search_choice import search_for
+from games.game_history import GameHistory, replay
 from runtime.runs import RunFolder
-from runtime.weights_files import SUFFIX
-from runtime.weights_files import version_in
-from web.games import board
-from web.games import moves
+from runtime.weights_files import SUFFIX, version_in
+from web.games import board, moves
 from web.guarding import Trouble
 from web.runs import modified
 

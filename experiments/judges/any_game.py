@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from engine.nets import LoadedNet, load_net
-from evaluation.match.openings import Opening, random_openings
-from evaluation.truth.errors import Errors, PlayerErrors, TreeResult, final_rows, play_settings, rows_for
+from evaluation.openings import Opening, random_openings
+from evaluation.truth_errors import Errors, PlayerErrors, TreeResult, final_rows, play_settings, rows_for
 from experiments.judges import matches
 from experiments.judges.matches import (
     CURVE_SEED,
@@ -38,8 +38,7 @@ from games.game_history import GameHistory
 from games.knowledge import Odds, knowledge_of, nothing
 from games.spec import PLY_CAP, Game
 from runtime.runs import RunFolder
-from search.evaluator import evaluate
-from search.leaf_batch import LeafBatch
+from search.evaluator import LeafBatch, evaluate
 from search.tree import tree_for
 from store.reader import Range, StoreReader
 from store.rows import Stored

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+
 from engine.nets import search_name
 from evaluation.openings import Opening
 from evaluation.truth_errors import solution_of
-from experiments.measures import Judgement
-from experiments.measures import Measure
-from experiments.measures import mean_of
-from experiments.measures import share
+from experiments.judges.matches import errors_of, net_player, play_openings
+from experiments.measures import Judgement, Measure, mean_of, share
 from experiments.recipe import Recipe
 from experiments.training import Trained
 from games import get_game
 from games.game_history import GameHistory
-from games.knowledge import Row
-from games.knowledge import knowledge_of
+from games.knowledge import Row, knowledge_of
 from games.spec import Game
-from runtime.exits import Exit
-from runtime.exits import Fatal
-from experiments.judges.matches import errors_of
-from experiments.judges.matches import net_player
-from experiments.judges.matches import play_openings
+from runtime.exits import Exit, Fatal
 
 POSITIONS, ON_THE_WAY = 200, 60
 """Positions for the final judgement, and for each point of the curve."""

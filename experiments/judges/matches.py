@@ -5,38 +5,25 @@ measure with a player: its score, and its errors on positions of known truth.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from collections.abc import Sequence
-from engine.nets import search_name
-from evaluation.openings import Opening
-from evaluation.openings import random_openings
-from evaluation.openings import usual_plies
-from evaluation.players import make_player
-from evaluation.runner import PlayedGame
-from evaluation.truth_errors import solution_of
-from experiments.measures import Judgement
-from experiments.measures import Measure
-from experiments.measures import share
-from experiments.recipe import Recipe
-from experiments.training import Snapshot
-from experiments.training import Trained
-from games import get_game
-from games.game_history import replay
-from games.knowledge import knowledge_of
-from games.spec import Game
-from runtime.exits import Exit
-from runtime.exits import Fatal
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from engine.nets import load_net
-from evaluation.match.elo import estimate
-from evaluation.match.elo import pair_counts
-from evaluation.match.report import ms_a_move
-from evaluation.match.runner import MatchSettings
-from evaluation.match.runner import play_match
-from evaluation.truth.errors import PlayerErrors
-from evaluation.truth.errors import measure
-from games.knowledge import Row
+
+from engine.nets import load_net, search_name
+from evaluation.elo import estimate, pair_counts
+from evaluation.match import ms_a_move
+from evaluation.openings import Opening, random_openings, usual_plies
+from evaluation.players import make_player
+from evaluation.runner import MatchSettings, PlayedGame, play_match
+from evaluation.truth_errors import PlayerErrors, measure, solution_of
+from experiments.measures import Judgement, Measure, share
+from experiments.recipe import Recipe
+from experiments.training import Snapshot, Trained
+from games import get_game
+from games.game_history import replay
+from games.knowledge import Row, knowledge_of
+from games.spec import Game
+from runtime.exits import Exit, Fatal
 
 CONCURRENT = 48
 """Concurrent games, which share the network's batches."""

@@ -6,36 +6,33 @@ import json
 import os
 import sys
 from pathlib import Path
+
 import chess
 import numpy as np
 import pytest
+
 from bench.peers import __main__ as peers
-from bench.peers import asyncio_chess
-from bench.peers import one_position_a_call
+from bench.peers import asyncio_chess, one_position_a_call
+from bench.peers.__main__ import ROOT, Missing, Process, Side, joined, parse_counts
 from bench.peers.answering import Counts
-from bench.peers.plan import FREE
-from bench.peers.plan import IN_PROCESS
-from bench.peers.plan import OURS
-from bench.peers.plan import SERVED
-from bench.peers.plan import Group
-from bench.peers.plan import commands
-from bench.peers.plan import groups
-from evaluation.truth_errors import rows_for
+from bench.peers.plan import (
+    BEGIN,
+    END,
+    FREE,
+    IN_PROCESS,
+    OURS,
+    PAGE,
+    SERVED,
+    Group,
+    Measured,
+    commands,
+    figures,
+    groups,
+    table,
+    written_into,
+)
 from games import get_game
 from games.spec import NO_ROOT
-from bench.peers.__main__ import ROOT
-from bench.peers.__main__ import Missing
-from bench.peers.__main__ import Process
-from bench.peers.__main__ import Side
-from bench.peers.__main__ import joined
-from bench.peers.__main__ import parse_counts
-from bench.peers.plan import BEGIN
-from bench.peers.plan import END
-from bench.peers.plan import PAGE
-from bench.peers.plan import Measured
-from bench.peers.plan import figures
-from bench.peers.plan import table
-from bench.peers.plan import written_into
 
 GROUP = Group("connect_four", 2, True, (IN_PROCESS, SERVED))
 SCRIPT = """

@@ -6,18 +6,16 @@ from __future__ import annotations
 import dataclasses
 import threading
 from pathlib import Path
+
 import numpy as np
-from training_runs import GAME
-from training_runs import training
-from bench.random_games import random_game
-from client.spool import Spool
-from client.spool import run_folder
-from protocol.records import GameRecord
-from protocol.records import to_bytes
+from training_runs import GAME, training
+
+from bench.random_games import entry, random_game
+from client.spool import Spool, run_folder
+from protocol.records import GameRecord, to_bytes
 from runtime.runs import RunFolder
 from server.weights import WeightsStore
 from store.sqlite import Store
-from bench.random_games import entry
 
 GAMES_A_VERSION = 7
 """A small odd number, so that backups are made in all states."""

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+
 import pytest
+
 from client.main import main as azclient
-from commands import azplay
-from commands import azrun_config
+from commands import azplay, azrun_config
 from commands.azrun_config import RunConfig
+from commands.generated_pages import settings_of
 from engine.terminal import PlayConfig
 from experiments import recipe
-from runtime.exits import Exit
-from runtime.exits import Fatal
+from runtime.exits import Exit, Fatal
 from server import doctor
 from server.config import ServerConfig
 from server.main import load as azserver
 from trainer.__main__ import load as trainer
-from commands.generated_pages import settings_of
 
 
 @pytest.mark.parametrize(

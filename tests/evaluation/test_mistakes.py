@@ -6,28 +6,23 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
+
 import numpy as np
 import pytest
-from games_runs import records
-from games_runs import store_run
-from naive_truth import Result
-from naive_truth import child_of
-from naive_truth import legal_of
-from naive_truth import minimax
+from games_runs import records, store_run
+from naive_truth import Result, child_of, legal_of, minimax
 from twice import NAME as TWICE
-from evaluation.truth import Mistakes
-from evaluation.truth import count
+
+from bench.random_games import entry
+from evaluation.truth import Mistakes, count
 from evaluation.truth import mistakes as main
 from games import get_game
 from games.connect_four import CELLS
 from games.connect_four.knowledge import FEWEST_STONES
-from games.knowledge import Solution
-from games.knowledge import knowledge_of
+from games.knowledge import Solution, knowledge_of
 from games.spec import Game
 from protocol.records import GameRecord
-from runtime.exits import Exit
-from runtime.exits import Fatal
-from bench.random_games import entry
+from runtime.exits import Exit, Fatal
 
 TIC_TAC_TOE = get_game("tic_tac_toe")
 CONNECT_FOUR = get_game("connect_four")

@@ -9,45 +9,34 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
 import numpy as np
 import pytest
 from in_process import azplay_here
+
+from bench.random_games import entry
 from evaluation import plots
 from evaluation import tournament as matches
-from evaluation.book import Gone
-from evaluation.book import Rated
-from evaluation.book import anchors_of
-from evaluation.book import doublings
-from evaluation.book import fixed_ratings
-from evaluation.book import points_of
+from evaluation.book import Gone, Rated, anchors_of, doublings, fixed_ratings, points_of
 from evaluation.builtin_players import Blend
-from evaluation.ladder import Ladder
-from evaluation.ladder import LadderConfig
-from evaluation.ladder import Scaling
-from evaluation.ladder import ScalingConfig
-from evaluation.ladder import find_network
+from evaluation.ladder import Ladder, LadderConfig, Scaling, ScalingConfig, find_network
 from evaluation.opening_counts import OpeningsConfig
 from evaluation.opening_counts import report as report_openings
 from evaluation.openings import Opening
 from evaluation.player import Player
 from evaluation.players import make_player
 from evaluation.tournament import distinct
-from games import GAME_NAMES
-from games import get_game
+from games import GAME_NAMES, get_game
 from games.spec import Game
 from net.architectures.network import build
 from net.architectures.residual import Residual
-from net.weights import WeightsMeta
-from net.weights import to_bytes
+from net.weights import WeightsMeta, to_bytes
 from protocol.records import GameRecord
 from runtime.aio import Stop
-from runtime.exits import Exit
-from runtime.exits import Fatal
+from runtime.exits import Exit, Fatal
 from runtime.finding import run_named
 from runtime.runs import RunFolder
-from store.sqlite import STORED
-from store.sqlite import Store
-from bench.random_games import entry
+from store.sqlite import STORED, Store
 
 ROOT = Path(__file__).resolve().parents[2]
 GAME, CHESS = get_game("tic_tac_toe"), get_game("chess")

@@ -7,33 +7,25 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
 import pytest
 from twice import NAME as TWICE
+
 from evaluation.openings import Opening
 from evaluation.runner import PlayedGame
-from evaluation.truth_errors import PlayerErrors
-from evaluation.truth_errors import expected_errors
-from evaluation.truth_errors import final_rows
-from evaluation.truth_errors import groups_of
+from evaluation.truth_errors import PlayerErrors, expected_errors, final_rows, groups_of
 from experiments import recipe as recipes
-from experiments.judges import endgame
+from experiments.judges import any_game, endgame, matches
 from experiments.judges.any_game import brief
-from experiments.measures import Judgement
-from experiments.measures import share
-from experiments.training import Snapshot
-from experiments.training import Trained
-from games import GAME_NAMES
-from games import get_game
+from experiments.measures import Judgement, check_judge, share
+from experiments.measures import judge as judge_by
+from experiments.training import Snapshot, Trained
+from games import GAME_NAMES, get_game
 from games.chess.knowledge import won_rows
 from games.knowledge import Row
 from protocol.settings import SelfPlaySettings
-from runtime.exits import Exit
-from runtime.exits import Fatal
+from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
-from experiments.judges import any_game
-from experiments.judges import matches
-from experiments.measures import check_judge
-from experiments.measures import judge as judge_by
 
 RESULTS = Path(__file__).parents[2] / "results"
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+
 import pytest
+
 from evaluation.openings import Opening
 from evaluation.runner import PlayedGame
-from experiments.judges.matches import PAIRS
-from experiments.judges.matches import loses_result
-from experiments.judges.matches import measures_of
-from experiments.judges.matches import openings_of
-from experiments.judges.matches import play
+from experiments.judges import matches
+from experiments.judges.matches import PAIRS, loses_result, measures_of, openings_of, play
+from experiments.measures import check_judge
 from experiments.recipe import Recipe
 from games import get_game
-from runtime.exits import Exit
-from runtime.exits import Fatal
-from experiments.judges import matches
-from experiments.measures import check_judge
+from runtime.exits import Exit, Fatal
 
 SOLVED = get_game("go_3x3_komi8.5")
 CENTRE = 4

@@ -9,33 +9,22 @@ import math
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
+
 import apsw
 import numpy as np
 import pytest
 from games_runs import records
-from report_runs import copies
-from report_runs import figures
-from report_runs import whole_run
+from report_runs import copies, figures, whole_run
+
+from diagnostics.stretches import entropies
 from games import get_game
 from games.stubs import Movers
+from report.charts import calibration, speed_chart, speeds, training_charts
+from report.curves import STEP, History, read_history
+from report.figures import Bin, Sampled, add, first_games, merged, read_bins, take_sample
+from report.page import collect
 from runtime.runs import RunFolder
 from store.reader import open_games
-from diagnostics.stretches import entropies
-from report.charts import calibration
-from report.charts import speed_chart
-from report.charts import speeds
-from report.charts import training_charts
-from report.curves import STEP
-from report.curves import History
-from report.curves import read_history
-from report.figures import Bin
-from report.figures import Sampled
-from report.figures import add
-from report.figures import first_games
-from report.figures import merged
-from report.figures import read_bins
-from report.figures import take_sample
-from report.page import collect
 
 
 def test_neighbouring_versions_share_a_bin_until_it_has_games_enough() -> None:

@@ -7,28 +7,22 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+
 import msgspec
 import pytest
+
+from commands.backups import FILE, FORMAT, About, read_about
 from evaluation.openings import openings_from_file
 from games import get_game
-from net.weights import BadWeights
-from net.weights import read_meta
+from net.weights import BadWeights, read_meta
 from runtime.config import load
-from runtime.exits import Exit
-from runtime.exits import Fatal
-from runtime.exits import guarded
+from runtime.exits import Exit, Fatal, guarded
 from runtime.finding import newest_weights
-from runtime.runs import RunFolder
-from runtime.runs import is_locked
+from runtime.runs import RunFolder, is_locked
 from runtime.weights_files import read_weights
-from server.daily_bytes import DailyBytes
-from server.daily_bytes import DailyFile
+from server.daily_bytes import DailyBytes, DailyFile
 from store.reader import StoreReader
 from web.guarding import as_json
-from commands.backups import FILE
-from commands.backups import FORMAT
-from commands.backups import About
-from commands.backups import read_about
 from web.runs import summaries
 
 DEEP = 5000
