@@ -277,8 +277,13 @@ class Analyst:
         finished = tree.end_reason()
         if finished is not None:
             outcome = tree.outcome()
-            value = outcome_for_first_player(outcome, int(self.game.rules.side_to_move(tree.state)))
-            return {"id": request.id, "finished": finished, "outcome": outcome, "value": value}
+            side = int(self.game.rules.side_to_move(tree.state))
+            return {
+                "id": request.id,
+                "finished": finished,
+                "outcome": outcome,
+                "value": outcome_for_first_player(outcome, side),
+            }
         leaf = tree.root_leaf()
         evaluation = await evaluate(self.evaluator, LeafBatch.of(leaf))
         value = float(evaluation.values[0])
