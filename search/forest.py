@@ -35,7 +35,7 @@ from search.layout import (
     Outbox,
     Tree,
 )
-from search.selection import Selection, selection
+from search.selection import selection
 
 NO_PRIORS = np.zeros(0, np.float32)
 NO_WDL = np.zeros((0, 3), np.float32)
@@ -70,7 +70,7 @@ class Forest:
     ) -> None:
         self.game, self.settings = game, settings
         self._network, self._weights = network, NO_PRIORS if network is None else network.weights
-        self.selection: Selection = selection(settings.search.selection)
+        self.selection = selection(settings.search.selection)
         self.kernels = kernels_for(
             game.name, settings.search.selection, None if network is None else network.code
         )
