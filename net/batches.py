@@ -81,6 +81,7 @@ def check_batch(batch: Batch, game: Game, feature_words: int) -> None:
         raise ValueError(
             f"counts sum to {int(batch.counts.sum())} but there are {batch.actions.shape[0]} actions"
         )
+    # Kernels write as many priors as this says, and read logits where actions point.
     if batch.rows and int(batch.counts.max()) > game.max_legal:
         raise ValueError(
             f"{int(batch.counts.max())} legal actions in one row, at most {game.max_legal} exist"

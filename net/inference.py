@@ -143,7 +143,7 @@ class Inference:
             buckets=self.buckets,
             in_flight=self.in_flight,
         )
-        self.close()
+        self.close()  # only now: until here the old engine would have stayed
         self._engine, self._network, self.meta = engine, folded, meta
         self._prepare()
 
@@ -155,6 +155,7 @@ class Inference:
         while True:
             self.close()
             self._free = list(range(self.in_flight))
+            # The failed engine's buffers first, or half as many rows would find no room either.
             if self.is_cuda:
                 torch.cuda.empty_cache()
             if self.max_rows == 1:

@@ -123,6 +123,7 @@ def as_vector(tensors: Mapping[str, Array], game: Game, architecture: Sparse) ->
     def put(begin: int, part: Array) -> None:
         vector[begin : begin + part.size] = part.ravel()
 
+    # Transposed where the kernels go through all outputs of one input: neighbours in memory.
     put(0, rows)
     put(layout.bias, tensors["bias"])
     put(layout.out, np.concatenate([tensors["value.weight"], tensors["policy.weight"]]).T)

@@ -120,6 +120,7 @@ class Slot:
             device.packed_features[:bucket].copy_(host.packed_features[:bucket], non_blocking=True)
             device.legal[:bucket].copy_(host.legal[:bucket], non_blocking=True)
             if bucket not in self._graphs:
+                # On this stream, where the graph will run, and with the buffers that it will use.
                 for _ in range(WARM_UP_RUNS):
                     self._compute(slice(bucket))
                 torch.cuda.synchronize()
@@ -185,7 +186,7 @@ class ModuleForward:
         same."""
         ours = self._module.state_dict()
         for name, tensor in network.state_dict().items():
-            ours[name].copy_(tensor)
+            ours[name].copy_(tensor)  # not replaced: a graph holds addresses
 
     def __call__(self, packed_features: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
         """Priors are the softmax over the legal actions of each row; entries at NO_ACTION are 0."""

@@ -71,6 +71,7 @@ def save(path: Path | str, module: Network, meta: WeightsMeta) -> str:
     """Write a weights file so that `path` holds all of it or its old content. Returns the sha256."""
     target = Path(path)
     data = to_bytes(module, meta)
+    # In the same folder, so that the rename cannot cross file systems.
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:
@@ -152,7 +153,7 @@ def from_bytes(data: bytes, *, game: Game, history: int) -> tuple[Network, Weigh
 
     tensors, meta = _tensors_of(data, game, history)
     try:
-        with torch.device("meta"):
+        with torch.device("meta"):  # shapes only: nothing is allocated or drawn before they are checked
             module = build(meta.architecture, game, history)
     except ValueError as error:
         raise BadWeights(str(error)) from error

@@ -119,6 +119,7 @@ class _Whole:
         end = first + len(evaluations.wdl)
         self._priors[self._begins[first] : self._begins[end]] = evaluations.priors
         self._wdl[first:end] = evaluations.wdl
+        # A row may be answered twice, after a reconnection: then nothing is missing any more.
         self._missing.difference_update(range(first, end))
         if not self._missing and not self.done.done():
             self.done.set_result(Evaluations(self._priors, self._wdl, evaluations.version))
@@ -140,12 +141,12 @@ class LocalEvaluator:
         self.batches = 0
         self._infer = infer
         self._max_rows = max_rows
-        self._asked = WaitingLeaves()
+        self._waiting = WaitingLeaves()
         self._busy = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inference")
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
-        self._asked.put(batch, reply)
+        self._waiting.put(batch, reply)
         if not self._busy:
             self._busy = True
             asyncio.get_running_loop().call_soon(self._next_batch)
@@ -155,10 +156,10 @@ class LocalEvaluator:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _next_batch(self) -> None:
-        if not self._asked:
+        if not self._waiting:
             self._busy = False
             return
-        batch, parts = self._asked.take(self._max_rows)
+        batch, parts = self._waiting.take(self._max_rows)
         running = asyncio.get_running_loop().run_in_executor(self._thread, self._infer, batch)
         running.add_done_callback(lambda done: self._answer(batch, parts, done))
 
@@ -169,7 +170,7 @@ class LocalEvaluator:
             answers = done.result()
             check_answers(answers, batch)
         except Exception as error:
-            fail(parts, range(batch.rows), error)
+            fail(parts, range(batch.rows), error)  # their searches end with it; others go on
         else:
             self.version = answers.version
             self.rows += batch.rows
@@ -201,20 +202,20 @@ class UniformEvaluator:
     def __init__(self, max_rows: int = 1024) -> None:
         self.rows = 0
         self._max_rows = max_rows
-        self._asked = WaitingLeaves()
-        self._comes = False
+        self._waiting = WaitingLeaves()
+        self._is_scheduled = False
 
     def submit(self, batch: LeafBatch, reply: Reply) -> None:
-        self._asked.put(batch, reply)
-        if not self._comes:
-            self._comes = True
+        self._waiting.put(batch, reply)
+        if not self._is_scheduled:
+            self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._answer)
 
     def _answer(self) -> None:
-        self._comes = False
-        asked, self._asked = self._asked, WaitingLeaves()
-        while asked:
-            batch, parts = asked.take(self._max_rows)
+        self._is_scheduled = False
+        waiting, self._waiting = self._waiting, WaitingLeaves()
+        while waiting:
+            batch, parts = waiting.take(self._max_rows)
             priors = np.repeat((1.0 / batch.counts).astype(np.float32), batch.counts)
             wdl = np.zeros((batch.rows, 3), dtype=np.float32)
             wdl[:, 1] = 1.0
@@ -238,24 +239,24 @@ class WaitingLeaves:
     """Rows that were requested and not sent yet, in order; split and joined to batches of the wanted size."""
 
     def __init__(self) -> None:
-        self._asked: deque[tuple[LeafBatch, Part]] = deque()
+        self._waiting: deque[tuple[LeafBatch, Part]] = deque()
 
     def __bool__(self) -> bool:
-        return bool(self._asked)
+        return bool(self._waiting)
 
     def put(self, batch: LeafBatch, reply: Reply) -> None:
         if batch.rows:
-            self._asked.append((batch, Part(reply, 0, batch.rows)))
+            self._waiting.append((batch, Part(reply, 0, batch.rows)))
 
     def take(self, most: int) -> tuple[LeafBatch, list[Part]]:
         """Return the oldest rows, at most `most`, as one batch, and the requester of each of its rows."""
         batches: list[LeafBatch] = []
         parts: list[Part] = []
-        while self._asked and most > 0:
-            batch, part = self._asked.popleft()
+        while self._waiting and most > 0:
+            batch, part = self._waiting.popleft()
             if batch.rows > most:
                 batch, rest = cut(batch, most)
-                self._asked.appendleft((rest, Part(part.reply, part.first + most, rest.rows)))
+                self._waiting.appendleft((rest, Part(part.reply, part.first + most, rest.rows)))
                 part = part._replace(rows=most)
             batches.append(batch)
             parts.append(part)

@@ -35,7 +35,7 @@ from search.layout import (
     Outbox,
     Tree,
 )
-from search.selection import Selection, selection
+from search.selection import selection
 
 NO_PRIORS = np.zeros(0, np.float32)
 NO_WDL = np.zeros((0, 3), np.float32)
@@ -70,7 +70,7 @@ class Forest:
     ) -> None:
         self.game, self.settings = game, settings
         self._network, self._weights = network, NO_PRIORS if network is None else network.weights
-        self.selection: Selection = selection(settings.search.selection)
+        self.selection = selection(settings.search.selection)
         self.kernels = kernels_for(
             game.name, settings.search.selection, None if network is None else network.code
         )
@@ -81,7 +81,11 @@ class Forest:
         self._row, self._became = np.zeros(1, ROW), np.zeros(1, np.int8)
         self.generation = 0
         """Number of times that the arrays were replaced by larger ones."""
-        nodes = max(2, max_nodes) if max_nodes else self._nodes_needed()
+        if max_nodes:
+            nodes = max(2, max_nodes)
+        else:
+            keeps = KEPT_TREES if settings.search.reuse_tree and self.selection.KEEPS_SUBTREE else 0
+            nodes = (keeps + 1) * settings.search.simulations + settings.moves.final_extra + 2
         spare = 1.0 if max_nodes else SPARE
         edges = nodes * int(game.mean_legal * spare) + leaves * game.max_legal
         self._cache = _cache(cache, game)
@@ -111,7 +115,7 @@ class Forest:
     def release(self, slot: int) -> None:
         """Free a tree's slot; its leaves in flight are forgotten."""
         self.give_up(slot)
-        self._free.append(slot)
+        self._free.append(slot)  # used again first: its memory is there already
 
     def give_up(self, slot: int) -> None:
         """Forget the leaves of this tree that are in flight: they will not be answered."""
@@ -155,7 +159,7 @@ class Forest:
             return []
         found = np.flatnonzero(status != WAITING)
         became = status[found].tolist()
-        if GROW in became and not self.is_fixed:  # once for all trees that need it
+        if GROW in became and not self.is_fixed:  # once for all trees that need it; their callers ask again
             self.grow()
         return list(zip(found.tolist(), became, strict=True))
 
@@ -215,11 +219,6 @@ class Forest:
         """Bytes reserved for all trees; those never used take no memory."""
         return sum(array.nbytes for array in self.arrays)
 
-    def _nodes_needed(self) -> int:
-        settings = self.settings
-        keeps = KEPT_TREES if settings.search.reuse_tree and self.selection.KEEPS_SUBTREE else 0
-        return (keeps + 1) * settings.search.simulations + settings.moves.final_extra + 2
-
     def _reserve(self, slots: int, nodes: int, edges: int) -> ForestArrays:
         game, settings, leaves = self.game, self.settings, self.leaves
         shared = (
@@ -230,6 +229,7 @@ class Forest:
         return ForestArrays(
             settings=np.array([shared], SETTINGS),
             parameters=np.array(self.selection.parameters(settings), np.float64),
+            # Every search writes these at once, so nothing is gained by providing them page by page.
             states=np.zeros(slots, STATE),
             nodes=_reserved((slots, nodes), NODE),
             edges=_reserved((slots, edges), EDGE),
@@ -254,6 +254,7 @@ class Forest:
         old, new = self.arrays, self._reserve(slots, nodes, edges)
         for name in ("states", "pending", "actions", "root_noise", "plan"):
             getattr(new, name)[: len(old.states)] = getattr(old, name)
+        # Only what is in use is copied: the rest was never written and takes no memory.
         for slot, state in enumerate(old.states):
             for name, used in (("nodes", "nodes"), ("edges", "edges"), ("history", "positions")):
                 getattr(new, name)[slot, : state[used]] = getattr(old, name)[slot, : state[used]]
@@ -264,13 +265,10 @@ class Forest:
         self.generation += 1
         self.new_index = np.zeros(nodes, np.int32)
         if slots > len(old.states):
-            self._enlarge_outbox(slots)
-
-    def _enlarge_outbox(self, slots: int) -> None:
-        old, new = self.outbox, self._outbox(slots)
-        for small, large in zip(old, new, strict=True):
-            large[: len(small)] = small
-        self.outbox = new
+            outbox = self._outbox(slots)
+            for small, large in zip(self.outbox, outbox, strict=True):
+                large[: len(small)] = small  # leaves that wait there have not been sent yet
+            self.outbox = outbox
 
     def _outbox(self, slots: int) -> Outbox:
         rows = max(1, slots * self.leaves)

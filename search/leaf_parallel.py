@@ -107,10 +107,7 @@ class ParallelTree(SearchTree):
             edges["in_flight"][shut] = BLOCKED
         self.begin()
         self.state_of_search["remaining"] = self._wanted
-        self._take_win()
-
-    def _take_win(self) -> None:
-        """Visit a move that wins at once first, if there is one."""
+        # A move that wins at once is visited first, if there is one.
         found = np.zeros(self.game.max_legal, np.int32)
         count = self._kernels.winning_edges(self.arrays, self._history, self._root_actions, found)
         if count and self._wanted > 0:

@@ -29,7 +29,7 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     if not tree.is_expanded:
         await pool.expand(tree)
     view = tree.view_of_net()
-    winning = tree.winning_actions()
+    winning = tree.winning_actions()  # a win in one move needs no search
     known = None if is_kept_proof else view
     if len(winning):
         return _with_stats(_proven(winning, tree, is_cheap), known, PROVEN_DEPTHS)

@@ -43,6 +43,7 @@ def choose_action(
         weights **= 1.0 / settings.moves.temperature
     cumulative = weights.cumsum()
     drawn = cumulative.searchsorted(rng.random() * cumulative[-1], side="right")
+    # Rounding may place the number drawn at the very end of the sum.
     return int(result.actions[min(int(drawn), len(weights) - 1)])
 
 

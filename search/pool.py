@@ -33,7 +33,7 @@ class SearchPool:
         """The future that waits for each tree's search, by slot."""
         self._roots: list[int] = []
         self._begun: list[int] = []
-        self._turn_comes = False
+        self._is_scheduled = False
         self._version = evaluator.version
 
     @property
@@ -59,38 +59,34 @@ class SearchPool:
         else:
             await self._wait_for(tree, self._begun)
 
-    async def _wait_for(self, tree: SearchTree, asked: list[int]) -> None:
-        loop = asyncio.get_running_loop()
-        done = self._waiting[tree.slot] = loop.create_future()
-        asked.append(tree.slot)
-        self._come(loop)
+    async def _wait_for(self, tree: SearchTree, requested: list[int]) -> None:
+        done = self._waiting[tree.slot] = asyncio.get_running_loop().create_future()
+        requested.append(tree.slot)
+        self._schedule_turn()
         try:
             await done
         finally:
-            if not done.done() or done.cancelled():
-                self._abandon(tree.slot)
-
-    def _abandon(self, slot: int) -> None:
-        """Give up the tree of a cancelled coroutine."""
-        self._waiting.pop(slot, None)
-        for asked in (self._roots, self._begun):
-            if slot in asked:
-                asked.remove(slot)
-        self.forest.give_up(slot)
+            if not done.done() or done.cancelled():  # this coroutine was cancelled: give up its tree
+                self._waiting.pop(tree.slot, None)
+                for slots in (self._roots, self._begun):
+                    if tree.slot in slots:
+                        slots.remove(tree.slot)
+                self.forest.give_up(tree.slot)
 
     # ---- A turn -------------------------------------------------------------------------------
 
-    def _come(self, loop: asyncio.AbstractEventLoop) -> None:
-        if not self._turn_comes:
-            self._turn_comes = True
-            loop.call_soon(self._turn)
+    def _schedule_turn(self) -> None:
+        # At the end of this turn of the loop, so that searches which begin in it are stepped together.
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        """At the end of a turn of the loop: begin the requested searches, and send the waiting leaves."""
-        self._turn_comes = False
-        asked = len(self._roots) + len(self._begun)
-        if asked:
-            rows = np.zeros(asked, ROW)
+        """Begin the requested searches, and send the waiting leaves."""
+        self._is_scheduled = False
+        requested = len(self._roots) + len(self._begun)
+        if requested:
+            rows = np.zeros(requested, ROW)
             rows["slot"] = self._roots + self._begun
             rows["what"][: len(self._roots)] = OPEN_ROOT
             rows["what"][len(self._roots) :] = SELECT
@@ -110,24 +106,19 @@ class SearchPool:
                 self._fail(slot, error)
             raise
         for index, became in stopped:
-            self._take(rows[index], became)
-
-    def _take(self, row: np.void, became: int) -> None:
-        slot = int(row["slot"])
-        if became in (DONE, EXPANDED):
-            self._wake(slot)
-        elif became == MISFIT:
-            self._fail(slot, BadEvaluation("an answer has not one prior for each legal action"))
-        elif became in (AGAIN, NO_ROW, GROW):
-            (self._roots if row["what"] == OPEN_ROOT else self._begun).append(slot)
-            self._come(asyncio.get_running_loop())
-        else:
-            assert became == STALE
-
-    def _wake(self, slot: int) -> None:
-        future = self._waiting.pop(slot, None)
-        if future is not None and not future.done():
-            future.set_result(None)
+            row = rows[index]
+            slot = int(row["slot"])
+            if became in (DONE, EXPANDED):
+                future = self._waiting.pop(slot, None)
+                if future is not None and not future.done():
+                    future.set_result(None)
+            elif became == MISFIT:
+                self._fail(slot, BadEvaluation("an answer has not one prior for each legal action"))
+            elif became in (AGAIN, NO_ROW, GROW):
+                (self._roots if row["what"] == OPEN_ROOT else self._begun).append(slot)
+                self._schedule_turn()
+            else:  # an answer that came twice, or after its search was given up
+                assert became == STALE
 
     def _fail(self, slot: int, error: Exception) -> None:
         self.forest.give_up(slot)
@@ -146,7 +137,7 @@ class SearchPool:
 
     def answered(self, rows: npt.NDArray[np.void], total: int, evaluations: Evaluations) -> None:
         """Take the evaluations of `rows` (ROW[n]), which have `total` legal actions."""
-        if evaluations.version != self._version:
+        if evaluations.version != self._version:  # other weights answer now, which the cache does not know
             self._version = evaluations.version
             self.forest.forget_evaluations()
         if len(evaluations.priors) != total:
@@ -155,7 +146,7 @@ class SearchPool:
             return
         self._step(rows, evaluations.priors.astype(np.float32, copy=False), evaluations.wdl)
         if self.forest.outbox.used[0]:
-            self._come(asyncio.get_running_loop())
+            self._schedule_turn()
 
     def failed(self, rows: npt.NDArray[np.void], error: Exception) -> None:
         """Note that these `rows` (ROW[n]) will never be answered."""

@@ -48,6 +48,7 @@ def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
         "moves.final_extra": settings.moves.final_extra or max(1, simulations // EXTRA_PART),
     }
     resolved = changed(settings, filled_in)
+    # Checked when all is filled in: limits such as "at most `simulations`" hold for the values that are used.
     try:
         check_settings(resolved)
     except ValueError as error:

@@ -154,9 +154,9 @@ def expand_backup(forest: ForestArrays, tree: Tree, row: Any, priors: Any, value
     state, pending, path = tree.state[0], forest.pending[slot, leaf], forest.paths[slot, leaf]
     if pending.ticket != row.ticket:
         return STALE
-    if pending.count != len(priors):
+    if pending.count != len(priors):  # a network of another version, or a damaged message
         return MISFIT
-    pending.ticket = 0
+    pending.ticket = 0  # the same answer a second time will be STALE
     state.waiting -= 1
     mark(tree.edges, path, pending.depth, -1)
     settle(tree, path, forest.actions[slot, leaf], pending, priors, value)
@@ -185,7 +185,7 @@ def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
         end, depth = descend(tree, path, history)
         if end == COLLIDED:  # that leaf's answer is on its way, and would be requested twice
             break
-        state.remaining -= 1
+        state.remaining -= 1  # also for a leaf that only waits: `give_up` takes it back
         pending.depth = depth
         if end == ENDED:
             continue
@@ -218,12 +218,12 @@ def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
         child = tree.edges[edge].child
         if child < 0:
             break
-        if solves and tree.nodes[child].proof != 0:
+        if solves and tree.nodes[child].proof != 0:  # exact, so nothing below needs to be visited
             backup(tree, path, depth, 1.0 if tree.nodes[child].proof > 0 else -1.0, tree.nodes[child].mover)
             return ENDED, depth
         edge = choose_below(tree, node, edge, child)
         node = child
-    if child <= TERMINAL:
+    if child <= TERMINAL:  # TERMINAL or CUT: every visit has found the same value
         value = float(tree.edges[edge].value_sum) / tree.edges[edge].visits
         backup(tree, path, depth, value, tree.nodes[node].mover)
         return ENDED, depth
@@ -282,6 +282,7 @@ def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) ->
     state, pending = tree.state[0], forest.pending[slot, leaf]
     path, actions = forest.paths[slot, leaf], forest.actions[slot, leaf]
     row, at, count = out.used[0], out.used[1], pending.count
+    # Into the outbox first, whether it is sent or not: a cached answer belongs to what the network sees.
     show(forest, state, actions[:count], out.features[row], out.actions[at : at + count])
     if len(forest.ring) > 0:
         write_key(out.features[row], out.actions[at : at + count], count, pending)
@@ -292,7 +293,7 @@ def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) ->
             forest.cache[0].hits += 1
             settle(tree, path, actions, pending, forest.ring[begin : begin + count], np.float64(entry.value))
             return False
-    if EVALUATES:
+    if EVALUATES:  # a constant when this is compiled: only one of the two ways is in the machine code
         priors, wdl, history = forest.priors[:count], forest.wdl, forest.settings[0].history
         evaluate(forest.weights, out.features[row], history, out.actions[at : at + count], count, priors, wdl)
         value = float(wdl[0] - wdl[2])
@@ -301,6 +302,7 @@ def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) ->
         if len(forest.ring) > 0:
             keep(forest.entries, forest.ring, forest.cache, pending, priors, value)
         return False
+    # In flight only from here on: what was settled above never waited.
     state.ticket += 1
     pending.ticket = state.ticket
     mark(tree.edges, path, pending.depth, 1)
@@ -387,7 +389,7 @@ def give_up(edges: Any, paths: Any, pending: Any, state: Any) -> None:
             mark(edges, paths[leaf], pending[leaf].depth, -1)
             pending[leaf].ticket = 0
             if pending[leaf].depth > 0:
-                state[0].remaining += 1
+                state[0].remaining += 1  # its simulation will be made again
     state[0].waiting = 0
 
 

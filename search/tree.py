@@ -56,7 +56,7 @@ class SearchTree:
         self._drops_subtree = False
         self._visits_before = 0
         self._generation = -1
-        self.state_of_search["random"] = 0
+        self.state_of_search["random"] = 0  # the slot may have been another game's
 
     def __enter__(self) -> SearchTree:
         return self
@@ -272,7 +272,7 @@ class SearchTree:
         if self.forest.arrays.plan.shape[1]:
             raise ValueError(f"a search with {self.settings.search.selection} cannot be extended")
         self.state_of_search["remaining"] = simulations
-        self._drops_subtree = True
+        self._drops_subtree = True  # its visits may be more than a record holds
 
     def drop_at_advance(self) -> None:
         """Keep no subtree of the next move."""

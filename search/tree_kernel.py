@@ -115,7 +115,7 @@ def prove(tree: Tree, path: Any, depth: int) -> None:
         if known == tree.nodes[node].proof:
             return  # nothing above can change if this did not
         is_new = tree.nodes[node].proof == 0
-        tree.nodes[node].proof = known
+        tree.nodes[node].proof = known  # also a shorter win, or a longer loss, than was known
         if is_new and i > 0 and tree.state[0].solves:
             correct(tree, path, i, known)
 
@@ -284,6 +284,7 @@ def advance(tree: Tree, history: Any, new_index: Any, legal: Any, action: int, k
     are scratch.
     """
     state = tree.state[0]
+    # Before the move is played: the root's edges are gone once the tree is compacted.
     kept = UNEXPANDED
     if state.nodes > 0 and keep:
         first = tree.nodes[0].first_edge

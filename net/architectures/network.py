@@ -127,6 +127,7 @@ def fold(network: Network) -> Network:
 
     In every module, a normalisation that follows a convolution is assumed to be applied to its output.
     """
+    # In float64, since a scale and a division by a variance lose digits in float32.
     folded = copy.deepcopy(network).cpu().double().eval()
     folded.drop_training_heads()
     for module in list(folded.modules()):

@@ -85,6 +85,7 @@ class CpuEngine:
         assert isinstance(network, BoardNetwork)
         row_bytes = game.cells * network.architecture.channels * dtype.itemsize
         self._own_kernels = own_kernels
+        # Whole steps, so that all chunks but a batch's last have a size that oneDNN has prepared.
         self._chunk = max(STEP, min(LARGEST_CHUNK, CACHE_BYTES // row_bytes // STEP * STEP))
 
         def prepare() -> None:  # both settings hold for the thread that makes them only
@@ -99,7 +100,7 @@ class CpuEngine:
         # In a computing thread, because a library's choices depend on settings of the thread.
         make = self._pool.submit(self._lay_out, network).result()
         self._forwards: SimpleQueue[Forward] = SimpleQueue()
-        for _ in range(self._threads):
+        for _ in range(self._threads):  # one each, so that `get` never waits
             self._forwards.put(make())
 
     def _lay_out(self, network: Network) -> Callable[[], Forward]:
@@ -114,6 +115,7 @@ class CpuEngine:
 
     def start(self, batch: Batch, slot: int) -> None:
         work = Work.of(batch)
+        # One task for each thread and not for each chunk: whoever is free takes the next chunk.
         chunks = iter(cut(batch.rows, self._chunk, self._threads))
         futures = [self._pool.submit(self._drain, work, chunks) for _ in range(self._threads)]
         self._in_flight[slot] = (work, futures)
@@ -121,7 +123,7 @@ class CpuEngine:
     def finish(self, slot: int) -> tuple[npt.NDArray[np.float16], F32]:
         work, futures = self._in_flight.pop(slot)
         for future in futures:
-            future.result()
+            future.result()  # raises what its thread raised
         return work.priors.astype(np.float16), work.wdl
 
     def close(self) -> None:

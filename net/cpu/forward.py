@@ -74,7 +74,7 @@ class CpuForward:
         x = start.permute(0, 3, 1, 2)
         for (first, second), gate in zip(net.blocks, net.gates, strict=True):
             hidden = first.relu(x)
-            if gate is None:
+            if gate is None:  # the addition and ReLU are part of the convolution
                 second.add_relu_into(x, hidden)
             else:
                 run.squeeze_excite_add(self._numbers(second(hidden)), self._numbers(x), *gate)

@@ -80,7 +80,7 @@ def start_block(
             ones = 0
             for part in range(words_per_plane):
                 ones += int(count_ones(binary_words[row, first + part] & layer.masks[part]))
-            if ones == rows * cols:
+            if ones == rows * cols:  # the side to move, for example: one addition instead of 9 a cell
                 add_scaled(layer.edges, plane, np.float32(1), base)
                 continue
             for part in range(words_per_plane):
@@ -177,7 +177,7 @@ def squeeze_excite_add(
                 hidden[h] += share * squeeze[c, h]
         gates[:] = excite_bias
         for h in range(hidden.shape[0]):
-            if hidden[h] > ZERO_F32:
+            if hidden[h] > ZERO_F32:  # ReLU, and half of them need no work
                 for g in range(gates.shape[0]):
                     gates[g] += hidden[h] * excite[h, g]
         for c in range(channels):
@@ -216,7 +216,7 @@ def plane_priors(
         end = at + int(counts[row])
         has_mean = False
         for k in range(at, end):
-            if int(actions[k]) >= first_extra:
+            if int(actions[k]) >= first_extra:  # a pass: the mean is needed, but only in such positions
                 if not has_mean:
                     average(hidden, row, mean)
                     has_mean = True
@@ -294,7 +294,7 @@ def win_draw_loss(x: Activations, narrow: Layer, hidden: Layer, out: Layer, wdl:
     wide = np.empty(hidden.bias.shape[0], np.float32)
     for row in range(wdl.shape[0]):
         pointwise(x, row, narrow, turned, flat)
-        wide[:] = hidden.bias
+        wide[:] = hidden.bias  # ReLU follows where they are read
         add_products(flat, hidden.weight, wide)
         for i in range(out.bias.shape[0]):
             total = out.bias[i]
@@ -357,7 +357,7 @@ def softmax(logits: F32) -> None:
     for logit in logits:
         largest = max(largest, logit)
     total = ZERO_F32
-    for k in range(logits.shape[0]):
+    for k in range(logits.shape[0]):  # minus the largest, so that no exponential overflows
         logits[k] = np.exp(logits[k] - largest)
         total += logits[k]
     for k in range(logits.shape[0]):

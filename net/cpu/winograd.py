@@ -113,7 +113,7 @@ def to_tiles(x: F32, first: int, sizes: Sizes, scratch: Scratch, place: int) -> 
     board, lines, tiles = scratch.board, scratch.lines, scratch.tiles
     for row in range(sizes.rows):
         begin, source = (row + 1) * line + channels, first + row * sizes.cols * channels
-        for i in range(sizes.cols * channels):
+        for i in range(sizes.cols * channels):  # unsigned, because Numba would test each index for a sign
             board[np.uint64(begin + i)] = x[np.uint64(source + i)]
     for row in range(down):
         for col in range(across):
@@ -134,7 +134,7 @@ def multiply(weight: F32, sizes: Sizes, scratch: Scratch, count: int) -> None:
     channels]`."""
     channels, pitch = sizes.channels, pitch_of(sizes)
     for number in range((sizes.tall + 2) * (sizes.wide + 2)):
-        for tile in range(0, count, TILES):
+        for tile in range(0, count, TILES):  # tiles beyond `count` hold old numbers, which nobody reads
             at = number * pitch + tile * channels
             for output in range(0, channels, OUTPUTS):
                 begin = number * channels * channels + output
@@ -159,7 +159,7 @@ def from_tiles(
                     collect(scratch.products, at, pitch, lines, i * wide * LANES, LANES, wide)
                 for j in range(wide):
                     collect(lines, j * LANES, wide * LANES, results, j * LANES, wide * LANES, tall)
-                for i in range(min(tall, sizes.rows - row)):
+                for i in range(min(tall, sizes.rows - row)):  # the last tile may reach beyond the board
                     for j in range(min(wide, sizes.cols - col)):
                         cell = (row + i) * sizes.cols + col + j
                         to = first + cell * channels + channel
