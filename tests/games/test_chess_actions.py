@@ -61,12 +61,6 @@ def test_text_of_every_legal_move_leads_back_to_its_index(fen: str) -> None:
     assert sorted(texts) == sorted(move.uci() for move in board.legal_moves)
 
 
-@pytest.mark.parametrize("text", ["e2e5", "e7e8q", "", "0000", "e1g1", "E2E4", "e2e4q"])
-def test_text_that_is_no_legal_move_is_refused_with_the_legal_ones(text: str) -> None:
-    with pytest.raises(ValueError, match="not a legal move"):
-        GAME.notation.action_from_text(GAME.notation.state_from_text(""), text)
-
-
 def test_position_with_most_known_moves_fits_the_buffer() -> None:
     state = GAME.notation.state_from_text("R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1")
     assert len(legal_list(state)) == 218 <= GAME.max_legal
