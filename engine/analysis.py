@@ -19,17 +19,19 @@ import numpy.typing as npt
 
 from engine.driver import Input, Line, Output, OutputClosed
 from games.knowledge import knowledge_of
-from games.names import nearest
+from games.nearest import nearest
 from games.spec import Game, outcome_for_first_player
 from protocol.messages import MAX_START
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
 from runtime.aio import Stop
-from search.evaluator import BadEvaluation, Evaluator, LeafBatch, evaluate
+from search.evaluation_settings import FOR_EVALUATION
+from search.evaluator import BadEvaluation, Evaluator, evaluate
+from search.leaf_batch import LeafBatch
 from search.mcts import search
 from search.moves import choose_action
 from search.pool import SearchPool
 from search.result import SearchResult, evenly
-from search.settings import FOR_EVALUATION, resolve
+from search.settings import resolve
 from search.tree import SearchTree, tree_for
 
 UNWRITTEN = 1024
@@ -130,6 +132,7 @@ class Service:
         except BadRequest as error:
             await self._refuse(error)
             return
+        # No further line is read meanwhile: memory is bounded by what is in flight.
         while not self._room.fits(request.simulations):
             self._left.clear()
             await self._left.wait()
@@ -155,6 +158,7 @@ class Service:
 
     async def _write(self, output: Output) -> None:
         """Write the answers in the order in which they were finished, all that wait at once. None ends it."""
+        # All that wait are written with one call: a system call an answer would limit fast networks.
         waiting: list[bytes | None] = [b""]
         while waiting[-1] is not None:
             waiting = [await self._unwritten.get()]
@@ -235,6 +239,7 @@ def parse(line: bytes | None, simulations: int) -> Request:
                 f"move {number} has {len(move)} characters, a move has at most {MAX_MOVE}", request_id
             )
     count = fields.get("simulations", simulations)
+    # Not isinstance: True would be a number.
     if type(count) is not int or not 0 <= count <= MAX_SIMULATIONS:
         raise BadRequest(f"simulations must be a whole number from 0 to {MAX_SIMULATIONS}", request_id)
     return Request(request_id, fen, tuple(moves), count)
@@ -277,13 +282,8 @@ class Analyst:
         finished = tree.end_reason()
         if finished is not None:
             outcome = tree.outcome()
-            side = int(self.game.rules.side_to_move(tree.state))
-            return {
-                "id": request.id,
-                "finished": finished,
-                "outcome": outcome,
-                "value": outcome_for_first_player(outcome, side),
-            }
+            won = outcome_for_first_player(outcome, int(self.game.rules.side_to_move(tree.state)))
+            return {"id": request.id, "finished": finished, "outcome": outcome, "value": won}
         leaf = tree.root_leaf()
         evaluation = await evaluate(self.evaluator, LeafBatch.of(leaf))
         value = float(evaluation.values[0])
@@ -322,6 +322,7 @@ class Analyst:
         position."""
         changes = {
             "search.simulations": max(1, request.simulations),
+            # The cap of self-play is no rule of the game: it counts from the given position.
             "max_plies": self.game.max_plies + len(request.moves),
         }
         settings = changed(self.settings, changes)

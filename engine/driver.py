@@ -215,9 +215,12 @@ class Driver:
             for line in together:
                 text = TOO_LONG if line is None else line.decode("utf-8", errors="replace")
                 self._carry_out(self._engine.feed(text, loop.time()))
+            # A protocol that answers one command after the other leaves further input in the pipe, so that
+            # the writer is slowed down and nothing piles up here.
             while not self._engine.takes_input:
                 self._changed.clear()
                 await self._changed.wait()
+        # A controller that died has sent no `quit`; an engine must not outlive it.
         self._carry_out(self._engine.feed("quit", loop.time()))
 
     def _carry_out(self, orders: Iterable[Order]) -> None:
@@ -225,6 +228,7 @@ class Driver:
         for order in orders:
             if isinstance(order, Say):
                 self._say(order.text)
+            # After the end a best move is still printed, but nothing begins.
             elif self._over.is_set():
                 continue
             elif isinstance(order, Prepare):
@@ -251,10 +255,12 @@ class Driver:
 
     async def _make_ready(self, setup: Setup) -> None:
         loop = asyncio.get_running_loop()
+        # A GUI may take silence for a hang, but most preparations are over at once and need no notice.
         patience = loop.call_later(PATIENCE, lambda: self._carry_out(self._engine.still_preparing()))
         try:
             thinker = await in_thread(lambda: self._prepare(setup))
         except Fatal as error:
+            # A wrong --weights ends the process; a wrong option of a GUI is only told to it.
             if self._thinker is None and setup == self._engine.first_setup:
                 raise
             self._preparation = None
@@ -271,6 +277,7 @@ class Driver:
 async def in_thread(work: Callable[[], T]) -> T:
     """Run `work()` in a thread of its own that does not delay the end of the process."""
     loop = asyncio.get_running_loop()
+    # No executor: the interpreter would wait for its threads before it ends.
     done: asyncio.Future[T] = loop.create_future()
 
     def tell(result: T | None, error: BaseException | None) -> None:
@@ -337,6 +344,7 @@ class LineSplitter:
 
     def _begin(self, part: bytes) -> None:
         self._begun += part
+        # Only the length is known from here on: the rest of the line costs no memory.
         if len(self._begun) > self._limit:
             self._begun, self._too_long = b"", True
 
@@ -378,6 +386,7 @@ class Input:
 
     def _read(self) -> None:
         while True:
+            # Before reading, not after it: an unread chunk stays in the pipe and holds the writer back.
             self._room.acquire()
             try:
                 data = os.read(self._descriptor, CHUNK)
@@ -412,6 +421,14 @@ class Output:
         await future
 
     def _write(self) -> None:
+        def resolve(future: asyncio.Future[None], error: BaseException | None) -> None:
+            if future.done():  # its writer was cancelled
+                return
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
         error: BaseException | None = None
         while error is None:
             data, future = self._jobs.get()
@@ -424,15 +441,6 @@ class Output:
             except OSError as failure:
                 error = failure
             try:
-                self._loop.call_soon_threadsafe(_resolve, future, error)
+                self._loop.call_soon_threadsafe(resolve, future, error)
             except RuntimeError:
                 return  # the loop is closed
-
-
-def _resolve(future: asyncio.Future[None], error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)

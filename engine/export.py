@@ -37,7 +37,12 @@ class ExportConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(ExportConfig, command="azplay export", examples=EXAMPLES)
-    _check_place(config.onnx)
+    # Before anything is computed, which takes a minute.
+    if config.onnx.is_dir():
+        raise Fatal(f"--onnx {config.onnx} is a folder; name a file to write", Exit.CONFIG)
+    if not config.onnx.parent.is_dir():
+        folder = config.onnx.parent
+        raise Fatal(f"--onnx {config.onnx}: there is no folder {folder}; make it first", Exit.CONFIG)
     weights = one_network(config.network, config.weights, config.runs)
     if weights is None:
         raise Fatal("say which network: azplay export RUN --onnx PATH", Exit.USAGE)
@@ -52,14 +57,6 @@ def main() -> int:
         partial.unlink(missing_ok=True)
     print(f"{config.onnx}, {len(model):,} bytes: {about}")
     return int(Exit.OK)
-
-
-def _check_place(path: Path) -> None:
-    """Raise Fatal(CONFIG) if no file can be written there, before anything is computed."""
-    if path.is_dir():
-        raise Fatal(f"--onnx {path} is a folder; name a file to write", Exit.CONFIG)
-    if not path.parent.is_dir():
-        raise Fatal(f"--onnx {path}: there is no folder {path.parent}; make it first", Exit.CONFIG)
 
 
 def _model(weights: Path) -> tuple[bytes, str]:

@@ -232,17 +232,17 @@ class GtpEngine:
         if command.name not in ABOUT:
             raise GtpError(f"unknown command: {shown(command.name)}" if command.name else "syntax error")
         if command.name != "quit":
-            return [Say(success(command, self._about(command)))]
+            about = {"protocol_version": "2", "name": "azselfplay", "version": self.version}
+            names = sorted({*self.desk.commands, *ABOUT, *NEED_NETWORK})
+            text = about.get(command.name, "")
+            if command.name == "known_command":
+                expect(command.arguments, "known_command NAME")
+                text = str(command.arguments[0] in names).lower()
+            elif command.name == "list_commands":
+                text = "\n".join(names)
+            return [Say(success(command, text))]
         self._is_quitting = True
         return [Say(success(command)), Quit()]
-
-    def _about(self, command: Command) -> str:
-        if command.name == "known_command":
-            expect(command.arguments, "known_command NAME")
-            return str(command.arguments[0] in self._names()).lower()
-        if command.name == "list_commands":
-            return "\n".join(self._names())
-        return {"protocol_version": "2", "name": "azselfplay", "version": self.version}.get(command.name, "")
 
     # ---- Searches -----------------------------------------------------------------------------
 
@@ -259,6 +259,7 @@ class GtpEngine:
             begin: list[Order] = [] if stream is None else [Say(begun(command))]
             return begin + self._play(task, "pass")
         clock = self.desk.clocks[colour]
+        # Without any limit a move would never come: GTP has no `stop`.
         simulations = self._most_nodes or (USUAL_SIMULATIONS if clock is None else 0)
         return self._start(task, simulations, None if clock is None else clock.for_move())
 
@@ -300,8 +301,10 @@ class GtpEngine:
         self._task = None
         if found is None or not task.has_move:
             return [Say(""), *self._go_on(now)]
+        # A search that did not change the board (reg_genmove) took no time from the clock.
         clock = self.desk.clocks[task.colour]
         if clock is not None and task.plays:
+            # The controller may send no time_left, so the clock is kept here too.
             self.desk.clocks[task.colour] = clock.after(now - task.began)
         move = found.moves[0] if found.moves else "pass"
         if found.moves and self.options.resigns_at(found.value):
@@ -320,9 +323,6 @@ class GtpEngine:
     def _setup(self) -> Setup:
         """The set-up that the network and the tree should be made for."""
         return replace(self.options.setup, game=self.desk.board.rules.name)
-
-    def _names(self) -> list[str]:
-        return sorted({*self.desk.commands, *ABOUT, *NEED_NETWORK})
 
     def _prepare(self) -> list[Order]:
         if self._preparing is not None:

@@ -75,6 +75,7 @@ class GoBoard:
             rules = replace(self.rules, **changes)
             start = self.game_history.start if rules.size == self.rules.size else ""
             changed = OpenGame(game_of(rules), start)
+            # The moves are replayed, because a move may be illegal under another ko rule.
             for action in self.game_history.actions if rules.size == self.rules.size else ():
                 changed.play(action)
         except ValueError as error:
@@ -151,6 +152,7 @@ class GoBoard:
 
     def _restore(self, actions: Sequence[int]) -> None:
         now = self.game_history.actions
+        # Only what differs is played again: a game may have hundreds of moves.
         same = next((i for i, pair in enumerate(zip(now, actions, strict=False)) if pair[0] != pair[1]), None)
         self.game_history.take_back(min(len(now), len(actions)) if same is None else same)
         for action in actions[self.game_history.ply :]:
@@ -222,8 +224,14 @@ def as_json(rules: GoRules) -> str:
 
 def changes_in(text: str) -> dict[str, Any]:
     """The fields of GoRules that kata-set-rules changes. Raises GtpError for unsupported rules."""
-    name = text.lower()
-    wanted = NAMED.get(name) if not text.startswith("{") else _object(text)
+    wanted = NAMED.get(text.lower())
+    if text.startswith("{"):
+        try:
+            wanted = json.loads(text) if len(text) <= LONGEST else None
+        except (ValueError, RecursionError):
+            wanted = None
+        if not isinstance(wanted, dict):
+            raise GtpError("syntax error: rules are a name or a JSON object")
     if wanted is None:
         raise GtpError(f"unknown rules {shown(text)}: there are {', '.join(NAMED)}, or a JSON object")
     changes: dict[str, Any] = {}
@@ -250,16 +258,6 @@ def change_of(key: str, value: Any) -> dict[str, Any]:
 def value_of(text: str) -> Any:
     """The value of a rule in kata-set-rule."""
     return {"true": True, "false": False}.get(text.lower(), text)
-
-
-def _object(text: str) -> Mapping[str, Any]:
-    try:
-        found = json.loads(text) if len(text) <= LONGEST else None
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise GtpError("syntax error: rules are a name or a JSON object")
-    return found
 
 
 LETTERS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"

@@ -291,6 +291,7 @@ LARGEST = 1 << 20
 
 def path_and_move(text: str) -> tuple[Path, str]:
     """The arguments of `loadsgf`: a path, maybe with blanks and quotes, and digits after it (none: "0")."""
+    # A path may end with blanks and digits, so the file system decides what the last word is.
     path, move, exists = text, "0", os.path.isfile  # which has no exception for paths that are too long
     head, _, last = text.rpartition(" ")
     if head and re.fullmatch("[0-9]+", last) and not exists(text):

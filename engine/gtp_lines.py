@@ -40,6 +40,7 @@ class Command:
 
 def parse(line: str) -> Command | None:
     """The command in a line; None if there is none."""
+    # Control characters, comments and tabs: section 3.1 of the specification.
     printable = "".join(one for one in line.replace("\t", " ") if one >= " " and one != "\x7f")
     text = printable.partition("#")[0].strip()
     if not text:

@@ -117,6 +117,7 @@ def _behind_evaluator(
     if weights is not None:
         step = inference.load(weights).step
     else:
+        # An untrained network is the same in every process that has the seed.
         torch.manual_seed(seed)
         network, step = build(named(preset), game, history).eval(), 0
         inference.use(network, WeightsMeta(game.name, history, network.architecture))
@@ -175,6 +176,7 @@ def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySe
     PUCT with the defaults. Raises Fatal(CONFIG) for an invalid text, Fatal(BAD_DATA) for a run whose settings
     cannot be read.
     """
+    # Checked for the game here, so that a wrong text is refused before anything is loaded.
     settings = _parsed(text) if text else _of_run(weights)
     try:
         resolve(settings, game)

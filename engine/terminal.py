@@ -183,6 +183,7 @@ class PlayEngine:
         """Handle waiting lines, up to the first one that makes the network think."""
         orders: list[Order] = []
         while self._waiting and self._is_ready and not self._task and not self._is_quitting:
+            # A command may start a search or end the session; the lines after it wait then.
             orders += self._obey(self._waiting.popleft().strip(), now)
         return orders
 
@@ -211,8 +212,10 @@ class PlayEngine:
             "undo": lambda _words, at: self._undo(at),
             "new": self._new,
             "nodes": self._set_nodes,
-            "quit": lambda _words, _now: self._quit(),
         }
+        if words[0].lower() == "quit":
+            self._is_quitting = True
+            return [Quit()]
         command = commands.get(words[0].lower())
         if command is None:
             return [
@@ -275,10 +278,6 @@ class PlayEngine:
             return [Say(f"Write nodes N, with a number from 1 to {MOST_SIMULATIONS}.")]
         self._simulations = number
         return [Say(f"The network makes {number} simulations a move from now on.")]
-
-    def _quit(self) -> list[Order]:
-        self._is_quitting = True
-        return [Quit()]
 
 
 def greeting(game: Game, network: str, person: int) -> str:

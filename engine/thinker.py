@@ -78,6 +78,7 @@ class Thinking:
         """End the search at `until`, by the clock of the event loop; None leaves its deadline unchanged."""
         if until is not None:
             self.limits.until = until
+        # The search may be waiting for a batch and would notice the new deadline too late.
         self.interrupt.wake()
 
 
@@ -148,6 +149,7 @@ class Thinker:
             outcome = outcome_for_first_player(tree.outcome(), self.game.rules.side_to_move(tree.state))
             tell(Report(outcome=outcome))
             return Found((), value=outcome, claim=reason if reason in request.claims else "")
+        # Before the search, because a move needs at least the root's priors.
         draw = await self._look_at_root(thinking)
         if not tree.is_expanded:
             tell(Report(note="there was no time to evaluate the position: the first legal move is played"))
@@ -199,6 +201,7 @@ class Thinker:
         request, tree = thinking.request, self.tree
         if request.depth and tree.depths[0] >= request.depth * max(1, tree.simulations):
             return True
+        # Sequential halving gives all contenders the same visits, so visits say nothing about its end.
         if self._is_planned or not request.may_move_early or thinking.limits.until == float("inf"):
             return False
         now = asyncio.get_running_loop().time()
@@ -282,6 +285,7 @@ def line_of_play(tree: ParallelTree, game: Game, index: int) -> tuple[str, ...]:
         child = np.zeros_like(state)
         game.rules.play(state, int(edge["action"]), child)
         state, node = child, int(edge["child"])
+        # A leaf, or the end of the game.
         if node <= UNEXPANDED:
             break
         index = ranked(tree, node)[0]
@@ -327,6 +331,7 @@ def best_index(
     visits = tree.edges_of(0)["visits"][order].astype(np.float64)
     if temperature <= 0 or tree.edge_proofs(0)[order[0]] or visits.max() <= 0:
         return order[0]
+    # Relative to the maximum: a power of thousands would overflow at low temperatures.
     weights = (visits / visits.max()) ** (1.0 / temperature)
     return int(rng.choice(order, p=weights / weights.sum()))
 

@@ -11,7 +11,6 @@ changes. `engine.uci_lines` reads and writes the lines.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,7 +40,6 @@ from engine.uci_lines import (
     UCI,
     USI,
     Board,
-    Command,
     Dialect,
     Go,
     Position,
@@ -164,7 +162,14 @@ class UciEngine:
         if self._is_quitting:
             return []
         try:
-            return self._obey(parse(line, self.dialect), now)
+            command = parse(line, self.dialect)
+            if isinstance(command, Simple):
+                return self._obey_word(command.name, now)
+            if isinstance(command, SetOption):
+                self.options = self.dialect.options.changed(self.options, command.name, command.value)
+            if isinstance(command, Position):
+                self.board.set(command)
+            return self._go(command, now) if isinstance(command, Go) else []
         except ValueError as error:  # BadCommand is one
             if line.split()[:1] in (["position"], [TOO_LONG]):  # only a position is ever so long
                 self.board.refusal = str(error)
@@ -187,6 +192,7 @@ class UciEngine:
 
     def searched(self, found: Found, now: float) -> list[Order]:
         """Handle the end of the search. Its `bestmove` is held back while the GUI decides when it ends."""
+        # `go infinite` and `go ponder` may not answer by themselves, also when nothing is left to search.
         if self.searching is not None and self._is_held() and not self._is_stopping:
             self._held = found
             return []
@@ -197,54 +203,43 @@ class UciEngine:
 
     # ---- Commands -----------------------------------------------------------------------------
 
-    def _obey(self, command: Command | None, now: float) -> list[Order]:
-        """Carry out a command. Raises ValueError, with nothing changed, if that is not possible."""
-        if isinstance(command, Simple):
-            return self._obey_word(command.name, now)
-        if isinstance(command, SetOption):
-            self.options = self.dialect.options.changed(self.options, command.name, command.value)
-        if isinstance(command, Position):
-            self.board.set(command)
-        return self._go(command, now) if isinstance(command, Go) else []
-
     def _obey_word(self, name: str, now: float) -> list[Order]:
         if name == "new game":
             self._new_game = True
         if name == "ponderhit":
             return self._ponder_hit(now)
-        answers: dict[str, Callable[[], list[Order]]] = {
-            "hello": self._hello,
-            "isready": self._is_ready,
-            "stop": self._stop,
-            "gameover": lambda: self._stop() if self._is_asked else [],
-            "d": self._drawing,
-            "no mate": lambda: [Say("checkmate notimplemented")],
-            "quit": self._quit,
-        }
-        return answers[name]() if name in answers else []
-
-    def _hello(self) -> list[Order]:
-        head = [f"id name {self.name}", "id author the azselfplay authors"]
-        announced = self.dialect.options.announced(self.options)
-        return [Say(text) for text in [*head, *announced, f"{self.dialect.name}ok"]]
+        if name == "stop" or (name == "gameover" and self._is_asked):
+            return self._stop()
+        if name == "no mate":
+            return [Say("checkmate notimplemented")]
+        if name == "hello":
+            head = [f"id name {self.name}", "id author the azselfplay authors"]
+            announced = self.dialect.options.announced(self.options)
+            return [Say(text) for text in [*head, *announced, f"{self.dialect.name}ok"]]
+        if name == "isready":
+            # While it thinks, the engine is ready. Otherwise the answer waits for the network: this is how a
+            # GUI learns that its clock may start.
+            if self.searching is not None and not self.searching.refusal:
+                return [Say("readyok")]
+            self._readyok_owed += 1
+            return self._go_on()
+        if name == "d":
+            history = self.board.game_history
+            state, notation = history.state, history.game.notation
+            text = f"{self.dialect.position.capitalize()}: {notation.state_to_text(state)}"
+            return [Say(line) for line in [*notation.render(state).splitlines(), text]]
+        if name == "quit":
+            # A running search stops, as in other engines, but the commands that came before are answered: a
+            # script in a pipe is read while the network is still loading.
+            self._is_quitting = True
+            self._pending = deque(_ended(request) for request in self._pending)
+            return self._stop_running() if self.searching is not None else self._go_on()
+        return []
 
     @property
     def _is_asked(self) -> bool:
         """Whether a `bestmove` is owed."""
         return bool(self._pending) or self.searching is not None
-
-    def _is_ready(self) -> list[Order]:
-        if self.searching is not None and not self.searching.refusal:
-            return [Say("readyok")]
-        self._readyok_owed += 1
-        return self._go_on()
-
-    def _drawing(self) -> list[Order]:
-        game_history = self.board.game_history
-        notation = game_history.game.notation
-        text = notation.state_to_text(game_history.state)
-        lines = notation.render(game_history.state).splitlines()
-        return [Say(line) for line in [*lines, f"{self.dialect.position.capitalize()}: {text}"]]
 
     def _go(self, go: Go, now: float) -> list[Order]:
         """Search next, or after the searches that were requested before. Of these, the ones without a limit
@@ -252,6 +247,7 @@ class UciEngine:
         orders: list[Order] = [_note(text) for text in go.notes]
         if self._pending:  # those before it have ended in this way already
             self._pending[-1] = _ended(self._pending[-1])
+        # A refused position must not be searched as if it were the one before it.
         allowed, illegal = ((), []) if self.board.refusal else self._allowed(go)
         orders += [_note(f"searchmoves: {shown(move)} is not legal here") for move in illegal]
         if self.board.refusal:
@@ -281,13 +277,6 @@ class UciEngine:
             return self._finish(self._held)
         self._is_stopping = True
         return [StopSearch()]
-
-    def _quit(self) -> list[Order]:
-        """Stop a running search, as other engines do, but answer the commands that came before: a script in a
-        pipe is read while the network is still loading."""
-        self._is_quitting = True
-        self._pending = deque(_ended(request) for request in self._pending)
-        return self._stop_running() if self.searching is not None else self._go_on()
 
     def _ponder_hit(self, now: float) -> list[Order]:
         if self._pending and self._pending[-1].is_pondering:
@@ -320,13 +309,27 @@ class UciEngine:
 
     def _request(self, go: Go, now: float, allowed: tuple[int, ...]) -> Request:
         game_history, options = self.board.game_history, self.options
+        # Whether the user wants to see a search go on although the move is clear.
         is_free = options.analyse_mode or go.infinite or go.ponder
         simulations = go.nodes
-        clock = self._clock(go)
+        overhead = options.overhead_ms / 1000
+        clock: SideClock | None = None
+        seconds: float | None = None
+        if go.movetime is not None and not go.infinite:
+            seconds = seconds_of_movetime(go.movetime / 1000, overhead)
+        elif not go.infinite and (go.wtime is not None or go.btime is not None or go.byoyomi):
+            is_white = (game_history.side_to_move == 0) == (self.dialect.first == "w")
+            left, increment = (go.wtime, go.winc) if is_white else (go.btime, go.binc)
+            clock = SideClock((left or 0) / 1000, increment / 1000, go.movestogo, go.byoyomi / 1000)
+            seconds = seconds_for_move(clock, overhead)
+        # A move may be made early only where later moves can use the time that it leaves.
+        keeps_rest = go.movetime is None if clock is None else clock.keeps_rest
         if not (simulations or go.infinite):
             simulations = self._most_nodes
+        # Words that were ignored may have been the limit: without it the search would never end.
         if go.notes and not (simulations or go.infinite or go.is_limited):
             simulations = 1
+        # An only move needs no thought; one simulation still gives it a value.
         if len(game_history.legal_actions()) == 1 and not is_free and not go.nodes:
             simulations = 1
         return Request(
@@ -336,35 +339,17 @@ class UciEngine:
             self._new_game,
             allowed,
             simulations,
-            self._seconds(go, clock),
+            seconds,
             go.depth,
             go.ponder,
             go.mate > 0,
             stop_when_proven=not is_free or go.mate > 0,
-            may_move_early=not (is_free or options.temperature) and _keeps_rest(go, clock),
+            may_move_early=not (is_free or options.temperature) and keeps_rest,
             claims=frozenset(self.dialect.claims),
             temperature=options.temperature / 100,
             lines=options.multi_pv,
             show_draw=options.show_wdl,
         )
-
-    def _clock(self, go: Go) -> SideClock | None:
-        """The clock of the side to move; None if it is not to be used."""
-        if go.infinite or go.movetime is not None:
-            return None
-        if go.wtime is None and go.btime is None and not go.byoyomi:
-            return None
-        is_white = (self.board.game_history.side_to_move == 0) == (self.dialect.first == "w")
-        left, increment = (go.wtime, go.winc) if is_white else (go.btime, go.binc)
-        return SideClock((left or 0) / 1000, increment / 1000, go.movestogo, go.byoyomi / 1000)
-
-    def _seconds(self, go: Go, clock: SideClock | None) -> float | None:
-        overhead = self.options.overhead_ms / 1000
-        if clock is not None:
-            return seconds_for_move(clock, overhead)
-        if go.movetime is not None and not go.infinite:
-            return seconds_of_movetime(go.movetime / 1000, overhead)
-        return None
 
     def _is_held(self) -> bool:
         """Whether the GUI decides when the running search ends."""
@@ -381,7 +366,19 @@ class UciEngine:
         while self._pending and self.searching is None and not self._readyok_owed:
             if not (is_ready or self._pending[0].refusal):
                 break
-            orders += self._begin(self._pending.popleft())
+            request = self._pending.popleft()
+            self.searching, self._held, self._is_stopping = request, None, False
+            if not request.refusal:
+                orders.append(Start(request))
+                continue
+            orders.append(_note(f"{request.refusal}; no move is given"))
+            nothing = Found((self.dialect.null_move,))
+            if self._is_held():  # its bestmove is due at `stop`, like any other
+                self._held = nothing
+            else:
+                self.searching = None
+                orders.append(Say(best_move_line(nothing, self.dialect, gives_up=False)))
+        # Nothing is loaded before it is needed: a GUI sets its options first, one by one.
         waits = self._readyok_owed > 0 or (bool(self._pending) and self.searching is None)
         if waits and not is_ready and self._preparing is None:
             self._preparing = self.options.setup
@@ -389,17 +386,6 @@ class UciEngine:
         if self._is_quitting and not waits and self.searching is None:
             orders.append(Quit())
         return orders
-
-    def _begin(self, request: Request) -> list[Order]:
-        self.searching, self._held, self._is_stopping = request, None, False
-        if not request.refusal:
-            return [Start(request)]
-        note, found = _note(f"{request.refusal}; no move is given"), Found((self.dialect.null_move,))
-        if self._is_held():
-            self._held = found
-            return [note]
-        self.searching = None
-        return [note, Say(best_move_line(found, self.dialect, gives_up=False))]
 
     def _finish(self, found: Found) -> list[Order]:
         gives_up = not self.options.analyse_mode and self.options.resigns_at(found.value)
@@ -421,11 +407,6 @@ def _at_once(request: Request) -> Request:
 def _ended(request: Request) -> Request:
     """The request, with a limit if it had none: else it would never end."""
     return _at_once(request) if request.is_pondering or _has_no_limit(request) else request
-
-
-def _keeps_rest(go: Go, clock: SideClock | None) -> bool:
-    """Whether later moves can use the time that this one leaves."""
-    return go.movetime is None if clock is None else clock.keeps_rest
 
 
 def _has_no_limit(request: Request) -> bool:

@@ -306,6 +306,7 @@ class Board:
             for number in range(known, len(moves)):
                 game_history.play_text(moves[number])
         except ValueError as error:
+            # The old position stays valid, as a command that fails changes nothing.
             game_history.take_back(known)
             raise ValueError(f"move {number + 1}, {shown(moves[number])}: {error}") from error
 
@@ -339,6 +340,7 @@ def wdl_per_mille(value: float, draw: float, proof: int = 0) -> tuple[int, int, 
     """
     if proof:
         return (1000, 0, 0) if proof > 0 else (0, 0, 1000)
+    # With a value v, the share of draws is at most 1 - |v|.
     drawn = max(0.0, min(draw, 1.0 - abs(value)))
     win = round(1000 * (1.0 - drawn + value) / 2)
     loss = round(1000 * (1.0 - drawn - value) / 2)

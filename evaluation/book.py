@@ -65,11 +65,13 @@ def points_of(run: RunFolder) -> list[Point]:
     created = datetime.fromisoformat(str(about["created"])).timestamp()
     games: dict[int, int] | None = None
     if run.games.exists():
+        # Counted once, not for each file: a run may have millions of games.
         rows = StoreReader(run.games).query("SELECT version_max, count(*) FROM games GROUP BY version_max")
         games = {int(version): int(count) for version, count in rows}
     found = []
     for path in run.weights.glob("*.safetensors"):
         try:
+            # The head alone: reading hundreds of networks would take minutes.
             meta = read_meta(head(path))
             changed = path.stat().st_mtime
         except (BadWeights, OSError):
@@ -254,10 +256,8 @@ class Book:
         self.settings = dict(settings)
         self.players: dict[str, Entrant] = {}
         self._pairings: dict[tuple[str, str], Pairing] = {}
-        if path.exists():
-            self._read()
-
-    def _read(self) -> None:
+        if not path.exists():
+            return
         again = "move it away to begin anew"
         try:
             found = read_struct(self.path, _File)
@@ -303,6 +303,7 @@ class Book:
     def fit(self, anchors: Mapping[str, float]) -> Fit:
         """Ratings of all players that games connect to an anchor."""
         scores = self.scores()
+        # A pairing may have been played with anchors that this command does not name.
         outside = set(unconnected(scores, anchors))
         return fit([score for score in scores if not outside & {score.first, score.second}], anchors)
 

@@ -216,6 +216,7 @@ def _maximise(problem: _Problem, elo: Array) -> Array:
     halved."""
     for _ in range(_STEPS if len(problem.rows) else 0):
         step = np.linalg.solve(problem.curvature(elo), problem.slope(elo))
+        # Far from the maximum Newton's step may leave the range in which the model is smooth.
         step *= min(1.0, 400.0 / max(float(np.abs(step).max()), 1e-12))
         before, moved = problem.likelihood(elo), elo
         while float(np.abs(step).max()) > 1e-7:
@@ -275,6 +276,7 @@ def next_pair(
             return first, second
     if stray := missing & set(names):
         raise ValueError(f"the chain does not connect {', '.join(sorted(stray))}")
+    # Players of another ladder, which nothing connects to these, have no rating to learn from.
     known = [score for score in known if not missing & {score.first, score.second}]
     found = fit(known, anchors)
     pairs = [pair for pair in combinations(names, 2) if not set(pair) <= anchors.keys() and pair not in spent]

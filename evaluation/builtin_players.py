@@ -138,6 +138,7 @@ class ThinkingPlayer:
         self._think = think
         self._threaded = threaded
         self._turn: contextlib.AbstractAsyncContextManager[None] = (
+            # A memory (a solver's table) may be used by one thread at a time.
             asyncio.Lock() if alone else contextlib.nullcontext()
         )
 

@@ -74,6 +74,7 @@ def parse_spec(kind: str, text: str, example: str) -> EngineSpec:
             f"{example}",
             Exit.CONFIG,
         )
+    # In a query a plus means a blank, but option values such as +1 contain it.
     values = dict(parse_qsl(query.replace("+", "%2B"), keep_blank_values=True))
     try:
         numbers = {name: int(values.pop(name)) for name in ("nodes", "depth", "movetime") if name in values}
@@ -210,6 +211,7 @@ class EngineSeat:
         except PlayerResigned:
             raise
         except asyncio.CancelledError:
+            # Its answer to this search would be taken for that to the next one.
             self._drop()  # the match ends early, in the middle of a search
             raise
         except TimeoutError as error:
@@ -270,6 +272,7 @@ class LineProcess:
 
     async def ended(self) -> None:
         """Wait until the process has ended. Its remaining output is dropped."""
+        # A full pipe would keep the process from ending.
         while await self._output.read(LONGEST_LINE):
             pass
         await self._ended.wait()

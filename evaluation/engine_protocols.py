@@ -224,6 +224,7 @@ class UsiConnection:
 
     async def begin(self) -> None:
         await self._process.send("usi")
+        # An option that an engine does not announce would be ignored in silence, and a match mean nothing.
         known = {""}
         while (line := await self._process.line()).strip() != "usiok":
             if option := OPTION.match(line):
@@ -328,6 +329,7 @@ class GtpConnection:
         """Check that it is a GTP engine, and send the options."""
         if await self.command("protocol_version") != "2":
             raise EngineError("it does not speak version 2 of GTP")
+        # Asked once: a command that the engine does not know would be an error in every game.
         for name in (RULES, SEED):
             if await self.command(f"known_command {name}") == "true":
                 self._knows.add(name)
@@ -337,6 +339,7 @@ class GtpConnection:
     async def command(self, text: str) -> str:
         """The answer to a command. Raises EngineError if it is refused, or the answer is invalid."""
         await self._process.send(text)
+        # Empty lines before an answer are allowed; the one after it ends it.
         while not (head := await self._process.line()).strip():
             pass
         if head[:1] not in ("=", "?"):
@@ -371,6 +374,7 @@ class GtpConnection:
         await self.command(f"boardsize {rules.size}")
         await self.command("clear_board")
         await self.command(f"komi {rules.komi:g}")
+        # Engines that start in the same second would otherwise all play the same game.
         if SEED in self._knows:
             await self.command(f"{SEED} {game.seed % SEEDS}")
         if RULES in self._knows:

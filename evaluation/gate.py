@@ -116,6 +116,7 @@ class Progress:
         cancelled."""
         before = -1
         while True:
+            # A gate that hangs must look dead to the server, so silence is kept then.
             if (now := evaluated()) != before:
                 self._tell(self._last)
             before = now
@@ -172,6 +173,7 @@ def gate_openings(game: Game, count: int, seed: int, start: str = "") -> list[Op
 def main() -> int:
     """Entry point of the process."""
     options = parse()
+    # Before torch starts threads, which inherit it.
     os.nice(NICE)
     run(options)
     return int(Exit.OK)

@@ -350,6 +350,7 @@ def enter(positions: Positions, n: int, ply: int, depth: int, max_plies: int, st
         best = int(evaluate(positions[n - 1]))
         if ply - depth == QUIESCENCE or best >= frames[ply, BETA]:
             count = 0
+        # Only captures and the like: a quiet position has the value of its heuristic.
         noisy = 0
         for i in range(count):
             if is_noisy(positions[n - 1], actions[ply, i]):
@@ -368,6 +369,7 @@ def sort_moves(state: State, actions: Actions, scores: npt.NDArray[np.int64], co
     """
     for i in range(count):
         scores[i] = order_score(state, actions[i])
+    # Insertion sort: lists are short, often nearly sorted, and equals keep their order.
     for i in range(1, count):
         action, score, at = actions[i], scores[i], i
         while at > 0 and scores[at - 1] < score:
@@ -435,6 +437,7 @@ def simulate(tree: Tree, positions: Positions, n: int, max_plies: int, actions: 
             edges[edge, 1] = node
             break
         node = edges[edge, 1]
+    # The value is for the side to move at the leaf; each edge gets it for its own mover.
     value, mover = nodes[node, 2], side_to_move(positions[n - 1])
     if nodes[node, 1] > 0:
         value = play_out(positions, n, root, max_plies, actions, seed)
@@ -476,6 +479,7 @@ def best_edge(edges: npt.NDArray[np.int32], first: int, count: int, seed: Words)
         if edges[e, 2] == 0:
             unvisited += 1
     if unvisited:
+        # A random one, because the first of the rules' order would be favoured otherwise.
         lot = draw_below(seed, unvisited)
         for e in range(first, first + count):
             if edges[e, 2] == 0:

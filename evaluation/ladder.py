@@ -152,6 +152,7 @@ class Ladder:
                 try:
                     await self._session.play(players, stop)
                 except Gone as gone:
+                    # The server removes old weights while we rate; the others' games are kept.
                     print(f"{gone}: choosing again", file=sys.stderr)
                     continue
                 self._report()
@@ -167,6 +168,7 @@ class Ladder:
         how = self._settings.simulations, self._search
         found = points_of(self._run)
         played = {name for score in self._session.book.scores() for name in (score.first, score.second)}
+        # Networks that have games are preferred, so that a longer ladder extends a shorter one.
         rated = {point.sha256 for point in found if network(point, *how).entrant.name in played}
         players = [network(point, *how) for point in thinned(found, self._settings.points, rated)]
         print(f"rating {', '.join(names_of(players))}, search {self._search}", file=sys.stderr)

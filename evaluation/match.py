@@ -118,6 +118,7 @@ def game_of_match(config: MatchConfig, specs: tuple[str, str]) -> Game:
     from games import get_game
     from games.names import DEFAULT_GAME
 
+    # The kind alone decides: a blend or an engine may name files too, but no game.
     files = [rest for kind, _, rest in (spec.partition(":") for spec in specs) if kind in ("net", "policy")]
     named = ""
     if files and not config.game:
@@ -228,7 +229,13 @@ class Match:
         def on_game(played: PlayedGame) -> None:
             self._ended.append(played)
             files.write(played)
-            self._show_progress()
+            now, is_terminal = time.monotonic(), sys.stderr.isatty()
+            if now - self._shown < (TTY_SECONDS if is_terminal else PLAIN_SECONDS):
+                return
+            self._shown = now
+            so_far = report(*self._names, _whole_pairs(self._ended), sprt)
+            start, end = ("\r\x1b[K", "") if is_terminal else ("", "\n")
+            print(f"{start}{progress(so_far, 2 * self.pairs)}", end=end, file=sys.stderr, flush=True)
 
         config = self.config
         settings = MatchSettings(
@@ -241,6 +248,7 @@ class Match:
         )
         stopping = asyncio.ensure_future(stop.finishing.wait())
         try:
+            # Not cancelled from outside: what has ended by a Ctrl-C is still the result.
             await asyncio.wait({playing, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if playing.done():
                 self._result = playing.result()
@@ -261,17 +269,6 @@ class Match:
 
     def _games(self) -> list[PlayedGame]:
         return self._result if self._result is not None else _whole_pairs(self._ended)
-
-    def _show_progress(self) -> None:
-        """Print progress on stderr, at most every few seconds."""
-        now, is_terminal = time.monotonic(), sys.stderr.isatty()
-        if now - self._shown < (TTY_SECONDS if is_terminal else PLAIN_SECONDS):
-            return
-        self._shown = now
-        text = progress(report(*self._names, _whole_pairs(self._ended), self.sprt), 2 * self.pairs)
-        end = "" if is_terminal else "\n"
-        start = "\r\x1b[K" if is_terminal else ""
-        print(f"{start}{text}", end=end, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ the same moves in the same order. Where a game names none, each first move is an
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,17 +152,14 @@ def binned(games: Iterable[tuple[int, str | None]], bins: int) -> list[Bin]:
             found.append([])
         found[-1].append(version)
         seen += sum(versions[version].values())
-    return [_bin(group, versions) for group in found]
-
-
-def _bin(group: list[int], versions: Mapping[int, Mapping[str | None, int]]) -> Bin:
-    counts: dict[str, int] = {}
-    for version in group:
-        for name, games in versions[version].items():
-            if name is not None:
-                counts[name] = counts.get(name, 0) + games
-    total = sum(sum(versions[version].values()) for version in group)
-    return Bin(group[0], group[-1], total, counts)
+    ranges = []
+    for group in found:
+        named = Counter[str]()
+        for version in group:
+            named.update({name: number for name, number in versions[version].items() if name is not None})
+        total = sum(sum(versions[version].values()) for version in group)
+        ranges.append(Bin(group[0], group[-1], total, dict(named)))
+    return ranges
 
 
 def table(bins: Sequence[Bin], names: Sequence[str]) -> str:

@@ -53,6 +53,7 @@ def random_openings(game: Game, count: int, plies: int, seed: int, start: str = 
     The same seed gives the same openings in the same order, whatever `count` is. Fewer are returned where the
     game has no more (Connect Four after one ply: 7).
     """
+    # Not of `count`: a longer match begins with the openings of the shorter one.
     rng = np.random.default_rng([seed, plies])
     seen: set[bytes] = set()
     openings: list[Opening] = []

@@ -132,6 +132,7 @@ def _net_player(network: str, simulations: int, game: Game, networks: Networks, 
     path = weights_named(network, networks.runs).resolve() if network else None
     settings = search_for(search, game, path) if simulations else None
     device, threads = networks.device, networks.threads
+    # The game belongs to the key: the same file may play a variant with the same board.
     key = (str(path or ""), game.name, device, threads)
     if key not in _LOADED:
         _LOADED[key] = _Shared(load_net(path, game.name, device=device, threads=threads))
@@ -141,6 +142,7 @@ def _net_player(network: str, simulations: int, game: Game, networks: Networks, 
 
     def release() -> None:
         shared.users -= 1
+        # Popped first, so that a later player loads it anew.
         if shared.users == 0 and _LOADED.pop(key, None) is not None:
             net.close()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -131,13 +131,19 @@ async def play_match(
     end early. The caller closes the players.
     """
     match = _Match(game, (first, second), settings)
-    jobs = iter(_jobs(openings, settings.seed))
+    waiting = []
+    for number, opening in enumerate(openings):
+        for swapped in (False, True):
+            drawn = np.random.SeedSequence([settings.seed, number, int(swapped)]).generate_state(2)
+            waiting.append(_Job(2 * number + swapped, opening, swapped, (int(drawn[0]), int(drawn[1]))))
+    jobs = iter(waiting)  # all workers take from it
     played: dict[int, PlayedGame] = {}
     tasks: list[asyncio.Task[None]] = []
     asked, stopped = 0, False
 
     def decided() -> bool:
         nonlocal asked, stopped
+        # In the order of the openings, not in that of the games' ends: short games must not decide.
         while until is not None and not stopped and asked in played and asked + 1 in played:
             asked += 2
             stopped = until([played[index] for index in range(asked)])
@@ -151,6 +157,7 @@ async def play_match(
             if on_game is not None:
                 on_game(finished)
             if decided():
+                # Also the caller itself, which returns at once.
                 for task in tasks:
                     task.cancel()
                 return
@@ -171,13 +178,6 @@ class _Job:
     swapped: bool
     seeds: tuple[int, int]
     """Seeds of A and B."""
-
-
-def _jobs(openings: Sequence[Opening], seed: int) -> Iterator[_Job]:
-    for number, opening in enumerate(openings):
-        for swapped in (False, True):
-            drawn = np.random.SeedSequence([seed, number, int(swapped)]).generate_state(2)
-            yield _Job(2 * number + swapped, opening, swapped, (int(drawn[0]), int(drawn[1])))
 
 
 @dataclass(frozen=True)
@@ -267,6 +267,7 @@ class _Match:
             raise _Lost(FAILURE, side, str(error)) from error
         except PlayerResigned as error:
             raise _Lost(RESIGNATION, side, "") from error
+        # Includes waiting for other games' batches: with a clock, few games should run at once.
         took = time.monotonic() - began
         spent.moves[side] += 1
         spent.seconds[side] += took

@@ -57,6 +57,7 @@ async def play_on(
             return
         used = book.pairing(*pair).openings
         count = min(goal.openings, goal.most_openings - used)
+        # Added and saved before the next one: a kill loses one pairing at most.
         book.add(await play(*pair, used, count), count)
         book.save(anchors)
 
@@ -138,11 +139,13 @@ class Matches:
 
     async def _player(self, name: str) -> Player:
         if name in self._open:
+            # Moved to the end, as the one used last.
             self._open[name] = self._open.pop(name)
             return self._open[name]
         candidate = self._candidates[name]
         if candidate.file is not None and not candidate.file.exists():
             raise Gone(f"{candidate.file} has been removed")
+        # The one that has not played for the longest time: a dict keeps the order of use.
         while len(self._open) >= OPEN_PLAYERS:
             await self._open.pop(next(iter(self._open))).close()
         settings = self._settings

@@ -254,6 +254,7 @@ def count(game: Game, records: Iterable[GameRecord], solution: Solution) -> list
                 mistakes.outcome_off += abs(outcome - known.value) / 2
                 mistakes.search_off += abs(float(record.root_values[ply]) - known.value) / 2
                 if known.matters:
+                    # Where every move keeps the result, none can lose it.
                     loses = [one not in known.keeps for one in actions.tolist()]
                     mistakes.matter += 1
                     mistakes.played_lose += action not in known.keeps

@@ -187,6 +187,7 @@ async def chosen_actions(
     most = max(64, IN_FLIGHT_BATCHES * net.target_rows)
     forest = Forest(net.game, settings, min(most, len(rows)), network=net.own)
     pool = SearchPool(forest, net.evaluator)
+    # As many trees as keep the device's batches full; more would only take memory.
     places = asyncio.Semaphore(most)
 
     rng = np.random.default_rng(0)  # never used: no noise, no temperature
@@ -231,6 +232,7 @@ async def measure(
 
 def _trees(game: Game, rows: Sequence[Row], played: Sequence[int]) -> dict[str, TreeResult]:
     """Whole games against all replies, in a game of few positions where `rows` contains all of them."""
+    # With --limit some positions have no move, and the tree cannot be walked.
     if not game.few_positions or len(rows) < len(rows_for(game)):
         return {}
     actions = {
