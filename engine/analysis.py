@@ -19,19 +19,17 @@ import numpy.typing as npt
 
 from engine.driver import Input, Line, Output, OutputClosed
 from games.knowledge import knowledge_of
-from games.nearest import nearest
+from games.names import nearest
 from games.spec import Game, outcome_for_first_player
 from protocol.messages import MAX_START
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
 from runtime.aio import Stop
-from search.evaluation_settings import FOR_EVALUATION
-from search.evaluator import BadEvaluation, Evaluator, evaluate
-from search.leaf_batch import LeafBatch
+from search.evaluator import BadEvaluation, Evaluator, LeafBatch, evaluate
 from search.mcts import search
 from search.moves import choose_action
 from search.pool import SearchPool
 from search.result import SearchResult, evenly
-from search.settings import resolve
+from search.settings import FOR_EVALUATION, resolve
 from search.tree import SearchTree, tree_for
 
 UNWRITTEN = 1024
