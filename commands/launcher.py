@@ -20,7 +20,7 @@ from commands.azrun_config import TRAINER_GRACE, Commands, RunConfig, make_comma
 from commands.compile_share import warning
 from commands.milestones import Milestones, Troubles
 from commands.next_steps import beginning
-from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, Status
+from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Message, Status
 from runtime import logs
 from runtime.aio import Stop
 from runtime.connection import Connection
@@ -196,7 +196,7 @@ class Launcher:
         context, milestones = new_context(), Milestones()
         hello = Hello(PROTOCOL_VERSION, "watcher", f"azrun {os.getpid()}")
 
-        def on_message(message: AnyMessage, frames: list[memoryview]) -> None:
+        def on_message(message: Message, frames: list[memoryview]) -> None:
             if isinstance(message, Status) and not frames:
                 self._take(message.figures)
                 # At the end the parts leave one after the other, which need not be reported.

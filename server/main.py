@@ -1,4 +1,8 @@
-"""`azserver`: the command line. Slow imports happen only after the flags are read."""
+"""`azserver`: the command line.
+
+The first word chooses between serving a run, `doctor` and the commands for keys. Slow imports happen only
+after the flags are read, so that `--help` and a mistyped flag are answered at once.
+"""
 
 from __future__ import annotations
 

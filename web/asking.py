@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, Status
+from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Message, Status
 from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Fatal
 from runtime.keys import own_server_keys
@@ -96,7 +96,7 @@ class ServerFigures:
             self.state = str(error)
             self._connection = None
 
-    def _take(self, message: AnyMessage, frames: list[memoryview]) -> None:
+    def _take(self, message: Message, frames: list[memoryview]) -> None:
         if isinstance(message, Status) and not frames:
             self._figures, self._came = message.figures, time.monotonic()
             self.state = ""
