@@ -19,11 +19,11 @@ from games.spec import Game
 from net.sparse import SparsePlayer
 from net.weights import BadWeights
 from protocol.messages import (
-    AnyMessage,
     BadMessage,
     Evaluated,
     Grant,
     Hello,
+    Message,
     Refused,
     WeightsInfo,
     Welcome,
@@ -80,7 +80,7 @@ class Source(Protocol):
 
     def lost(self) -> None: ...
 
-    def on_message(self, message: AnyMessage, frames: Sequence[memoryview]) -> None: ...
+    def on_message(self, message: Message, frames: Sequence[memoryview]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -139,7 +139,7 @@ class ServersNet:
     def lost(self) -> None:
         pass
 
-    def on_message(self, message: AnyMessage, frames: Sequence[memoryview]) -> None:
+    def on_message(self, message: Message, frames: Sequence[memoryview]) -> None:
         pass
 
     def close(self) -> None:
@@ -155,7 +155,7 @@ class ServersNet:
             self._wanted = games
             self._on_games(max(1, games))
 
-    def _on_leaves_message(self, message: AnyMessage, frames: Sequence[memoryview]) -> None:
+    def _on_leaves_message(self, message: Message, frames: Sequence[memoryview]) -> None:
         if isinstance(message, Evaluated):
             try:
                 self.evaluator.on_evaluated(message, frames)
@@ -217,7 +217,7 @@ class OwnNet:
     def lost(self) -> None:
         self._puller.lost()
 
-    def on_message(self, message: AnyMessage, frames: Sequence[memoryview]) -> None:
+    def on_message(self, message: Message, frames: Sequence[memoryview]) -> None:
         self._puller.on_message(message, frames)
 
     def close(self) -> None:
@@ -311,7 +311,7 @@ class NetInSearch:
     def lost(self) -> None:
         self._puller.lost()
 
-    def on_message(self, message: AnyMessage, frames: Sequence[memoryview]) -> None:
+    def on_message(self, message: Message, frames: Sequence[memoryview]) -> None:
         self._puller.on_message(message, frames)
 
     def close(self) -> None:

@@ -65,9 +65,9 @@ def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
 def _main(argv: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["doctor"]:
-        from client import doctor
+        from client.doctor import main as check_machine
 
-        return doctor.main(words[1:])
+        return check_machine(words[1:])
     if words[:1] == ["keygen"]:
         return keygen(words[1:])
     settings = load(argv)

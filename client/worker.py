@@ -24,7 +24,7 @@ from client.self_play import GamePool, Player
 from client.spool import Spool, SpoolFolder, Terms, claim, run_folder
 from client.uploader import Uploader
 from net.sparse import code_name, player_for
-from protocol.messages import PROTOCOL_VERSION, AnyMessage, GameAck, Hello, WeightsInfo, Welcome
+from protocol.messages import PROTOCOL_VERSION, GameAck, Hello, Message, WeightsInfo, Welcome
 from runtime import aio, logs
 from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Exit, Fatal, guarded
@@ -103,7 +103,13 @@ class Worker:
         """Join, compile, open the spool, and start the games."""
         welcome = await self._first_welcome
         run = self._run = read_welcome(welcome)
-        await self._compile(run)
+        code = code_name(run.game, run.network)
+        compiled = Compiled(run.game, run.settings.search.selection, network=code)
+        if not compiled.is_ready:
+            log.info("%s", compiled.announcement())
+        seconds = await asyncio.to_thread(warm_with, run.game, compiled.selection, run.network)
+        if seconds > SLOW_COMPILE:
+            log.info("the search of %s is ready after %.1f s", run.game.name, seconds)
         if self._options.warm_only:
             if self._options.figures:
                 print(figures_line({IN_SEARCH: bool(run.network)}), flush=True)
@@ -118,15 +124,6 @@ class Worker:
             self._tell_joined(self._bulk.welcome)
         await source.ready()
         self._begin_games(group, source, uploader, welcome.games_in_flight)
-
-    async def _compile(self, run: Run) -> None:
-        code = code_name(run.game, run.network)
-        compiled = Compiled(run.game, run.settings.search.selection, network=code)
-        if not compiled.is_ready:
-            log.info("%s", compiled.announcement())
-        seconds = await asyncio.to_thread(warm_with, run.game, compiled.selection, run.network)
-        if seconds > SLOW_COMPILE:
-            log.info("the search of %s is ready after %.1f s", run.game.name, seconds)
 
     def _claim_folder(self, run: Run) -> Path:
         folder = run_folder(self._options.spool, run.game.name, run.name, run.identity)
@@ -230,7 +227,7 @@ class Worker:
             self._uploader.lost()
             self._source.lost()
 
-    def _on_message(self, message: AnyMessage, frames: list[memoryview]) -> None:
+    def _on_message(self, message: Message, frames: list[memoryview]) -> None:
         if self._uploader is not None and isinstance(message, GameAck):
             self._uploader.acknowledged(message)
             if self._pool is not None and message.resign_value is not UNSET:

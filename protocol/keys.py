@@ -1,4 +1,8 @@
-"""Keys: Curve25519 pairs, their owners, and the role each owner may take. A secret is never shown."""
+"""Keys: Curve25519 pairs, their owners, and the role each owner may take.
+
+Who holds a key decides what its sessions may be: HELLO names a role, and `role_refusal` compares it with
+that of the key which the handshake has proved. A secret is never shown, not even by `repr`.
+"""
 
 from __future__ import annotations
 

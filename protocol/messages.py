@@ -6,7 +6,7 @@ Unknown fields are ignored and missing ones take their default, so a newer peer 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Union
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -317,22 +317,12 @@ class TrainerStatus(Message, frozen=True, tag="trainer_status"):
     figures: dict[str, Figure]
 
 
-AnyMessage = (
-    Hello | Welcome | Goodbye | Ping | Pong | Bye
-    | Evaluate | Evaluated | Refused | Grant
-    | EvaluatorReady | LoadWeights | WeightsLoaded | WeightsRefused | Batch | BatchDone
-    | PutGame | GameAck | RelayGame | RelayAck
-    | Chunk | GetWeights | WeightsInfo | GetChunk
-    | GetStatus | Status | TrainerStatus
-)  # fmt: skip
-
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(AnyMessage)
 _hello_decoder = msgspec.msgpack.Decoder(Hello)
 
-TAGS: dict[str, type[Message]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyMessage)}
-"""All messages by their `type` on the wire."""
-
+TAGS: dict[str, type[Message]] = {str(kind.__struct_config__.tag): kind for kind in Message.__subclasses__()}
+"""All messages by their `type` on the wire. A new class above is all that it takes."""
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Union[tuple(TAGS.values())])  # noqa: UP007
 
 _UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
@@ -345,11 +335,10 @@ def encode(message: Message) -> bytes:
     return _encoder.encode(message)
 
 
-def decode(header: bytes | memoryview) -> AnyMessage:
+def decode(header: bytes | memoryview) -> Message:
     """Return the message in frame 0. Raises BadMessage if it is not well formed."""
     try:
-        message: AnyMessage = _decoder.decode(header)
-        return message
+        return _decoder.decode(header)
     except _UNREADABLE as error:
         raise BadMessage(str(error)) from error
 

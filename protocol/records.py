@@ -307,25 +307,6 @@ def _check(record: GameRecord) -> None:
     if plies > record.max_plies:
         raise BadRecord(f"{plies} plies, the cap is {record.max_plies}", Code.TOO_LONG)
     _check_lengths(record)
-    _check_flags(record)
-    if not ((record.root_values >= -1) & (record.root_values <= 1)).all():
-        raise BadRecord("a root value is not in [-1, 1]", Code.BAD_VALUES)
-    fault = fault_of(record.prior_kl, record.prior_values, record.mean_depths)
-    if fault:
-        raise BadRecord(fault, Code.BAD_VALUES)
-    _check_visits(record)
-
-
-def _check_lengths(record: GameRecord) -> None:
-    """Raise BadRecord if a column has not one entry for each ply, or for each visited action."""
-    total = int(record.visited.sum(dtype=np.int64))
-    for name in _COLUMNS:
-        length, expected = len(getattr(record, name)), total if name in OF_VISITS else record.plies
-        if length != expected:
-            raise BadRecord(f"column {name} has {length} entries, expected {expected}")
-
-
-def _check_flags(record: GameRecord) -> None:
     flags = record.flags
     kinds = flags & np.uint8(POLICY_TARGET | IMPROVED_POLICY | PRUNED_TARGET)
     if (flags & ~np.uint8(_FLAGS)).any() or not np.isin(kinds, _KINDS_OF_TARGET).all():
@@ -333,10 +314,12 @@ def _check_flags(record: GameRecord) -> None:
     played_on = flags & np.uint8(PLAYED_ON)
     if not (played_on == played_on[0]).all():
         raise BadRecord("the flag of a game that is played on is set at some plies and not at others")
-
-
-def _check_visits(record: GameRecord) -> None:
-    """Check that visits are never 0 and their actions ascend within a ply, so that the encoding is unique."""
+    if not ((record.root_values >= -1) & (record.root_values <= 1)).all():
+        raise BadRecord("a root value is not in [-1, 1]", Code.BAD_VALUES)
+    fault = fault_of(record.prior_kl, record.prior_values, record.mean_depths)
+    if fault:
+        raise BadRecord(fault, Code.BAD_VALUES)
+    # Check that visits are never 0 and their actions ascend within a ply, so that the encoding is unique.
     if ((record.visited == 0) & (record.flags & POLICY_TARGET != 0)).any():
         raise BadRecord("a policy target without visits", Code.BAD_VISITS)
     if ((record.visited == 0) & (record.flags & SEARCH_DIFFERS != 0)).any():
@@ -348,6 +331,15 @@ def _check_visits(record: GameRecord) -> None:
     ascending[first_of_ply[(first_of_ply >= 0) & (first_of_ply < len(ascending))]] = True
     if not ascending.all():
         raise BadRecord("visited actions do not ascend within a ply", Code.BAD_VISITS)
+
+
+def _check_lengths(record: GameRecord) -> None:
+    """Raise BadRecord if a column has not one entry for each ply, or for each visited action."""
+    total = int(record.visited.sum(dtype=np.int64))
+    for name in _COLUMNS:
+        length, expected = len(getattr(record, name)), total if name in OF_VISITS else record.plies
+        if length != expected:
+            raise BadRecord(f"column {name} has {length} entries, expected {expected}")
 
 
 def fault_of(*columns: npt.NDArray[np.float16]) -> str:

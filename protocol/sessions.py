@@ -18,7 +18,7 @@ from enum import Enum
 import msgspec
 
 from protocol.errors import REJOIN_CODES, Code
-from protocol.messages import PROTOCOL_VERSION, AnyMessage, Bye, Goodbye, Hello, Ping, Pong, Welcome
+from protocol.messages import PROTOCOL_VERSION, Bye, Goodbye, Hello, Message, Ping, Pong, Welcome
 
 MAX_SESSIONS = 10_000
 """Most sessions of one port of a server."""
@@ -34,7 +34,7 @@ SHORTEST_HEARTBEAT = 0.1
 class Send:
     """Send this message to the server."""
 
-    message: AnyMessage
+    message: Message
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,20 @@ class ClientSession:
         self.state = ClientState.JOINING
         return [self._say_hello(now)]
 
-    def on_message(self, message: AnyMessage, now: float) -> list[Instruction]:
+    def on_message(self, message: Message, now: float) -> list[Instruction]:
         """Handle any message from the server; each one shows that the server is alive."""
         if self.state in (ClientState.NEW, ClientState.REFUSED, ClientState.LEFT):
             return []
         self._heard_at = now
         if isinstance(message, Welcome):
-            return self._on_welcome(message, now)
+            again = self.state is ClientState.JOINED
+            if again and self.welcome is not None and self.welcome.session == message.session:
+                return []
+            instructions: list[Instruction] = [Lost("the server began another session")] if again else []
+            self.state, self.welcome = ClientState.JOINED, message
+            self._wait = HELLO_FIRST
+            self._ping_at = now + _heartbeat(message)
+            return [*instructions, Joined(message)]
         if isinstance(message, Goodbye):
             return self._on_goodbye(message, now)
         known = 0 if self.welcome is None else self.welcome.session
@@ -142,16 +149,6 @@ class ClientSession:
         """Use decorrelated jitter, so that clients that lost a server together do not all rejoin at once."""
         self._wait = min(HELLO_LONGEST, self._rng.uniform(HELLO_FIRST, max(HELLO_FIRST, 3 * self._wait)))
         self._hello_at = now + self._wait
-
-    def _on_welcome(self, welcome: Welcome, now: float) -> list[Instruction]:
-        again = self.state is ClientState.JOINED
-        if again and self.welcome is not None and self.welcome.session == welcome.session:
-            return []
-        instructions: list[Instruction] = [Lost("the server began another session")] if again else []
-        self.state, self.welcome = ClientState.JOINED, welcome
-        self._wait = HELLO_FIRST
-        self._ping_at = now + _heartbeat(welcome)
-        return [*instructions, Joined(welcome)]
 
     def _on_goodbye(self, goodbye: Goodbye, now: float) -> list[Instruction]:
         if goodbye.code in REJOIN_CODES:

@@ -151,7 +151,17 @@ class Incoming:
                 self._begin(view[at : at + size])
                 at += size
             part = view[at : at + self._left] if self._left > 0 else view[:0]
-            self._take(part)
+            # Add a part of the body. A body that comes in one piece is copied once, into bytes of its own.
+            self._left -= len(part)
+            kept = part[: self._keep - self._filled]
+            if self._filled == 0 and len(kept) == self._keep:
+                self._body = memoryview(bytes(kept))
+            elif len(kept):
+                if self._filled == 0:
+                    self._body = np.empty(self._keep, np.uint8).data
+                self._body[self._filled : self._filled + len(kept)] = kept
+            self._filled += len(kept)
+            self.held += len(kept)
             at += len(part)
             if self._left == 0:
                 self._left = -1
@@ -188,13 +198,24 @@ class Incoming:
 
     def _begin(self, header: memoryview) -> None:
         if not self._greeted:
-            self._check_greeting(bytes(header))
+            greeting = bytes(header)
+            if greeting[0] != 0xFF or greeting[9] & 1 == 0 or greeting[10] < 3:
+                raise Broken("it does not speak ZMTP 3")
+            if greeting[12:32] != self.mechanism:
+                raise self._wrong_mechanism(greeting[12:32])
+            self._greeted = True
+            self._knows_ping = (greeting[10], greeting[11]) >= (3, 1)
             return
         self._flags = header[0]
         self._left = struct.unpack(">Q", header[1:])[0] if self._flags & LONG else header[1]
         self._length, self._filled = self._left, 0
         if self._flags & COMMAND:
-            self._check_command()
+            if self._flags & MORE or self._left > MAX_COMMAND:
+                raise Broken(f"a command of {self._left} bytes")
+            self._commands += 1
+            if self._commands > MAX_COMMANDS:
+                raise Broken("a flood of commands")
+            self._keep = self._left
         elif not self.ready:
             raise Broken("a message came before READY")
         else:
@@ -203,25 +224,9 @@ class Incoming:
             if not self.joined:
                 self._keep = 0 if self._count else min(self._left, MAX_HELLO + 1)
 
-    def _check_greeting(self, greeting: bytes) -> None:
-        if greeting[0] != 0xFF or greeting[9] & 1 == 0 or greeting[10] < 3:
-            raise Broken("it does not speak ZMTP 3")
-        if greeting[12:32] != self.mechanism:
-            raise self._wrong_mechanism(greeting[12:32])
-        self._greeted = True
-        self._knows_ping = (greeting[10], greeting[11]) >= (3, 1)
-
     def _wrong_mechanism(self, theirs: bytes) -> Broken:
         """Return the error for a peer that uses another security mechanism than `mechanism`."""
         return Broken(f"its mechanism is {theirs!r}, expected NULL: this server uses no keys")
-
-    def _check_command(self) -> None:
-        if self._flags & MORE or self._left > MAX_COMMAND:
-            raise Broken(f"a command of {self._left} bytes")
-        self._commands += 1
-        if self._commands > MAX_COMMANDS:
-            raise Broken("a flood of commands")
-        self._keep = self._left
 
     def _check_frame(self, size: int) -> None:
         limits = self._limits
@@ -229,19 +234,6 @@ class Incoming:
             raise Broken(f"a frame of {size} bytes, expected at most {limits.frame}")
         if self._count >= limits.frames or self._size + size > limits.message:
             raise Broken(f"a message of more than {limits.frames} frames or {limits.message} bytes")
-
-    def _take(self, part: memoryview) -> None:
-        """Add a part of the body. A body that comes in one piece is copied once, into bytes of its own."""
-        self._left -= len(part)
-        kept = part[: self._keep - self._filled]
-        if self._filled == 0 and len(kept) == self._keep:
-            self._body = memoryview(bytes(kept))
-        elif len(kept):
-            if self._filled == 0:
-                self._body = np.empty(self._keep, np.uint8).data
-            self._body[self._filled : self._filled + len(kept)] = kept
-        self._filled += len(kept)
-        self.held += len(kept)
 
     def _end_frame(self) -> bool:
         """End the current frame. Returns whether the message is complete."""
@@ -260,15 +252,12 @@ class Incoming:
         name = content[1 : 1 + content[0]] if content else b""
         body = content[1 + len(name) :]
         if name == b"READY":
-            self._on_ready(body)
+            check_properties(body)
+            self._end_handshake()
         elif name == b"ERROR":
             raise Broken(f"it reports an error: {body[1:100]!r}")
         elif name == b"PING":
             self.replies.append(command(b"PONG", body[2:18]))
-
-    def _on_ready(self, body: bytes) -> None:
-        check_properties(body)
-        self._end_handshake()
 
     def _end_handshake(self) -> None:
         self.ready = True
@@ -277,13 +266,6 @@ class Incoming:
 
 def check_properties(body: bytes) -> None:
     """Raise Broken if the properties are not those of a socket that may dial a ROUTER."""
-    kind = _properties(body).get(b"socket-type", b"")
-    if kind not in FRIENDS:
-        raise Broken(f"its socket is {kind[:20]!r}, expected DEALER")
-
-
-def _properties(body: bytes) -> dict[bytes, bytes]:
-    """Return the metadata of READY, names in lower case. Raises Broken."""
     found: dict[bytes, bytes] = {}
     while body:
         name = body[1 : 1 + body[0]]
@@ -292,7 +274,9 @@ def _properties(body: bytes) -> dict[bytes, bytes]:
             raise Broken("the properties of its READY cannot be read")
         found[name.lower()] = value[4 : 4 + size]
         body = value[4 + size :]
-    return found
+    kind = found.get(b"socket-type", b"")
+    if kind not in FRIENDS:
+        raise Broken(f"its socket is {kind[:20]!r}, expected DEALER")
 
 
 def wire(frames: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:

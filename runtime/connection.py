@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from protocol.errors import Code
 from protocol.keys import DialKeys
-from protocol.messages import AnyMessage, BadMessage, Goodbye, Hello, Message, Ping, Welcome, decode, encode
+from protocol.messages import BadMessage, Goodbye, Hello, Message, Ping, Welcome, decode, encode
 from protocol.sessions import ClientSession, ClientState, Instruction, Joined, Lost, Refused, Send
 from runtime.exits import Exit, Fatal
 from runtime.handshakes import HandshakeWatch
@@ -36,7 +36,7 @@ BYE_LINGER = 200
 REACT_AFTER = 0.001
 """Seconds added to a due time, so that the timer never fires just before it."""
 
-OnMessage = Callable[[AnyMessage, list[memoryview]], None]
+OnMessage = Callable[[Message, list[memoryview]], None]
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Connection:
         self._on_lost = on_lost
         self._on_unreadable = on_unreadable
         self._max_wait = settings.max_wait
-        self._unsent_hello: AnyMessage | None = None
+        self._unsent_hello: Message | None = None
         self._changed = asyncio.Event()
         """Set when the session's next due time may have changed."""
         self._refusal: Goodbye | None = None

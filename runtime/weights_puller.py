@@ -16,10 +16,10 @@ from pathlib import Path
 
 from protocol.errors import Code
 from protocol.messages import (
-    AnyMessage,
     Chunk,
     GetChunk,
     GetWeights,
+    Message,
     Pong,
     Refused,
     WeightsInfo,
@@ -124,7 +124,7 @@ class WeightsPuller:
     def lost(self) -> None:
         self._pull.lost()
 
-    def on_message(self, message: AnyMessage, frames: Sequence[memoryview]) -> None:
+    def on_message(self, message: Message, frames: Sequence[memoryview]) -> None:
         """Handle what a player receives on the bulk port, as far as it is about weights."""
         match message:
             case Chunk():

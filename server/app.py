@@ -141,7 +141,11 @@ class App:
         evaluators, players, pages = (Children(sink=sink) for _ in range(3))
         stop_evaluators = Stop()
         self._add_evaluators(evaluators, devices, endpoints["evaluators"], front)
-        self._add_pages(pages, folder)
+        # Serve the web pages from a process of their own, so that they take no time from the front.
+        port = self._config.web
+        if port:
+            pages.add("web", python_module("web.command", str(folder.path), "--port", str(port)))
+            log.info("pages on this run: http://127.0.0.1:%d/run/%s", port, folder.name)
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(front.run())
             evaluating = group.create_task(evaluators.run(stop_evaluators))
@@ -156,7 +160,15 @@ class App:
                     beside.append(group.create_task(gate.run()))
                 await _first_of(front.one_up, stop.finishing)
                 await _first_of(front.all_up, stop.finishing, seconds=ALL_UP_SECONDS)
-                self._add_workers(players, workers, folder, endpoints)
+                for index in range(workers):
+                    argv = python_module(
+                        "client.worker",
+                        *("--role", "worker", "--index", str(index)),
+                        *("--leaves", endpoints["leaves"], "--bulk", endpoints["bulk"]),
+                        *("--device", "remote", "--spool", str(folder.spool)),
+                        *("--log-format", self._config.log_format),
+                    )
+                    players.add(f"worker-{index}", argv)
                 await players.run(stop)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._config.trainer_grace):
@@ -238,28 +250,8 @@ class App:
                 f"evaluator-{index}",
                 argv,
                 on_start=partial(front.pool.process_started, index),
-                on_exit=_tell(front, index),
+                on_exit=partial(front.pool.process_ended, index),
             )
-
-    def _add_workers(
-        self, children: Children, workers: int, folder: RunFolder, endpoints: dict[str, str]
-    ) -> None:
-        for index in range(workers):
-            argv = python_module(
-                "client.worker",
-                *("--role", "worker", "--index", str(index)),
-                *("--leaves", endpoints["leaves"], "--bulk", endpoints["bulk"]),
-                *("--device", "remote", "--spool", str(folder.spool)),
-                *("--log-format", self._config.log_format),
-            )
-            children.add(f"worker-{index}", argv)
-
-    def _add_pages(self, children: Children, folder: RunFolder) -> None:
-        """Serve the web pages from a process of their own, so that they take no time from the front."""
-        port = self._config.web
-        if port:
-            children.add("web", python_module("web.command", str(folder.path), "--port", str(port)))
-            log.info("pages on this run: http://127.0.0.1:%d/run/%s", port, folder.name)
 
     # ---- live view -------------------------------------------------------------------------
 
@@ -301,10 +293,6 @@ class notes_to(logging.Handler):  # noqa: N801 (used as a context manager, like 
 
     def emit(self, record: logging.LogRecord) -> None:
         self._view.note(self.format(record))
-
-
-def _tell(front: Front, index: int) -> Callable[[int], None]:
-    return lambda code: front.pool.process_ended(index, code)
 
 
 async def _first_of(event: asyncio.Event, stop: asyncio.Event, seconds: float | None = None) -> None:

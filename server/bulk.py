@@ -242,12 +242,10 @@ _ANOTHER_TRAINER = Goodbye(
 def _are_rivals(present: Session, session: Session) -> bool:
     """Return whether two sessions belong to different trainers. A trainer whose connection has ended, or does
     not answer the door's PINGs, has no session any more."""
-    return present.peer != session.peer and not _is_same(present.hello.secret, session.hello.secret)
-
-
-def _is_same(secret: bytes, other: bytes) -> bool:
-    """Return whether two secrets are equal, in a time that does not depend on where they differ."""
-    return len(secret) >= SECRET_BYTES and hmac.compare_digest(secret, other)
+    return present.peer != session.peer and not (
+        len(present.hello.secret) >= SECRET_BYTES
+        and hmac.compare_digest(present.hello.secret, session.hello.secret)
+    )
 
 
 class WeightsIn:

@@ -69,14 +69,13 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     cache = compiled_code_folder()
     machine = look_at(folder.path, cache)
     run = look_at_run(folder, settings.game)
-    findings = machine_findings(machine, replace(FILES, gpus=_gpus(settings.gpus)))
+    findings = machine_findings(
+        machine,
+        replace(FILES, gpus=[int(word) for word in settings.gpus.split(",") if word.strip().isdecimal()]),
+    )
     findings += run_findings(run)
     seconds = 0.0 if machine.cache.error else settings.seconds
     return findings + _port_findings(settings, run, folder.name, seconds)
-
-
-def _gpus(setting: str) -> list[int]:
-    return [int(word) for word in setting.split(",") if word.strip().isdecimal()]
 
 
 def _port_findings(settings: DoctorConfig, run: RunFacts, name: str, seconds: float) -> list[Finding]:

@@ -236,7 +236,7 @@ class Front:
                 "clients": sessions.count("client"),
                 "trainer": int(self.bulk.trainer is not None),
             },
-            "keys": self._sessions_by_key(),
+            "keys": dict(self.leaf.port.sessions.by_key() + self.bulk.port.sessions.by_key()),
             "stored_today": self.bulk.daily.today(time.time()),
             "weights_version": current.version if current else -1,
             "games_relayed": relay.relayed,
@@ -281,10 +281,6 @@ class Front:
         if (waiting := queue.queued_rows + queue.sent_rows) and silent > NO_PROGRESS:
             return f"{waiting} leaves wait, and no evaluator has answered for {silent:.0f} s"
         return ""
-
-    def _sessions_by_key(self) -> dict[str, int]:
-        """Return the number of sessions of each key, by the key's name."""
-        return dict(self.leaf.port.sessions.by_key() + self.bulk.port.sessions.by_key())
 
     # ---- sessions ---------------------------------------------------------------------------
 

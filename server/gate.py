@@ -183,7 +183,10 @@ class Gatekeeper:
             async with asyncio.timeout(silence) as patience:
                 async for line in process.stdout:
                     patience.reschedule(loop.time() + silence)
-                    self._hear(line)
+                    try:
+                        self._gate.told(msgspec.json.decode(line, type=GateReport))
+                    except msgspec.DecodeError as error:
+                        log.warning("gate: unexpected output (%s): %r", error, line[:200])
                 code = await process.wait()
         except TimeoutError:
             return f"it hung: no report for {silence:g} s, so it was ended"
@@ -195,17 +198,19 @@ class Gatekeeper:
         while words := await process.stderr.read(65_536):
             self._log.write(words)
 
-    def _hear(self, line: bytes) -> None:
-        try:
-            self._gate.told(msgspec.json.decode(line, type=GateReport))
-        except msgspec.DecodeError as error:
-            log.warning("gate: unexpected output (%s): %r", error, line[:200])
-
     def _follow(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:
             match instruction:
                 case Save(state):
-                    self._save(state)
+                    path = self._store.about.with_name(FILE)
+                    try:
+                        write_atomically(path, msgspec.json.encode(state))
+                    except OSError as error:
+                        # Until a restart, which would use the old state, everything continues.
+                        log.error("gate: %s cannot be written (%s)", path, error.strerror)
+                    needed = (state.best, state.candidate, state.waiting)
+                    self._store.needed = frozenset(one.sha256 for one in needed if one is not None)
+                    self._store.tidy()
                 case Play():
                     self._jobs.put_nowait(instruction)
                 case Promote(info, report):
@@ -216,16 +221,6 @@ class Gatekeeper:
                 case Reject(info, report):
                     assert report is not None
                     log.info("gate: weights %d are not better, %s", info.version, _told(report))
-
-    def _save(self, state: GateState) -> None:
-        path = self._store.about.with_name(FILE)
-        try:
-            write_atomically(path, msgspec.json.encode(state))
-        except OSError as error:  # until a restart, which would use the old state, everything continues
-            log.error("gate: %s cannot be written (%s)", path, error.strerror)
-        needed = (state.best, state.candidate, state.waiting)
-        self._store.needed = frozenset(one.sha256 for one in needed if one is not None)
-        self._store.tidy()
 
 
 def _told(report: GateReport) -> str:
@@ -358,7 +353,11 @@ class Gate:
         if played.best != self.state.best:  # evaluators have refused it meanwhile
             return self._play()
         if better is None:
-            return self._broken_off(played.candidate, reason or "it ended before it was decided")
+            # Try again, unless a newer candidate waits.
+            self._failed += 1
+            if self._failed < ATTEMPTS and self.state.waiting is None:
+                return self._play()
+            return self._next(Reject(played.candidate, None, reason or "it ended before it was decided"))
         self._last = report
         assert report is not None
         if not better:
@@ -389,13 +388,6 @@ class Gate:
             "rejected": state.rejected,
             "passed_over": state.passed_over,
         }
-
-    def _broken_off(self, candidate: WeightsInfo, reason: str) -> list[Instruction]:
-        """Try again, unless a newer candidate waits."""
-        self._failed += 1
-        if self._failed < ATTEMPTS and self.state.waiting is None:
-            return self._play()
-        return self._next(Reject(candidate, None, reason))
 
     def _next(self, done: Instruction) -> list[Instruction]:
         self._change(candidate=self.state.waiting, waiting=None)

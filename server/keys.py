@@ -169,7 +169,18 @@ def _owners(keys: Keys) -> dict[bytes, KeyOwner]:
 def read_allowed(path: Path) -> Keys:
     """Return the keys in the file. Raises Fatal(CONFIG) saying what is wrong with it."""
     try:
-        table = toml_in(_text_of(path))
+        # A running server reads this in its loop: a pipe, a device or a file without end must not hold it
+        # up. Raises OSError and ValueError.
+        with open_regular(path) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if mode & stat.S_IWOTH:
+                raise ValueError(
+                    f"other users may change it (mode {stat.S_IMODE(mode):03o}): chmod 600 {path}"
+                )
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"it is longer than {MOST_BYTES} bytes")
+        table = toml_in(text_in(data))
     except FileNotFoundError:
         make = server_keygen(path.parent)
         raise Fatal(f"there is no list of keys {path}: {make} makes one", Exit.CONFIG) from None
@@ -185,21 +196,6 @@ def read_allowed(path: Path) -> Keys:
     if len({key for _, key in keys.values()}) < len(keys) or len(keys) > MOST_KEYS:
         raise Fatal(f"{path}: a key is there twice, or there are more than {MOST_KEYS}", Exit.CONFIG)
     return keys
-
-
-def _text_of(path: Path) -> str:
-    """A running server reads this in its loop: a pipe, a device or a file without end must not hold it up.
-
-    Raises OSError and ValueError.
-    """
-    with open_regular(path) as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if mode & stat.S_IWOTH:
-            raise ValueError(f"other users may change it (mode {stat.S_IMODE(mode):03o}): chmod 600 {path}")
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"it is longer than {MOST_BYTES} bytes")
-    return text_in(data)
 
 
 @contextlib.contextmanager
@@ -232,9 +228,28 @@ def main(argv: Sequence[str]) -> int:
     folder = options.keys or Path(os.environ.get("AZ_KEYS") or default_folder())
     match options.command:
         case "keygen":
-            _keygen(folder)
+            pair = new_pair()
+            write_pair(
+                folder / SERVER_FILE,
+                pair,
+                "Key of an azserver. Keep it secret: whoever has it can pose as it.",
+            )
+            if not (folder / ALLOWED_FILE).exists():
+                write_allowed(folder / ALLOWED_FILE, {})
+            print(f"the key is in {folder / SERVER_FILE}")
+            print(f"allow the keys of others:  {server_command(folder, 'allow')} client NAME KEY")
+            print(f"they dial with:  azclient --server HOST --server-key {shlex.quote(as_text(pair.public))}")
         case "allow":
-            _allow(folder, options.role, options.name, options.key)
+            key = from_text(options.key, "KEY")
+            if not NAME.fullmatch(options.name):
+                raise Fatal(
+                    f"{options.name!r} cannot be a name: use letters, digits and ._- , for example lab-3",
+                    Exit.CONFIG,
+                )
+            with changed_allowed(folder / ALLOWED_FILE) as keys:
+                _check_new(folder, keys, options.name, (options.role, key))
+                keys[options.name] = ("client" if options.role == "client" else "trainer", key)
+            print(f"{options.name} may join as {options.role}")
         case "keys":
             _list(folder)
         case "revoke":
@@ -273,30 +288,6 @@ def parser() -> argparse.ArgumentParser:
         )
         parts[name].add_argument("--runs", type=Path, default=RUNS, help="folder of all runs")
     return whole
-
-
-def _keygen(folder: Path) -> None:
-    pair = new_pair()
-    write_pair(
-        folder / SERVER_FILE, pair, "Key of an azserver. Keep it secret: whoever has it can pose as it."
-    )
-    if not (folder / ALLOWED_FILE).exists():
-        write_allowed(folder / ALLOWED_FILE, {})
-    print(f"the key is in {folder / SERVER_FILE}")
-    print(f"allow the keys of others:  {server_command(folder, 'allow')} client NAME KEY")
-    print(f"they dial with:  azclient --server HOST --server-key {shlex.quote(as_text(pair.public))}")
-
-
-def _allow(folder: Path, role: str, name: str, text: str) -> None:
-    key = from_text(text, "KEY")
-    if not NAME.fullmatch(name):
-        raise Fatal(
-            f"{name!r} cannot be a name: use letters, digits and ._- , for example lab-3", Exit.CONFIG
-        )
-    with changed_allowed(folder / ALLOWED_FILE) as keys:
-        _check_new(folder, keys, name, (role, key))
-        keys[name] = ("client" if role == "client" else "trainer", key)
-    print(f"{name} may join as {role}")
 
 
 def _check_new(folder: Path, keys: Keys, name: str, entry: tuple[str, bytes]) -> None:
@@ -344,7 +335,11 @@ def hold(name: str, allowed: Path, run: str, runs: Path, *, held: bool) -> None:
         count = len(games.games_of(player, games.span()[1]))
         known = count or not held or player in games.quarantined()
     if not known:
-        _check_allowed(name, allowed)
+        # Raise Fatal(CONFIG) for a name that no key has, because a quarantine of it would have no effect.
+        keys = list(read_allowed(allowed)) if allowed.is_file() else []
+        if name not in keys:
+            hint = near_or_all(name, keys, "allowed key") if keys else "no key is allowed"
+            raise Fatal(f"no game came with a key of {name!r}, and {hint}", Exit.CONFIG)
     changed = set_quarantine(folder.games, player, held=held)
     what = "in quarantine" if held else "released"
     print(f"{player}: {what}{'' if changed else ' already'}, {count} games so far in {folder.name}")
@@ -368,11 +363,3 @@ def _games(folder: RunFolder, player: str, *, held: bool) -> StoreReader:
         f"azplay players {folder.name} --{word} {player}",
         Exit.BAD_DATA,
     )
-
-
-def _check_allowed(name: str, path: Path) -> None:
-    """Raise Fatal(CONFIG) for a name that no key has, because a quarantine of it would have no effect."""
-    keys = list(read_allowed(path)) if path.is_file() else []
-    if name not in keys:
-        hint = near_or_all(name, keys, "allowed key") if keys else "no key is allowed"
-        raise Fatal(f"no game came with a key of {name!r}, and {hint}", Exit.CONFIG)

@@ -309,7 +309,23 @@ class LeafQueue:
             name = self._next_device(queued)
             if name is None:
                 break
-            sends.append(self._send(name, now))
+            device = self._devices[name]
+            if self._suspects:
+                device.tries_suspects = True
+                pieces = self._take_suspect(device.target_rows)
+            else:
+                pieces = self._queue.take(device.target_rows)
+            rows = actions = 0
+            waited = 0.0
+            for piece in pieces:
+                start, stop = piece.action_range
+                rows, actions = rows + piece.rows, actions + stop - start
+                waited += (now - piece.of.arrived) * piece.rows
+            batch, self._next_batch = self._next_batch, self._next_batch + 1
+            device.sent[batch] = Sent(pieces, rows, actions, now)
+            device.rows += rows
+            self.counts.batches += 1
+            sends.append(SendBatch(name, batch, pieces, rows, waited / rows))
         return sends
 
     def _next_device(self, queued: int) -> EvaluatorId | None:
@@ -321,25 +337,6 @@ class LeafQueue:
             if is_open and (best is None or device.rows < least):
                 best, least = name, device.rows
         return best
-
-    def _send(self, name: EvaluatorId, now: float) -> SendBatch:
-        device = self._devices[name]
-        if self._suspects:
-            device.tries_suspects = True
-            pieces = self._take_suspect(device.target_rows)
-        else:
-            pieces = self._queue.take(device.target_rows)
-        rows = actions = 0
-        waited = 0.0
-        for piece in pieces:
-            start, stop = piece.action_range
-            rows, actions = rows + piece.rows, actions + stop - start
-            waited += (now - piece.of.arrived) * piece.rows
-        batch, self._next_batch = self._next_batch, self._next_batch + 1
-        device.sent[batch] = Sent(pieces, rows, actions, now)
-        device.rows += rows
-        self.counts.batches += 1
-        return SendBatch(name, batch, pieces, rows, waited / rows)
 
     def _take_suspect(self, room: int) -> tuple[Piece, ...]:
         piece = self._suspects[0]

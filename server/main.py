@@ -1,4 +1,8 @@
-"""`azserver`: the command line. Slow imports happen only after the flags are read."""
+"""`azserver`: the command line.
+
+The first word chooses between serving a run, `doctor` and the commands for keys. Slow imports happen only
+after the flags are read, so that `--help` and a mistyped flag are answered at once.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +33,13 @@ def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
 
 def _main() -> int:
     if sys.argv[1:2] == ["doctor"]:
-        from server import doctor
+        from server.doctor import main as check_machine
 
-        return doctor.main(sys.argv[2:])
+        return check_machine(sys.argv[2:])
     if sys.argv[1:2] and sys.argv[1] in KEY_COMMANDS:
-        from server import keys as key_commands
+        from server.keys import main as change_keys
 
-        return key_commands.main(sys.argv[1:])
+        return change_keys(sys.argv[1:])
     settings = load()
     require("train", "azserver")
     check_folders(settings.runs, "--runs")

@@ -271,19 +271,15 @@ class ChunkService:
             peer, place, message = taken
             size = 0
             try:
-                size = self._send(peer, message)
+                data = self._chunk(message.sha256, message.offset)
+                if data is None:
+                    self.port.charge(peer)
+                self.port.send(peer, *answer(message, data))
+                size = len(data or b"")
             except Exception as error:  # no file descriptor left, or a disk that cannot be read
                 self.port.fault(peer, message, error)
             self._queue.sent(place, size, now)
             await asyncio.sleep(0)
-
-    def _send(self, peer: bytes, message: GetChunk) -> int:
-        """Send a chunk. Returns the number of bytes sent."""
-        data = self._chunk(message.sha256, message.offset)
-        if data is None:
-            self.port.charge(peer)
-        self.port.send(peer, *answer(message, data))
-        return len(data or b"")
 
     def _chunk(self, sha256: bytes, offset: int) -> bytes | None:
         """Return what `WeightsStore.chunk` does, but read once while many request it: a hash names the bytes

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from protocol.errors import Code
-from protocol.messages import AnyMessage, Chunk, Refused, WeightsInfo, Welcome
+from protocol.messages import Chunk, Message, Refused, WeightsInfo, Welcome
 from runtime.exits import Exit, Fatal
 from runtime.weights_puller import WeightsPuller, in_cache
 
@@ -31,7 +31,7 @@ class ServerWeights:
         if self._puller is not None:
             self._puller.lost()
 
-    def on_message(self, message: AnyMessage, frames: list[memoryview]) -> bool:
+    def on_message(self, message: Message, frames: list[memoryview]) -> bool:
         """Handle a message. Returns whether it was for us. Raises Fatal(TRY_AGAIN) once the server no longer
         has that file."""
         if self._puller is None:

@@ -20,8 +20,8 @@ from msgspec import UNSET
 
 from diagnostics.alerts import Watch
 from protocol.messages import (
-    AnyMessage,
     Hello,
+    Message,
     RelayGame,
     TrainerStatus,
     Welcome,
@@ -212,7 +212,7 @@ class Service:
         self._server_weights.lost()
         self._weights.lost()
 
-    def _on_message(self, message: AnyMessage, frames: list[memoryview]) -> None:
+    def _on_message(self, message: Message, frames: list[memoryview]) -> None:
         if self._server_weights.on_message(message, frames):
             return
         if isinstance(message, RelayGame):

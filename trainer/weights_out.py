@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple
 
-from protocol.messages import CHUNK, AnyMessage, GetChunk, Refused, WeightsInfo, Welcome
+from protocol.messages import CHUNK, GetChunk, Message, Refused, WeightsInfo, Welcome
 from runtime.connection import Connection
 from runtime.weights_pull import answer
 
@@ -112,7 +112,7 @@ class WeightsOut:
         """Handle the end of the session."""
         self._moved.set()
 
-    def on_message(self, message: AnyMessage, now: float) -> bool:
+    def on_message(self, message: Message, now: float) -> bool:
         """Handle the server's messages about weights. Returns False for any other message."""
         match message:
             case GetChunk():

@@ -21,7 +21,6 @@ from protocol.errors import Code
 from protocol.keys import DialKeys
 from protocol.messages import (
     PROTOCOL_VERSION,
-    AnyMessage,
     BadMessage,
     Bye,
     Evaluate,
@@ -71,7 +70,7 @@ class _Peer:
         self._socket.send_multipart([encode(message), *map(plain, frames)])
         return True
 
-    def receive(self, *kinds: type[AnyMessage], until: float) -> AnyMessage | None:
+    def receive(self, *kinds: type[Message], until: float) -> Message | None:
         """The next message of one of these kinds; others are dropped. None if it has not come in time."""
         while (left := until - time.monotonic()) > 0 and self._socket.poll(int(1000 * left)):
             try:

@@ -15,7 +15,6 @@ from router_socket import router
 from protocol.frames import check_leaves
 from protocol.messages import (
     CHUNK,
-    AnyMessage,
     Chunk,
     Evaluate,
     Evaluated,
@@ -54,7 +53,7 @@ class FakeServer:
     def __init__(self, context: Context, endpoint: str, **welcome: object) -> None:
         self.welcome = Welcome(**{**WELCOME, **welcome})  # type: ignore[arg-type]
         self.words = 0
-        self.seen: list[AnyMessage] = []
+        self.seen: list[Message] = []
         self._news = asyncio.Event()
         self.records: list[GameRecord] = []
         self.weights = b""

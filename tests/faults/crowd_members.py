@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / part) for part in ("server", "
 import numpy as np  # noqa: E402
 from front_bench import GAME  # noqa: E402
 
-from protocol.messages import PROTOCOL_VERSION, AnyMessage, Evaluate, Evaluated, Hello, Refused, Welcome  # noqa: E402
+from protocol.messages import PROTOCOL_VERSION, Evaluate, Evaluated, Hello, Message, Refused, Welcome  # noqa: E402
 from runtime.connection import Connection  # noqa: E402
 from runtime.sockets import new_context  # noqa: E402
 
@@ -59,7 +59,7 @@ class Member:
         features = np.zeros((1, self._words), np.uint64)
         self.connection.send(Evaluate(self._session, 1), features, np.array([3], np.uint16), legal)
 
-    def _on_message(self, message: AnyMessage, _frames: Sequence[memoryview]) -> None:
+    def _on_message(self, message: Message, _frames: Sequence[memoryview]) -> None:
         if isinstance(message, Evaluated) and not self._served:
             self._served = True
             print(self._number, self._session, time.monotonic(), flush=True)

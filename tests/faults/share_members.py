@@ -24,7 +24,7 @@ import numpy as np  # noqa: E402
 from front_bench import GAME  # noqa: E402
 
 from protocol.keys import DialKeys  # noqa: E402
-from protocol.messages import PROTOCOL_VERSION, AnyMessage, Evaluate, Evaluated, Hello, Refused, Welcome  # noqa: E402
+from protocol.messages import PROTOCOL_VERSION, Evaluate, Evaluated, Hello, Message, Refused, Welcome  # noqa: E402
 from runtime.connection import Connection, ConnectionSettings  # noqa: E402
 from runtime.keys import dial_keys  # noqa: E402
 from runtime.sockets import new_context  # noqa: E402
@@ -76,7 +76,7 @@ class Member:
                 return
             self._left[self._request] = ROWS
 
-    def _on_message(self, message: AnyMessage, _frames: Sequence[memoryview]) -> None:
+    def _on_message(self, message: Message, _frames: Sequence[memoryview]) -> None:
         if isinstance(message, Evaluated) and message.request in self._left:
             self.answered += message.rows
             self._left[message.request] -= message.rows

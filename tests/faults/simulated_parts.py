@@ -27,7 +27,6 @@ from client.uploader import Uploader, Uploads
 from protocol.frames import check_leaves
 from protocol.messages import (
     PROTOCOL_VERSION,
-    AnyMessage,
     Batch,
     BatchDone,
     Evaluated,
@@ -37,6 +36,7 @@ from protocol.messages import (
     Grant,
     Hello,
     LoadWeights,
+    Message,
     Ping,
     Refused,
     RelayGame,
@@ -145,7 +145,7 @@ class SimulatedTrainer:
             group.create_task(self._take_games())
             group.create_task(self.weights.run())
 
-    def _on_message(self, message: AnyMessage, frames: list[memoryview]) -> None:
+    def _on_message(self, message: Message, frames: list[memoryview]) -> None:
         self.weights.out.on_message(message, self.world.loop.time())
         if not isinstance(message, RelayGame):
             return
@@ -276,7 +276,7 @@ class SimulatedClient:
         self.uploader.lost()
         self.puller.lost()
 
-    def _on_bulk(self, message: AnyMessage, frames: list[memoryview]) -> None:
+    def _on_bulk(self, message: Message, frames: list[memoryview]) -> None:
         self.puller.on_message(message, frames)
         if isinstance(message, GameAck):
             self.world.ledger.acknowledged(message)
@@ -293,7 +293,7 @@ class SimulatedClient:
                 await self.asked[0].done.wait()
             await asyncio.sleep(self._rng.uniform(0.0, self.world.plan.game_seconds))
 
-    def _on_leaves(self, message: AnyMessage, frames: list[memoryview]) -> None:
+    def _on_leaves(self, message: Message, frames: list[memoryview]) -> None:
         if isinstance(message, Evaluated):
             self.remote.on_evaluated(message, frames)
         elif isinstance(message, Refused):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from protocol import messages as m
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
-CLASSES: tuple[type[m.Message], ...] = typing.get_args(m.AnyMessage)
+CLASSES: tuple[type[m.Message], ...] = tuple(m.TAGS.values())
 
 _UID, _SHA = bytes(range(16)), bytes(range(32))
 _INFO = m.WeightsInfo(version=3, step=1000, sha256=_SHA, size=1234567, game="chess", architecture="small")

@@ -18,10 +18,10 @@ from router_socket import router
 from protocol.curve import CURVE_GREETING
 from protocol.messages import (
     PROTOCOL_VERSION,
-    AnyMessage,
     GetStatus,
     Goodbye,
     Hello,
+    Message,
     Status,
     Welcome,
     decode,
@@ -45,7 +45,7 @@ class FakeServer:
 
     def __init__(self, context: Context, endpoint: str, answer: Welcome | Goodbye = WELCOME) -> None:
         self.table = SessionTable(lambda *_: answer, lease=5.0, rng=random.Random(1))
-        self.received: asyncio.Queue[AnyMessage] = asyncio.Queue()
+        self.received: asyncio.Queue[Message] = asyncio.Queue()
         self.channel = Channel(router(context, [endpoint]), self.on_message)
         self.channel.start()
 
@@ -77,13 +77,13 @@ async def ended(task: asyncio.Task[None]) -> None:
 
 def test_it_joins_asks_and_is_answered(tmp_path: Path) -> None:
     """HELLO, WELCOME, then messages with frames both ways."""
-    answers: list[tuple[AnyMessage, bytes]] = []
+    answers: list[tuple[Message, bytes]] = []
 
     async def script(context: Context) -> None:
         server = FakeServer(context, f"ipc://{tmp_path}/s")
         answered = asyncio.Event()
 
-        def on_message(message: AnyMessage, frames: list[memoryview]) -> None:
+        def on_message(message: Message, frames: list[memoryview]) -> None:
             answers.append((message, bytes(frames[0])))
             answered.set()
 

@@ -21,7 +21,6 @@ from protocol.frames import check_evaluations, check_leaves
 from protocol.messages import (
     CHUNK,
     PROTOCOL_VERSION,
-    AnyMessage,
     Batch,
     BatchDone,
     Chunk,
@@ -77,7 +76,7 @@ class Peer:
     def __init__(self, bench: Bench, port: str, routing_id: bytes = b"") -> None:
         self.bench = bench
         self.role = ""
-        self.inbox: asyncio.Queue[tuple[AnyMessage, list[memoryview]]] = asyncio.Queue()
+        self.inbox: asyncio.Queue[tuple[Message, list[memoryview]]] = asyncio.Queue()
         socket = bench.context.socket(zmq.DEALER)
         socket.set(zmq.LINGER, 0)
         if routing_id:

@@ -172,7 +172,7 @@ def test_a_list_that_could_not_be_read_for_a_moment_counts_again_without_a_chang
     allowed = Allowed(folder)
     azserver(folder, "allow", "client", "lab-3", as_text(key))
     with monkeypatch.context() as broken:
-        broken.setattr("server.keys._text_of", failing_disk)
+        broken.setattr("server.keys.open_regular", failing_disk)
         assert not allowed.refresh()
         assert not allowed.refresh()
         with pytest.raises(NotNow):

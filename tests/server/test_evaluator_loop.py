@@ -9,7 +9,6 @@ import pytest
 import zmq
 
 from protocol.messages import (
-    AnyMessage,
     Batch,
     BatchDone,
     EvaluatorReady,
@@ -69,7 +68,7 @@ class Front:
         self.socket = socket
         self.peer = b""
 
-    def receive(self) -> tuple[AnyMessage, list[bytes]]:
+    def receive(self) -> tuple[Message, list[bytes]]:
         assert self.socket.poll(PATIENCE_MS)
         self.peer, header, *frames = self.socket.recv_multipart()
         return decode(header), frames
