@@ -11,24 +11,14 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
-from commands.azrun_config import TRAINER_GRACE
-from commands.azrun_config import Commands
-from commands.azrun_config import RunConfig
-from commands.azrun_config import make_commands
-from commands.azrun_config import run_name
-from commands.messages import Milestones
-from commands.messages import Troubles
-from commands.messages import beginning
-from commands.messages import warning
-from protocol.messages import PROTOCOL_VERSION
-from protocol.messages import GetStatus
-from protocol.messages import Hello
-from protocol.messages import Status
+
+from commands.azrun_config import TRAINER_GRACE, Commands, RunConfig, make_commands, run_name
+from commands.messages import Milestones, Troubles, beginning, warning
+from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Message, Status
 from runtime import logs
 from runtime.aio import Stop
 from runtime.connection import Connection
@@ -38,7 +28,6 @@ from runtime.processes import Children
 from runtime.runs import RunFolder
 from runtime.sockets import new_context
 from runtime.view import View
-from protocol.messages import Message
 
 ASK_EVERY = 1.0
 """Seconds between two GET_STATUS."""

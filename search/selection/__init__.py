@@ -44,8 +44,8 @@ class Selection(Protocol):
         own evaluation of the root (`search.tree.NetView`)."""
 
     def root_scores(self, tree: Any) -> Any:
-        """How good each root edge is after the plan, best first; only where `KEEPS_SUBTREE` is false, since such
-        plans leave several edges with the same visits."""
+        """How good each root edge is after the plan. Only where `KEEPS_SUBTREE` is false: such a plan leaves
+        several edges with the same visits."""
 
     def choose_root(self, tree: Any) -> int:
         """Kernel: the root edge that the next simulation takes. At least one is not BLOCKED."""
