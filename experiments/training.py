@@ -73,7 +73,7 @@ class Trained:
     core_minutes: float
     """Processor time of all its processes, in minutes."""
     provenance: dict[str, Any] = field(default_factory=dict)
-    """`recipe`, its settings, `asked_minutes`, and `machine` (`experiments.machine`), as they were before
+    """`recipe`, its settings, `asked_minutes`, and `machine` (`describe_machine`), as they were before
     training; empty for a run from before they were stored with it."""
 
     def path(self, snapshot: Snapshot) -> Path:
