@@ -22,7 +22,7 @@ from net.batches import Batch
 from net.cpu_engine import CpuEngine, faster_dtype
 from net.folding import fold
 from trainer.config import LossSettings, OptimizerSettings
-from trainer.samples import Samples
+from trainer.sampler_kernel import Samples
 from trainer.train_step import TrainStep, prepare_thread
 
 NETWORKS = (("connect_four", "3x48"), ("connect_four", "4x64"), ("chess", "tiny"), ("chess", "small"))

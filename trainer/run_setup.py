@@ -23,9 +23,9 @@ from runtime.runs import RunFolder, write_atomically
 from store.reader import StoreReader
 from store.sqlite import Store
 from trainer import checkpoint
-from trainer.beginnings import check_begins_anew
+from trainer.checkpoint import check_begins_anew
 from trainer.config import TrainerConfig
-from trainer.intake import Intake
+from trainer.ingest import Intake
 from trainer.resign_threshold import GAMES as PLAYED_ON_GAMES
 from trainer.resign_threshold import ResignThreshold
 from trainer.training_loop import TrainingLoop

@@ -22,19 +22,14 @@ from runtime.cores import usable_cores
 from runtime.exits import Exit, Fatal
 from store.reader import StoreReader
 from trainer import checkpoint
-from trainer.beginnings import check_heads, new_network
-from trainer.checkpoint import Progress
+from trainer.checkpoint import Progress, check_heads, new_network
 from trainer.config import TrainerConfig
-from trainer.heads import trained_heads
-from trainer.held_out import HeldOut
-from trainer.known_positions import KnownPositions
-from trainer.pacing import Growth, SampleBudget, TrainingTime
-from trainer.probes import Probes
-from trainer.quarantine import Quarantine
+from trainer.loss import trained_heads
+from trainer.pacing import Growth, Quarantine, SampleBudget, TrainingTime
 from trainer.sampler import Sampler
-from trainer.search_values import search_values
 from trainer.train_step import HeldOutFigures, StepFigures, TrainStep, choose_device
-from trainer.window import Window
+from trainer.validation import HeldOut, KnownPositions, Probes
+from trainer.window import Window, search_values
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from experiments.measures import Judgement, Measure, mean_of, share
 from experiments.recipe import Recipe
 from experiments.training import Trained
 from games.spec import Game
-from trainer.known_positions import final_watched_rows, watched_rows
+from trainer.validation import final_watched_rows, watched_rows
 
 KEPT = "positions in which the result is kept"
 ALL_POSITIONS = "share of all positions in which the move is an error"

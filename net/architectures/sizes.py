@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ValueHeadKind = Literal["wdl", "tanh"]
 
 TRAINING_HEADS = {"moves_left": "number", "soft_policy": "policy", "reply": "policy"}
-"""Heads that only training uses (`trainer.heads`), in the order in which they are made, and what the module
+"""Heads that only training uses (`trainer.loss`), in the order in which they are made, and what the module
 of each gives (`net.architectures.heads.training_head`)."""
 
 

@@ -1,6 +1,6 @@
 """Weights in a simulation: a trainer publishes random bytes, evaluators and players use them.
 
-The real code is `trainer.weights_out`, the front's `server.weights_in` and WeightsStore on real files, and
+The real code is `trainer.weights`, the front's `server.weights_in` and WeightsStore on real files, and
 the players' WeightsPuller. Promise P6: the bytes of weights in use are those that were announced.
 """
 
@@ -24,7 +24,7 @@ from protocol.messages import (
 from protocol.records import sha256
 from runtime.weights_puller import WeightsPuller, in_cache
 from trainer.config import PublishingSettings, TrainerConfig
-from trainer.weights_out import WeightsOut
+from trainer.weights import WeightsOut
 
 if TYPE_CHECKING:
     from simulated_parts import SimulatedClient, SimulatedTrainer

@@ -29,7 +29,7 @@ from virtual_time import Deadlock, Process, VirtualLoop
 import runtime.connection
 import server.front
 import server.weights_in
-import trainer.weights_out
+import trainer.weights
 from bench.random_games import random_game
 from protocol.records import GameRecord
 from protocol.settings import SelfPlaySettings
@@ -337,7 +337,7 @@ def virtual(world: World) -> Iterator[None]:
         with (
             mock.patch.multiple(runtime.connection, **connection),
             mock.patch.multiple(server.front, **front),
-            mock.patch.object(trainer.weights_out, "time", clock),
+            mock.patch.object(trainer.weights, "time", clock),
             mock.patch.object(crash_points, "watcher", _watch),
         ):
             yield

@@ -15,8 +15,7 @@ from games import get_game
 from net.architectures.registry import build, named
 from net.planes import PlaneShape, features_tensor, unpack
 from trainer.config import TrainerConfig
-from trainer.heads import trained_heads
-from trainer.heads.reply import Replies, replies, reply_loss
+from trainer.loss import Replies, replies, reply_loss, trained_heads
 from trainer.sampler import Sampler
 from trainer.train_step import TrainStep
 from trainer.window import Window

@@ -20,7 +20,7 @@ from games.spec import PLY_CAP, Game
 from protocol.records import GameRecord
 from protocol.search_columns import UNKNOWN
 from trainer.sampler import Sampler
-from trainer.samples import Samples
+from trainer.sampler_kernel import Samples
 from trainer.window import Window
 
 TIC_TAC_TOE, CONNECT_FOUR = get_game("tic_tac_toe"), get_game("connect_four")
