@@ -224,7 +224,8 @@ class TrainingLoop:
         """
         for record, player in zip(games, players or [""] * len(games), strict=True):
             self._add(record, player)
-        self._grow(positions)
+        if self._growth is not None:
+            self._newest = self._growth.positions(positions)
         self._last_seq = max(self._last_seq, last_seq)
         deadline = time.monotonic() + self.turn_seconds
         steps = self.budget.steps(self._learnable)
@@ -248,11 +249,6 @@ class TrainingLoop:
     def _learnable(self) -> int:
         """Return the positions in the window; 0 while none of them is a policy target."""
         return self.window.positions if self.window.targets else 0
-
-    def _grow(self, positions: int) -> None:
-        """Draw from as many of the newest positions as `Growth` allows after `positions` positions in all."""
-        if self._growth is not None:
-            self._newest = self._growth.positions(positions)
 
     def trains_on(self, uid: bytes) -> bool:
         """Return whether the game with this uid is trained on rather than held out."""

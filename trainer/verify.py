@@ -131,7 +131,9 @@ class Verifier:
             start = self._game.notation.state_from_text(record.start)
         except ValueError as error:
             return Rejection(Code.BAD_START, f"the start position {record.start!r} cannot be read: {error}")
-        self._reserve(record.max_plies)
+        if min(record.max_plies, MAX_PLIES) >= len(self._line):
+            plies = min(record.max_plies, MAX_PLIES) + 1
+            self._line = np.zeros((plies, self._game.state_words), dtype=np.uint64)
         self._line[0] = start
         return None
 
@@ -141,10 +143,6 @@ class Verifier:
         return start in expected.more_starts or (
             generator is not None and any(generator.matches(name, start) for name in expected.generators)
         )
-
-    def _reserve(self, max_plies: int) -> None:
-        if min(max_plies, MAX_PLIES) >= len(self._line):
-            self._line = np.zeros((min(max_plies, MAX_PLIES) + 1, self._game.state_words), dtype=np.uint64)
 
     def _check_columns(self, record: GameRecord) -> Rejection | None:
         plies = record.plies

@@ -4,9 +4,9 @@
 
 The server pulls them as players pull from it (`runtime.weights_pull`), so all that `WeightsOut` has to do is
 to repeat the announcement after a silence and in a new session, until the server has these weights, has
-others of this version or a later one (then they are numbered anew), or refuses them. Newer weights
-wait until those under way are through, and only the newest wait. `ServerWeights` fetches the weights that play, once, for
-`--weights server`.
+others of this version or a later one (then they are numbered anew), or refuses them. Newer weights wait until
+those under way are through, and only the newest wait. `ServerWeights` fetches the weights that play, once,
+for `--weights server`.
 """
 
 from __future__ import annotations
@@ -181,16 +181,14 @@ class WeightsOut:
         figures.known_errors = await in_thread(training.known_errors)
         digest = hashlib.sha256(data).digest()
         info = WeightsInfo(version, step, digest, len(data), run.game.name, training.architecture)
-        self._offer(Weights(info, data), time.monotonic())
-
-    # ---- the transfer ----
-
-    def _offer(self, weights: Weights, now: float) -> None:
+        weights = Weights(info, data)
         if self._current is not None:
             self._next = weights
-            return
-        self._current = weights
-        self._announce(now)
+        else:
+            self._current = weights
+            self._announce(time.monotonic())
+
+    # ---- the transfer ----
 
     def _announce(self, now: float) -> None:
         if self._current is not None and self._connection.welcome is not None:
