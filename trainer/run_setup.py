@@ -99,7 +99,12 @@ def _open_run(config: TrainerConfig, welcome: Welcome) -> Run:
         check_begins_anew(config, folder, welcome.weights)
     expected = replace(Expected.of(settings, game), run=welcome.run_id)
     intake = Intake(game, expected, store, config.samples.stale_versions)
-    _warm(game, settings, intake, training)
+    log.info("compiling the rules of %s, to replay games (up to a minute the first time)", game.name)
+    started = time.perf_counter()
+    record = one_ply(game, settings)
+    intake.warm(record)
+    training.warm(record)
+    log.info("games of %s can be replayed, after %.1f s", game.name, time.perf_counter() - started)
     log.info(
         "run %s: %s, network %s, %d games in the store; window of %d positions, %.0f bytes each",
         folder.name,
@@ -156,16 +161,6 @@ def _check_settings(config: TrainerConfig, game: Game, settings: SelfPlaySetting
             f"{longest} positions; make the window larger, or --window.min-positions smaller",
             Exit.CONFIG,
         )
-
-
-def _warm(game: Game, settings: SelfPlaySettings, intake: Intake, training: TrainingLoop) -> None:
-    """Compile the replay of games before the first one arrives."""
-    log.info("compiling the rules of %s, to replay games (up to a minute the first time)", game.name)
-    started = time.perf_counter()
-    record = one_ply(game, settings)
-    intake.warm(record)
-    training.warm(record)
-    log.info("games of %s can be replayed, after %.1f s", game.name, time.perf_counter() - started)
 
 
 def one_ply(game: Game, settings: SelfPlaySettings) -> GameRecord:

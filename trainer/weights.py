@@ -141,8 +141,9 @@ class WeightsOut:
 
     async def publish_if_due(self, run: Run, turn: Turn) -> None:
         """Publish if it is due. To be called after each turn of training."""
-        now = time.monotonic()
-        if self._is_due(turn.step - self._step, now - self._at):
+        now, due = time.monotonic(), self._config.publishing
+        steps, seconds = turn.step - self._step, now - self._at
+        if self._renumber or (steps > 0 and (steps >= due.steps or seconds >= due.seconds)):
             await self._publish(run)
             self._at = now
 
@@ -159,14 +160,6 @@ class WeightsOut:
                     is_due = self._renumber
         except TimeoutError:
             log.warning("the server did not take the last weights; they are in the checkpoint")
-
-    def _is_due(self, steps: int, seconds: float) -> bool:
-        if self._renumber:
-            return True
-        if steps <= 0:
-            return False
-        due = self._config.publishing
-        return steps >= due.steps or seconds >= due.seconds
 
     async def _publish(self, run: Run) -> None:
         """Publish weights, but not before the first checkpoint: a trainer killed then would find the server

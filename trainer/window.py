@@ -321,7 +321,15 @@ class StartTable:
         row = self._rows.get(text)
         if row is None:
             state = self._notation.state_from_text(text)
-            row = self._rows[text] = self._free.pop() if self._free else self._new_row()
+            if self._free:
+                row = self._free.pop()
+            else:
+                row = len(self._texts)
+                self._texts.append("")
+                self._uses.append(0)
+                if row == len(self.states):
+                    self.states = np.concatenate([self.states, np.zeros_like(self.states)])
+            self._rows[text] = row
             self._texts[row] = text
             self.states[row] = state
         self._uses[row] += 1
@@ -333,14 +341,6 @@ class StartTable:
         if self._uses[row] == 0:
             del self._rows[self._texts[row]]
             self._free.append(row)
-
-    def _new_row(self) -> int:
-        row = len(self._texts)
-        self._texts.append("")
-        self._uses.append(0)
-        if row == len(self.states):
-            self.states = np.concatenate([self.states, np.zeros_like(self.states)])
-        return row
 
 
 Numbers = npt.NDArray[np.int64]
