@@ -16,8 +16,7 @@ from games import get_game
 from protocol.messages import RelayGame, encode
 from protocol.records import GameRecord, sha256, to_bytes
 from store.sqlite import Store
-from trainer.ingest import Ingest, Job
-from trainer.intake import Intake
+from trainer.ingest import Ingest, Intake, Job
 from trainer.service import JOBS_PER_COMMIT
 from trainer.verify import Expected
 

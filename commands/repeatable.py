@@ -52,8 +52,8 @@ from store.sqlite import RETRY, STORED
 from trainer.config import TrainerConfig
 from trainer.ingest import Job
 from trainer.run_setup import open_run, resign_threshold
-from trainer.server_weights import SERVER
 from trainer.train_step import prepare_thread
+from trainer.weights import SERVER
 
 GAMES_AT_A_TIME = 64
 """Games in flight where the settings do not say."""

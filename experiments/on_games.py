@@ -32,9 +32,9 @@ from runtime.runs import RunFolder, write_atomically
 from store.reader import StoreReader
 from trainer.__main__ import load
 from trainer.config import TrainerConfig
-from trainer.known_positions import KnownPositions, watched_rows
 from trainer.train_step import HeldOutFigures, prepare_thread
 from trainer.training_loop import TrainingLoop
+from trainer.validation import KnownPositions, watched_rows
 
 PICTURE = "intervals.png"
 HELD_OUT = "0.1"

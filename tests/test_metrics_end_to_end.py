@@ -20,7 +20,7 @@ from client.metrics import METRICS as CLIENT
 from runtime.metrics import EVERYWHERE
 from runtime.ports import find_base_port
 from server.metrics import METRICS as SERVER
-from trainer.metrics import METRICS as TRAINER
+from trainer.figures import METRICS as TRAINER
 
 ROOT = Path(__file__).resolve().parents[1]
 GRAFANA = ROOT / "deploy" / "grafana"

@@ -25,8 +25,7 @@ from server.weights import SAVE_AGAIN, WeightsStore
 from store.copying import copy_games
 from store.sqlite import Store, Totals
 from trainer import checkpoint
-from trainer.curves import Curves
-from trainer.figures import Figures
+from trainer.figures import Curves, Figures
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from games import get_game
 from store.reader import StoreReader
 from trainer.checkpoint import Progress, check
 from trainer.config import TrainerConfig
-from trainer.held_out import HeldOut
+from trainer.validation import HeldOut
 
 pytestmark = pytest.mark.timeout(3600)
 

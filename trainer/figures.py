@@ -1,22 +1,49 @@
-"""The trainer's figures: for TRAINER_STATUS, the log and TensorBoard. Keys are listed in docs/protocol.md."""
+"""The trainer's figures: for TRAINER_STATUS, the log, Prometheus and curves over time.
+
+`Figures` collects them, and `as_dict` is the only place that names them (docs/protocol.md lists the keys);
+everything else reads that dictionary. `METRICS` shows them to Prometheus. `Curves` writes them against the
+step: event files for `tensorboard --logdir runs/NAME/tensorboard`, and JSON lines for `azplay report NAME`.
+Both are written one whole point at a time, so a full disk loses that point and nothing else, and never stops
+the trainer; points are close together at first and thinned out later, so the files stay small in a long run.
+"""
 
 from __future__ import annotations
 
 import shutil
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from diagnostics.stretches import Stretch, rounded
+from typing import TYPE_CHECKING
+from typing import Any
+from diagnostics.stretches import Stretch
+from diagnostics.stretches import rounded
 from net.architectures.registry import TRAINING_HEADS
 from runtime.metrics import histogram
 from store.rows import Damaged
-from store.sqlite import Store, Totals
-from trainer.games_rate import GamesRate
-from trainer.train_step import HeldOutFigures, StepFigures
+from store.sqlite import Store
+from store.sqlite import Totals
+from trainer.train_step import HeldOutFigures
+from trainer.train_step import StepFigures
 from trainer.training_loop import Turn
+import io
+import json
+import logging
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.record_writer import RecordWriter
+from diagnostics.advice import ADVICE
+from runtime.appending import append_whole
+from runtime.logs import Repeated
+from runtime.metrics import Metric
+from runtime.metrics import Watched
+from trainer.run_setup import Run
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram
@@ -173,3 +200,233 @@ def scalars(figures: Mapping[str, Any]) -> dict[str, float]:
             if isinstance(number, int | float):
                 flat[f"{name}/{key}" if key else f"trainer/{name}"] = float(number)
     return flat
+
+
+SECONDS = 300.0
+"""Length of the stretch that the rate is taken over."""
+APART = 5.0
+"""Least seconds between two counts that are kept."""
+
+
+class GamesRate:
+    """Begins with `games` at the time `now`, in seconds of any clock."""
+
+    def __init__(self, games: int, now: float) -> None:
+        self._seen = deque([(now, games)])
+
+    def note(self, games: int, now: float) -> None:
+        """There are `games` in all now. Time before the first of them does not count."""
+        if games == self._seen[-1][1] and len(self._seen) == 1:
+            self._seen[0] = (now, games)
+        if now - self._seen[-1][0] >= APART:
+            self._seen.append((now, games))
+        while len(self._seen) > 1 and now - self._seen[1][0] >= SECONDS:
+            self._seen.popleft()
+
+    def per_hour(self, games: int, now: float) -> float:
+        """Return the rate, now that there are `games` in all."""
+        since, before = self._seen[0]
+        return 3600 * (games - before) / max(now - since, 1.0)
+
+
+log = logging.getLogger(__name__)
+
+LINE_SECONDS, LONGEST_LINE_SECONDS = 2.0, 60.0
+"""Least and most seconds between two points; in between it is a hundredth of the time since the start."""
+
+
+class Thinning:
+    """Decides when the next point of a curve is due: close together at first, a minute apart in a long
+    run."""
+
+    def __init__(self) -> None:
+        self._started: float | None = None
+        self._last = float("-inf")
+
+    def is_due(self, now: float) -> bool:
+        """Return whether a point is due at `now`, in seconds on any one clock; if so, it counts as
+        written."""
+        self._started = now if self._started is None else self._started
+        pause = min(LONGEST_LINE_SECONDS, max(LINE_SECONDS, (now - self._started) / 100))
+        if now - self._last < pause:
+            return False
+        self._last = now
+        return True
+
+
+class Curves:
+    """Writes the figures against the training step. A full disk loses points, but does not stop the
+    trainer."""
+
+    def __init__(self, folder: Path, lines: Path) -> None:
+        self._events = EventFile(folder)
+        self._lines = FigureLines(lines)
+        self._thinning = Thinning()
+        self._repeated = Repeated(log)
+        self._last_step = 0
+
+    def finish(self, figures: Mapping[str, Any]) -> None:
+        """Write the last point, however recent the one before it is; if both have the same step, readers use
+        the last."""
+        if figures["step"]:
+            self._lines.append({**scalars(figures), "alerts": figures["alerts"]}, time.monotonic())
+
+    def write(self, figures: Mapping[str, Any], now: float) -> None:
+        """Write the figures if they are due. `now` in seconds, on any one clock."""
+        step = figures["step"]
+        if step == self._last_step or not self._thinning.is_due(now):
+            return
+        self._last_step = step
+        numbers = scalars(figures)
+        try:
+            self._events.write(numbers, step)
+        except OSError as error:
+            text = f"figures of step {step} are missing in {self._events.path}: {error.strerror}"
+            self._repeated.warning("events", text, now)
+        self._lines.write({**numbers, "alerts": figures["alerts"]}, now)
+
+
+class FigureLines:
+    """A file of JSON lines, close together at first and thinned out later, so that it stays small in a long
+    run."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._thinning = Thinning()
+        self._repeated = Repeated(log)
+
+    def write(self, figures: Mapping[str, Any], now: float) -> None:
+        """Append a line if one is due. A full disk loses the line, but does not stop the trainer."""
+        if self._thinning.is_due(now):
+            self.append(figures, now)
+
+    def append(self, figures: Mapping[str, Any], now: float) -> None:
+        """Append a line, whether it is due or not."""
+        line = json.dumps({"time": round(time.time(), 1), **figures}) + "\n"
+        try:
+            # Begin on a new line in case a kill cut off the previous one.
+            begin = b"\n" if self._path.exists() and not _is_whole(self._path) else b""
+            append_whole(self._path, begin + line.encode())
+        except OSError as error:
+            self._repeated.warning("lines", f"no line in {self._path}: {error.strerror}", now)
+
+
+def _is_whole(path: Path) -> bool:
+    """Return whether the file is empty or ends with a complete line."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - 1))
+        return file.read(1) in (b"", b"\n")
+
+
+_VERSION = "brain.Event:2"
+"""Content of the first record of an event file."""
+
+
+class EventFile:
+    """A new event file in `folder`, created by the first successful `write`. TensorBoard's own writer buffers
+    and writes in a thread; after a failed write it can only be thrown away."""
+
+    def __init__(self, folder: Path) -> None:
+        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
+        self.path = folder / name
+        self._begun = False
+
+    def write(self, numbers: Mapping[str, float], step: int) -> None:
+        """Add one value for each name. Raises OSError, and then leaves the file as it was."""
+        buffer = io.BytesIO()
+        records = RecordWriter(buffer)
+        now = time.time()
+        if not self._begun:
+            records.write(Event(wall_time=now, file_version=_VERSION).SerializeToString())
+        values = [Summary.Value(tag=name, simple_value=number) for name, number in numbers.items()]
+        records.write(Event(wall_time=now, step=step, summary=Summary(value=values)).SerializeToString())
+        append_whole(self.path, buffer.getvalue())
+        self._begun = True
+
+
+METRICS = (
+    # ---- games ----
+    Metric("az_games_received_total", "received", "Answers given to games since the start.", label="status"),
+    Metric("az_game_rejects_total", "rejected", "Games refused since the start.", label="code"),
+    Metric(
+        "az_ingest_commit_seconds",
+        "commits",
+        "Time to check and commit a batch of games.",
+        is_histogram=True,
+    ),
+    Metric("az_games", "games_by_source", "Games in the store.", label="source"),
+    Metric("az_game_positions", "positions", "Positions of these games."),
+    Metric("az_game_outcomes", "outcomes", "Games in the store by outcome.", label="outcome"),
+    Metric("az_game_ends", "reasons", "Games in the store by how they ended.", label="reason"),
+    Metric("az_damaged_games", "damaged", "Stored games that could not be read back."),
+    # ---- training ----
+    Metric("az_train_steps_total", "step", "Training steps of this run."),
+    Metric(
+        "az_train_reuse_ratio",
+        "samples_per_position",
+        "Samples for each position, wins beside games included.",
+    ),
+    Metric("az_train_waiting", "is_waiting", "1 while training waits, mostly for games, else 0."),
+    Metric("az_window_positions", "window_positions", "Positions that steps draw from."),
+    Metric("az_window_outcomes", "window_outcomes", "Share of these by outcome.", label="outcome"),
+    Metric("az_policy_loss", "policy_loss", "Policy loss in training, nats."),
+    Metric("az_value_loss", "value_loss", "Value loss in training, nats."),
+    Metric("az_held_out_policy_loss", "held_out_policy_loss", "Policy loss on games never trained on."),
+    Metric("az_held_out_value_loss", "held_out_value_loss", "Value loss on games never trained on."),
+    Metric("az_policy_entropy", "policy_entropy", "Entropy of the policy targets, nats."),
+    Metric("az_gradient_norm", "gradient_norm", "Norm of the gradient before clipping."),
+    Metric("az_weight_norm", "weight_norm", "Norm of all weights that are trained."),
+    Metric("az_value_spread", "value_spread", "Standard deviation of the values of held-out positions."),
+    # ---- the newest games ----
+    Metric("az_search", "search", "Search result versus raw network (docs/web.md).", label="figure"),
+    Metric(
+        "az_root_values", "root_values", "Share of root values that are sure; sure and wrong.", label="kind"
+    ),
+    Metric("az_game_plies", "lengths", "Length percentiles of the newest games, plies.", label="percentile"),
+    Metric("az_unique_openings", "unique_openings", "Different openings as a share of games.", label="plies"),
+    Metric("az_weights_behind", "weights_age", "Versions that the newest games are behind."),
+    Metric("az_resign_mistakes_ratio", "resignation.mistakes", "Share of resignations that were mistakes."),
+    # ---- players ----
+    Metric("az_players", "players", "Players of the newest games."),
+    Metric(
+        "az_players_that_differ",
+        "players_that_differ",
+        "Players whose games differ from the others'.",
+        label="figure",
+    ),
+    Metric("az_players_in_quarantine", "players_in_quarantine", "Players whose games are not trained on."),
+    # ---- weights, health ----
+    Metric("az_published_model_version", "weights_version", "Newest version that the server has stored."),
+    Metric("az_trainer_connected", "is_connected", "1 while there is a session with azserver, else 0."),
+    Metric(
+        "az_alert", "by_alert", "1 while a sign that the run does not learn is seen, else 0.", label="alert"
+    ),
+)
+STATUSES = ("stored", "duplicate", "conflict", "rejected", "retry")
+
+
+def watched(figures: Figures, run: Run, is_connected: Callable[[], bool]) -> Watched:
+    """Return what the metrics port serves. `is_connected()`: whether there is a session with azserver."""
+
+    def told() -> Mapping[str, Any]:
+        usual = figures.as_dict(run.store.totals, time.monotonic())
+        names = [alert.partition(":")[0] for alert in figures.alerts]
+        return {
+            **usual,
+            "received": dict.fromkeys(STATUSES, 0) | figures.answered,
+            "commits": figures.commits,
+            "is_waiting": bool(usual["waiting_for"]),
+            "is_connected": is_connected(),
+            "players": len(run.players.players),
+            "players_that_differ": {
+                figure: len(players) for figure, players in run.players.who_differs().items()
+            },
+            "players_in_quarantine": len(run.training.quarantine.players),
+            "by_alert": {name: name in names for name in ADVICE},
+        }
+
+    def not_ready() -> str:
+        return "" if is_connected() else "no session with azserver"
+
+    return Watched(METRICS, told, not_ready, run.folder.path)

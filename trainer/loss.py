@@ -1,4 +1,4 @@
-"""The training loss: cross-entropy of the policy to the visits, and of the value to the outcome.
+"""The training loss: policy, value, and the heads that only training uses.
 
 AlphaZero (arXiv 1712.01815): l = (z - v)^2 - pi . log p + c |theta|^2, the last term as the optimizer's
 weight decay. A WDL head uses the cross-entropy of win, draw and loss instead of the square, and p is the
@@ -6,15 +6,29 @@ softmax over the legal moves by default (docs/decisions/0003-policy-loss-over-le
 paper, and off by default: a win may count less the further away it is (`outcome_targets`), the value target
 may be mixed with the search's value of the position (`value_targets`), and a position may weigh less in the
 value loss than others.
+
+The heads for training only predict more about positions that are in the window anyway, so the body learns
+more from each; search does not use them, and weights are published without them. The trick is that
+everything about a head is one entry of `HEADS`: its loss and, if the batch lacks them, its targets. Its line
+in `net.architectures.sizes.TRAINING_HEADS` says which torch module it gets, `loss.heads` sets its weight, and
+samples, outputs, losses and figures are keyed by its name, so nothing else has to know of it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from trainer.config import LossSettings
+from trainer.sampler_kernel import rows_in
+from trainer.window import Window
 
 
 class Targets(NamedTuple):
@@ -136,3 +150,126 @@ def values_of(value_logits: Tensor) -> Tensor:
         wdl = functional.softmax(logits, dim=1)
         return wdl[:, 0] - wdl[:, 2]
     return torch.tanh(logits[:, 0])
+
+
+class Batch(NamedTuple):
+    """What a head may learn from: `n` samples, on the network's device."""
+
+    targets: Targets
+    """Those of policy and value."""
+    plies_left: Tensor
+    """int32[n] plies to the end of the game."""
+    capped: Tensor
+    """uint8[n] 1 where `plies_left` is not learned: in games that ended at the length limit, and where only
+    the policy is learned."""
+    own: Any
+    """What `Head.targets` made, with tensors for arrays."""
+    settings: LossSettings
+
+
+@dataclass(frozen=True)
+class Head:
+    """How a head is trained. `loss`: of its outputs, the mean over the batch."""
+
+    loss: Callable[[Tensor, Batch], Tensor]
+    targets: Callable[[Window, npt.NDArray[np.int64], npt.NDArray[np.int64]], Any] | None = None
+    """Makes a NamedTuple for the positions `numbers [n]` of the window, given where the symmetry of each
+    sample moves each action, [n, actions]. None: what `Batch` has is enough."""
+
+
+def trained_heads(settings: LossSettings) -> Mapping[str, Head]:
+    """Return the heads with a weight, by name."""
+    return {name: HEADS[name] for name in settings.head_weights}
+
+
+# Moves left (lc0, PR #961): plies to the end of the game, in units of `PLIES`, with the Huber loss, so that
+# one very long game does not outweigh ten others. Games that ended at the length limit do not count here.
+PLIES = 20.0
+"""Number of plies that the head counts as 1 (lc0: 20)."""
+HUBER_PLIES = 10.0
+"""Error, in plies, above which the loss grows only linearly (lc0: 10)."""
+
+
+def moves_left_loss(outputs: Tensor, plies_left: Tensor, capped: Tensor) -> Tensor:
+    """Return the Huber loss of `outputs` (float[n], units of `PLIES`) over the samples that are not
+    `capped`."""
+    counted = 1.0 - capped.float()
+    wanted = plies_left.float() / PLIES
+    each = functional.huber_loss(outputs.float(), wanted, reduction="none", delta=HUBER_PLIES / PLIES)
+    return (counted * each).sum() / counted.sum().clamp_min(1.0)
+
+
+# Reply (KataGo's "opponent policy", arXiv 1902.10565, section 3.4): how the search of the next position
+# shared its visits, over all actions, because the legal ones depend on the move that is made.
+class Replies(NamedTuple):
+    """Entries for the visited moves of the next positions: arrays, or tensors; entry `i` belongs to sample
+    `rows[i]`."""
+
+    rows: Any
+    """int64[entries] ascending; a sample without entries has no reply to learn."""
+    actions: Any
+    """int64[entries]"""
+    shares: Any
+    """float32[entries] shares of the visits; they sum to 1 in each row."""
+    samples: int
+    """Number of samples that have entries."""
+
+
+def replies(window: Window, numbers: npt.NDArray[np.int64], action_maps: npt.NDArray[np.int64]) -> Replies:
+    """Return the replies to the positions `numbers [n]` of the window. A position has none if its game ends
+    with the next move, or if the next position is no policy target.
+
+    action_maps: [n, actions] where the symmetry of each sample moves each action.
+    """
+    rings, following = window.rings, numbers + 1
+    slots = rings.game[numbers % window.capacity]
+    goes_on = following < rings.game_first[slots] + rings.game_plies[slots]
+    rows = np.flatnonzero(goes_on & window.is_target(following))
+    counts, visits = window.visits_of(following[rows])
+    begins = np.cumsum(counts) - counts
+    numbers_of_visits = rings.visit_count[visits].astype(np.float32)
+    totals = np.add.reduceat(numbers_of_visits, begins) if len(rows) else numbers_of_visits
+    of_row = np.repeat(rows, counts)
+    actions = action_maps[of_row, rings.visit_action[visits].astype(np.int64)]
+    return Replies(of_row, actions, numbers_of_visits / np.repeat(totals, counts), rows_in(of_row))
+
+
+def reply_loss(logits: Tensor, found: Replies) -> Tensor:
+    """Return the cross-entropy of `logits` float[n, actions] to the visits of the next positions, averaged
+    over the samples that have one."""
+    log_policy = functional.log_softmax(logits.float(), dim=1)[found.rows, found.actions]
+    loss: Tensor = -(found.shares * log_policy).sum() / max(found.samples, 1)
+    return loss
+
+
+# Soft policy (KataGo, docs/KataGoMethods.md): the visits raised to 1 / `TEMPERATURE` and normalised again, so
+# moves with few visits also count, and the network must tell them apart.
+TEMPERATURE = 4.0
+"""Temperature of the soft policy (KataGo: 4)."""
+SOFT_FLOOR = 1e-7
+"""Added to each share before it is raised to the power, so that legal moves without a visit get a little
+(KataGo: 1e-7)."""
+
+
+def soft_shares(shares: Tensor, rows: Tensor, samples: int) -> Tensor:
+    """Return float32[entries]: the shares of each row to the power 1 / `TEMPERATURE`, normalised to 1."""
+    raised = (shares + SOFT_FLOOR) ** (1.0 / TEMPERATURE)
+    return raised / raised.new_zeros(samples).scatter_add(0, rows, raised).gather(0, rows)
+
+
+def soft_policy_loss(logits: Tensor, targets: Targets, form: str) -> Tensor:
+    """Return the cross-entropy of `logits` float[n, actions] to the soft shares; `form` as in
+    `trainer.loss.losses`."""
+    log_policy = log_policy_over_all if form == "all" else log_policy_over_legal
+    soft = soft_shares(targets.shares, targets.rows, len(logits))
+    return -(soft * log_policy(logits, targets)).sum() / max(targets.policy_rows, 1)
+
+
+HEADS: Mapping[str, Head] = {
+    "moves_left": Head(lambda outputs, batch: moves_left_loss(outputs, batch.plies_left, batch.capped)),
+    "reply": Head(lambda outputs, batch: reply_loss(outputs, batch.own), replies),
+    "soft_policy": Head(
+        lambda outputs, batch: soft_policy_loss(outputs, batch.targets, batch.settings.policy_loss)
+    ),
+}
+"""The heads that only training uses, by name."""

@@ -23,9 +23,9 @@ from runtime.runs import RunFolder, write_atomically
 from store.reader import StoreReader
 from store.sqlite import Store
 from trainer import checkpoint
-from trainer.beginnings import check_begins_anew
+from trainer.checkpoint import check_begins_anew
 from trainer.config import TrainerConfig
-from trainer.intake import Intake
+from trainer.ingest import Intake
 from trainer.resign_threshold import GAMES as PLAYED_ON_GAMES
 from trainer.resign_threshold import ResignThreshold
 from trainer.training_loop import TrainingLoop
@@ -99,7 +99,12 @@ def _open_run(config: TrainerConfig, welcome: Welcome) -> Run:
         check_begins_anew(config, folder, welcome.weights)
     expected = replace(Expected.of(settings, game), run=welcome.run_id)
     intake = Intake(game, expected, store, config.samples.stale_versions)
-    _warm(game, settings, intake, training)
+    log.info("compiling the rules of %s, to replay games (up to a minute the first time)", game.name)
+    started = time.perf_counter()
+    record = one_ply(game, settings)
+    intake.warm(record)
+    training.warm(record)
+    log.info("games of %s can be replayed, after %.1f s", game.name, time.perf_counter() - started)
     log.info(
         "run %s: %s, network %s, %d games in the store; window of %d positions, %.0f bytes each",
         folder.name,
@@ -156,16 +161,6 @@ def _check_settings(config: TrainerConfig, game: Game, settings: SelfPlaySetting
             f"{longest} positions; make the window larger, or --window.min-positions smaller",
             Exit.CONFIG,
         )
-
-
-def _warm(game: Game, settings: SelfPlaySettings, intake: Intake, training: TrainingLoop) -> None:
-    """Compile the replay of games before the first one arrives."""
-    log.info("compiling the rules of %s, to replay games (up to a minute the first time)", game.name)
-    started = time.perf_counter()
-    record = one_ply(game, settings)
-    intake.warm(record)
-    training.warm(record)
-    log.info("games of %s can be replayed, after %.1f s", game.name, time.perf_counter() - started)
 
 
 def one_ply(game: Game, settings: SelfPlaySettings) -> GameRecord:

@@ -21,13 +21,10 @@ from games.jit import bind
 from games.spec import Game, Symmetry
 from games.stubs import bindings
 from protocol.records import GameRecord
-from trainer import sampler_kernel, wins_kernel
-from trainer.heads import Head
-from trainer.sampler_kernel import Scratch, SymmetryMaps
-from trainer.samples import Samples, first_of, joined, room_for
-from trainer.surprise import redrawn
-from trainer.window import Window
-from trainer.wins_kernel import Draws
+from trainer import sampler_kernel
+from trainer.loss import Head
+from trainer.sampler_kernel import Draws, Samples, Scratch, SymmetryMaps, first_of, joined, room_for
+from trainer.window import Window, redrawn
 
 MOST_DRAWS = 100
 """After so many draws the missing samples are chosen from a list of all targets. With 10 targets among 100
@@ -41,7 +38,7 @@ def by_surprise(
     window: Window, first: int, numbers: npt.NDArray[np.int64], draws: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.int64]:
     """Return [n]: in place of each position of `numbers [n]` one of its game, none before `first`, by `draws
-    [n]` in [0, 1) (`trainer.surprise.redrawn`)."""
+    [n]` in [0, 1) (`trainer.window.redrawn`)."""
     rings = window.rings
     games = rings.game[numbers % window.capacity]
     bounds = rings.game_first[games], rings.game_plies[games].astype(np.int64)
@@ -108,7 +105,7 @@ class Sampler:
         self._targets = {name: one.targets for name, one in heads.items() if one.targets is not None}
         self._history = history
         self._maps = _maps_of(game, game.symmetries if symmetric else ())
-        kernels = bind([sampler_kernel, wins_kernel], {game.name: bindings(game)})
+        kernels = bind([sampler_kernel], {game.name: bindings(game)})
         self._write, self._write_wins = kernels.write_samples, kernels.write_wins
         self._scratch = Scratch(
             positions=np.zeros((game.max_plies + 3, game.state_words), dtype=np.uint64),
@@ -195,7 +192,7 @@ class Sampler:
 
     def make_wins(self, window: Window, draws: Draws) -> Samples:
         """Return samples of positions one move beside those drawn in which the side to move wins at once
-        (`trainer.wins_kernel`): at most one for each of `draws.symmetries [n]`. Raises as `make`."""
+        (`sampler_kernel.write_wins`): at most one for each of `draws.symmetries [n]`. Raises as `make`."""
         self._check(window, draws.numbers, draws.symmetries)
         samples = self._room(window, len(draws.symmetries))
         rows, entries = self._write_wins(

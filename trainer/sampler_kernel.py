@@ -1,21 +1,113 @@
-"""Jitted code that makes training samples: replay a game up to a position, encode it, write its targets.
+"""Samples, and the jitted code that makes them: replay a game up to a position, encode it, write its targets.
 
-Compiled once for each game. `tests/trainer/naive_sampler.py` is the slow twin.
+Compiled once for each game; `tests/trainer/naive_sampler.py` and `tests/trainer/naive_wins.py` are the slow
+twins. The kernels write into rows that the caller has made room for, so that they allocate nothing.
+
+`write_wins` makes samples of positions one move beside stored games, in which the side to move wins at once.
+Whoever can win at once does so, and the game is over: it contains at most one such position. The moves that
+were not played lead to many more, and the rules alone say which moves win (docs/decisions/0058). Most
+positions have none beside them, and to find that out for all their moves would take the longest; so one move
+is tried of each position that is drawn.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
-
-from games.jit import kernel, signed
+from games.jit import kernel
+from games.jit import signed
 from games.packed import move_features
 from games.spec import Positions
-from games.stubs import encode, legal_actions, play, side_to_move
-from trainer.samples import Samples
+from games.stubs import encode
+from games.stubs import legal_actions
+from games.stubs import play
+from games.stubs import side_to_move
 from trainer.window import Rings
+from typing import Any
+from games.spec import NO_ROOT
+from games.stubs import end_reason
+from games.wins import wins_among
+
+
+def rows_in(rows: npt.NDArray[np.int64]) -> int:
+    """Return how many samples have entries; `rows [entries]` is ascending."""
+    return int(np.count_nonzero(np.diff(rows))) + (len(rows) > 0)
+
+
+class Samples(NamedTuple):
+    """`n` positions with their targets.
+
+    The policy target has an entry for every legal action of a position; entry `i` belongs to `rows[i]`.
+    """
+
+    packed_features: npt.NDArray[np.uint64]
+    """[n, feature_words] packed features."""
+    classes: npt.NDArray[np.int64]
+    """[n] outcome for the side to move: 0 win, 1 draw, 2 loss."""
+    root_values: npt.NDArray[np.float32]
+    """[n] value of the search, for the side to move, in [-1, 1]; NaN where there was none."""
+    capped: npt.NDArray[np.uint8]
+    """[n] 1 for a position of a game that ended at the length limit, not by the rules."""
+    plies_left: npt.NDArray[np.int32]
+    """[n] plies from here to the end of the game, at least 1."""
+    rows: npt.NDArray[np.int64]
+    """[entries] ascending; a row without entries is not a policy target."""
+    actions: npt.NDArray[np.int64]
+    """[entries]"""
+    shares: npt.NDArray[np.float32]
+    """[entries] share of the root's visits, 0 for an action without visits; they sum to 1 in each row."""
+    heads: dict[str, Any] | None = None
+    """Own targets of the heads for training only, by name (`trainer.loss.HEADS`); None where nobody asked."""
+    policy_only: npt.NDArray[np.uint8] | None = None
+    """[n] 1 where only the policy is learned; None if that is nowhere."""
+
+
+def room_for(count: int, words: int, most_legal: int) -> Samples:
+    """Return `count` samples of features with `words` words, to be filled in, with room for `most_legal`
+    entries each: more than is needed, but memory that is not written to costs nothing."""
+    return Samples(
+        packed_features=np.empty((count, words), dtype=np.uint64),
+        classes=np.empty(count, dtype=np.int64),
+        root_values=np.empty(count, dtype=np.float32),
+        capped=np.empty(count, dtype=np.uint8),
+        plies_left=np.empty(count, dtype=np.int32),
+        rows=np.empty(count * most_legal, dtype=np.int64),
+        actions=np.empty(count * most_legal, dtype=np.int64),
+        shares=np.empty(count * most_legal, dtype=np.float32),
+    )
+
+
+def first_of(samples: Samples, count: int, entries: int) -> Samples:
+    """Return the first `count` samples with their `entries`."""
+    return Samples(
+        samples.packed_features[:count],
+        samples.classes[:count],
+        samples.root_values[:count],
+        samples.capped[:count],
+        samples.plies_left[:count],
+        samples.rows[:entries],
+        samples.actions[:entries],
+        samples.shares[:entries],
+    )
+
+
+def joined(samples: Samples, more: Samples) -> Samples:
+    """Return both, `more` last; of those only the policy is learned."""
+    policy_only = np.zeros(len(samples.classes) + len(more.classes), np.uint8)
+    policy_only[len(samples.classes) :] = 1
+    return Samples(
+        np.concatenate([samples.packed_features, more.packed_features]),
+        np.concatenate([samples.classes, more.classes]),
+        np.concatenate([samples.root_values, more.root_values]),
+        np.concatenate([samples.capped, more.capped]),
+        np.concatenate([samples.plies_left, more.plies_left]),
+        np.concatenate([samples.rows, more.rows + len(samples.classes)]),
+        np.concatenate([samples.actions, more.actions]),
+        np.concatenate([samples.shares, more.shares]),
+        samples.heads,
+        policy_only,
+    )
 
 
 class SymmetryMaps(NamedTuple):
@@ -169,3 +261,70 @@ def write_samples(
             )
             at += count
     return at
+
+
+class Draws(NamedTuple):
+    """Where to look: `m` positions of the window."""
+
+    numbers: npt.NDArray[np.int64]
+    """[m]"""
+    moves: npt.NDArray[np.int64]
+    """[m] at least 0: which of the legal moves is tried (after the last one the first follows)."""
+    symmetries: npt.NDArray[np.int64]
+    """[n] symmetry of each sample (0: as it is)."""
+
+
+@kernel
+def find_wins(scratch: Scratch, n: int, move: int) -> tuple[int, int]:
+    """Play the legal move numbered `move` in the last of the `n` positions in `scratch`. Returns how many
+    replies are then legal (`scratch.replies[0]`), and how many of them win at once (`scratch.replies[1]`)."""
+    positions, legal, replies = scratch.positions, scratch.legal, scratch.replies
+    count = signed(legal_actions(positions, n, legal))
+    play(positions[n - 1], signed(legal[move % count]), positions[n])
+    answers = signed(legal_actions(positions, n + 1, replies[0]))
+    if end_reason(positions, n + 1, answers, NO_ROOT) != 0:
+        return answers, signed(0)
+    return answers, signed(wins_among(positions, n + 1, replies[0, :answers], replies[1], replies[2]))
+
+
+@kernel
+def write_wins(
+    rings: Rings,
+    starts: Positions,
+    draws: Draws,
+    maps: SymmetryMaps,
+    history: int,
+    scratch: Scratch,
+    samples: Samples,
+) -> tuple[int, int]:
+    """Write samples of positions one move beside those drawn, until `samples` is full or none is left.
+
+    samples: n rows to fill, and room for n * max_legal entries of policy targets. Returns the numbers of rows
+    and of entries written.
+    """
+    replies, share_of = scratch.replies, scratch.share_of
+    row, at = 0, 0
+    for drawn in range(len(draws.numbers)):
+        if row == len(samples.classes):
+            break
+        n = replay_game(rings, starts, draws.numbers[drawn], scratch.positions) + 1
+        answers, wins = find_wins(scratch, n, draws.moves[drawn])
+        if wins == 0:
+            continue
+        symmetry = draws.symmetries[row]
+        write_features(scratch, maps, history, n + 1, symmetry, samples.packed_features[row])
+        samples.classes[row] = 0
+        samples.root_values[row] = np.float32(1)
+        samples.capped[row] = 0
+        samples.plies_left[row] = 1
+        for i in range(wins):
+            share_of[replies[1, i]] = np.float32(1) / np.float32(wins)
+        for i in range(answers):
+            action = signed(replies[0, i])
+            samples.rows[at + i] = row
+            samples.actions[at + i] = maps.actions[symmetry, action]
+            samples.shares[at + i] = share_of[action]
+            share_of[action] = np.float32(0)
+        at += answers
+        row += 1
+    return row, at

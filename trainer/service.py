@@ -2,7 +2,7 @@
 
 games in      -> intake thread: decode, verify, commit -> acknowledge, hand to training
 training      -> training thread: window, steps, weights, checkpoints
-weights out   -> `trainer.weights_out`
+weights out   -> `trainer.weights`
 """
 
 from __future__ import annotations
@@ -38,16 +38,13 @@ from runtime.sockets import BULK_LIMIT, new_context
 from runtime.temporary import own_folder
 from store.sqlite import REJECTED
 from trainer.config import TrainerConfig
-from trainer.curves import Curves
-from trainer.figures import Figures, log_line, storing_waits_for
+from trainer.figures import Curves, Figures, log_line, storing_waits_for, watched
 from trainer.ingest import Done, Ingest, Job
-from trainer.metrics import watched
 from trainer.resign_threshold import ResignThreshold
 from trainer.run_setup import Run, open_run, settings_of
-from trainer.server_weights import SERVER, ServerWeights
 from trainer.train_step import prepare_thread
 from trainer.training_loop import cpu_threads
-from trainer.weights_out import WeightsOut
+from trainer.weights import SERVER, ServerWeights, WeightsOut
 
 log = logging.getLogger(__name__)
 
@@ -363,7 +360,7 @@ class Service:
             # Weights and checkpoints also come due when no game has arrived.
             self.wake()
 
-    # ---- background, for `trainer.weights_out` ----
+    # ---- background, for `trainer.weights` ----
 
     def wake(self) -> None:
         """Make training check again what is due."""

@@ -1,15 +1,22 @@
-"""The network being trained: takes samples, makes steps, returns its weights."""
+"""The network being trained: takes samples, makes steps, returns its weights.
+
+Two optimizers: AdamW for small nets and short runs, and SGD with AlphaZero's schedule. Losses stay on the
+device and are summed there, because to read one would wait for the step. With `optimizer.ema` the average of
+the weights plays while the newest ones learn (`Average`).
+"""
 
 from __future__ import annotations
 
+import copy
 import logging
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from games.spec import Game
 from net.architectures.network import Network
@@ -19,13 +26,19 @@ from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Exit, Fatal
 from runtime.gpu_drivers import NOT_FOUND, may_have_gpus
-from trainer.average import Average
 from trainer.config import LossSettings, OptimizerSettings
-from trainer.heads import Batch, trained_heads
-from trainer.loss import Losses, Targets, losses, outcome_targets, value_targets, values_of
-from trainer.optimizers import learning_rate, make_optimizer
-from trainer.probes import correlation
-from trainer.samples import Samples, rows_in
+from trainer.loss import (
+    Batch,
+    Losses,
+    Targets,
+    losses,
+    outcome_targets,
+    trained_heads,
+    value_targets,
+    values_of,
+)
+from trainer.sampler_kernel import Samples, rows_in
+from trainer.validation import correlation
 
 log = logging.getLogger(__name__)
 
@@ -318,3 +331,73 @@ class TrainStep:
             rows_in(samples.rows),
         )
         return Batch(targets, plies_left, capped, None, loss)
+
+
+ALPHAZERO_DROPS = ((100_000, 0.1), (300_000, 0.01), (500_000, 0.001))
+"""(step, factor of the learning rate from then on): 0.2, 0.02, 0.002, 0.0002 (AlphaZero pseudocode)."""
+
+LAST_SHARE = 0.1
+"""Final learning rate of a cosine schedule, as a share of the first."""
+
+
+def learning_rate(settings: OptimizerSettings, step: int, minutes: float = 0.0) -> float:
+    """Return the learning rate of step `step`, counted from 0, after `minutes` of training. `settings` must
+    be filled in."""
+    rate = settings.lr * min(1.0, (step + 1) / max(settings.warmup_steps or 0, 1))
+    if settings.kind == "alphazero":
+        for first, factor in ALPHAZERO_DROPS:
+            if step >= first:
+                rate = settings.lr * factor
+    return rate * cosine_share(settings, step, minutes)
+
+
+def cosine_share(settings: OptimizerSettings, step: int, minutes: float) -> float:
+    """Return what the cosine schedule leaves of the learning rate: from 1 down to LAST_SHARE."""
+    if settings.cosine_steps:
+        done = step / settings.cosine_steps
+    elif settings.cosine_minutes:
+        done = minutes / settings.cosine_minutes
+    else:
+        return 1.0
+    return LAST_SHARE + (1 - LAST_SHARE) * (1 + math.cos(math.pi * min(done, 1.0))) / 2
+
+
+def make_optimizer(settings: OptimizerSettings, network: nn.Module) -> torch.optim.Optimizer:
+    """Return a new optimizer for `settings` (filled in); the caller sets the rate before each step."""
+    decay = settings.weight_decay or 0.0
+    parameters = list(network.parameters())
+    if settings.kind == "alphazero":
+        return torch.optim.SGD(parameters, lr=settings.lr, momentum=0.9, weight_decay=decay)
+    groups = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=settings.lr, fused=True)
+
+
+class Average:
+    """Follows a network step by step.
+
+    network: the network that is followed; the average begins at `start` (or a copy of `network`). decay:
+    share of the old average kept at each step, 0..1; the mean covers about 1 / (1 - decay) steps.
+    """
+
+    def __init__(self, network: Network, decay: float, start: Network | None = None) -> None:
+        self._decay = decay
+        self.network = copy.deepcopy(network) if start is None else start
+        self.network.requires_grad_(False).eval()
+        self._pairs = list(
+            zip(self.network.state_dict().values(), network.state_dict().values(), strict=True)
+        )
+
+    def follow(self, step: int) -> None:
+        """Include the network after step number `step`, counted from 1.
+
+        At first the average covers only a tenth of all steps, in order to forget the untrained network.
+        """
+        kept = min(self._decay, step / (10 + step))
+        numbers = [(ours, theirs) for ours, theirs in self._pairs if ours.is_floating_point()]
+        torch._foreach_lerp_([ours for ours, _ in numbers], [theirs for _, theirs in numbers], 1.0 - kept)
+        for ours, theirs in self._pairs:
+            if not ours.is_floating_point():
+                ours.copy_(theirs)

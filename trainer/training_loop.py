@@ -22,19 +22,14 @@ from runtime.cores import usable_cores
 from runtime.exits import Exit, Fatal
 from store.reader import StoreReader
 from trainer import checkpoint
-from trainer.beginnings import check_heads, new_network
-from trainer.checkpoint import Progress
+from trainer.checkpoint import Progress, check_heads, new_network
 from trainer.config import TrainerConfig
-from trainer.heads import trained_heads
-from trainer.held_out import HeldOut
-from trainer.known_positions import KnownPositions
-from trainer.pacing import Growth, SampleBudget, TrainingTime
-from trainer.probes import Probes
-from trainer.quarantine import Quarantine
+from trainer.loss import trained_heads
+from trainer.pacing import Growth, Quarantine, SampleBudget, TrainingTime
 from trainer.sampler import Sampler
-from trainer.search_values import search_values
 from trainer.train_step import HeldOutFigures, StepFigures, TrainStep, choose_device
-from trainer.window import Window
+from trainer.validation import HeldOut, KnownPositions, Probes
+from trainer.window import Window, search_values
 
 log = logging.getLogger(__name__)
 
@@ -229,7 +224,8 @@ class TrainingLoop:
         """
         for record, player in zip(games, players or [""] * len(games), strict=True):
             self._add(record, player)
-        self._grow(positions)
+        if self._growth is not None:
+            self._newest = self._growth.positions(positions)
         self._last_seq = max(self._last_seq, last_seq)
         deadline = time.monotonic() + self.turn_seconds
         steps = self.budget.steps(self._learnable)
@@ -253,11 +249,6 @@ class TrainingLoop:
     def _learnable(self) -> int:
         """Return the positions in the window; 0 while none of them is a policy target."""
         return self.window.positions if self.window.targets else 0
-
-    def _grow(self, positions: int) -> None:
-        """Draw from as many of the newest positions as `Growth` allows after `positions` positions in all."""
-        if self._growth is not None:
-            self._newest = self._growth.positions(positions)
 
     def trains_on(self, uid: bytes) -> bool:
         """Return whether the game with this uid is trained on rather than held out."""

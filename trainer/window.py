@@ -2,23 +2,28 @@
 
 A position costs 18 bytes plus 4 for each action its root visited, so twenty million positions of chess with
 some 20 visited actions each fit in 2 GB. Whole games are dropped, oldest first. Features are not stored:
-`trainer.sampler` replays a game up to the position it needs.
+`trainer.sampler` replays a game up to the position it needs, from its row in the table of starts.
 
-Positions, visits and games are numbered consecutively; number `n` is stored at `n % capacity` of its ring.
+The trick: positions, visits and games are numbered consecutively, and number `n` is stored at `n % capacity`
+of its ring, so that adding and dropping games moves nothing, and a jitted reader needs no Python object.
+
+Two things about a game are computed when it is added. `search_values`: what the value target may be mixed
+with, backed up from the searches and the result that follow a position (slow twin:
+`tests/trainer/naive_search_values.py`). `running_surprise`: what policy-surprise weighting draws by
+(`tests/trainer/naive_surprise.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from games.spec import PLY_CAP, Game
+from games.movers import Movers
+from games.spec import PLY_CAP, Game, Notation
 from protocol.records import POLICY_TARGET, GameRecord, check_bounds
-from trainer.search_values import ValuesOf, root_values
-from trainer.starts import StartTable
-from trainer.surprise import Numbers, running_surprise
 
 
 class Rings(NamedTuple):
@@ -35,7 +40,7 @@ class Rings(NamedTuple):
     visit_offset: npt.NDArray[np.uint32]
     """[positions] first visit, counted from the first visit of its game."""
     root_value: npt.NDArray[np.float32]
-    """[positions] the search's value, for the side to move (`trainer.search_values`)."""
+    """[positions] the search's value, for the side to move (`search_values`)."""
     visit_action: npt.NDArray[np.uint16]
     """[visits]"""
     visit_count: npt.NDArray[np.uint16]
@@ -54,6 +59,15 @@ class Rings(NamedTuple):
     """[games] row of its start position in the table of starts."""
 
 
+ValuesOf = Callable[[GameRecord], npt.NDArray[np.float32]]
+"""Returns [plies] values in [-1, 1] for the side to move."""
+
+
+def root_values(record: GameRecord) -> npt.NDArray[np.float32]:
+    """Return [plies] the value of each root after its own search, for the side to move."""
+    return record.root_values
+
+
 def _put(ring: npt.NDArray[np.generic], number: int, values: npt.NDArray[np.generic]) -> None:
     """Write `values [n]` to `ring [room]` from place `number` on, wrapping around its end if needed."""
     at = number % len(ring)
@@ -68,7 +82,7 @@ class Window:
     positions: capacity (AlphaZero: the positions of its last 1,000,000 games). visited_per_position: room for
     visits, on average; 0 uses the game's mean number of legal actions. plies_per_game: sizes the table of
     games; if games are shorter than this on average, it fills up first. with_surprise: store what
-    `trainer.surprise` needs (4 bytes a position). values_of: the search's values that are stored for a game.
+    `redrawn` needs (4 bytes a position). values_of: the search's values that are stored for a game.
     """
 
     def __init__(
@@ -103,7 +117,7 @@ class Window:
         self._values_of = values_of
         self._starts = StartTable(game.notation, game.state_words)
         self.surprise: npt.NDArray[np.float32] = np.zeros(positions if with_surprise else 0, np.float32)
-        """[positions] sum of `trainer.surprise.surprises` of its game up to and including this ply; or
+        """[positions] sum of `surprises` of its game up to and including this ply; or
         empty."""
         self._outcome_positions = [0, 0, 0]
         self._targets = 0
@@ -247,3 +261,124 @@ class Window:
         _put(rings.root_value, at, self._values_of(record))
         _put(rings.visit_action, self._next_visit, record.visit_actions)
         _put(rings.visit_count, self._next_visit, record.visits)
+
+
+def search_values(game: Game, decay: float) -> ValuesOf:
+    """Return a function that computes the values of a game's positions.
+
+    decay: lambda of TD(lambda), 0..1: 0 is the position's own search, 1 the outcome. The
+    function holds scratch space: use one per thread.
+    """
+    if not decay:
+        return root_values
+    movers = Movers(game)
+
+    def values(record: GameRecord) -> npt.NDArray[np.float32]:
+        signs = movers(record.start, record.actions)
+        return backed_up(record, signs, decay)
+
+    return values
+
+
+def backed_up(record: GameRecord, signs: npt.NDArray[np.int8], decay: float) -> npt.NDArray[np.float32]:
+    """Return [plies] the values, computed from the end of the game: `(1 - decay)` of the position's own
+    search and `decay` of the value after it. Plies without a search take the value after them.
+
+    signs: int8[plies] +1 where the first player moves, else -1.
+    """
+    searched = record.visited > 0
+    of_first = (signs * record.root_values).astype(np.float64)
+    found, value = np.zeros(record.plies), float(record.outcome)
+    for ply in reversed(range(record.plies)):
+        if searched[ply]:
+            value = (1.0 - decay) * of_first[ply] + decay * value
+        found[ply] = value
+    return np.asarray(signs * found, np.float32)
+
+
+class StartTable:
+    """Rows of start states, by their text. A row is reused once every game that began there is gone.
+
+    Each game may have its own start (`start_generator`), so the table grows to the size that the window
+    needs, and no further.
+    """
+
+    def __init__(self, notation: Notation, state_words: int) -> None:
+        self._notation = notation
+        self._rows: dict[str, int] = {}
+        self._texts: list[str] = []
+        self._uses: list[int] = []
+        """By row: number of games that begin there."""
+        self._free: list[int] = []
+        self.states: npt.NDArray[np.uint64] = np.zeros((4, state_words), np.uint64)
+        """[rows, state_words]; replaced by a larger array when it grows."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, text: str) -> int:
+        """Return the row of a game's start position. Raises ValueError if it cannot be read."""
+        row = self._rows.get(text)
+        if row is None:
+            state = self._notation.state_from_text(text)
+            if self._free:
+                row = self._free.pop()
+            else:
+                row = len(self._texts)
+                self._texts.append("")
+                self._uses.append(0)
+                if row == len(self.states):
+                    self.states = np.concatenate([self.states, np.zeros_like(self.states)])
+            self._rows[text] = row
+            self._texts[row] = text
+            self.states[row] = state
+        self._uses[row] += 1
+        return row
+
+    def drop(self, row: int) -> None:
+        """Note that a game that began there has left the window."""
+        self._uses[row] -= 1
+        if self._uses[row] == 0:
+            del self._rows[self._texts[row]]
+            self._free.append(row)
+
+
+Numbers = npt.NDArray[np.int64]
+
+
+def surprises(record: GameRecord) -> npt.NDArray[np.float64]:
+    """Return [plies] KL(pi || P) of policy targets, nats; 0 for other plies and where it is unknown."""
+    is_target = (record.flags & POLICY_TARGET) != 0
+    return np.where(is_target, np.nan_to_num(record.prior_kl.astype(np.float64)), 0.0)
+
+
+def running_surprise(record: GameRecord) -> npt.NDArray[np.float32]:
+    """Return [plies] the sum of `surprises` up to and including each ply."""
+    return np.cumsum(surprises(record)).astype(np.float32)
+
+
+def redrawn(
+    running: npt.NDArray[np.float32],
+    games: tuple[Numbers, Numbers],
+    first: int,
+    numbers: Numbers,
+    draws: npt.NDArray[np.float64],
+) -> Numbers:
+    """Return for each of the positions `numbers [n]` one of its own game, drawn in proportion to surprise.
+
+    running: [capacity] ring of `running_surprise`, position `k` at `k % capacity`. games: ([n] first position
+    of its game, [n] plies of its game). first: no position before this one is drawn, so a game may be cut.
+    draws: [n] uniform in [0, 1). A position of a game without surprise stays.
+    """
+    capacity, (begins, plies) = len(running), games
+    low, high = np.maximum(begins, first), begins + plies - 1
+    before = np.where(low > begins, running[(low - 1) % capacity], 0.0).astype(np.float64)
+    total = running[high % capacity] - before
+    wanted, stays = before + draws * total, total <= 0
+    # The first position whose sum exceeds the drawn one, for all rows at once.
+    while (open_rows := low < high).any():
+        middle = (low + high) // 2
+        is_left = running[middle % capacity] > wanted
+        low = np.where(open_rows & ~is_left, middle + 1, low)
+        high = np.where(open_rows & is_left, middle, high)
+    return np.where(stays, numbers, low)

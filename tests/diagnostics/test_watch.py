@@ -16,8 +16,7 @@ from diagnostics.alerts import LESSON_STEPS, NEWEST_GAMES, Watch
 from games import get_game
 from protocol.records import GameRecord
 from store.sqlite import Totals
-from trainer.curves import LINE_SECONDS, Curves, FigureLines
-from trainer.figures import Figures
+from trainer.figures import LINE_SECONDS, Curves, FigureLines, Figures
 
 GAME = get_game("connect_four")
 FIGURES = {

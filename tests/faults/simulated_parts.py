@@ -50,8 +50,7 @@ from runtime.connection import Connection
 from runtime.weights_pull import WeightsPull
 from search.evaluator import Evaluations, LeafBatch
 from store.sqlite import Store
-from trainer.ingest import Done, Ingest, Job
-from trainer.intake import Intake
+from trainer.ingest import Done, Ingest, Intake, Job
 from trainer.verify import Expected
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from games import GAME_NAMES, get_game
-from trainer.probes import Probes
+from trainer.validation import Probes
 
 GAME = get_game("chess")
 WORTH = {chess.PAWN: 1, chess.KNIGHT: 3, chess.BISHOP: 3, chess.ROOK: 5, chess.QUEEN: 9, chess.KING: 0}

@@ -22,7 +22,7 @@ from search.evaluator import Leaf
 from search.result import SearchResult
 from search.settings import resolve
 from trainer.sampler import Sampler
-from trainer.samples import Samples
+from trainer.sampler_kernel import Samples
 from trainer.verify import Expected, Verifier
 from trainer.window import Window
 

@@ -24,7 +24,7 @@ from net.planes import PlaneShape, features_tensor, unpack
 from protocol.records import POLICY_TARGET, GameRecord
 from trainer.config import TrainerConfig
 from trainer.sampler import Sampler
-from trainer.samples import Samples
+from trainer.sampler_kernel import Samples
 from trainer.train_step import TrainStep
 from trainer.window import Window
 

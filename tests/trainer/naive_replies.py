@@ -1,4 +1,4 @@
-"""Slow, obvious twin of `trainer.heads.reply.replies`: one position at a time."""
+"""Slow, obvious twin of `trainer.loss.replies`: one position at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow, obvious twin of `trainer.search_values`: from each position forwards, one weight after the other."""
+"""Slow twin of `trainer.window.search_values`: from each position forwards, one weight after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow, obvious twin of `trainer.wins_kernel`: one position at a time."""
+"""Slow, obvious twin of `trainer.sampler_kernel.write_wins`: one position at a time."""
 
 from __future__ import annotations
 

@@ -23,12 +23,9 @@ from runtime.exits import Exit, Fatal
 from store.sqlite import Totals
 from trainer.config import LossSettings, OptimizerSettings, TrainerConfig
 from trainer.figures import Figures, scalars
-from trainer.heads import trained_heads
-from trainer.heads.moves_left import moves_left_loss
-from trainer.heads.soft_policy import soft_policy_loss
-from trainer.loss import Targets
+from trainer.loss import Targets, moves_left_loss, soft_policy_loss, trained_heads
 from trainer.sampler import Sampler
-from trainer.samples import Samples
+from trainer.sampler_kernel import Samples
 from trainer.train_step import TrainStep
 from trainer.training_loop import TrainingLoop
 from trainer.window import Window

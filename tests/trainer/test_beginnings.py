@@ -25,8 +25,8 @@ from runtime.ports import find_base_port
 from trainer import service
 from trainer.config import TrainerConfig
 from trainer.run_setup import Run, open_run
-from trainer.server_weights import ServerWeights
 from trainer.service import Service
+from trainer.weights import ServerWeights
 
 torch.set_num_threads(1)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.games_rate import APART, SECONDS, GamesRate
+from trainer.figures import APART, SECONDS, GamesRate
 
 
 def test_it_follows_a_change_within_the_stretch() -> None:

@@ -14,8 +14,7 @@ from games import get_game
 from protocol.records import GameRecord, sha256, to_bytes
 from store.reader import Range, StoreReader
 from store.sqlite import Store
-from trainer.ingest import Job
-from trainer.intake import Intake
+from trainer.ingest import Intake, Job
 from trainer.verify import Expected
 
 GAME = get_game("tic_tac_toe")

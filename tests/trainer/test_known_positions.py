@@ -10,8 +10,8 @@ import pytest
 from training_runs import fill, games, stored, training
 
 from games import get_game
-from trainer.curves import Curves
-from trainer.known_positions import KnownPositions
+from trainer.figures import Curves
+from trainer.validation import KnownPositions
 
 
 def known_of(name: str, per_group: int = 40) -> KnownPositions:

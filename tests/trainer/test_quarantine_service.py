@@ -17,7 +17,7 @@ from runtime.ports import find_base_port
 from store.players import set_quarantine
 from trainer.checkpoint import Progress, check
 from trainer.config import TrainerConfig
-from trainer.held_out import HeldOut
+from trainer.validation import HeldOut
 
 GAME = get_game("tic_tac_toe")
 CONFIG = TrainerConfig()

@@ -16,8 +16,7 @@ from net.architectures.network import build
 from net.architectures.registry import named
 from net.planes import PlaneShape, features_tensor, unpack
 from trainer.config import TrainerConfig
-from trainer.heads import trained_heads
-from trainer.heads.reply import Replies, replies, reply_loss
+from trainer.loss import Replies, replies, reply_loss, trained_heads
 from trainer.sampler import Sampler
 from trainer.train_step import TrainStep
 from trainer.window import Window

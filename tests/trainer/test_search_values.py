@@ -14,8 +14,7 @@ from bench.random_games import random_game
 from games import get_game
 from games.stubs import Movers
 from protocol.records import GameRecord
-from trainer.search_values import backed_up, search_values
-from trainer.window import Window
+from trainer.window import Window, backed_up, search_values
 
 GAME = get_game("dots_and_boxes")  # where a player may move again
 MOVERS = Movers(GAME)

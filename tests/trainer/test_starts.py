@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from games import get_game
-from trainer.starts import StartTable
+from trainer.window import StartTable
 
 NOTATION = get_game("chess").notation
 

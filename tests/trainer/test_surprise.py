@@ -15,8 +15,7 @@ from bench.random_games import random_game
 from games import get_game
 from protocol.records import GameRecord
 from trainer.sampler import Sampler, by_surprise
-from trainer.surprise import surprises
-from trainer.window import Window
+from trainer.window import Window, surprises
 
 GAME = get_game("tic_tac_toe")
 EIGHTHS = st.integers(0, 24).map(lambda number: number / 8)

@@ -10,8 +10,7 @@ from diagnostics.players import PlayerBook
 from games import get_game
 from runtime.metrics import families
 from store.sqlite import Totals
-from trainer.figures import Figures
-from trainer.metrics import METRICS, STATUSES, watched
+from trainer.figures import METRICS, STATUSES, Figures, watched
 
 
 def samples(figures: Figures, *, is_connected: bool = True) -> dict[str, float]:

@@ -19,11 +19,10 @@ from net.architectures.residual import Residual
 from net.planes import PlaneShape, features_tensor, unpack
 from trainer.config import LossSettings, OptimizerSettings, TrainerConfig
 from trainer.loss import Targets, losses, outcome_targets, value_loss, value_targets, values_of
-from trainer.optimizers import learning_rate, make_optimizer
-from trainer.probes import correlation
 from trainer.sampler import Sampler
-from trainer.samples import Samples
-from trainer.train_step import StepFigures, TrainStep
+from trainer.sampler_kernel import Samples
+from trainer.train_step import StepFigures, TrainStep, learning_rate, make_optimizer
+from trainer.validation import correlation
 from trainer.window import Window
 
 torch.set_num_threads(1)

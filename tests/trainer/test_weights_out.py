@@ -11,9 +11,9 @@ import pytest
 
 from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk, Refused, WeightsInfo
-from trainer import weights_out
+from trainer import weights as weights_out
 from trainer.config import TrainerConfig
-from trainer.weights_out import PATIENCE, WeightsOut
+from trainer.weights import PATIENCE, WeightsOut
 
 TURN: Any = SimpleNamespace(step=10)
 

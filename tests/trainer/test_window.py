@@ -19,7 +19,7 @@ from games import get_game
 from games.spec import PLY_CAP, Game
 from protocol.records import UNKNOWN, GameRecord
 from trainer.sampler import Sampler
-from trainer.samples import Samples
+from trainer.sampler_kernel import Samples
 from trainer.window import Window
 
 TIC_TAC_TOE, CONNECT_FOUR = get_game("tic_tac_toe"), get_game("connect_four")

@@ -17,9 +17,8 @@ from games import get_game
 from games.spec import Game, Symmetry
 from protocol.records import GameRecord
 from trainer.sampler import Sampler
-from trainer.samples import Samples
+from trainer.sampler_kernel import Draws, Samples
 from trainer.window import Window
-from trainer.wins_kernel import Draws
 
 TIC_TAC_TOE, CONNECT_FOUR, CHESS = (get_game(name) for name in ("tic_tac_toe", "connect_four", "chess"))
 SAMPLERS = {

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from protocol.records import POLICY_TARGET, GameRecord
-from trainer.samples import Samples
+from trainer.sampler_kernel import Samples
 
 
 def without_search(record: GameRecord, plies: int) -> GameRecord:

@@ -1,11 +1,12 @@
-"""Publishes weights: decides when the next ones are due, announces them and hands out their chunks.
+"""Weights between trainer and server: publishing new ones, and beginning with those that play.
 
     WEIGHTS_INFO -> GET_CHUNK -> CHUNK ... -> WEIGHTS_INFO of the same bytes: the server has stored them
 
-The server pulls them as players pull from it (`runtime.weights_pull`), so all that is to be done here is to
-repeat the announcement after a silence and in a new session, until the server has these weights, has others
-of this version or a later one (then they are numbered anew), or refuses them. Newer weights wait until those
-under way are through, and only the newest wait.
+The server pulls them as players pull from it (`runtime.weights_pull`), so all that `WeightsOut` has to do is
+to repeat the announcement after a silence and in a new session, until the server has these weights, has
+others of this version or a later one (then they are numbered anew), or refuses them. Newer weights wait until
+those under way are through, and only the newest wait. `ServerWeights` fetches the weights that play, once,
+for `--weights server`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ if TYPE_CHECKING:  # training imports torch; tests run this file without it
     from trainer.figures import Figures
     from trainer.run_setup import Run
     from trainer.training_loop import Turn
+from pathlib import Path
+
+from protocol.errors import Code
+from protocol.messages import Chunk
+from runtime.exits import Exit, Fatal
+from runtime.weights_puller import WeightsPuller, in_cache
 
 log = logging.getLogger(__name__)
 
@@ -134,8 +141,9 @@ class WeightsOut:
 
     async def publish_if_due(self, run: Run, turn: Turn) -> None:
         """Publish if it is due. To be called after each turn of training."""
-        now = time.monotonic()
-        if self._is_due(turn.step - self._step, now - self._at):
+        now, due = time.monotonic(), self._config.publishing
+        steps, seconds = turn.step - self._step, now - self._at
+        if self._renumber or (steps > 0 and (steps >= due.steps or seconds >= due.seconds)):
             await self._publish(run)
             self._at = now
 
@@ -153,14 +161,6 @@ class WeightsOut:
         except TimeoutError:
             log.warning("the server did not take the last weights; they are in the checkpoint")
 
-    def _is_due(self, steps: int, seconds: float) -> bool:
-        if self._renumber:
-            return True
-        if steps <= 0:
-            return False
-        due = self._config.publishing
-        return steps >= due.steps or seconds >= due.seconds
-
     async def _publish(self, run: Run) -> None:
         """Publish weights, but not before the first checkpoint: a trainer killed then would find the server
         ahead of its run folder, and refuse to start."""
@@ -174,16 +174,14 @@ class WeightsOut:
         figures.known_errors = await in_thread(training.known_errors)
         digest = hashlib.sha256(data).digest()
         info = WeightsInfo(version, step, digest, len(data), run.game.name, training.architecture)
-        self._offer(Weights(info, data), time.monotonic())
-
-    # ---- the transfer ----
-
-    def _offer(self, weights: Weights, now: float) -> None:
+        weights = Weights(info, data)
         if self._current is not None:
             self._next = weights
-            return
-        self._current = weights
-        self._announce(now)
+        else:
+            self._current = weights
+            self._announce(time.monotonic())
+
+    # ---- the transfer ----
 
     def _announce(self, now: float) -> None:
         if self._current is not None and self._connection.welcome is not None:
@@ -230,3 +228,63 @@ class WeightsOut:
         self._current, self._next = self._next, None
         self._announce(now)
         self._moved.set()
+
+
+SERVER = "server"
+"""The value of `--weights` that stands for them."""
+
+
+class ServerWeights:
+    """Fetches them once. `send` as in `Connection`; the owner passes on what arrives."""
+
+    def __init__(self, send: Callable[..., bool]) -> None:
+        self._send = send
+        self._puller: WeightsPuller | None = None
+        """Set while they are being fetched."""
+
+    def joined(self, welcome: Welcome) -> None:
+        if self._puller is not None:
+            self._puller.joined(welcome)
+
+    def lost(self) -> None:
+        if self._puller is not None:
+            self._puller.lost()
+
+    def on_message(self, message: AnyMessage, frames: list[memoryview]) -> bool:
+        """Handle a message. Returns whether it was for us. Raises Fatal(TRY_AGAIN) once the server no longer
+        has that file."""
+        if self._puller is None:
+            return False
+        if isinstance(message, Refused) and message.code == Code.UNKNOWN_WEIGHTS:
+            text = f"the server's weights cannot be fetched: {message.reason}; start again"
+            raise Fatal(text, Exit.TRY_AGAIN)
+        if isinstance(message, Chunk | Refused):
+            self._puller.on_message(message, frames)
+            return True
+        return False
+
+    async def file(self, welcome: Welcome, folder: Path, stop: asyncio.Event) -> Path | None:
+        """Return their file, in `folder`; None when the stop comes first.
+
+        Raises Fatal(TRY_AGAIN) if there are none yet, Fatal(BAD_DATA) if their bytes are repeatedly damaged.
+        """
+        if welcome.weights is None:
+            raise Fatal(
+                "--weights server: the server has no weights yet; start again when it has", Exit.TRY_AGAIN
+            )
+        whole: list[Path] = []
+
+        def keep(path: Path, _: WeightsInfo) -> str:
+            whole.append(path)
+            return ""
+
+        self._puller = WeightsPuller(in_cache(folder, keep), self._send)
+        self._puller.joined(welcome)
+        async with asyncio.TaskGroup() as group:
+            pulling = group.create_task(self._puller.run())
+            ends = [group.create_task(end) for end in (self._puller.first(), stop.wait())]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in (pulling, *ends):
+                task.cancel()
+        self._puller = None
+        return whole[-1] if whole else None

@@ -1,0 +1,171 @@
+"""What shows whether the network learns or memorises: positions that it is never trained on.
+
+`HeldOut` keeps some games out of the window; a loss that falls on the window and rises there means that the
+network memorises. `Probes` are positions of known value (`games.spec.Game.probes`). `KnownPositions` are
+positions whose best moves are known, to measure how often the network's own policy errs (`azplay truth` tests
+more of them, also with search). Whether a game is held out depends on its uid alone, so a restart or another
+machine holds out the same ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from games.game_history import GameHistory
+from games.knowledge import Row, knowledge_of
+from games.spec import Game
+from protocol.records import GameRecord
+from trainer.sampler_kernel import Samples
+from trainer.window import ValuesOf, Window, root_values
+
+if TYPE_CHECKING:  # it imports torch, which `experiments.judges` need not
+    from trainer.sampler import Sampler
+
+POSITIONS = 1024
+"""Positions that the loss is averaged over: cheaper than 2 steps of 256."""
+RANGE = 8192
+"""The newest positions from which they are spread. All positions of a game have the same outcome, so the
+value loss of neighbours says little: 1024 in a row can be 8 games of chess, or 50 of Connect Four."""
+CAPACITY = 65_536
+"""Positions kept; games are kept whole."""
+
+
+class HeldOut:
+    """The held-out share of the games. Whole games are held out, because the positions of one are very
+    similar.
+
+    share: share of all games, 0..1. positions: capacity of the training window; what does not fit there does
+    not fit here. values_of: as for that window.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        share: float,
+        positions: int,
+        values_of: ValuesOf = root_values,
+    ) -> None:
+        self._below = int(share * 2**64)
+        room = min(positions, CAPACITY) if share else 1
+        self.window = Window(game, room, values_of=values_of)
+
+    def takes(self, record: GameRecord) -> bool:
+        """Return whether this game is held out: the same answer at any time and on any machine."""
+        return self.takes_uid(record.uid)
+
+    def takes_uid(self, uid: bytes) -> bool:
+        """Return the same for the game with this uid."""
+        if not self._below:
+            return False
+        return int.from_bytes(hashlib.sha256(uid).digest()[:8], "little") < self._below
+
+    def newest(self, sampler: Sampler) -> Samples | None:
+        """Return positions to compute the loss on; None while there are too few for a meaningful loss."""
+        if self.window.positions < POSITIONS // 4:
+            return None
+        return sampler.newest(self.window, RANGE, POSITIONS)
+
+
+class Probes(NamedTuple):
+    """A game's probes as input of the network; the usual start position if the game has none."""
+
+    names: tuple[str, ...]
+    packed_features: npt.NDArray[np.uint64]
+    """[n, feature_words], each without history."""
+
+    @classmethod
+    def of(cls, game: Game, history: int) -> Probes:
+        positions = game.probes or (("start", ""),)
+        packed_features = np.zeros((len(positions), game.feature_words(history)), np.uint64)
+        for row, (_, text) in enumerate(positions):
+            state = game.notation.state_from_text(text)
+            game.rules.encode(state[None], 1, history, packed_features[row])
+        return cls(tuple(name for name, _ in positions), packed_features)
+
+
+def correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float | None:
+    """Return Pearson's r of `one [n]` and `other [n]`; None if one of them is constant."""
+    if one.std() < 1e-12 or other.std() < 1e-12:
+        return None
+    return float(np.corrcoef(one, other)[0, 1])
+
+
+SEED = 1
+"""Seed for positions that are drawn at random: the same in every run."""
+
+
+def watched_rows(game: Game) -> list[Row]:
+    """Return the positions of a game that a trainer watches, if it has any."""
+    solution = knowledge_of(game).solution
+    if solution is None:
+        return []
+    if solution.plays_whole_games:
+        return solution.rows(SEED, 0)
+    return solution.watched_rows() if solution.watched_rows is not None else []
+
+
+def final_watched_rows(game: Game) -> list[Row]:
+    """Return other positions of the same kind, for final judgements, if the game has them; else the same."""
+    solution = knowledge_of(game).solution
+    if solution is None or solution.plays_whole_games or solution.final_watched_rows is None:
+        return watched_rows(game)
+    return solution.final_watched_rows()
+
+
+class KnownPositions(NamedTuple):
+    """Positions in which some move loses the best result, as input of the network."""
+
+    groups: tuple[str, ...]
+    """Group of each row, such as `opening`."""
+    packed_features: npt.NDArray[np.uint64]
+    """[n, feature_words]"""
+    legal: npt.NDArray[np.bool_]
+    """[n, actions]"""
+    keeps: npt.NDArray[np.bool_]
+    """[n, actions] the actions that keep the best result with perfect play"""
+
+    @classmethod
+    def of(cls, game: Game, history: int, per_group: int) -> KnownPositions:
+        """Return at most `per_group` positions of each group. The first call may take seconds, until the
+        game is solved."""
+        rows = [row for row in watched_rows(game) if row.matters] if per_group else []
+        groups = dict.fromkeys(row.group for row in rows)
+        chosen = (_spread([row for row in rows if row.group == group], per_group) for group in groups)
+        return cls.of_rows([row for some in chosen for row in some], game, history)
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Row], game: Game, history: int) -> KnownPositions:
+        """Return these positions, in their order."""
+        packed_features = np.zeros((len(rows), game.feature_words(history)), np.uint64)
+        legal, keeps = (np.zeros((len(rows), game.actions), np.bool_) for _ in range(2))
+        for index, row in enumerate(rows):
+            played = GameHistory(game, row.start)
+            for action in row.moves:
+                played.play(action)
+            seen = played.states[-history:]
+            game.rules.encode(seen, len(seen), history, packed_features[index])
+            legal[index, played.legal_actions()] = True
+            keeps[index, list(row.keeps)] = True
+        return cls(tuple(row.group for row in rows), packed_features, legal, keeps)
+
+    def errors(self, policy: npt.NDArray[np.float32]) -> dict[str, float]:
+        """Return by group the share of the positions whose most likely legal action loses the best result.
+
+        policy: [n, actions] logits.
+        """
+        best = np.where(self.legal, policy, -np.inf).argmax(axis=1)
+        wrong = ~self.keeps[np.arange(len(best)), best]
+        groups = np.array(self.groups)
+        return {name: float(wrong[groups == name].mean()) for name in dict.fromkeys(self.groups)}
+
+
+def _spread(rows: Sequence[Row], count: int) -> list[Row]:
+    """Return `count` rows, evenly spread over their order."""
+    if len(rows) <= count:
+        return list(rows)
+    return [rows[at * len(rows) // count] for at in range(count)]
