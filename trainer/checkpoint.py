@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from games.spec import Game
-from net.architectures.network import Network, with_heads
-from net.architectures.registry import build, name_of, named
+from net.architectures.network import Network, build, with_heads
+from net.architectures.registry import name_of, named
 from net.weights import BadWeights, from_bytes
 from protocol.messages import WeightsInfo
 from runtime.crash_points import reach

@@ -9,41 +9,34 @@ the trainer; points are close together at first and thinned out later, so the fi
 
 from __future__ import annotations
 
-import shutil
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
-from pathlib import Path
-from typing import TYPE_CHECKING
-from typing import Any
-from diagnostics.stretches import Stretch
-from diagnostics.stretches import rounded
-from net.architectures.registry import TRAINING_HEADS
-from runtime.metrics import histogram
-from store.rows import Damaged
-from store.sqlite import Store
-from store.sqlite import Totals
-from trainer.train_step import HeldOutFigures
-from trainer.train_step import StepFigures
-from trainer.training_loop import Turn
 import io
 import json
 import logging
 import os
+import shutil
 import socket
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
+
 from diagnostics.advice import ADVICE
+from diagnostics.stretches import Stretch, rounded
+from net.architectures.registry import TRAINING_HEADS
 from runtime.appending import append_whole
 from runtime.logs import Repeated
-from runtime.metrics import Metric
-from runtime.metrics import Watched
+from runtime.metrics import Metric, Watched, histogram
+from store.rows import Damaged
+from store.sqlite import Store, Totals
 from trainer.run_setup import Run
+from trainer.train_step import HeldOutFigures, StepFigures
+from trainer.training_loop import Turn
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram

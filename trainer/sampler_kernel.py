@@ -12,22 +12,16 @@ is tried of each position that is drawn.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
 import numpy as np
 import numpy.typing as npt
-from games.jit import kernel
-from games.jit import signed
+
+from games.jit import kernel, signed
 from games.packed import move_features
-from games.spec import Positions
-from games.stubs import encode
-from games.stubs import legal_actions
-from games.stubs import play
-from games.stubs import side_to_move
+from games.spec import NO_ROOT, Positions
+from games.stubs import encode, end_reason, legal_actions, play, side_to_move, wins_among
 from trainer.window import Rings
-from typing import Any
-from games.spec import NO_ROOT
-from games.stubs import end_reason
-from games.wins import wins_among
 
 
 def rows_in(rows: npt.NDArray[np.int64]) -> int:

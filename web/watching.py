@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from diagnostics.advice import advice_on
-from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, Status
+from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Message, Status
 from report.curves import STEP, Curves, charts
 from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Fatal
@@ -325,7 +325,7 @@ class ServerFigures:
             self.state = str(error)
             self._connection = None
 
-    def _take(self, message: AnyMessage, frames: list[memoryview]) -> None:
+    def _take(self, message: Message, frames: list[memoryview]) -> None:
         if isinstance(message, Status) and not frames:
             self._figures, self._came = message.figures, time.monotonic()
             self.state = ""

@@ -42,7 +42,7 @@ from search.evaluator import LeafBatch, evaluate
 from search.tree import tree_for
 from store.reader import Range, StoreReader
 from store.rows import Stored
-from trainer.known_positions import final_watched_rows, watched_rows
+from trainer.validation import final_watched_rows, watched_rows
 
 KEPT = "positions in which the result is kept"
 

@@ -10,24 +10,18 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
 from front_bench import GAME
-from protocol.messages import CHUNK
-from protocol.messages import LoadWeights
-from protocol.messages import WeightsInfo
-from protocol.messages import WeightsLoaded
-from protocol.messages import WeightsRefused
+
+from protocol.messages import CHUNK, LoadWeights, WeightsInfo, WeightsLoaded, WeightsRefused
 from protocol.records import sha256
-from runtime.weights_puller import WeightsPuller
-from runtime.weights_puller import in_cache
-from trainer.config import PublishingSettings
-from trainer.config import TrainerConfig
+from runtime.weights_puller import WeightsPuller, in_cache
+from trainer.config import PublishingSettings, TrainerConfig
 from trainer.weights import WeightsOut
 
 if TYPE_CHECKING:
-    from simulated_parts import SimulatedClient
-    from simulated_parts import SimulatedTrainer
+    from simulated_parts import SimulatedClient, SimulatedTrainer
     from simulation import World
 
 SIZES = (1000, CHUNK, CHUNK + 1000)

@@ -9,51 +9,34 @@ import os
 import random
 import shutil
 import tempfile
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
+
 import numpy as np
 from front_bench import GAME
-from ledger import Ledger
-from ledger import OnDisk
-from ledger import faults
-from ledger import unfinished
-from simulated_parts import BULK
-from simulated_parts import EVALUATORS
-from simulated_parts import LEAVES
-from simulated_parts import SIMULATIONS
-from simulated_parts import Kinds
-from simulated_parts import SimulatedClient
+from ledger import Ledger, OnDisk, faults, unfinished
+from simulated_parts import BULK, EVALUATORS, LEAVES, SIMULATIONS, Kinds, SimulatedClient
 from simulated_weights import is_bad
-from virtual_net import Network
-from virtual_net import VirtualChannel
-from virtual_net import VirtualDoor
-from virtual_net import Weather
-from virtual_net import dealer_of
-from virtual_net import until
-from virtual_time import Deadlock
-from virtual_time import Process
-from virtual_time import VirtualLoop
+from virtual_net import Network, VirtualChannel, VirtualDoor, Weather, dealer_of, until
+from virtual_time import Deadlock, Process, VirtualLoop
+
 import runtime.connection
 import server.bulk
 import server.front
+import trainer.weights
 from bench.random_games import random_game
 from protocol.records import GameRecord
 from protocol.settings import SelfPlaySettings
 from runtime import crash_points
 from runtime.exits import Fatal
-from server.front import Front
-from server.front import FrontSettings
+from server.front import Front, FrontSettings
 from server.weights import WeightsStore
-import trainer.weights
 
 CALM = 400.0
 """Seconds without faults that are enough for everything to finish: a lease is 60 s, and a place of the relay
