@@ -12,7 +12,6 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from games.spec import Game
@@ -88,8 +87,6 @@ class FrontSettings:
     allowed: Allowed | None = None
     """Keys that may join over TCP; None: no key is needed."""
     quota: QuotaConfig = QuotaConfig()
-    daily_file: Path | None = None
-    """File that keeps today's stored bytes of each key across restarts."""
     limits: DoorLimits = DoorLimits()
     """Limits of each of the two ports."""
     evaluator_limits: DoorLimits = LIMITS
@@ -114,7 +111,7 @@ class Front:
         leaves = Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT, sessions=MAX_SESSIONS + 1)
         shares = Shares(leaves, settings.local_workers, settings.games_in_flight)
         self.leaf = LeafService(settings.game, settings.history, shares, self.figures)
-        self.bulk = BulkService(settings.game.name, store, self.figures, settings.quota, settings.daily_file)
+        self.bulk = BulkService(settings.game.name, store, self.figures, settings.quota)
         self.one_up = asyncio.Event()
         self.all_up = asyncio.Event()
         self.pool: EvaluatorPool
@@ -184,7 +181,7 @@ class Front:
 
     def close(self) -> None:
         """Close all sockets."""
-        for part in (self.leaf.port, self.bulk, self.bulk.port, self.pool):
+        for part in (self.leaf.port, self.bulk.port, self.pool):
             part.close()
 
     def say_goodbye(self) -> None:
@@ -238,7 +235,6 @@ class Front:
                 "trainer": int(self.bulk.trainer is not None),
             },
             "keys": self._sessions_by_key(),
-            "stored_today": self.bulk.daily.today(time.time()),
             "weights_version": current.version if current else -1,
             "games_relayed": relay.relayed,
             "games_acked": relay.acked,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +35,6 @@ from protocol.messages import (
 from runtime.keys import as_text, new_pair
 from runtime.sockets import Channel, dealer
 from server.allowed import Allowed
-from server.daily_bytes import DailyBytes, DailyFile
 from server.front import FrontSettings
 from server.key_commands import main
 
@@ -98,7 +96,6 @@ def play_locked(tmp_path: Path) -> Callable[[Scenario], None]:
             leaves=(*usual.leaves, ports[0]),
             bulk=(*usual.bulk, ports[1]),
             allowed=Allowed(folder),
-            daily_file=tmp_path / "day.json",
         )
 
     def play(scenario: Scenario) -> None:
@@ -264,41 +261,6 @@ def test_weights_go_at_the_pace_of_the_key_and_not_of_the_address(
             peer.send(GetChunk(info.sha256, 0))
             assert bytes((await peer.receive(Chunk))[1][0]) == b"weights"
         assert places == ["key lab-3", ""]
-
-    play_locked(scenario)
-
-
-def test_a_key_over_its_bytes_of_a_day_keeps_its_games_and_others_go_on(play_locked, tmp_path: Path) -> None:
-    """That holds after a kill, too. The figures show the bytes of each key, and a game in transit is not sent
-    back."""
-
-    async def scenario(server: Server) -> None:
-        bulk = server.bench.front.bulk
-        bulk.daily._most = 1000
-        await server.bench.evaluator()
-        client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
-        worker = Peer(server.bench, "bulk")
-        for peer, role in ((client, "client"), (trainer, "trainer"), (worker, "worker")):
-            await peer.join(role)
-        first, second = (PutGame(uid * 16, b"s" * 32) for uid in (b"1", b"2"))
-        client.send(first, b"r" * 600)
-        game, _ = await trainer.receive(RelayGame)
-        client.send(second, b"r" * 600)
-        ack = (await client.receive(GameAck))[0]
-        assert (ack.uid, ack.status, ack.retry_after > 0) == (second.uid, "retry", True)
-        assert ack.reason.startswith("over_quota: the key 'lab-3' has had its")
-        client.send(first, b"r" * 600)  # the same again: the trainer has it, and answers
-        trainer.send(RelayAck([(game.peer, GameAck(game.uid, "stored"))]))
-        assert (await client.receive(GameAck))[0] == GameAck(first.uid, "stored")
-        worker.send(second, b"r" * 5000)
-        assert (await trainer.receive(RelayGame))[0].uid == second.uid
-        assert (await client.status())["stored_today"] == {"lab-3": 600}
-        async with asyncio.timeout(60):
-            while not (tmp_path / "day.json").exists():  # noqa: ASYNC110 (the front looks every second)
-                await asyncio.sleep(0)
-        again = DailyBytes(1000)
-        DailyFile(tmp_path / "day.json", again).load()
-        assert again.today(time.time()) == {"lab-3": 600}
 
     play_locked(scenario)
 
