@@ -23,8 +23,7 @@ from bench.turns import TURNS, Spread
 from protocol.frames import check_evaluations, check_leaves
 from protocol.keys import DialKeys, KeyOwner, KeyPair
 from protocol.messages import Evaluate, Evaluated, decode, encode
-from runtime.door import Door
-from runtime.door_lock import DoorLock
+from runtime.door import Door, DoorLock
 from runtime.ports import find_base_port
 from runtime.sockets import Channel, Context, dealer, new_context, plain
 

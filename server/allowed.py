@@ -14,7 +14,7 @@ from typing import get_args
 
 from protocol.curve import NotNow
 from protocol.keys import KeyOwner, KeyPair, KeyRole
-from runtime.door_lock import DoorLock
+from runtime.door import DoorLock
 from runtime.exits import Exit, Fatal
 from runtime.keys import ALLOWED_FILE, as_text, from_text, read_server_pair, server_keygen, write_private
 from runtime.reading import open_regular, text_in, toml_in

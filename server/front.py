@@ -20,11 +20,11 @@ from protocol.errors import Code
 from protocol.messages import GetStatus, Goodbye, Message, Ping, Status, WeightsInfo, Welcome
 from protocol.sessions import MAX_SESSIONS, Session, SessionTable
 from runtime.aio import raise_file_limit
+from runtime.cores import give_back
 from runtime.door import Door
-from runtime.door_limits import DoorLimits
+from runtime.door_connection import DoorLimits
 from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
-from runtime.memory import give_back
 from runtime.version import software
 from server.allowed import Allowed
 from server.batching import MAX_QUEUED_ROWS

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runtime.appending import append_whole
+from runtime.log_files import append_whole
 from runtime.logs import Repeated
 from trainer.figures import scalars
 

@@ -16,7 +16,7 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from runtime.appending import append_whole
+from runtime.log_files import append_whole
 
 _VERSION = "brain.Event:2"
 """Content of the first record of an event file."""

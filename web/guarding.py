@@ -22,8 +22,8 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
+from runtime.door_connection import Strangers
 from runtime.ports import network_of
-from runtime.strangers import Strangers
 from web.markup import error_page
 from web.trouble import FAULT, Trouble, trouble_of
 
