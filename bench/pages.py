@@ -26,8 +26,8 @@ import aiohttp
 
 from bench.loop import AGAIN_SECONDS, SETTLING_SECONDS, TURN_SECONDS, Watcher, tree
 from bench.turns import Spread, ratio
+from runtime.cores import seconds_of
 from runtime.ports import find_base_port
-from runtime.processor_time import seconds_of
 
 PAGES = 10
 COUNTED = ("server.main", "server.evaluator", "client.worker", "web.command")

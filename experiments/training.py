@@ -29,10 +29,10 @@ from experiments.recipe import Recipe
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
 from runtime.config import to_toml
+from runtime.cores import seconds_of_trees
 from runtime.exits import Exit, Fatal
 from runtime.finding import newest_weights
 from runtime.processes import python_module
-from runtime.processor_time import seconds_of_trees
 from runtime.runs import RunFolder, is_locked, write_atomically
 
 LOOK_EVERY = 1.0

@@ -1,6 +1,11 @@
 """A connection that joins, stays alive and joins again: Channel + ClientSession + one timer.
 
 The session makes all decisions (`protocol.sessions`, pure); this file only carries them out.
+
+libzmq dials again when a connection is lost. It does not after a refused handshake, nor after a message
+that breaks its protocol, such as a damaged header or a frame that is too large: then the socket would stay
+without a connection for good. `HandshakeWatch` reads from libzmq's monitor why a server refused and that a
+connection has ended; `Redial` (pure) decides when to dial anew.
 """
 
 from __future__ import annotations
@@ -13,14 +18,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import zmq
+from zmq.utils.monitor import parse_monitor_message
+
 from protocol.errors import Code
 from protocol.keys import DialKeys
 from protocol.messages import BadMessage, Goodbye, Hello, Message, Ping, Welcome, decode, encode
 from protocol.sessions import ClientSession, ClientState, Instruction, Joined, Lost, Refused, Send
 from runtime.exits import Exit, Fatal
-from runtime.handshakes import HandshakeWatch
-from runtime.redial import Redial
-from runtime.sockets import LEAVES_LIMIT, Channel, Context, Frame, dial, dial_again, new_dealer
+from runtime.keys import as_text
+from runtime.sockets import LEAVES_LIMIT, Channel, Context, Frame, Socket, dial, dial_again, new_dealer
 
 log = logging.getLogger(__name__)
 
@@ -274,7 +281,7 @@ class Connection:
             self._next_notice = now + WAIT_NOTICE
 
     def _watch_silence(self, now: float) -> None:
-        """Dial again where libzmq has given up (`runtime.redial`). What the old connection still had to send
+        """Dial again where libzmq has given up (`Redial`). What the old connection still had to send
         is lost, as at the end of any connection."""
         if not self.is_up and not self._waits_for(now):
             self._redial.waits(now)
@@ -293,3 +300,101 @@ class Connection:
             log.info("no azserver answers at %s yet; trying %s (%s)", self._name, how_long, what_to_do)
         else:
             log.warning("no azserver at %s (%.0f s so far)", self._name, alone)
+
+
+FIRST_SECONDS = 30.0
+"""Seconds without a sign of the server after which we dial: as long as libzmq waits at most between two
+attempts. The time doubles until something is heard, so that many peers do not dial an absent server at
+once."""
+LONGEST_SECONDS = 600.0
+"""Longest wait between two dials."""
+
+
+class Redial:
+    """Counts from the end of a connection, or from the beginning of a time without a session, until something
+    is heard."""
+
+    def __init__(self) -> None:
+        self._quiet_since: float | None = None
+        self._wait = FIRST_SECONDS
+
+    def waits(self, now: float) -> None:
+        """Note that nothing comes from the server: the connection has ended, or there is no session."""
+        if self._quiet_since is None:
+            self._quiet_since = now
+
+    def heard(self) -> None:
+        """Note that a message has come."""
+        self._quiet_since, self._wait = None, FIRST_SECONDS
+
+    def due(self) -> float | None:
+        """Return when to call `take` if nothing else happens; None: never."""
+        return None if self._quiet_since is None else self._quiet_since + self._wait
+
+    def take(self, now: float) -> bool:
+        """Return whether to dial now. The next time is counted from here."""
+        due = self.due()
+        if due is None or now < due:
+            return False
+        self._quiet_since = now
+        self._wait = min(2 * self._wait, LONGEST_SECONDS)
+        return True
+
+
+UNKNOWN_KEY = 400
+"""The server's ERROR for an unknown key, as the monitor reports it (`protocol.curve`). Any other code means a
+wrong server key."""
+
+
+class HandshakeWatch:
+    """Calls `on_refused(reason)` once the server has refused the handshake of `socket`, or the two sides
+    disagree about using keys, and `on_ended()` when a connection has ended. `socket` must not have dialled
+    yet: what happened before there was a watch is lost."""
+
+    def __init__(
+        self,
+        socket: Socket,
+        keys: DialKeys | None,
+        role: str,
+        on_refused: Callable[[str], None],
+        on_ended: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._socket, self._keys, self._role = socket, keys, role
+        self._on_refused, self._on_ended = on_refused, on_ended
+        refused = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+        monitor = socket.get_monitor_socket(refused | zmq.EVENT_DISCONNECTED)
+        self._channel = Channel(monitor, self._on_event)
+
+    def start(self) -> None:
+        self._channel.start()
+
+    def close(self) -> None:
+        """Stop watching. To be called before the socket is closed."""
+        if not self._socket.closed:
+            self._socket.disable_monitor()
+        self._channel.close()
+
+    def _on_event(self, frames: list[memoryview]) -> None:
+        event = parse_monitor_message([bytes(frame) for frame in frames])
+        if int(event["event"]) == zmq.EVENT_DISCONNECTED:
+            self._on_ended()
+        if reason := refusal(int(event["event"]), int(event["value"]), self._keys, self._role):
+            self._on_refused(reason)
+
+
+def refusal(event: int, value: int, keys: DialKeys | None, role: str) -> str:
+    """Explain an event of the monitor to a person, with what to do; "" if the server refused nothing."""
+    if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH and keys is not None:
+        if value != UNKNOWN_KEY:
+            return "--server-key is not the key of this server; it prints its own at its start"
+        kind = "trainer" if role == "trainer" else "client"
+        allow = f"azserver allow {kind} NAME '{as_text(keys.own.public)}'"
+        return f"it does not allow this key (or not any more): on its machine, run {allow}"
+    if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
+        if keys is not None:
+            return "it asks for no keys (--insecure, or for its own machine only): leave --server-key out"
+        return (
+            "it asks for a key: run `azclient keygen` here, have it allowed there (`azserver allow`), and "
+            "give --server-key, which azserver prints at its start"
+        )
+    return ""

@@ -33,7 +33,6 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
         ("weights version", _count(figures.get("weights_version"))),
         *(("gate", _gate(gate)) for gate in [figures.get("gate")] if gate),
         ("workers, clients", f"{_count(sessions.get('workers'))}, {_count(sessions.get('clients'))}"),
-        *_stored_today(figures.get("stored_today") or {}),
         ("trainer", _trainer_state(figures)),
         *_resignation(trainer.get("resignation") or {}),
         *(("alert", str(text)) for text in trainer.get("alerts") or ()),
@@ -87,14 +86,6 @@ def _gate(gate: Figures) -> str:
         return f"waits for a candidate; {done}"
     score = _number(gate.get("score"), 3)
     return f"v{gate['candidate']} scores {score} in {_count(gate.get('games'))} games; {done}"
-
-
-def _stored_today(by_key: Figures) -> list[tuple[str, str]]:
-    """Where the server uses keys: list the keys with the most bytes stored since midnight, UTC."""
-    most = sorted(by_key.items(), key=lambda item: (-item[1], item[0]))
-    told = [f"{key} {size / 2**20:.1f} MiB" for key, size in most[:5]]
-    more = f" and {len(most) - 5} more keys" if len(most) > 5 else ""
-    return [("stored today", ", ".join(told) + more)] if told else []
 
 
 def _trainer_state(figures: Figures) -> str:

@@ -11,8 +11,6 @@ import logging
 from datetime import datetime
 from pathlib import Path
 
-from runtime.appending import append_whole
-
 MAX_BYTES = 10_000_000
 """Most bytes in one file."""
 BACKUPS = 3
@@ -80,3 +78,19 @@ class LogFileHandler(logging.Handler):
             self.handleError(record)
             return
         self._file.write(line.encode(errors="replace") + b"\n")
+
+
+def append_whole(path: Path, data: bytes) -> None:
+    """Append all of `data`, or nothing of it. Raises OSError when it cannot be written.
+
+    Only for files with one writer. No fsync: a crash of the machine may lose what was written last.
+    """
+    with path.open("ab", buffering=0) as file:
+        before = file.tell()
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[file.write(rest) :]
+        except OSError:
+            file.truncate(before)
+            raise

@@ -8,7 +8,6 @@ runs/NAME/run.json       what the run is: game, history, when it was made, its i
          figures.jsonl   the same over time, a line now and then
          weights/        published networks by version and hash, current.json, newest (a link)
          checkpoints/    the trainer's state
-         stored_today.json  bytes of games that each key has had stored today (azserver)
          logs/ spool/ tensorboard/
          azserver.lock, trainer.lock   held by the process that works on the run
 """

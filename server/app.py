@@ -36,7 +36,6 @@ from runtime.runs import RunFolder
 from runtime.view import View
 from search.settings import resolve
 from server.config import ServerConfig, check_network_in_search
-from server.daily_bytes import DAILY_FILE
 from server.front import Front, FrontSettings
 from server.gate import Gatekeeper, GateSettings, gate_command
 from server.keys import open_allowed, say_address
@@ -231,7 +230,6 @@ class App:
             games_in_flight=config.games,
             allowed=self._allowed,
             quota=config.quota,
-            daily_file=folder.path / DAILY_FILE,
         )
 
     def _add_evaluators(self, children: Children, devices: list[str], endpoint: str, front: Front) -> None:

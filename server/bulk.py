@@ -17,38 +17,43 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
-
+from collections.abc import Callable
+from collections.abc import Mapping
 from protocol.errors import Code
-from protocol.messages import (
-    MAX_RECORD,
-    Chunk,
-    GameAck,
-    GetChunk,
-    GetWeights,
-    Goodbye,
-    Message,
-    PutGame,
-    Refused,
-    RelayAck,
-    TrainerStatus,
-    WeightsInfo,
-)
+from protocol.messages import MAX_RECORD
+from protocol.messages import Chunk
+from protocol.messages import GameAck
+from protocol.messages import GetChunk
+from protocol.messages import GetWeights
+from protocol.messages import Goodbye
+from protocol.messages import Message
+from protocol.messages import PutGame
+from protocol.messages import Refused
+from protocol.messages import RelayAck
+from protocol.messages import TrainerStatus
+from protocol.messages import WeightsInfo
 from protocol.sessions import Session
-from runtime.pacing import MEGABYTE, PaceLimits
-from runtime.weights_pull import LARGEST, WeightsPull
+from runtime.pacing import MEGABYTE
+from runtime.pacing import PaceLimits
+from runtime.weights_pull import LARGEST
+from runtime.weights_pull import WeightsPull
 from runtime.weights_puller import WeightsPuller
 from server.config import QuotaConfig
-from server.daily_bytes import DailyBytes, DailyFile
 from server.evaluators import EvaluatorPool
 from server.gate import Gatekeeper
 from server.metrics import Figures
-from server.port import FAULT, PLAYERS, TRAINER, Port, Route, peer_of
-from server.relay import Acknowledge, GameRelay, Relay
+from server.port import FAULT
+from server.port import PLAYERS
+from server.port import TRAINER
+from server.port import Port
+from server.port import Route
+from server.port import peer_of
+from server.relay import Acknowledge
+from server.relay import GameRelay
+from server.relay import Relay
 from server.relay import Instruction as RelayInstruction
-from server.weights import ChunkService, WeightsStore
+from server.weights import ChunkService
+from server.weights import WeightsStore
 
 log = logging.getLogger(__name__)
 SECRET_BYTES = 16
@@ -68,15 +73,9 @@ class BulkService:
         store: WeightsStore,
         figures: Figures,
         quota: QuotaConfig = QuotaConfig(),  # noqa: B008 (it is frozen)
-        daily_file: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`daily_file` keeps the counts of `daily` across a restart."""
-        self.daily = DailyBytes(quota.stored_a_day * MEGABYTE)
-        self._daily_file = DailyFile(daily_file, self.daily) if daily_file is not None else None
-        if self._daily_file is not None:
-            self._daily_file.load()
-        self.relay = GameRelay(on_stored=lambda key, size: self.daily.stored(key, size, time.time()))
+        self.relay = GameRelay()
         rate = quota.weights_rate * MEGABYTE
         self.chunks = ChunkService(store, clock, PaceLimits(rate, burst=rate))
         self.trainer: Session | None = None
@@ -84,8 +83,6 @@ class BulkService:
         self._store = store
         self._figures = figures
         self._clock = clock
-        self._daily_to_write: asyncio.Queue[dict[str, Any]] = asyncio.Queue(maxsize=1)
-        """Bytes stored today, to be written down."""
         self._untold: dict[bytes, None] = {}
         """Peers of players that have not been told which weights are current."""
 
@@ -116,17 +113,11 @@ class BulkService:
         if info is not None:
             self._untold = dict.fromkeys(peer for peer in self._untold if not self.port.send(peer, info))
 
-    def close(self) -> None:
-        """Save what must survive a restart."""
-        if self._daily_file is not None:
-            self._daily_file.write(self._daily_file.due(self._clock(), at_once=True))
-
     async def run(self) -> None:
-        """Serve chunks, pull new weights and save the bytes of each key, until cancelled."""
+        """Serve chunks and pull new weights, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.chunks.run())
             group.create_task(self.weights.run())
-            group.create_task(self._keep_daily_bytes())
 
     # ---- the trainer's session --------------------------------------------------------------
 
@@ -156,18 +147,8 @@ class BulkService:
         self._tell()
         self.chunks.tick(now)
         self._carry_out(self.relay.expire(now))
-        told = None if self._daily_file is None else self._daily_file.due(now)
-        if told is not None and not self._daily_to_write.full():
-            self._daily_to_write.put_nowait(told)
 
     # ---- games ------------------------------------------------------------------------------
-
-    async def _keep_daily_bytes(self) -> None:
-        """In a thread: fsync on a busy disk would hold up the leaves."""
-        while self._daily_file is not None:
-            told = await self._daily_to_write.get()
-            with self._figures.faults.survived("keeping daily bytes", self._clock()):
-                await asyncio.to_thread(self._daily_file.write, told)
 
     def _on_put_game(self, session: Session, message: PutGame, frames: list[memoryview]) -> None:
         peer = peer_of(session)
@@ -178,23 +159,11 @@ class BulkService:
             self.port.send(peer, GameAck(message.uid, "rejected", reason))
             return
         now, size, address = self._clock(), len(frames[0]), self.port.door.address(peer)
-        if refusal := self._over_quota(session, message.uid, size):
-            self.port.charge(peer)
-            self.port.send(peer, refusal)
-            return
         game = message.uid, message.sha256
         instructions = self.relay.put(peer, session.role, *game, now, address, size, session.owner)
         if not any(isinstance(one, Relay) for one in instructions):
             self.port.charge(peer)
         self._carry_out(instructions, frames[0])
-
-    def _over_quota(self, session: Session, uid: bytes, size: int) -> GameAck | None:
-        """Return the answer to a game whose key has used up its bytes for today; None otherwise."""
-        key = session.owner
-        if self.relay.has(peer_of(session), uid):
-            return None
-        refusal = self.daily.refusal(key, size, self.relay.bytes_of(key), time.time())
-        return refusal and GameAck(uid, "retry", *refusal)
 
     def _on_relay_ack(self, session: Session, message: RelayAck, _: list[memoryview]) -> None:
         answers = self.relay.trainer_acked(message.acks, self._clock()) if self._is_trainer(session) else []

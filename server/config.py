@@ -44,9 +44,6 @@ class GateConfig:
 class QuotaConfig:
     """Limits for one key, and for all clients together (docs/security.md)."""
 
-    stored_a_day: Amount = 0.0
-    """MiB of game records that one key may have stored per day (UTC). Further games stay with the client
-    until the next day. 0: no limit."""
     weights_rate: Annotated[float, Meta(ge=1)] = 256.0
     """MiB of weights a second to all clients together. Each key, or each address where no keys are used, gets
     64 MiB at once and then 32 MiB a second."""

@@ -40,7 +40,7 @@ from protocol.messages import (
 from protocol.sessions import hello_first
 from protocol.zmtp import Limits
 from runtime.door import Door
-from runtime.door_limits import DoorLimits
+from runtime.door_connection import DoorLimits
 from runtime.exits import Exit
 from server.evaluator_watch import EvaluatorWatch, WatchTimes
 from server.metrics import Figures

@@ -11,33 +11,56 @@ import logging
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
 from typing import Any
-
 from games.spec import Game
-from protocol.credits import LEAST_GRANT, Credits
+from protocol.credits import LEAST_GRANT
+from protocol.credits import Credits
 from protocol.errors import Code
-from protocol.messages import GetStatus, Goodbye, Message, Ping, Status, WeightsInfo, Welcome
-from protocol.sessions import MAX_SESSIONS, Session, SessionTable
+from protocol.messages import GetStatus
+from protocol.messages import Goodbye
+from protocol.messages import Message
+from protocol.messages import Ping
+from protocol.messages import Status
+from protocol.messages import WeightsInfo
+from protocol.messages import Welcome
+from protocol.sessions import MAX_SESSIONS
+from protocol.sessions import Session
+from protocol.sessions import SessionTable
 from runtime.aio import raise_file_limit
 from runtime.door import Door
-from runtime.door_limits import DoorLimits
-from runtime.exits import Exit, Fatal
+from runtime.exits import Exit
+from runtime.exits import Fatal
 from runtime.logs import Repeated
-from runtime.memory import give_back
 from runtime.version import software
 from server.bulk import BulkService
 from server.config import QuotaConfig
-from server.evaluator_watch import Kill, Phase, WatchTimes
-from server.evaluators import LIMITS, Device, EvaluatorPool, NoEvaluators, PoolEvents
+from server.evaluator_watch import Kill
+from server.evaluator_watch import Phase
+from server.evaluator_watch import WatchTimes
+from server.evaluators import LIMITS
+from server.evaluators import Device
+from server.evaluators import EvaluatorPool
+from server.evaluators import NoEvaluators
+from server.evaluators import PoolEvents
 from server.keys import Allowed
 from server.leaf_queue import MAX_QUEUED_ROWS
-from server.leaves import LeafService, message_limits
-from server.metrics import ENDS, NO_PROGRESS, Figures
-from server.port import PLAYERS, Port, Route, peer_of
-from server.shares import Share, Shares
+from server.leaves import LeafService
+from server.leaves import message_limits
+from server.metrics import ENDS
+from server.metrics import NO_PROGRESS
+from server.metrics import Figures
+from server.port import PLAYERS
+from server.port import Port
+from server.port import Route
+from server.port import peer_of
+from server.shares import Share
+from server.shares import Shares
 from server.weights import WeightsStore
+from runtime.cores import give_back
+from runtime.door_connection import DoorLimits
 
 log = logging.getLogger(__name__)
 
@@ -87,8 +110,6 @@ class FrontSettings:
     allowed: Allowed | None = None
     """Keys that may join over TCP; None: no key is needed."""
     quota: QuotaConfig = QuotaConfig()
-    daily_file: Path | None = None
-    """File that keeps today's stored bytes of each key across restarts."""
     limits: DoorLimits = DoorLimits()
     """Limits of each of the two ports."""
     evaluator_limits: DoorLimits = LIMITS
@@ -113,7 +134,7 @@ class Front:
         leaves = Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT, sessions=MAX_SESSIONS + 1)
         shares = Shares(leaves, settings.local_workers, settings.games_in_flight)
         self.leaf = LeafService(settings.game, settings.history, shares, self.figures)
-        self.bulk = BulkService(settings.game.name, store, self.figures, settings.quota, settings.daily_file)
+        self.bulk = BulkService(settings.game.name, store, self.figures, settings.quota)
         self.one_up = asyncio.Event()
         self.all_up = asyncio.Event()
         self.pool: EvaluatorPool
@@ -183,7 +204,7 @@ class Front:
 
     def close(self) -> None:
         """Close all sockets."""
-        for part in (self.leaf.port, self.bulk, self.bulk.port, self.pool):
+        for part in (self.leaf.port, self.bulk.port, self.pool):
             part.close()
 
     def say_goodbye(self) -> None:
@@ -237,7 +258,6 @@ class Front:
                 "trainer": int(self.bulk.trainer is not None),
             },
             "keys": dict(self.leaf.port.sessions.by_key() + self.bulk.port.sessions.by_key()),
-            "stored_today": self.bulk.daily.today(time.time()),
             "weights_version": current.version if current else -1,
             "games_relayed": relay.relayed,
             "games_acked": relay.acked,

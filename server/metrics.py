@@ -78,7 +78,6 @@ METRICS = (
     Metric("az_trainer_present", "sessions.trainer", "1 while a trainer is connected, else 0."),
     Metric("az_games_relayed_total", "games_relayed", "Games handed to the trainer."),
     Metric("az_games_acked_total", "games_acked", "Games to which the trainer gave a final answer."),
-    Metric("az_key_stored_bytes", "stored_today", "Bytes of games stored today (UTC) by key.", label="key"),
     Metric("az_model_version", "weights_version", "Version of the weights in use; -1: none yet."),
     Metric("az_model_age_seconds", "weights_age", "Seconds since this azserver began to use them."),
     Metric("az_gate_promoted_total", "gate.promoted", "Weights that won the gate."),

@@ -14,7 +14,7 @@ games that the others sent while there were fewer claims.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from protocol.errors import Code
@@ -78,7 +78,6 @@ class _InFlight:
     place: str
     """Whose pace of refused games it is."""
     size: int
-    owner: str
 
 
 class GameRelay:
@@ -88,9 +87,7 @@ class GameRelay:
         self,
         window: int = WINDOW,
         most_unanswered: int = MOST_UNANSWERED,
-        on_stored: Callable[[str, int], object] = lambda _owner, _size: None,
     ) -> None:
-        """`on_stored(owner, bytes)` is called when a new game is stored."""
         self.relayed = 0
         """Games passed on to a trainer."""
         self.acked = 0
@@ -104,21 +101,10 @@ class GameRelay:
         """Bytes of these games, by peer."""
         self._size = 0
         """Bytes of all these games."""
-        self._of_owner: Counter[str] = Counter()
-        """Bytes of these games by owner; no zeros."""
-        self._on_stored = on_stored
         self._refused = AddressPaces(REFUSED_OF_PLACE)
 
     def __len__(self) -> int:
         return len(self._in_flight)
-
-    def has(self, peer: bytes, uid: bytes) -> bool:
-        """Return whether the trainer has this game of `peer` and has not answered yet."""
-        return (peer, uid) in self._in_flight
-
-    def bytes_of(self, owner: str) -> int:
-        """Return the bytes of the games of `owner` that the trainer has."""
-        return self._of_owner[owner]
 
     def put(
         self,
@@ -153,9 +139,8 @@ class GameRelay:
                 return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
             self._bytes[peer] += size
             self._size += size
-            self._of_owner[owner] += size
             self.relayed += 1
-            game = self._in_flight[peer, uid] = _InFlight(now, sha256, place, size, owner)
+            game = self._in_flight[peer, uid] = _InFlight(now, sha256, place, size)
         game.since = now
         return [Relay(RelayGame(peer, uid, sha256, SOURCES[role], owner))]
 
@@ -173,8 +158,6 @@ class GameRelay:
             if game := self._take_back(peer, ack.uid):
                 if ack.status not in ("stored", "retry"):
                     self._refused.take(game.place, now, max(game.size, LEAST_PRICE))
-                if ack.status == "stored":
-                    self._on_stored(game.owner, game.size)
                 self.acked += ack.status != "retry"
                 out.append(Acknowledge(peer, ack))
         return out
@@ -191,7 +174,6 @@ class GameRelay:
         waiting, self._in_flight = self._in_flight, {}
         self._claims.clear()
         self._bytes.clear()
-        self._of_owner.clear()
         self._size = 0
         return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER) for peer, uid in waiting]
 
@@ -212,9 +194,6 @@ class GameRelay:
             self._claims.give_back(peer)
             self._bytes[peer] -= game.size
             self._size -= game.size
-            self._of_owner[game.owner] -= game.size
-            if not self._of_owner[game.owner]:
-                del self._of_owner[game.owner]
             if not self._claims.held(peer):
                 del self._bytes[peer]
         return game

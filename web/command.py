@@ -118,7 +118,7 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
     from aiohttp import web
 
     from runtime.aio import raise_file_limit
-    from runtime.strangers import Strangers
+    from runtime.door_connection import Strangers
     from web.app import make_app, open_site
     from web.guarding import REQUEST_WITHIN, Visitor, is_loopback
 

@@ -15,8 +15,8 @@ import pytest
 
 from experiments.recipe import from_settings
 from experiments.training import _watch, command_of
+from runtime.cores import seconds_of, seconds_of_trees
 from runtime.exits import Fatal
-from runtime.processor_time import seconds_of, seconds_of_trees
 from runtime.runs import RunFolder
 
 MINIMAL = {"title": "t", "game": "tic_tac_toe", "minutes": 1.0}

@@ -113,7 +113,6 @@ def power(options: argparse.Namespace) -> str:
     works = (
         ("spool", power_loss.spool_log, power_loss.check_spool),
         ("weights", power_loss.weights_log, power_loss.check_weights),
-        ("a day's bytes", power_loss.daily_log, power_loss.check_daily),
         ("store", power_loss.store_log, power_loss.check_store),
     )
     for name, record, check in works:

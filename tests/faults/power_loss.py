@@ -23,13 +23,11 @@ from protocol.errors import Code
 from protocol.messages import WeightsInfo
 from protocol.records import sha256, to_bytes
 from runtime.exits import Fatal
-from server.daily_bytes import DAILY_FILE, DailyBytes, DailyFile
 from server.weights import WeightsStore
 from store.sqlite import Entry, Reject, Store
 
 BATCH = 3
 """Number of games written or committed together."""
-KEY = "lab-3"
 _vfs = RecordingVFS()
 
 
@@ -122,29 +120,6 @@ def check_weights(folder: Path, promised: set[bytes]) -> None:
     if promised:
         assert current is not None, "P6: current weights are gone"
         assert current.sha256 in promised, "P6: older weights are current again"
-
-
-# ---- what keys have had today ----------------------------------------------------------------------
-
-
-def daily_log(folder: Path) -> WriteLog:
-    """Bytes that a key has had, written down as they grow."""
-    daily = DailyBytes()
-    file, recorder = DailyFile(folder / DAILY_FILE, daily), FileRecorder(folder)
-    with recorder.recording():
-        for size in range(1, 9):
-            daily.stored(KEY, size * 10**6, 0.0)
-            file.write(file.due(0.0, at_once=True))
-            recorder.log.entries.append(Promised(b"%d" % daily.today(0.0)[KEY]))
-    return recorder.log
-
-
-def check_daily(folder: Path, promised: set[bytes]) -> None:
-    """No key has had less than was written down."""
-    daily = DailyBytes()
-    DailyFile(folder / DAILY_FILE, daily).load()
-    had, least = daily.today(0.0).get(KEY, 0), max(map(int, promised), default=0)
-    assert had >= least, f"P5: the key has had {had} bytes, and {least} were written down"
 
 
 # ---- the store -----------------------------------------------------------------------------------

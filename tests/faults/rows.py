@@ -97,8 +97,7 @@ ROWS: tuple[Row, ...] = (
     Row(18, "keys", "a wrong key, no key, a revoked key, a client's key used by a trainer, an unreadable list of keys", "P5", tests(
         "test_keys_end_to_end.py::test_clients_and_trainer_join_with_their_keys_until_one_is_revoked", "server/test_front_keys.py::test_a_key_joins_as_what_it_was_allowed_for_and_nothing_else", "server/test_front_keys.py::test_a_list_that_cannot_be_read_ends_no_session", "protocol/test_curve.py::test_what_was_changed_on_its_way_is_not_delivered")),
     Row(19, "clock jumps", "every part runs under a virtual clock of its own in the simulation; real processes whose wall clock jumps a day forward, two days "
-        "back, and then runs backwards", "P1 P2", f"{SIMULATE}, `{FAULTS} times`, " + tests("faults/test_times.py::test_clocks_that_jump_and_processes_that_stand_still_end_no_session",
-        "server/test_daily_bytes.py::test_a_clock_that_had_been_years_ahead_leaves_nobody_without_a_next_day"), ("simulate", "times")),
+        "back, and then runs backwards", "P1 P2", f"{SIMULATE}, `{FAULTS} times`, " + tests("faults/test_times.py::test_clocks_that_jump_and_processes_that_stand_still_end_no_session"), ("simulate", "times")),
     Row(20, "1,000 clients at once, and again after a kill of azserver", "1,000 real connections from four processes and 20 addresses",
         "P5", f"`{FAULTS} crowd`", ("crowd",), "from one address it takes longer, see below; instead of 24 hours of "
         "churn, `make soak MINUTES=120` runs two"),

@@ -346,7 +346,7 @@ def virtual(world: World) -> Iterator[None]:
 
 
 class _NoHandshakes:
-    """Replaces `runtime.handshakes.HandshakeWatch`, which listens to a real socket."""
+    """Replaces `runtime.connection.HandshakeWatch`, which listens to a real socket."""
 
     def __init__(self, *_: object) -> None:
         """Do nothing: there is nothing to watch."""

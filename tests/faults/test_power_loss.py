@@ -8,12 +8,10 @@ from unittest import mock
 
 import pytest
 from power_loss import (
-    check_daily,
     check_spool,
     check_store,
     check_weights,
     crash_everywhere,
-    daily_log,
     spool_log,
     store_log,
     weights_log,
@@ -34,17 +32,6 @@ def test_no_finished_game_leaves_the_spool_unheard(tmp_path: Path) -> None:
 
 def test_weights_in_use_are_whole(tmp_path: Path) -> None:
     assert crash_everywhere(weights_log(tmp_path), check_weights, subsets=SUBSETS, seed=1) > 50
-
-
-def test_what_a_key_has_had_today_is_forgotten_only_since_it_was_written_down(tmp_path: Path) -> None:
-    assert crash_everywhere(daily_log(tmp_path), check_daily, subsets=SUBSETS, seed=1) > 50
-
-
-def test_bytes_of_a_day_that_are_not_synced_are_caught(tmp_path: Path) -> None:
-    log = daily_log(tmp_path)
-    log.entries = [entry for entry in log.entries if not (isinstance(entry, Synced) and entry.inode)]
-    with pytest.raises(AssertionError, match="P5"):
-        crash_everywhere(log, check_daily, subsets=SUBSETS, seed=1)
 
 
 def test_no_acknowledged_game_leaves_the_store(tmp_path: Path) -> None:

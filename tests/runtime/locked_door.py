@@ -14,9 +14,8 @@ from zmq.utils.monitor import parse_monitor_message
 
 from protocol.curve import NotNow
 from protocol.keys import DialKeys, KeyOwner, KeyPair
-from runtime.door import Door
-from runtime.door_limits import DoorLimits
-from runtime.door_lock import DoorLock
+from runtime.door import Door, DoorLock
+from runtime.door_connection import DoorLimits
 from runtime.sockets import Channel, dealer, new_context
 
 PATIENCE = 20.0

@@ -29,11 +29,10 @@ from protocol.messages import (
 )
 from protocol.sessions import SessionTable, hello_first
 from runtime import connection as connection_module
-from runtime import redial
+from runtime import connection as redial
 from runtime.aio import Stop, run
-from runtime.connection import Connection, ConnectionSettings
+from runtime.connection import Connection, ConnectionSettings, HandshakeWatch
 from runtime.exits import Exit, Fatal
-from runtime.handshakes import HandshakeWatch
 from runtime.sockets import Channel, Context, new_context
 
 HELLO = Hello(PROTOCOL_VERSION, "watcher", "test")

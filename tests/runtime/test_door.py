@@ -15,12 +15,9 @@ from raw_zmtp import Cut, RawPeer, frame, unfinished_multipart
 
 from protocol.zmtp import GREETING, Incoming, Limits, wire
 from runtime.door import Door
-from runtime.door_connection import DoorConnection, Silence
-from runtime.door_limits import DoorLimits
+from runtime.door_connection import DoorConnection, DoorLimits, Holdings, Silence, Strangers
 from runtime.exits import Exit, Fatal
-from runtime.holdings import Holdings
 from runtime.sockets import Channel, dealer, new_context
-from runtime.strangers import Strangers
 
 PATIENCE = 20.0
 

@@ -15,9 +15,8 @@ from raw_zmtp import RawPeer
 from protocol.curve import CURVE_GREETING
 from protocol.keys import KeyOwner
 from protocol.zmtp import GREETING
-from runtime.door import Door
-from runtime.door_limits import DoorLimits
-from runtime.door_lock import LOCKED_PRICE, DoorLock
+from runtime.door import LOCKED_PRICE, Door, DoorLock
+from runtime.door_connection import DoorLimits
 from runtime.pacing import CONNECTION_PRICE
 
 

@@ -14,9 +14,8 @@ from typing import cast
 import pytest
 from raw_zmtp import GREETING, Cut, RawPeer, dial, frame, ready
 
-from runtime.door import Door
-from runtime.door_limits import DoorLimits
-from runtime.door_lock import LOCKED_PRICE
+from runtime.door import LOCKED_PRICE, Door
+from runtime.door_connection import DoorLimits
 from runtime.listening import CROWD, CROWD_PAUSE, Listener
 from runtime.pacing import (
     CONNECTION_PRICE,

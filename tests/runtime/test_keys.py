@@ -10,8 +10,8 @@ import pytest
 import zmq
 
 from protocol.keys import DialKeys
+from runtime.connection import refusal
 from runtime.exits import Exit, Fatal
-from runtime.handshakes import refusal
 from runtime.keys import (
     as_text,
     dial_keys,

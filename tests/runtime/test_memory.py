@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.memory import give_back
+from runtime.cores import give_back
 
 MEGABYTE = 2**20
 

@@ -9,9 +9,8 @@ import pytest
 import zmq
 from raw_zmtp import RawPeer
 
-from runtime.door import Door
-from runtime.door_limits import DoorLimits
-from runtime.door_lock import LOCKED_PRICE
+from runtime.door import LOCKED_PRICE, Door
+from runtime.door_connection import DoorLimits
 from runtime.exits import Exit, Fatal
 from runtime.pacing import LONGEST_GREETING, Pace
 from runtime.ports import Address, network_of, parse_address, parse_listen

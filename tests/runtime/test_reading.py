@@ -20,7 +20,6 @@ from runtime.exits import Exit, Fatal, guarded
 from runtime.finding import newest_weights
 from runtime.runs import RunFolder, is_locked
 from runtime.weights_files import read_weights
-from server.daily_bytes import DailyBytes, DailyFile
 from store.reader import StoreReader
 from web.guarding import as_json
 from web.runs import summaries
@@ -146,11 +145,6 @@ def test_a_backup_of_a_run_without_a_possible_identity_is_not_restored(tmp_path:
     with pytest.raises(Fatal, match="is not the identity of a run") as refused:
         read_about(tmp_path)
     assert refused.value.code == Exit.BAD_DATA
-
-
-def test_todays_bytes_in_a_nested_file_begin_at_0(tmp_path: Path) -> None:
-    (tmp_path / "stored_today.json").write_text('{"stored":' * DEEP * 20)
-    DailyFile(tmp_path / "stored_today.json", DailyBytes(1)).load()
 
 
 @pytest.mark.parametrize("name", ["no_such_game", "go_9x9_komi1e999", "go_9x9_komi", "go_0x0", ""])

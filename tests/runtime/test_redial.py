@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.redial import FIRST_SECONDS, LONGEST_SECONDS, Redial
+from runtime.connection import FIRST_SECONDS, LONGEST_SECONDS, Redial
 
 
 def test_it_dials_after_a_silence_and_then_ever_less_often() -> None:

@@ -57,14 +57,6 @@ def test_what_the_search_adds_is_shown() -> None:
     assert dict(rows({"trainer": {"search": {"kl": None}}}))["search"] == "-"
 
 
-def test_who_has_handed_in_most_today_is_shown_where_there_are_keys() -> None:
-    stored = {f"lab-{at}": at * 2**20 for at in range(7)}
-    shown = dict(rows({**FIGURES, "stored_today": stored}))["stored today"]
-    assert shown.startswith("lab-6 6.0 MiB, lab-5 5.0 MiB, ")
-    assert shown.endswith("lab-2 2.0 MiB and 2 more keys")
-    assert "stored today" not in dict(rows({**FIGURES, "stored_today": {}}))
-
-
 def test_figures_that_are_missing_are_dashes() -> None:
     """A server that has just started has few figures."""
     assert dict(rows({}))["games"] == "-  (-/h)"

@@ -5,39 +5,43 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-
 import numpy as np
 import pytest
-from front_bench import GAME, Bench, Peer, play_beside_front, publish, random_leaves
-
-from protocol.keys import DialKeys, KeyPair
-from protocol.messages import (
-    PROTOCOL_VERSION,
-    Chunk,
-    Evaluate,
-    GameAck,
-    GetChunk,
-    GetStatus,
-    Goodbye,
-    Hello,
-    Ping,
-    PutGame,
-    Refused,
-    RelayAck,
-    RelayGame,
-    TrainerStatus,
-    WeightsInfo,
-    encode,
-)
-from runtime.keys import as_text, new_pair
-from runtime.sockets import Channel, dealer
-from server.daily_bytes import DailyBytes, DailyFile
+from front_bench import GAME
+from front_bench import Bench
+from front_bench import Peer
+from front_bench import play_beside_front
+from front_bench import publish
+from front_bench import random_leaves
+from protocol.keys import DialKeys
+from protocol.keys import KeyPair
+from protocol.messages import PROTOCOL_VERSION
+from protocol.messages import Chunk
+from protocol.messages import Evaluate
+from protocol.messages import GameAck
+from protocol.messages import GetChunk
+from protocol.messages import GetStatus
+from protocol.messages import Goodbye
+from protocol.messages import Hello
+from protocol.messages import Ping
+from protocol.messages import PutGame
+from protocol.messages import Refused
+from protocol.messages import RelayAck
+from protocol.messages import RelayGame
+from protocol.messages import TrainerStatus
+from protocol.messages import WeightsInfo
+from protocol.messages import encode
+from runtime.keys import as_text
+from runtime.keys import new_pair
+from runtime.sockets import Channel
+from runtime.sockets import dealer
 from server.front import FrontSettings
-from server.keys import Allowed, main
+from server.keys import Allowed
+from server.keys import main
 
 CLIENT, TRAINER = new_pair(), new_pair()
 
@@ -97,7 +101,6 @@ def play_locked(tmp_path: Path) -> Callable[[Scenario], None]:
             leaves=(*usual.leaves, ports[0]),
             bulk=(*usual.bulk, ports[1]),
             allowed=Allowed(folder),
-            daily_file=tmp_path / "day.json",
         )
 
     def play(scenario: Scenario) -> None:
@@ -263,41 +266,6 @@ def test_weights_go_at_the_pace_of_the_key_and_not_of_the_address(
             peer.send(GetChunk(info.sha256, 0))
             assert bytes((await peer.receive(Chunk))[1][0]) == b"weights"
         assert places == ["key lab-3", ""]
-
-    play_locked(scenario)
-
-
-def test_a_key_over_its_bytes_of_a_day_keeps_its_games_and_others_go_on(play_locked, tmp_path: Path) -> None:
-    """That holds after a kill, too. The figures show the bytes of each key, and a game in transit is not sent
-    back."""
-
-    async def scenario(server: Server) -> None:
-        bulk = server.bench.front.bulk
-        bulk.daily._most = 1000
-        await server.bench.evaluator()
-        client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
-        worker = Peer(server.bench, "bulk")
-        for peer, role in ((client, "client"), (trainer, "trainer"), (worker, "worker")):
-            await peer.join(role)
-        first, second = (PutGame(uid * 16, b"s" * 32) for uid in (b"1", b"2"))
-        client.send(first, b"r" * 600)
-        game, _ = await trainer.receive(RelayGame)
-        client.send(second, b"r" * 600)
-        ack = (await client.receive(GameAck))[0]
-        assert (ack.uid, ack.status, ack.retry_after > 0) == (second.uid, "retry", True)
-        assert ack.reason.startswith("over_quota: the key 'lab-3' has had its")
-        client.send(first, b"r" * 600)  # the same again: the trainer has it, and answers
-        trainer.send(RelayAck([(game.peer, GameAck(game.uid, "stored"))]))
-        assert (await client.receive(GameAck))[0] == GameAck(first.uid, "stored")
-        worker.send(second, b"r" * 5000)
-        assert (await trainer.receive(RelayGame))[0].uid == second.uid
-        assert (await client.status())["stored_today"] == {"lab-3": 600}
-        async with asyncio.timeout(60):
-            while not (tmp_path / "day.json").exists():  # noqa: ASYNC110 (the front looks every second)
-                await asyncio.sleep(0)
-        again = DailyBytes(1000)
-        DailyFile(tmp_path / "day.json", again).load()
-        assert again.today(time.time()) == {"lab-3": 600}
 
     play_locked(scenario)
 
