@@ -20,8 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from protocol.curve import Handshake, NotNow, OwnerOf
-from protocol.curve_incoming import CurveIncoming
+from protocol.curve import CurveIncoming, Handshake, NotNow, OwnerOf
 from protocol.keys import KeyOwner, KeyPair
 from protocol.zmtp import Broken, Incoming, Limits
 from runtime import pacing

@@ -12,24 +12,16 @@ from __future__ import annotations
 
 import itertools
 import socket
-from collections import deque
-from collections.abc import Sequence
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import Generic, TypeVar
+
 from protocol.curve import CurveIncoming
-from protocol.zmtp import Incoming
+from protocol.zmtp import Incoming, Limits
 from runtime.listening import LOCAL
-from runtime.pacing import CRUMB
-from runtime.pacing import CRUMB_PRICE
-from runtime.pacing import PRICED_BYTES
-from runtime.pacing import Pace
-from collections import OrderedDict
-from collections.abc import Hashable
-from dataclasses import dataclass
-from dataclasses import field
-from typing import Generic
-from typing import TypeVar
-from protocol.zmtp import Limits
-from runtime.pacing import PaceLimits
+from runtime.pacing import CRUMB, CRUMB_PRICE, PRICED_BYTES, Pace, PaceLimits
 
 
 @dataclass(frozen=True)

@@ -17,43 +17,35 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
 from protocol.errors import Code
-from protocol.messages import MAX_RECORD
-from protocol.messages import Chunk
-from protocol.messages import GameAck
-from protocol.messages import GetChunk
-from protocol.messages import GetWeights
-from protocol.messages import Goodbye
-from protocol.messages import Message
-from protocol.messages import PutGame
-from protocol.messages import Refused
-from protocol.messages import RelayAck
-from protocol.messages import TrainerStatus
-from protocol.messages import WeightsInfo
+from protocol.messages import (
+    MAX_RECORD,
+    Chunk,
+    GameAck,
+    GetChunk,
+    GetWeights,
+    Goodbye,
+    Message,
+    PutGame,
+    Refused,
+    RelayAck,
+    TrainerStatus,
+    WeightsInfo,
+)
 from protocol.sessions import Session
-from runtime.pacing import MEGABYTE
-from runtime.pacing import PaceLimits
-from runtime.weights_pull import LARGEST
-from runtime.weights_pull import WeightsPull
+from runtime.pacing import MEGABYTE, PaceLimits
+from runtime.weights_pull import LARGEST, WeightsPull
 from runtime.weights_puller import WeightsPuller
 from server.config import QuotaConfig
 from server.evaluators import EvaluatorPool
 from server.gate import Gatekeeper
 from server.metrics import Figures
-from server.port import FAULT
-from server.port import PLAYERS
-from server.port import TRAINER
-from server.port import Port
-from server.port import Route
-from server.port import peer_of
-from server.relay import Acknowledge
-from server.relay import GameRelay
-from server.relay import Relay
+from server.port import FAULT, PLAYERS, TRAINER, Port, Route, peer_of
+from server.relay import Acknowledge, GameRelay, Relay
 from server.relay import Instruction as RelayInstruction
-from server.weights import ChunkService
-from server.weights import WeightsStore
+from server.weights import ChunkService, WeightsStore
 
 log = logging.getLogger(__name__)
 SECRET_BYTES = 16

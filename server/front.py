@@ -11,56 +11,32 @@ import logging
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
 from games.spec import Game
-from protocol.credits import LEAST_GRANT
-from protocol.credits import Credits
+from protocol.credits import LEAST_GRANT, Credits
 from protocol.errors import Code
-from protocol.messages import GetStatus
-from protocol.messages import Goodbye
-from protocol.messages import Message
-from protocol.messages import Ping
-from protocol.messages import Status
-from protocol.messages import WeightsInfo
-from protocol.messages import Welcome
-from protocol.sessions import MAX_SESSIONS
-from protocol.sessions import Session
-from protocol.sessions import SessionTable
+from protocol.messages import GetStatus, Goodbye, Message, Ping, Status, WeightsInfo, Welcome
+from protocol.sessions import MAX_SESSIONS, Session, SessionTable
 from runtime.aio import raise_file_limit
+from runtime.cores import give_back
 from runtime.door import Door
-from runtime.exits import Exit
-from runtime.exits import Fatal
+from runtime.door_connection import DoorLimits
+from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
 from runtime.version import software
 from server.bulk import BulkService
 from server.config import QuotaConfig
-from server.evaluator_watch import Kill
-from server.evaluator_watch import Phase
-from server.evaluator_watch import WatchTimes
-from server.evaluators import LIMITS
-from server.evaluators import Device
-from server.evaluators import EvaluatorPool
-from server.evaluators import NoEvaluators
-from server.evaluators import PoolEvents
+from server.evaluator_watch import Kill, Phase, WatchTimes
+from server.evaluators import LIMITS, Device, EvaluatorPool, NoEvaluators, PoolEvents
 from server.keys import Allowed
 from server.leaf_queue import MAX_QUEUED_ROWS
-from server.leaves import LeafService
-from server.leaves import message_limits
-from server.metrics import ENDS
-from server.metrics import NO_PROGRESS
-from server.metrics import Figures
-from server.port import PLAYERS
-from server.port import Port
-from server.port import Route
-from server.port import peer_of
-from server.shares import Share
-from server.shares import Shares
+from server.leaves import LeafService, message_limits
+from server.metrics import ENDS, NO_PROGRESS, Figures
+from server.port import PLAYERS, Port, Route, peer_of
+from server.shares import Share, Shares
 from server.weights import WeightsStore
-from runtime.cores import give_back
-from runtime.door_connection import DoorLimits
 
 log = logging.getLogger(__name__)
 

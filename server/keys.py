@@ -27,7 +27,7 @@ from typing import get_args
 from games.names import near_or_all
 from protocol.curve import NotNow
 from protocol.keys import KeyOwner, KeyPair, KeyRole
-from runtime.door_lock import DoorLock
+from runtime.door import DoorLock
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS, run_named, served_runs
 from runtime.keys import (

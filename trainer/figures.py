@@ -29,7 +29,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from diagnostics.advice import ADVICE
 from diagnostics.stretches import Stretch, rounded
 from net.architectures.registry import TRAINING_HEADS
-from runtime.appending import append_whole
+from runtime.log_files import append_whole
 from runtime.logs import Repeated
 from runtime.metrics import Metric, Watched, histogram
 from store.rows import Damaged

@@ -250,7 +250,7 @@ class ServerWeights:
         if self._puller is not None:
             self._puller.lost()
 
-    def on_message(self, message: AnyMessage, frames: list[memoryview]) -> bool:
+    def on_message(self, message: Message, frames: list[memoryview]) -> bool:
         """Handle a message. Returns whether it was for us. Raises Fatal(TRY_AGAIN) once the server no longer
         has that file."""
         if self._puller is None:

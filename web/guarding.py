@@ -13,21 +13,20 @@ import html
 import ipaddress
 import logging
 import socket
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import cast
-from urllib.parse import quote
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
+
 import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
+
 from games.names import UnknownGame
+from runtime.door_connection import Strangers
 from runtime.exits import Fatal
 from runtime.ports import network_of
-from runtime.door_connection import Strangers
 
 log = logging.getLogger(__name__)
 

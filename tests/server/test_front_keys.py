@@ -5,43 +5,37 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Awaitable
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+
 import numpy as np
 import pytest
-from front_bench import GAME
-from front_bench import Bench
-from front_bench import Peer
-from front_bench import play_beside_front
-from front_bench import publish
-from front_bench import random_leaves
-from protocol.keys import DialKeys
-from protocol.keys import KeyPair
-from protocol.messages import PROTOCOL_VERSION
-from protocol.messages import Chunk
-from protocol.messages import Evaluate
-from protocol.messages import GameAck
-from protocol.messages import GetChunk
-from protocol.messages import GetStatus
-from protocol.messages import Goodbye
-from protocol.messages import Hello
-from protocol.messages import Ping
-from protocol.messages import PutGame
-from protocol.messages import Refused
-from protocol.messages import RelayAck
-from protocol.messages import RelayGame
-from protocol.messages import TrainerStatus
-from protocol.messages import WeightsInfo
-from protocol.messages import encode
-from runtime.keys import as_text
-from runtime.keys import new_pair
-from runtime.sockets import Channel
-from runtime.sockets import dealer
+from front_bench import GAME, Bench, Peer, play_beside_front, publish, random_leaves
+
+from protocol.keys import DialKeys, KeyPair
+from protocol.messages import (
+    PROTOCOL_VERSION,
+    Chunk,
+    Evaluate,
+    GameAck,
+    GetChunk,
+    GetStatus,
+    Goodbye,
+    Hello,
+    Ping,
+    PutGame,
+    Refused,
+    RelayAck,
+    RelayGame,
+    TrainerStatus,
+    WeightsInfo,
+    encode,
+)
+from runtime.keys import as_text, new_pair
+from runtime.sockets import Channel, dealer
 from server.front import FrontSettings
-from server.keys import Allowed
-from server.keys import main
+from server.keys import Allowed, main
 
 CLIENT, TRAINER = new_pair(), new_pair()
 
