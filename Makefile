@@ -72,7 +72,7 @@ imports: $(INSTALLED)
 
 # The documentation as a site in build/docs, with settings.md and decisions/index.md written anew; any link that leads nowhere is an error.
 docs: $(INSTALLED)
-	$(BIN)/python -m commands.generated_pages
+	$(BIN)/python -m azselfplay.lab.generated_pages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo 'build/docs/index.html; with search: $(BIN)/python -m http.server --directory build/docs'
 
@@ -80,13 +80,13 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# A proof that it learns: trained for a fixed time, judged, written to results/NAME. Names: python -m experiments --help
+# A proof that it learns: trained for a fixed time, judged, written to results/NAME. Names: python -m azselfplay.lab.experiments --help
 learn-%: $(INSTALLED)
-	$(BIN)/python -m experiments $(subst -,_,$*) $(ARGS)
+	$(BIN)/python -m azselfplay.lab.experiments $(subst -,_,$*) $(ARGS)
 
 # Variants of a recipe at equal wall clock, three seeds each, written to results/ablation-NAME; hours.
 ablation-%: $(INSTALLED)
-	$(BIN)/python -m experiments.ablation $(subst -,_,$*) $(ARGS)
+	$(BIN)/python -m azselfplay.lab.experiments.ablation $(subst -,_,$*) $(ARGS)
 
 # One benchmark: `make bench BENCH=search`. Names: python -m bench --help
 bench: $(INSTALLED)

@@ -11,9 +11,9 @@ from unittest import mock
 
 import torch
 
+from azselfplay.games import get_game
 from bench.inference import chess_like_batch
 from bench.turns import in_turns, ratio
-from games import get_game
 from net.architectures.network import build, fold
 from net.architectures.registry import named
 from net.batches import Batch

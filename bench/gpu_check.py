@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from azselfplay.games import get_game
+from azselfplay.games.spec import Game
 from bench.inference import Arrays, chess_like_batch
 from bench.inference import run as run_inference
-from games import get_game
-from games.spec import Game
 from net.architectures.network import Network, build
 from net.architectures.registry import named
 from net.inference import Inference

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from azselfplay.games import get_game
+from azselfplay.games.spec import NO_ROOT, Game
 from bench.turns import TURNS, Spread
-from games import get_game
-from games.spec import NO_ROOT, Game
 from net.architectures.network import build
 from net.architectures.registry import named
 from net.inference import Inference

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from azselfplay.games import get_game
+from azselfplay.store.sqlite import Store
 from bench.random_games import random_game
-from games import get_game
 from protocol.messages import RelayGame, encode
 from protocol.records import GameRecord, sha256, to_bytes
-from store.sqlite import Store
 from trainer.ingest import Ingest, Intake, Job
 from trainer.service import JOBS_PER_COMMIT
 from trainer.verify import Expected

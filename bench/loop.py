@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from azselfplay.host.ports import find_base_port
+from azselfplay.link.connection import Connection
+from azselfplay.link.sockets import new_context
 from bench.turns import Spread, ratio
 from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Status
-from runtime.connection import Connection
-from runtime.ports import find_base_port
-from runtime.sockets import new_context
 
 NET = "small"
 TURN_SECONDS = 5.0
@@ -60,8 +60,8 @@ class BareNetwork:
 
 def answer_rates(threads: int, rows: int) -> None:
     """The other end of `BareNetwork`."""
+    from azselfplay.games import get_game
     from bench.inference import chess_like_batch
-    from games import get_game
     from net.architectures.network import build
     from net.architectures.registry import named
     from net.inference import Inference

@@ -24,14 +24,14 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
+from azselfplay.host.cores import seconds_of
+from azselfplay.host.ports import find_base_port
 from bench.loop import AGAIN_SECONDS, SETTLING_SECONDS, TURN_SECONDS, Watcher, tree
 from bench.turns import Spread, ratio
-from runtime.cores import seconds_of
-from runtime.ports import find_base_port
 
 PAGES = 10
-COUNTED = ("server.main", "server.evaluator", "client.worker", "web.command")
-SHOWN = "web.command"
+COUNTED = ("server.main", "server.evaluator", "client.worker", "azselfplay.lab.web.command")
+SHOWN = "azselfplay.lab.web.command"
 
 
 class Turn(NamedTuple):
@@ -128,7 +128,7 @@ def measure(count: int) -> dict[int, list[Turn]]:
             *(
                 sys.executable,
                 "-m",
-                "commands.azrun",
+                "azselfplay.lab.azrun",
                 "--game",
                 "connect_four",
                 "--recipe",

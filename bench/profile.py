@@ -1,4 +1,4 @@
-"""Where a running loop spends the processor: every process, thread and function (`runtime.profiling`).
+"""Where a running loop spends the processor: every process, thread and function (`host.profiling`).
 
 Connect Four with a small network, as `azrun` starts it, with training. `AZ_BENCH_SECONDS` sets how long it is
 watched (default 60), after the time that compiling takes.
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from runtime.profiling import AFTER, VARIABLE
+from azselfplay.host.profiling import AFTER, VARIABLE
 
 STARTING_SECONDS = 60.0
 """Seconds until the search is compiled, and training has begun."""
@@ -24,7 +24,7 @@ SHOWN = 0.01
 def watched(folder: Path, seconds: float) -> None:
     """Run the loop with a profile of each process in `folder`."""
     command = [
-        *(sys.executable, "-m", "commands.azrun", "--game", "connect_four", "--recipe", "none"),
+        *(sys.executable, "-m", "azselfplay.lab.azrun", "--game", "connect_four", "--recipe", "none"),
         *("--net", "3x48"),
         *("--simulations", "64", "--games", "256", "--workers", "1", "--client-workers", "0"),
         *("--minutes", str((STARTING_SECONDS + seconds) / 60), "--runs", str(folder / "runs")),

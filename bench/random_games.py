@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from games.spec import NO_ROOT, PLY_CAP, Game, State, outcome_for_first_player
+from azselfplay.games.spec import NO_ROOT, PLY_CAP, Game, State, outcome_for_first_player
+from azselfplay.store.sqlite import Entry
 from protocol.records import POLICY_TARGET, GameRecord, to_bytes
-from store.sqlite import Entry
 
 
 @dataclass(frozen=True)

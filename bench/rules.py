@@ -12,12 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from games import get_game
-from games.chess.notation import START_FEN, state_from_fen
-from games.jit import bind, kernel
-from games.shogi.notation import unchecked_state
-from games.spec import NO_ROOT, Game, Positions, State
-from games.stubs import Actions, Words, bindings, encode, end_reason, legal_actions, perft, play, wins_among
+from azselfplay.games import get_game
+from azselfplay.games.chess.notation import START_FEN, state_from_fen
+from azselfplay.games.jit import bind, kernel
+from azselfplay.games.shogi.notation import unchecked_state
+from azselfplay.games.spec import NO_ROOT, Game, Positions, State
+from azselfplay.games.stubs import (
+    Actions,
+    Words,
+    bindings,
+    encode,
+    end_reason,
+    legal_actions,
+    perft,
+    play,
+    wins_among,
+)
 
 PERFT = (
     ("start", START_FEN, 5, 4_865_609),

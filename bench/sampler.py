@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 
+from azselfplay.games import get_game
 from bench.random_games import random_game
-from games import get_game
 from protocol.records import PER_PLY
 from trainer.sampler import Sampler
 from trainer.window import Window

@@ -16,17 +16,17 @@ import chess
 import numpy as np
 import uvloop
 
+from azselfplay.games import get_game
+from azselfplay.search.evaluator import UniformEvaluator
+from azselfplay.search.forest import Forest
+from azselfplay.search.mcts import search
+from azselfplay.search.moves import choose_action
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.settings import resolve
+from azselfplay.search.tree import SearchTree
+from azselfplay.search.warm import warm
 from bench.turns import TURNS, Spread, in_turns, ratio
-from games import get_game
 from protocol.settings import SearchSettings, SelfPlaySettings
-from search.evaluator import UniformEvaluator
-from search.forest import Forest
-from search.mcts import search
-from search.moves import choose_action
-from search.pool import SearchPool
-from search.settings import resolve
-from search.tree import SearchTree
-from search.warm import warm
 
 GAMES = 256
 SECONDS = 3.0

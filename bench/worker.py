@@ -23,11 +23,11 @@ import numpy.typing as npt
 import uvloop
 import zmq
 
+from azselfplay.games import get_game
+from azselfplay.search.settings import resolve
 from bench.loop import processor_seconds
 from bench.turns import Spread
-from games import get_game
 from protocol.settings import SelfPlaySettings
-from search.settings import resolve
 from server.evaluator import EvaluatorLoop
 from server.front import Front, FrontSettings
 from server.weights import WeightsStore

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from client.config import ClientConfig, default_spool
-from diagnostics.doctor.machine import Needs, look_at, machine_findings
-from diagnostics.doctor.service import (
+from azselfplay.diagnostics.doctor.machine import Needs, look_at, machine_findings
+from azselfplay.diagnostics.doctor.service import (
     DoctorOptions,
     Finding,
     as_json,
@@ -20,10 +19,11 @@ from diagnostics.doctor.service import (
     service_findings,
     warning,
 )
-from runtime import config
-from runtime.keys import dial_keys
-from runtime.ports import parse_address
-from runtime.writable import compiled_code_folder
+from azselfplay.host import config
+from azselfplay.host.ports import parse_address
+from azselfplay.host.writable import compiled_code_folder
+from azselfplay.link.keys import dial_keys
+from client.config import ClientConfig, default_spool
 
 EXAMPLES = (
     "azclient doctor gpu-box                        # can this machine play for it?",
@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
 
 def examine(settings: DoctorConfig) -> list[Finding]:
     """Return all findings."""
-    from diagnostics.doctor.probe import Probing, probe
+    from azselfplay.diagnostics.doctor.probe import Probing, probe
 
     keys = dial_keys(settings.server_key, settings.key, "client")
     address = replace(parse_address(settings.server), keys=keys)

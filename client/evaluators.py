@@ -13,9 +13,17 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from azselfplay.games.packed import LegalMasks
+from azselfplay.games.spec import Game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.gpu_drivers import may_have_gpus
+from azselfplay.host.logs import Repeated
+from azselfplay.link.connection import Connection, ConnectionSettings
+from azselfplay.link.sockets import Context
+from azselfplay.link.weights_puller import WeightsPuller, in_cache
+from azselfplay.search.compiled import OwnNetwork
+from azselfplay.search.evaluator import Evaluations, Evaluator, LeafBatch, LocalEvaluator
 from client.remote_evaluator import RemoteEvaluator
-from games.packed import LegalMasks
-from games.spec import Game
 from net.sparse import SparsePlayer
 from net.weights import BadWeights
 from protocol.messages import (
@@ -28,14 +36,6 @@ from protocol.messages import (
     WeightsInfo,
     Welcome,
 )
-from runtime.connection import Connection, ConnectionSettings
-from runtime.exits import Exit, Fatal
-from runtime.gpu_drivers import may_have_gpus
-from runtime.logs import Repeated
-from runtime.sockets import Context
-from runtime.weights_puller import WeightsPuller, in_cache
-from search.compiled import OwnNetwork
-from search.evaluator import Evaluations, Evaluator, LeafBatch, LocalEvaluator
 
 FEWEST_GAMES = 64
 """Least number of games in flight with a local network."""

@@ -19,15 +19,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from azselfplay.host import aio, config, logs
+from azselfplay.host.exits import Exit, Fatal, guarded, is_installed
+from azselfplay.host.metrics import Monitor
+from azselfplay.host.ports import parse_address
+from azselfplay.host.processes import Children, describe_exit, to_stderr
+from azselfplay.host.writable import check_folders
+from azselfplay.link import keys
+from azselfplay.link.keys import as_text, default_folder, new_pair, write_pair
 from client.config import ClientConfig, Plan, count_gpus, default_spool, devices_for, make_plan
 from client.metrics import IN_SEARCH, FigureLines, Figures, LastWords, WorkersFigures, watched
-from runtime import aio, config, keys, logs
-from runtime.exits import Exit, Fatal, guarded, is_installed
-from runtime.keys import as_text, default_folder, new_pair, write_pair
-from runtime.metrics import Monitor
-from runtime.ports import parse_address
-from runtime.processes import Children, describe_exit, to_stderr
-from runtime.writable import check_folders
 
 EXAMPLES = (
     "azclient --server gpu-box                          # this machine's GPUs if any, else the server's",

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from runtime.logs import event_in
-from runtime.metrics import Metric, Watched
+from azselfplay.host.logs import event_in
+from azselfplay.host.metrics import Metric, Watched
 
 TELL_SECONDS = 5.0
 """Seconds between two lines of figures from a worker."""

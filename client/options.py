@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runtime.logs import Form
+from azselfplay.host.logs import Form
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from games.packed import LegalMasks
+from azselfplay.games.packed import LegalMasks
+from azselfplay.host.logs import Repeated
+from azselfplay.search.evaluator import Evaluations, LeafBatch, Part, Reply, WaitingLeaves, deliver, fail
 from protocol.errors import Code
 from protocol.frames import check_evaluations
 from protocol.messages import Evaluate, Evaluated, Refused, Welcome
-from runtime.logs import Repeated
-from search.evaluator import Evaluations, LeafBatch, Part, Reply, WaitingLeaves, deliver, fail
 
 LEAVES_PER_MESSAGE = 128
 """Leaves in one EVALUATE: enough to make the cost of a message small, few enough to fill batches evenly."""
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 Send = Callable[..., bool]
-"""`send(message, *frames)`, False if the message did not go out (`runtime.connection.Connection.send`)."""
+"""`send(message, *frames)`, False if the message did not go out (`link.connection.Connection.send`)."""
 
 
 class LeafRefused(Exception):

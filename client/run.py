@@ -13,15 +13,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from games import get_game
-from games.spec import Game
+from azselfplay.games import get_game
+from azselfplay.games.spec import Game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.search.settings import resolve
+from azselfplay.search.warm import warm
 from net.architectures.registry import check_name, check_plays, is_sparse
 from net.sparse import player_for
 from protocol.messages import Welcome
 from protocol.settings import SelfPlaySettings
-from runtime.exits import Exit, Fatal
-from search.settings import resolve
-from search.warm import warm
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from azselfplay.games.spec import RESIGNATION, Game, State, outcome_for_first_player
+from azselfplay.host.logs import Repeated
+from azselfplay.search.evaluator import BadEvaluation
+from azselfplay.search.mcts import search
+from azselfplay.search.moves import choose_action
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.result import SearchResult, search_columns
+from azselfplay.search.settings import generator_names, start_lines
+from azselfplay.search.tree import SearchTree
 from client.remote_evaluator import LeafRefused
-from games.spec import RESIGNATION, Game, State, outcome_for_first_player
 from protocol.records import (
     IMPROVED_POLICY,
     PLAYED_ON,
@@ -33,14 +41,6 @@ from protocol.records import (
     GameRecord,
 )
 from protocol.settings import SelfPlaySettings
-from runtime.logs import Repeated
-from search.evaluator import BadEvaluation
-from search.mcts import search
-from search.moves import choose_action
-from search.pool import SearchPool
-from search.result import SearchResult, search_columns
-from search.settings import generator_names, start_lines
-from search.tree import SearchTree
 
 PAUSE_AFTER_REFUSAL = 5.0
 """Seconds before a coroutine whose game was abandoned starts another one."""

@@ -31,12 +31,12 @@ from typing import IO
 
 import msgspec
 
+from azselfplay.host.crash_points import reach
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.logs import Repeated
 from protocol.errors import Code
 from protocol.messages import MAX_RECORD, Welcome
 from protocol.records import BadRecord, from_bytes, sha256
-from runtime.crash_points import reach
-from runtime.exits import Exit, Fatal
-from runtime.logs import Repeated
 
 SUFFIX = ".game"
 REJECTED = "rejected"

@@ -21,11 +21,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from azselfplay.host.crash_points import reach
 from client.spool import CODES, KEPT, Spool, SpooledGame, Terms, code_of
 from protocol.errors import Code
 from protocol.messages import GameAck, PutGame
 from protocol.records import GameRecord, to_bytes
-from runtime.crash_points import reach
 
 WRITE_AGAIN = 5.0
 """Seconds between attempts to write to a disk that is full or failing."""

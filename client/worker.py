@@ -16,6 +16,14 @@ from typing import Any
 
 from msgspec import UNSET
 
+from azselfplay.host import aio, logs
+from azselfplay.host.exits import Exit, Fatal, guarded
+from azselfplay.link.connection import Connection, ConnectionSettings
+from azselfplay.link.keys import dial_keys
+from azselfplay.link.sockets import BULK_LIMIT, new_context
+from azselfplay.search.forest import Forest, cached_in
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.warm import Compiled
 from client.evaluators import NetInSearch, OwnNet, ServersNet, Source
 from client.metrics import IN_SEARCH, TELL_SECONDS, figures_line
 from client.options import WorkerOptions, parse
@@ -25,14 +33,6 @@ from client.spool import Spool, SpoolFolder, Terms, claim, run_folder
 from client.uploader import Uploader
 from net.sparse import code_name, player_for
 from protocol.messages import PROTOCOL_VERSION, GameAck, Hello, Message, WeightsInfo, Welcome
-from runtime import aio, logs
-from runtime.connection import Connection, ConnectionSettings
-from runtime.exits import Exit, Fatal, guarded
-from runtime.keys import dial_keys
-from runtime.sockets import BULK_LIMIT, new_context
-from search.forest import Forest, cached_in
-from search.pool import SearchPool
-from search.warm import Compiled
 
 REPORT_EVERY = 60.0
 """Seconds between two log lines about progress."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from engine.analysis import Analyst, Request
-from engine.nets import LoadedNet, load_net
-from evaluation.builtin_players import NetPlayer
-from evaluation.elo import estimate, pair_counts
-from evaluation.openings import openings_for
-from evaluation.players import make_player
-from evaluation.runner import MatchSettings, play_match
-from runtime.finding import weights_named
+from azselfplay.link.finding import weights_named
+from azselfplay.play.analysis import Analyst, Request
+from azselfplay.play.builtin_players import NetPlayer
+from azselfplay.play.elo import estimate, pair_counts
+from azselfplay.play.nets import LoadedNet, load_net
+from azselfplay.play.openings import openings_for
+from azselfplay.play.players import make_player
+from azselfplay.play.runner import MatchSettings, play_match
 
 SIMULATIONS = 100
 OPPONENT = "alphabeta:2"

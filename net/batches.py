@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from games.jit import CACHE
-from games.spec import Game
+from azselfplay.games.jit import CACHE
+from azselfplay.games.spec import Game
 from net.planes import PlaneShape
 
 CPU_BUCKETS = (1, 4, 8, 16, 32, 64, 128, 256, 512)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torch
 
-from games import get_game
-from games.names import is_game, listed
+from azselfplay.games import get_game
+from azselfplay.games.names import is_game, listed
 from net.architectures.network import build
 from net.architectures.registry import check_plays, named, preset_names
 from net.weights import WeightsMeta, save

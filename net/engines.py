@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from games.spec import Game
+from azselfplay.games.spec import Game
 from net.architectures.network import Network
 from net.architectures.sparse import SparseNetwork
 from net.batches import Batch

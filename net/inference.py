@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from games import get_game
-from games.spec import Game
+from azselfplay.games import get_game
+from azselfplay.games.spec import Game
 from net.architectures.network import Network, fold
 from net.batches import (
     CPU_BUCKETS,

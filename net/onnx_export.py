@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from games.spec import Game
+from azselfplay.games.spec import Game
 from net.architectures.network import Network, fold, wdl_of
 from net.weights import WeightsMeta, describe
 

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from games.bits import ONE
-from games.jit import jit, signed
-from games.spec import CodedCells, Game, PackedScalars
+from azselfplay.games.bits import ONE
+from azselfplay.games.jit import jit, signed
+from azselfplay.games.spec import CodedCells, Game, PackedScalars
 
 Words = npt.NDArray[np.uint64]
 WORD_BYTES = 8

@@ -17,10 +17,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from games import get_game
-from games.jit import Bindings, bind
-from games.spec import Game, SparseFeatures
-from games.stubs import bindings
+from azselfplay.games import get_game
+from azselfplay.games.jit import Bindings, bind
+from azselfplay.games.spec import Game, SparseFeatures
+from azselfplay.games.stubs import bindings
 from net import sparse_kernel
 from net.architectures.registry import Architecture, Family, check_plays, is_sparse, named
 from net.weights import BadWeights, WeightsMeta, check_tensors, read_tensors

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.bits import scratch_float32, scratch_int32
-from games.jit import Unbound, kernel, signed
-from games.spec import Game, SparseFeatures
-from games.stubs import describe
+from azselfplay.games.bits import scratch_float32, scratch_int32
+from azselfplay.games.jit import Unbound, kernel, signed
+from azselfplay.games.spec import Game, SparseFeatures
+from azselfplay.games.stubs import describe
 
 FEATURES, WIDTH, VALUE_WIDTH, POLICY_WIDTH, TABLES = (Unbound() for _ in range(5))
 OUT = Unbound()

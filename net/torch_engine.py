@@ -19,8 +19,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from games.jit import jit
-from games.spec import Game
+from azselfplay.games.jit import jit
+from azselfplay.games.spec import Game
 from net.architectures.network import Network, placed, wdl_of
 from net.batches import Batch, bucket_for
 from net.planes import PlaneShape, unpack

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import safetensors
 import safetensors.numpy
 
-from games.spec import Game
+from azselfplay.games.spec import Game
 from net.architectures.registry import Architecture, architecture_from_json, name_of
 
 if TYPE_CHECKING:

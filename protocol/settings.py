@@ -133,10 +133,10 @@ class SearchSettings:
     """How the search chooses."""
 
     selection: str = "puct"
-    """The rule that chooses in the tree (`search/selection/`): `puct` (AlphaZero), trained on visit counts;
-    `gumbel`, sequential halving for few simulations, trained on the improved policy (Danihelka et al. 2022);
-    `thompson`, samples of a posterior, trained on visit counts (docs/decisions/0032). `gumbel` never reuses
-    the tree and ignores c_base, c_init and the fpu (docs/decisions/0007)."""
+    """The rule that chooses in the tree (`azselfplay/search/selection/`): `puct` (AlphaZero), trained on
+    visit counts; `gumbel`, sequential halving for few simulations, trained on the improved policy (Danihelka
+    et al. 2022); `thompson`, samples of a posterior, trained on visit counts (docs/decisions/0032). `gumbel`
+    never reuses the tree and ignores c_base, c_init and the fpu (docs/decisions/0007)."""
     simulations: Simulations = 800
     """New simulations per move, in addition to those in the reused tree (AlphaZero: 800)."""
     c_base: Annotated[float, Meta(ge=1, le=1e9)] = 19652.0

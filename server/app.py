@@ -21,20 +21,20 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from games import Game, get_game
+from azselfplay.games import Game, get_game
+from azselfplay.host import logs
+from azselfplay.host.aio import Stop
+from azselfplay.host.cores import usable_cores
+from azselfplay.host.exits import Exit, Fatal, require
+from azselfplay.host.listening import named_base_port
+from azselfplay.host.log_files import LogFile
+from azselfplay.host.metrics import Monitor, Watched
+from azselfplay.host.ports import PORTS
+from azselfplay.host.processes import Children, python_module, to_stderr
+from azselfplay.host.runs import RunFolder
+from azselfplay.host.view import View
+from azselfplay.search.settings import resolve
 from net.architectures.registry import is_sparse
-from runtime import logs
-from runtime.aio import Stop
-from runtime.cores import usable_cores
-from runtime.exits import Exit, Fatal, require
-from runtime.listening import named_base_port
-from runtime.log_files import LogFile
-from runtime.metrics import Monitor, Watched
-from runtime.ports import PORTS
-from runtime.processes import Children, python_module, to_stderr
-from runtime.runs import RunFolder
-from runtime.view import View
-from search.settings import resolve
 from server.config import ServerConfig, check_network_in_search
 from server.front import Front, FrontSettings
 from server.gate import Gatekeeper, GateSettings, gate_command
@@ -143,7 +143,9 @@ class App:
         # Serve the web pages from a process of their own, so that they take no time from the front.
         port = self._config.web
         if port:
-            pages.add("web", python_module("web.command", str(folder.path), "--port", str(port)))
+            pages.add(
+                "web", python_module("azselfplay.lab.web.command", str(folder.path), "--port", str(port))
+            )
             log.info("pages on this run: http://127.0.0.1:%d/run/%s", port, folder.name)
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(front.run())

@@ -19,6 +19,9 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
+from azselfplay.link.pacing import MEGABYTE, PaceLimits
+from azselfplay.link.weights_pull import LARGEST, WeightsPull
+from azselfplay.link.weights_puller import WeightsPuller
 from protocol.errors import Code
 from protocol.messages import (
     MAX_RECORD,
@@ -35,9 +38,6 @@ from protocol.messages import (
     WeightsInfo,
 )
 from protocol.sessions import Session
-from runtime.pacing import MEGABYTE, PaceLimits
-from runtime.weights_pull import LARGEST, WeightsPull
-from runtime.weights_puller import WeightsPuller
 from server.config import QuotaConfig
 from server.evaluators import EvaluatorPool
 from server.gate import Gatekeeper

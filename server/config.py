@@ -8,11 +8,11 @@ from typing import Annotated, Literal, Self
 
 from msgspec import Meta
 
-from games.names import DEFAULT_GAME, parts_of
+from azselfplay.games.names import DEFAULT_GAME, parts_of
+from azselfplay.host import ports
+from azselfplay.host.exits import Exit, Fatal
 from net.architectures.registry import check_name, check_plays, is_sparse
 from protocol.settings import Amount, Count, Port, Seed, SelfPlaySettings, SomeSimulations
-from runtime import ports
-from runtime.exits import Exit, Fatal
 
 EXAMPLES = (
     "azserver --gpus 0,1                          # chess on two GPUs, with local workers",
@@ -125,7 +125,7 @@ class ServerConfig:
 
 def check_network_in_search(network: str, game: str) -> None:
     """Raise Fatal(CONFIG) if `game` cannot be played with this network, a part of the players' search."""
-    from games import get_game  # slow
+    from azselfplay.games import get_game  # slow
 
     try:
         check_plays(network, get_game(game))

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from runtime.exits import Exit, Fatal
+from azselfplay.host.exits import Exit, Fatal
 
 
 def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:

@@ -12,8 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from diagnostics.doctor.machine import Needs, look_at, machine_findings
-from diagnostics.doctor.service import (
+from azselfplay.diagnostics.doctor.machine import Needs, look_at, machine_findings
+from azselfplay.diagnostics.doctor.service import (
     DoctorOptions,
     Finding,
     ServiceFacts,
@@ -24,13 +24,13 @@ from diagnostics.doctor.service import (
     ok,
     service_findings,
 )
+from azselfplay.host import config
+from azselfplay.host.exits import Fatal
+from azselfplay.host.ports import ANYWHERE, PORTS, Address
+from azselfplay.host.runs import RunFolder, is_locked
+from azselfplay.host.writable import compiled_code_folder
+from azselfplay.link.keys import keys_folder, server_keys
 from protocol.messages import Welcome
-from runtime import config
-from runtime.exits import Fatal
-from runtime.keys import keys_folder, server_keys
-from runtime.ports import ANYWHERE, PORTS, Address
-from runtime.runs import RunFolder, is_locked
-from runtime.writable import compiled_code_folder
 from server.config import ServerConfig
 
 EXAMPLES = (
@@ -79,7 +79,7 @@ def examine(settings: DoctorConfig) -> list[Finding]:
 
 
 def _port_findings(settings: DoctorConfig, run: RunFacts, name: str, seconds: float) -> list[Finding]:
-    from diagnostics.doctor.probe import Probing, probe
+    from azselfplay.diagnostics.doctor.probe import Probing, probe
 
     host = "127.0.0.1" if settings.listen in ANYWHERE else settings.listen
     folder = keys_folder(settings.listen, settings.keys, insecure=settings.insecure)
@@ -171,8 +171,8 @@ def _weights(folder: RunFolder, game: str) -> tuple[str, int | None]:
 def _games(path: Path) -> tuple[str, int | None, int]:
     """Return what is wrong with the store, the number of the newest game, and how many of the newest are
     damaged."""
+    from azselfplay.store.reader import Range, StoreReader
     from protocol.records import BadRecord
-    from store.reader import Range, StoreReader
 
     if not path.exists():
         return "", None, 0

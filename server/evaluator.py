@@ -19,8 +19,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from games.packed import LegalMasks
-from games.spec import Game
+from azselfplay.games.packed import LegalMasks
+from azselfplay.games.spec import Game
+from azselfplay.host import logs
+from azselfplay.host.exits import Exit, Fatal, guarded
+from azselfplay.link.sockets import Socket, dealer, new_context, receive
 from protocol.messages import (
     Batch,
     BatchDone,
@@ -35,9 +38,6 @@ from protocol.messages import (
     decode,
     encode,
 )
-from runtime import logs
-from runtime.exits import Exit, Fatal, guarded
-from runtime.sockets import Socket, dealer, new_context, receive
 from server.devices import check_still_there
 from server.evaluators import FRAME_LIMIT
 
@@ -289,7 +289,7 @@ def make_network(options: argparse.Namespace) -> _Made:
     """Return the network without weights, its game, and the exceptions that `EvaluatorLoop` must know."""
     import torch
 
-    from games import get_game
+    from azselfplay.games import get_game
     from net.inference import Inference
     from net.weights import BadWeights
 

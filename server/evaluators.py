@@ -19,7 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from games.spec import Game
+from azselfplay.games.spec import Game
+from azselfplay.host.exits import Exit
+from azselfplay.link.door import Door
+from azselfplay.link.door_connection import DoorLimits
 from net.sparse import player_for
 from net.weights import BadWeights
 from protocol.messages import (
@@ -39,9 +42,6 @@ from protocol.messages import (
 )
 from protocol.sessions import hello_first
 from protocol.zmtp import Limits
-from runtime.door import Door
-from runtime.door_connection import DoorLimits
-from runtime.exits import Exit
 from server.evaluator_watch import EvaluatorWatch, WatchTimes
 from server.metrics import Figures
 from server.weights import WeightsStore

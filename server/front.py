@@ -14,18 +14,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from games.spec import Game
+from azselfplay.games.spec import Game
+from azselfplay.host.aio import raise_file_limit
+from azselfplay.host.cores import give_back
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.logs import Repeated
+from azselfplay.host.version import software
+from azselfplay.link.door import Door
+from azselfplay.link.door_connection import DoorLimits
 from protocol.credits import LEAST_GRANT, Credits
 from protocol.errors import Code
 from protocol.messages import GetStatus, Goodbye, Message, Ping, Status, WeightsInfo, Welcome
 from protocol.sessions import MAX_SESSIONS, Session, SessionTable
-from runtime.aio import raise_file_limit
-from runtime.cores import give_back
-from runtime.door import Door
-from runtime.door_connection import DoorLimits
-from runtime.exits import Exit, Fatal
-from runtime.logs import Repeated
-from runtime.version import software
 from server.bulk import BulkService
 from server.config import QuotaConfig
 from server.evaluator_watch import Kill, Phase, WatchTimes

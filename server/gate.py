@@ -7,7 +7,7 @@ that wins enough becomes the best.
 published -> Play(best, candidate) -> told ... -> ended -> Promote, or Reject -> Play(best, next)
 
 `Gate` decides, as a pure state machine: events in, instructions out. `Gatekeeper` carries them out: it
-runs the process that plays the match (`evaluation.gate`), keeps the state in a file and notifies the
+runs the process that plays the match (`play.gate`), keeps the state in a file and notifies the
 evaluators. Everything that must survive a crash is in `GateState`, which `Save` writes before anything
 acts on it.
 """
@@ -25,15 +25,15 @@ from typing import Any
 
 import msgspec
 
+from azselfplay.host.child_process import ChildProcess, start_patiently
+from azselfplay.host.gating import PROGRESS_SECONDS, GateReport, verdict
+from azselfplay.host.log_files import LogFile
+from azselfplay.host.processes import describe_exit, python_module
+from azselfplay.host.reading import read_struct
+from azselfplay.host.runs import write_atomically
+from azselfplay.search.settings import evaluation_settings
 from protocol.messages import WeightsInfo
 from protocol.settings import SelfPlaySettings, changed
-from runtime.child_process import ChildProcess, start_patiently
-from runtime.gating import PROGRESS_SECONDS, GateReport, verdict
-from runtime.log_files import LogFile
-from runtime.processes import describe_exit, python_module
-from runtime.reading import read_struct
-from runtime.runs import write_atomically
-from search.settings import evaluation_settings
 from server.config import ServerConfig
 from server.weights import WeightsStore
 
@@ -86,12 +86,12 @@ def gate_settings(settings: SelfPlaySettings, simulations: int = 0) -> SelfPlayS
 
 
 def gate_command(settings: GateSettings, store: WeightsStore) -> Command:
-    """Return command lines of `evaluation.gate`, with other openings for each candidate."""
+    """Return command lines of `play.gate`, with other openings for each candidate."""
     search = msgspec.json.encode(asdict(gate_settings(settings.self_play, settings.simulations)))
 
     def command(play: Play) -> list[str]:
         return python_module(
-            "evaluation.gate",
+            "azselfplay.play.gate",
             *("--game", settings.game),
             *("--best", str(store.path(play.best))),
             *("--candidate", str(store.path(play.candidate))),

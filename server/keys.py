@@ -24,13 +24,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import get_args
 
-from games.names import near_or_all
-from protocol.curve import NotNow
-from protocol.keys import KeyOwner, KeyPair, KeyRole
-from runtime.door import DoorLock
-from runtime.exits import Exit, Fatal
-from runtime.finding import RUNS, run_named, served_runs
-from runtime.keys import (
+from azselfplay.games.names import near_or_all
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.ports import ANYWHERE, DEFAULT_PORT, LOOPBACK, Address
+from azselfplay.host.reading import open_regular, text_in, toml_in
+from azselfplay.host.runs import RunFolder
+from azselfplay.link.door import DoorLock
+from azselfplay.link.finding import RUNS, run_named, served_runs
+from azselfplay.link.keys import (
     ALLOWED_FILE,
     SERVER_FILE,
     as_text,
@@ -44,12 +45,11 @@ from runtime.keys import (
     write_pair,
     write_private,
 )
-from runtime.ports import ANYWHERE, DEFAULT_PORT, LOOPBACK, Address
-from runtime.reading import open_regular, text_in, toml_in
-from runtime.runs import RunFolder
+from azselfplay.store.players import of_key, set_quarantine
+from azselfplay.store.reader import StoreReader
+from protocol.curve import NotNow
+from protocol.keys import KeyOwner, KeyPair, KeyRole
 from server.config import ServerConfig
-from store.players import of_key, set_quarantine
-from store.reader import StoreReader
 
 log = logging.getLogger("azserver")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")

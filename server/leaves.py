@@ -7,7 +7,8 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from games.spec import Game
+from azselfplay.games.spec import Game
+from azselfplay.host.logs import Repeated
 from protocol.errors import Code
 from protocol.frames import are_probabilities, check_leaves, read_evaluations, wrong_rows
 from protocol.messages import (
@@ -22,7 +23,6 @@ from protocol.messages import (
 )
 from protocol.sessions import Session
 from protocol.zmtp import Limits
-from runtime.logs import Repeated
 from server.evaluators import Device, EvaluatorPool, NoEvaluators
 from server.leaf_queue import LeafQueue
 from server.metrics import Figures

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-from runtime import config
-from runtime.exits import Exit, guarded, require
-from runtime.writable import check_folders
+from azselfplay.host import config
+from azselfplay.host.exits import Exit, guarded, require
+from azselfplay.host.writable import check_folders
 from server.config import EXAMPLES, ServerConfig
 
 KEY_COMMANDS = ("keygen", "allow", "keys", "revoke", "quarantine", "release")
@@ -43,7 +43,7 @@ def _main() -> int:
     settings = load()
     require("train", "azserver")
     check_folders(settings.runs, "--runs")
-    from runtime import aio, logs
+    from azselfplay.host import aio, logs
     from server.app import App
 
     logs.set_up("azserver", form=settings.log_format)

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runtime.faults import Faults
-from runtime.metrics import ROWS, histogram
+from azselfplay.host.faults import Faults
+from azselfplay.host.metrics import ROWS, histogram
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram
 
-from runtime.metrics import Metric
+from azselfplay.host.metrics import Metric
 
 RATE_SECONDS = 10
 """Seconds that `evals_per_s` averages over."""

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from azselfplay.host.logs import Repeated, Sparing
+from azselfplay.link.door import Door
 from protocol.errors import Code
 from protocol.keys import role_refusal
 from protocol.messages import (
@@ -34,8 +36,6 @@ from protocol.messages import (
 )
 from protocol.outline import HELLO, Outline, hello_refusal, outline, tag_of
 from protocol.sessions import Session, SessionTable, hello_first, who_of
-from runtime.door import Door
-from runtime.logs import Repeated, Sparing
 from server.metrics import Figures
 
 log = logging.getLogger(__name__)

@@ -14,25 +14,25 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from games import Game
+from azselfplay.games import Game
+from azselfplay.host.aio import Stop
+from azselfplay.host.child_process import ChildProcess, start_patiently
+from azselfplay.host.config import to_toml
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.gpu_drivers import NOT_FOUND, may_have_gpus
+from azselfplay.host.listening import check_base_port
+from azselfplay.host.processes import describe_exit, python_module
+from azselfplay.host.reading import read_text
+from azselfplay.host.runs import RunFolder, write_atomically
+from azselfplay.host.temporary import own_folder
+from azselfplay.link.finding import weights_named
+from azselfplay.link.weights_files import read_weights
+from azselfplay.search.warm import Compiled
 from net.architectures.registry import is_sparse
 from net.sparse import code_name
 from net.weights import sparse_name_in
 from protocol.messages import WeightsInfo
 from protocol.settings import SelfPlaySettings, changed
-from runtime.aio import Stop
-from runtime.child_process import ChildProcess, start_patiently
-from runtime.config import to_toml
-from runtime.exits import Exit, Fatal
-from runtime.finding import weights_named
-from runtime.gpu_drivers import NOT_FOUND, may_have_gpus
-from runtime.listening import check_base_port
-from runtime.processes import describe_exit, python_module
-from runtime.reading import read_text
-from runtime.runs import RunFolder, write_atomically
-from runtime.temporary import own_folder
-from runtime.weights_files import read_weights
-from search.warm import Compiled
 from server.config import ServerConfig
 from server.devices import choose_devices
 from server.metrics import Preparing

@@ -17,9 +17,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from azselfplay.link.pacing import MEGABYTE, AddressPaces, PaceLimits, place_of
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
-from runtime.pacing import MEGABYTE, AddressPaces, PaceLimits, place_of
 from server.claims import Claims
 
 WINDOW = 256

@@ -2,7 +2,7 @@
 
 weights/000045-1a2b3c4d.safetensors    the newest `KEPT` files, and `PAST` older ones spread over the run
 weights/current.json                   version, step, sha256, size, game, architecture of the one in use
-weights/newest                         a link to that one (`runtime.weights_files`)
+weights/newest                         a link to that one (`link.weights_files`)
 weights/*.partial                      a file that is being written, or whose writer was killed
 
 `WeightsStore` never leaves a file half written. `ChunkService` sends chunks at the rates of `ChunkQueue`,
@@ -27,17 +27,17 @@ from pathlib import Path
 
 import msgspec
 
+from azselfplay.host.crash_points import reach
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.logs import Repeated
+from azselfplay.host.reading import read_struct
+from azselfplay.host.runs import write_atomically
+from azselfplay.link.pacing import MEGABYTE, AddressPaces, Pace, PaceLimits, place_of
+from azselfplay.link.weights_files import find_weights, point_newest, version_in, weights_path
+from azselfplay.link.weights_pull import answer
 from protocol.errors import Code
 from protocol.messages import CHUNK, GetChunk, WeightsInfo
 from protocol.sessions import Session
-from runtime.crash_points import reach
-from runtime.exits import Exit, Fatal
-from runtime.logs import Repeated
-from runtime.pacing import MEGABYTE, AddressPaces, Pace, PaceLimits, place_of
-from runtime.reading import read_struct
-from runtime.runs import write_atomically
-from runtime.weights_files import find_weights, point_newest, version_in, weights_path
-from runtime.weights_pull import answer
 from server.port import Port, peer_of
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from games import GAME_NAMES
+from azselfplay.games import GAME_NAMES
 
 PLAYED = {"go": "go_9x9"}
 """What is played instead of a game that takes long: boards of more than one word, and games of 162 moves."""

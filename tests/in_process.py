@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from commands.azplay import main
+from azselfplay.lab.azplay import main
 
 
 class Ended(NamedTuple):

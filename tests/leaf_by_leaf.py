@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from naive_mcts import hashed_evaluation
 
+from azselfplay.games.spec import Game
+from azselfplay.search.evaluator import Evaluations, Leaf, LeafBatch, Reply
+from azselfplay.search.forest import Forest
+from azselfplay.search.mcts import search
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.result import SearchResult
+from azselfplay.search.tree import SearchTree
 from client.self_play import play_game
-from games.spec import Game
 from protocol.records import GameRecord
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluations, Leaf, LeafBatch, Reply
-from search.forest import Forest
-from search.mcts import search
-from search.pool import SearchPool
-from search.result import SearchResult
-from search.tree import SearchTree
 
 Answer = tuple[Any, float]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from games import GAME_NAMES, get_game
+from azselfplay.games import GAME_NAMES, get_game
 from net.architectures.network import Network, build
 from net.architectures.registry import named
 from net.batches import Batch

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from foreign_client import Client
 
-from runtime.exits import Exit
-from runtime.ports import find_base_port
+from azselfplay.host.exits import Exit
+from azselfplay.host.ports import find_base_port
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 400.0
-MODULES = {"azserver": "server.main", "azclient": "client.main", "azplay": "commands.azplay"}
+MODULES = {"azserver": "server.main", "azclient": "client.main", "azplay": "azselfplay.lab.azplay"}
 
 pytestmark = pytest.mark.timeout(1200)
 

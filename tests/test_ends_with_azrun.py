@@ -27,7 +27,7 @@ def test_everything_azrun_started_ends_when_it_is_killed(tmp_path: Path, stage: 
     """After SIGKILL azrun cannot clean up: the kernel ends its descendants, whether they import or work."""
     environment = marked_environment()
     command = [
-        *(sys.executable, "-m", "commands.azrun", "--game", "tic_tac_toe", "--recipe", "none"),
+        *(sys.executable, "-m", "azselfplay.lab.azrun", "--game", "tic_tac_toe", "--recipe", "none"),
         *("--simulations", "4"),
         *("--games", "4", "--runs", str(tmp_path), "--gpus", "cpu"),
     ]

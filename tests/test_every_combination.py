@@ -16,9 +16,14 @@ from hands import NAME as HANDS
 from leaf_by_leaf import played
 from sparse_positions import SPARSE_GAMES, saved, sparse_network
 
+from azselfplay.games import get_game
+from azselfplay.games.spec import Game
+from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator
+from azselfplay.search.forest import Forest
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.selection import NAMES
+from azselfplay.search.settings import resolve
 from client.self_play import Player, play_game
-from games import get_game
-from games.spec import Game
 from net.architectures.network import Network, build
 from net.architectures.registry import named
 from net.inference import Inference
@@ -26,11 +31,6 @@ from net.sparse import SparsePlayer
 from net.weights import WeightsMeta, save
 from protocol.records import GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluations, LeafBatch, LocalEvaluator
-from search.forest import Forest
-from search.pool import SearchPool
-from search.selection import NAMES
-from search.settings import resolve
 from trainer.config import LossSettings, OptimizerSettings
 from trainer.sampler import Sampler
 from trainer.train_step import TrainStep

@@ -17,8 +17,8 @@ from process_marks import marked, marked_environment, wait_for
 from small_disk import SmallDisk, small_disk
 from stranger import Ledger
 
-from runtime.exits import Exit
-from runtime.ports import find_base_port
+from azselfplay.host.exits import Exit
+from azselfplay.host.ports import find_base_port
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 120.0
@@ -55,7 +55,7 @@ class Run:
         (folder / "trainer.toml").write_text(TRAINER)
         self.environment = marked_environment()
         command = [
-            *(sys.executable, "-m", "commands.azrun", "--game", "tic_tac_toe", "--recipe", "none"),
+            *(sys.executable, "-m", "azselfplay.lab.azrun", "--game", "tic_tac_toe", "--recipe", "none"),
             *("--simulations", "8"),
             *("--games", "8", "--port", str(self.port), "--runs", str(disk.path), "--run", "run"),
             *("--gpus", "cpu", "--trainer-config", str(folder / "trainer.toml")),

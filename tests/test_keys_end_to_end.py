@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from process_marks import wait_for
 
-from runtime.exits import Exit
-from runtime.ports import find_base_port
+from azselfplay.host.exits import Exit
+from azselfplay.host.ports import find_base_port
 
 ROOT = Path(__file__).resolve().parents[1]
-MODULES = {"azserver": "server.main", "azclient": "client.main", "azplay": "commands.azplay"}
+MODULES = {"azserver": "server.main", "azclient": "client.main", "azplay": "azselfplay.lab.azplay"}
 
 pytestmark = pytest.mark.timeout(1200)
 

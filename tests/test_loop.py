@@ -17,7 +17,7 @@ import pytest
 from foreign_client import Client
 from stranger import Ledger
 
-from runtime.ports import find_base_port
+from azselfplay.host.ports import find_base_port
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 600.0
@@ -64,7 +64,7 @@ class Loop:
         trainer = folder / "trainer.toml"
         trainer.write_text(TRAINER)
         command = [
-            *(sys.executable, "-m", "commands.azrun", "--game", "tic_tac_toe", "--recipe", "none"),
+            *(sys.executable, "-m", "azselfplay.lab.azrun", "--game", "tic_tac_toe", "--recipe", "none"),
             *("--simulations", "8"),
             *("--games", "16", "--port", str(self.port), "--runs", str(folder / "runs"), "--run", "test"),
             *("--gpus", "cpu", "--trainer-config", str(trainer), *flags),

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from azselfplay.host.metrics import EVERYWHERE
+from azselfplay.host.ports import find_base_port
 from client.metrics import METRICS as CLIENT
-from runtime.metrics import EVERYWHERE
-from runtime.ports import find_base_port
 from server.metrics import METRICS as SERVER
 from trainer.figures import METRICS as TRAINER
 

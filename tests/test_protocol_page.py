@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from foreign_client import mask_of, pack
 
-from games import GAME_NAMES, get_game
-from games.chess.board import DIRECTIONS, KNIGHT_JUMPS
-from games.packed import LegalMasks
+from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.games.chess.board import DIRECTIONS, KNIGHT_JUMPS
+from azselfplay.games.packed import LegalMasks
+from azselfplay.store.sqlite import Totals
 from net.architectures.registry import TRAINING_HEADS
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, TAGS, Message
 from protocol.records import IMPROVED_POLICY, POLICY_TARGET, SHARES
 from server.metrics import Figures as ServerFigures
-from store.sqlite import Totals
 from trainer.figures import Figures as TrainerFigures
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "protocol.md").read_text()

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 from small_disk import SmallDisk, small_disk
 
+from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
+from azselfplay.host.log_files import LogFile
+from azselfplay.host.runs import RunFolder, write_atomically
+from azselfplay.link import weights_puller
+from azselfplay.link.weights_puller import WeightsPuller, in_cache
+from azselfplay.store.copying import copy_games
+from azselfplay.store.sqlite import Store, Totals
 from protocol.messages import Chunk, GetChunk, WeightsInfo, Welcome
-from runtime import weights_puller
-from runtime.exits import NOT_RETRIED, Exit, Fatal
-from runtime.log_files import LogFile
-from runtime.runs import RunFolder, write_atomically
-from runtime.weights_puller import WeightsPuller, in_cache
 from server.weights import SAVE_AGAIN, WeightsStore
-from store.copying import copy_games
-from store.sqlite import Store, Totals
 from trainer import checkpoint
 from trainer.figures import Curves, Figures
 
@@ -193,7 +193,7 @@ def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_writ
     puller: WeightsPuller
     (disk.path / "weights").mkdir()
     disk.fill()
-    logger = logging.getLogger("runtime.weights_puller")
+    logger = logging.getLogger("azselfplay.link.weights_puller")
     logger.addHandler(handler := Freeing())
     try:
         asyncio.run(main())

@@ -13,8 +13,8 @@ import pytest
 from parts import PATIENCE, ROOT, RUN, Parts
 from stranger import Ledger
 
-from games import get_game
-from store.reader import StoreReader
+from azselfplay.games import get_game
+from azselfplay.store.reader import StoreReader
 from trainer.checkpoint import Progress, check
 from trainer.config import TrainerConfig
 from trainer.validation import HeldOut
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(3600)
 
 def azplay(*arguments: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "commands.azplay", *arguments],
+        [sys.executable, "-m", "azselfplay.lab.azplay", *arguments],
         cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -59,7 +59,7 @@ def test_a_trainer_on_another_machine_takes_over_from_a_backup(tmp_path: Path) -
         before = len(ledger.acknowledged)
         server = f"127.0.0.1:{parts.port}"
         command = ["restore", str(tmp_path / "backup"), str(new), "--train-for", server]
-        parts.take_in("trainer", ["commands.azplay", *command])
+        parts.take_in("trainer", ["azselfplay.lab.azplay", *command])
         parts.wait(lambda: len(ledger.acknowledged) > before + 20, "games for the new trainer")
         steps = backed_up.step
         parts.wait(lambda: parts.trained().get("step", 0) > steps, "training to go on")

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pytest
 
+from azselfplay.host.exits import Exit
+from azselfplay.host.ports import find_base_port
 from client.spool import SUFFIX
 from protocol.records import from_bytes
-from runtime.exits import Exit
-from runtime.ports import find_base_port
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_MEGABYTES = 250
@@ -71,7 +71,7 @@ def test_the_wheel_has_every_module_and_every_data_file_of_its_packages(wheel: P
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
     files = [name for name in listed.stdout.split() if not name.endswith(".md")]
     expected = {name for name in files if name.split("/")[0] in packages}
-    assert "games/connect_four/data/connect_four.jsonl" in expected
+    assert "azselfplay/games/connect_four/data/connect_four.jsonl" in expected
     assert expected - inside == set()
 
 

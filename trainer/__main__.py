@@ -9,9 +9,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from runtime import config as settings
-from runtime.exits import guarded, require
-from runtime.writable import check_folders
+from azselfplay.host import config as settings
+from azselfplay.host.exits import guarded, require
+from azselfplay.host.writable import check_folders
 from trainer.config import TrainerConfig
 
 EXAMPLES = (
@@ -39,8 +39,8 @@ def _main() -> int:
     require("train", "the trainer")
     check_folders(Path(config.runs), "--runs")
     # Imported only now: torch and numba take seconds, and --help needs neither.
+    from azselfplay.host import aio, logs
     from protocol.messages import PROTOCOL_VERSION, Hello
-    from runtime import aio, logs
     from trainer.service import Service
 
     logs.set_up("trainer", form=config.log_format)

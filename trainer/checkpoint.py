@@ -22,16 +22,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from games.spec import Game
+from azselfplay.games.spec import Game
+from azselfplay.host.crash_points import reach
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import RunFolder, write_atomically
+from azselfplay.link.finding import weights_named
+from azselfplay.link.weights_files import read_weights
 from net.architectures.network import Network, build, with_heads
 from net.architectures.registry import name_of, named
 from net.weights import BadWeights, from_bytes
 from protocol.messages import WeightsInfo
-from runtime.crash_points import reach
-from runtime.exits import Exit, Fatal
-from runtime.finding import weights_named
-from runtime.runs import RunFolder, write_atomically
-from runtime.weights_files import read_weights
 from trainer.config import TrainerConfig
 
 log = logging.getLogger(__name__)

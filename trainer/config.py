@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.ports import Address, parse_address
+from azselfplay.link.keys import dial_keys
 from net.architectures.registry import TRAINING_HEADS, check_name
 from protocol.settings import Amount, Count, Port, Positive, Seed, Share, converted
-from runtime.exits import Exit, Fatal
-from runtime.keys import dial_keys
-from runtime.ports import Address, parse_address
 
 
 @dataclass(frozen=True)

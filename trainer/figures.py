@@ -26,14 +26,14 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from diagnostics.advice import ADVICE
-from diagnostics.stretches import Stretch, rounded
+from azselfplay.diagnostics.advice import ADVICE
+from azselfplay.diagnostics.stretches import Stretch, rounded
+from azselfplay.host.log_files import append_whole
+from azselfplay.host.logs import Repeated
+from azselfplay.host.metrics import Metric, Watched, histogram
+from azselfplay.store.rows import Damaged
+from azselfplay.store.sqlite import Store, Totals
 from net.architectures.registry import TRAINING_HEADS
-from runtime.log_files import append_whole
-from runtime.logs import Repeated
-from runtime.metrics import Metric, Watched, histogram
-from store.rows import Damaged
-from store.sqlite import Store, Totals
 from trainer.run_setup import Run
 from trainer.train_step import HeldOutFigures, StepFigures
 from trainer.training_loop import Turn

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from games.spec import Game
+from azselfplay.games.spec import Game
+from azselfplay.store.players import player_of
+from azselfplay.store.sqlite import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED, Entry, Reject, Store
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayAck, RelayGame, Uid, encode
 from protocol.records import BadRecord, GameRecord, from_bytes, sha256
-from store.players import player_of
-from store.sqlite import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED, Entry, Reject, Store
 from trainer.verify import Expected, Rejection, Verifier
 
 MESSAGE_BYTES = 48 * 1024

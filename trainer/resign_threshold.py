@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from games.stubs import MoversOf, Signs
+from azselfplay.games.stubs import MoversOf, Signs
 from protocol.records import PLAYED_ON, GameRecord
 
 GAMES = 500

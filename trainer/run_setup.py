@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from diagnostics.players import PlayerBook
-from games import get_game
-from games.spec import Game
-from games.stubs import Movers
+from azselfplay.diagnostics.players import PlayerBook
+from azselfplay.games import get_game
+from azselfplay.games.spec import Game
+from azselfplay.games.stubs import Movers
+from azselfplay.host.config import to_toml
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.run_lock import RunLock
+from azselfplay.host.runs import RunFolder, write_atomically
+from azselfplay.store.reader import StoreReader
+from azselfplay.store.sqlite import Store
 from protocol.messages import Welcome
 from protocol.records import GameRecord
 from protocol.settings import SelfPlaySettings
-from runtime.config import to_toml
-from runtime.exits import Exit, Fatal
-from runtime.run_lock import RunLock
-from runtime.runs import RunFolder, write_atomically
-from store.reader import StoreReader
-from store.sqlite import Store
 from trainer import checkpoint
 from trainer.checkpoint import check_begins_anew
 from trainer.config import TrainerConfig

@@ -17,9 +17,9 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from games.jit import bind
-from games.spec import Game, Symmetry
-from games.stubs import bindings
+from azselfplay.games.jit import bind
+from azselfplay.games.spec import Game, Symmetry
+from azselfplay.games.stubs import bindings
 from protocol.records import GameRecord
 from trainer import sampler_kernel
 from trainer.loss import Head

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from games.jit import kernel, signed
-from games.packed import move_features
-from games.spec import NO_ROOT, Positions
-from games.stubs import encode, end_reason, legal_actions, play, side_to_move, wins_among
+from azselfplay.games.jit import kernel, signed
+from azselfplay.games.packed import move_features
+from azselfplay.games.spec import NO_ROOT, Positions
+from azselfplay.games.stubs import encode, end_reason, legal_actions, play, side_to_move, wins_among
 from trainer.window import Rings
 
 

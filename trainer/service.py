@@ -18,7 +18,16 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from msgspec import UNSET
 
-from diagnostics.alerts import Watch
+from azselfplay.diagnostics.alerts import Watch
+from azselfplay.host.aio import Stop
+from azselfplay.host.crash_points import reach
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.logs import Repeated
+from azselfplay.host.metrics import Monitor
+from azselfplay.host.temporary import own_folder
+from azselfplay.link.connection import Connection, ConnectionSettings
+from azselfplay.link.sockets import BULK_LIMIT, new_context
+from azselfplay.store.sqlite import REJECTED
 from protocol.messages import (
     Hello,
     Message,
@@ -28,15 +37,6 @@ from protocol.messages import (
     encode,
 )
 from protocol.records import GameRecord
-from runtime.aio import Stop
-from runtime.connection import Connection, ConnectionSettings
-from runtime.crash_points import reach
-from runtime.exits import Exit, Fatal
-from runtime.logs import Repeated
-from runtime.metrics import Monitor
-from runtime.sockets import BULK_LIMIT, new_context
-from runtime.temporary import own_folder
-from store.sqlite import REJECTED
 from trainer.config import TrainerConfig
 from trainer.figures import Curves, Figures, log_line, storing_waits_for, watched
 from trainer.ingest import Done, Ingest, Job

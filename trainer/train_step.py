@@ -18,14 +18,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from games.spec import Game
+from azselfplay.games.spec import Game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.gpu_drivers import NOT_FOUND, may_have_gpus
 from net.architectures.network import Network
 from net.architectures.sparse import SparseNetwork
 from net.cpu.engine import faster_dtype
 from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, to_bytes
-from runtime.exits import Exit, Fatal
-from runtime.gpu_drivers import NOT_FOUND, may_have_gpus
 from trainer.config import LossSettings, OptimizerSettings
 from trainer.loss import (
     Batch,

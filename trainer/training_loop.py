@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from games.spec import Game
+from azselfplay.games.spec import Game
+from azselfplay.host.cores import usable_cores
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.store.reader import StoreReader
 from net.architectures.network import Network
 from net.architectures.registry import named
 from protocol.records import BadRecord, GameRecord
-from runtime.cores import usable_cores
-from runtime.exits import Exit, Fatal
-from store.reader import StoreReader
 from trainer import checkpoint
 from trainer.checkpoint import Progress, check_heads, new_network
 from trainer.config import TrainerConfig

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from games.game_history import GameHistory
-from games.knowledge import Row, knowledge_of
-from games.spec import Game
+from azselfplay.games.game_history import GameHistory
+from azselfplay.games.knowledge import Row, knowledge_of
+from azselfplay.games.spec import Game
 from protocol.records import GameRecord
 from trainer.sampler_kernel import Samples
 from trainer.window import ValuesOf, Window, root_values

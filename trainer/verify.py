@@ -16,9 +16,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from games.jit import bind, kernel, signed
-from games.spec import NO_ROOT, PLY_CAP, RESIGNATION, Game, Positions, outcome_for_first_player
-from games.stubs import bindings, end_reason, legal_actions, play
+from azselfplay.games.jit import bind, kernel, signed
+from azselfplay.games.spec import NO_ROOT, PLY_CAP, RESIGNATION, Game, Positions, outcome_for_first_player
+from azselfplay.games.stubs import bindings, end_reason, legal_actions, play
+from azselfplay.search.selection import selection
+from azselfplay.search.selection.pruning import prunes
 from protocol.errors import Code
 from protocol.records import (
     IMPROVED_POLICY,
@@ -31,8 +33,6 @@ from protocol.records import (
     fault_of,
 )
 from protocol.settings import SelfPlaySettings
-from search.selection import selection
-from search.selection.pruning import prunes
 
 MAX_PLIES = 1 << 16
 """Longest game that settings may allow, so that scratch space is bounded."""

@@ -2,7 +2,7 @@
 
     WEIGHTS_INFO -> GET_CHUNK -> CHUNK ... -> WEIGHTS_INFO of the same bytes: the server has stored them
 
-The server pulls them as players pull from it (`runtime.weights_pull`), so all that `WeightsOut` has to do is
+The server pulls them as players pull from it (`link.weights_pull`), so all that `WeightsOut` has to do is
 to repeat the announcement after a silence and in a new session, until the server has these weights, has
 others of this version or a later one (then they are numbered anew), or refuses them. Newer weights wait until
 those under way are through, and only the newest wait. `ServerWeights` fetches the weights that play, once,
@@ -19,9 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple
 
+from azselfplay.link.connection import Connection
+from azselfplay.link.weights_pull import answer
 from protocol.messages import CHUNK, GetChunk, Message, Refused, WeightsInfo, Welcome
-from runtime.connection import Connection
-from runtime.weights_pull import answer
 
 if TYPE_CHECKING:  # training imports torch; tests run this file without it
     from trainer.config import TrainerConfig
@@ -30,10 +30,10 @@ if TYPE_CHECKING:  # training imports torch; tests run this file without it
     from trainer.training_loop import Turn
 from pathlib import Path
 
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.weights_puller import WeightsPuller, in_cache
 from protocol.errors import Code
 from protocol.messages import Chunk
-from runtime.exits import Exit, Fatal
-from runtime.weights_puller import WeightsPuller, in_cache
 
 log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from games.spec import PLY_CAP, Game, Notation
-from games.stubs import Movers
+from azselfplay.games.spec import PLY_CAP, Game, Notation
+from azselfplay.games.stubs import Movers
 from protocol.records import POLICY_TARGET, GameRecord, check_bounds
 
 

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from azselfplay.search.warm import warm
 from bench.peers.answering import Counts
 from bench.peers.plan import (
     OURS,
@@ -35,7 +36,6 @@ from bench.peers.plan import (
     written_into,
 )
 from bench.turns import in_turns
-from search.warm import warm
 
 ROOT = Path(__file__).resolve().parents[2]
 

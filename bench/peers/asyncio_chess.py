@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from azselfplay.games import get_game
+from azselfplay.games.chess.board import ACTION_OF, UNDERPROMOTION_PLANE
 from bench.peers.answering import Counts, Options, answer, give_up, options, play_for, versions
 from bench.search import PlainNode, plain_backup, plain_descent, plain_planes, plain_value_at_end
-from games import get_game
-from games.chess.board import ACTION_OF, UNDERPROMOTION_PLANE
 from net.architectures.network import build
 from net.architectures.registry import named
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from azselfplay.games import get_game
 from bench.peers.answering import Counts, Options, answer, options, versions
-from games import get_game
 from net.architectures.network import build
 from net.architectures.registry import named
 

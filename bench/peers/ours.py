@@ -8,20 +8,20 @@ from unittest import mock
 
 import uvloop
 
+from azselfplay.games import get_game
+from azselfplay.games.spec import Game
+from azselfplay.play.nets import LoadedNet, load_net
+from azselfplay.search.evaluator import LocalEvaluator, UniformEvaluator
+from azselfplay.search.forest import Forest, cached_in
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.settings import resolve
+from azselfplay.search.tree import SearchTree
 from bench.peers.answering import Counts, Options, answer, give_up, options, play_for, versions
 from client.evaluators import FEWEST_GAMES
 from client.options import WorkerOptions
 from client.self_play import GamePool, Player
-from engine.nets import LoadedNet, load_net
-from games import get_game
-from games.spec import Game
 from protocol.records import GameRecord
 from protocol.settings import SearchSettings, SelfPlaySettings
-from search.evaluator import LocalEvaluator, UniformEvaluator
-from search.forest import Forest, cached_in
-from search.pool import SearchPool
-from search.settings import resolve
-from search.tree import SearchTree
 
 CACHE_MIB = WorkerOptions.cache_mib
 """MiB of cached evaluations, as in a worker."""

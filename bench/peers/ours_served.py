@@ -15,9 +15,9 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from azselfplay.host.ports import find_base_port
 from bench.loop import AGAIN_SECONDS, SETTLING_SECONDS, Watcher, tree
 from bench.peers.answering import Counts, Options, answer, options, versions
-from runtime.ports import find_base_port
 
 
 class Served:

@@ -1,7 +1,8 @@
 """Avoid three: on a board of 4 x 4, whoever first has three stones in a row loses.
 
 A whole game in one file, in a package of its own: pyproject.toml beside it registers `GAME`. What the fields
-mean is said in `games/spec.py` of azselfplay. Cells and actions are 0-15, row by row from the bottom left.
+mean is said in `azselfplay/games/spec.py` of azselfplay. Cells and actions are 0-15, row by row from the
+bottom left.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from games import small
-from games.bits import ONE
-from games.jit import jit
-from games.spec import EndReason, Game, Positions, Rules, State
+from azselfplay.games import small
+from azselfplay.games.bits import ONE
+from azselfplay.games.jit import jit
+from azselfplay.games.spec import EndReason, Game, Positions, Rules, State
 
 SIZE = 4
 CELLS = SIZE * SIZE

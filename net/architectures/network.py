@@ -19,7 +19,7 @@ import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from games.spec import Game
+from azselfplay.games.spec import Game
 from net.architectures.registry import TRAINING_HEADS, Architecture, BoardArchitecture, family_named
 
 NEAR_ZERO = 0.01

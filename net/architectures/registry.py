@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 if TYPE_CHECKING:
-    from games.spec import Game
+    from azselfplay.games.spec import Game
 
 MOST_BLOCKS, MOST_CHANNELS = 100, 2048
 """Larger ones are considered typing errors. (AlphaZero: 19 and 256.)"""

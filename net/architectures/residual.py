@@ -16,7 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from games.spec import Game
+from azselfplay.games.spec import Game
 from net.architectures.network import NEAR_ZERO, BoardNetwork, ConvNorm
 from net.architectures.registry import BoardArchitecture, Family
 

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from torch import Tensor, nn
 
-from games.spec import Game
+from azselfplay.games.spec import Game
 from net.architectures.network import Network, Outputs, near_zero
 from net.sparse import Sparse, features_of, kernels_for, shapes_of
 

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from torch import Tensor, nn
 
-from games.spec import Game
+from azselfplay.games.spec import Game
 from net.architectures.network import BoardNetwork
 from net.architectures.registry import BoardArchitecture, Family
 

@@ -46,7 +46,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from games.spec import Game
+from azselfplay.games.spec import Game
 from net.architectures.network import BoardNetwork, Network, placed
 from net.architectures.residual import ResidualNetwork
 from net.batches import Batch

@@ -19,8 +19,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from games.jit import bind
-from games.spec import Game
+from azselfplay.games.jit import bind
+from azselfplay.games.spec import Game
 from net.architectures.network import ConvNorm, FlatPolicyHead, Network, wdl_of
 from net.architectures.residual import ResidualBlock, ResidualNetwork, SqueezeExcitation
 from net.batches import Batch

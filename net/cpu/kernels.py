@@ -24,8 +24,8 @@ from numba import types
 from numba.extending import intrinsic
 from torch import Tensor
 
-from games.bits import ONE, ZERO, count_ones, count_trailing_zeros
-from games.jit import jit, kernel
+from azselfplay.games.bits import ONE, ZERO, count_ones, count_trailing_zeros
+from azselfplay.games.jit import jit, kernel
 
 F32 = npt.NDArray[np.float32]
 U16 = npt.NDArray[np.uint16]
@@ -369,12 +369,12 @@ def softmax(logits: F32) -> None:
 
 def load(number: Any) -> Any:  # noqa: ARG001
     """Convert an activation to float32, in kernels; bound to `load_bf16` or `same_f32`."""
-    raise RuntimeError("this is bound to a format of numbers by games.jit.bind")
+    raise RuntimeError("this is bound to a format of numbers by azselfplay.games.jit.bind")
 
 
 def store(number: Any) -> Any:  # noqa: ARG001
     """Convert a float32 to an activation, in kernels; bound to `store_bf16` or `same_f32`."""
-    raise RuntimeError("this is bound to a format of numbers by games.jit.bind")
+    raise RuntimeError("this is bound to a format of numbers by azselfplay.games.jit.bind")
 
 
 def as_numpy(numbers: Tensor) -> npt.NDArray[Any]:

@@ -21,7 +21,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from games.jit import jit
+from azselfplay.games.jit import jit
 
 F32 = npt.NDArray[np.float32]
 LANES = 8

@@ -11,6 +11,8 @@ import chess
 import numpy as np
 import pytest
 
+from azselfplay.games import get_game
+from azselfplay.games.spec import NO_ROOT
 from bench.peers import __main__ as peers
 from bench.peers import asyncio_chess, one_position_a_call
 from bench.peers.__main__ import ROOT, Missing, Process, Side, joined, parse_counts
@@ -31,8 +33,6 @@ from bench.peers.plan import (
     table,
     written_into,
 )
-from games import get_game
-from games.spec import NO_ROOT
 
 GROUP = Group("connect_four", 2, True, (IN_PROCESS, SERVED))
 SCRIPT = """

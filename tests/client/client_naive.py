@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from games import get_game
-from games.spec import NO_ROOT
+from azselfplay.games import get_game
+from azselfplay.games.spec import NO_ROOT
 from protocol.records import IMPROVED_POLICY, POLICY_TARGET, PRUNED_TARGET, SEARCH_DIFFERS, GameRecord
 
 

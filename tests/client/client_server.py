@@ -12,6 +12,8 @@ import zmq
 from changed_settings import self_play
 from router_socket import router
 
+from azselfplay.link.connection import Connection
+from azselfplay.link.sockets import BULK_LIMIT, Channel, Context, new_context
 from protocol.frames import check_leaves
 from protocol.messages import (
     CHUNK,
@@ -33,8 +35,6 @@ from protocol.messages import (
 )
 from protocol.records import GameRecord, from_bytes
 from protocol.sessions import hello_first
-from runtime.connection import Connection
-from runtime.sockets import BULK_LIMIT, Channel, Context, new_context
 
 
 def echo_value(features: np.ndarray) -> float:

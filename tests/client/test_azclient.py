@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from client_server import FakeServer
 
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.ports import Address
+from azselfplay.link.sockets import new_context
 from client.config import ClientConfig, count_gpus, default_spool, devices_for, make_plan
 from client.main import main
 from client.metrics import SILENT, FigureLines, LastWords, WorkersFigures, figures_line
 from protocol.errors import Code
 from protocol.messages import Goodbye
-from runtime.exits import Exit, Fatal
-from runtime.ports import Address
-from runtime.sockets import new_context
 
 HERE = Address("127.0.0.1", 5600)
 

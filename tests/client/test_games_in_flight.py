@@ -10,12 +10,12 @@ import pytest
 from changed_settings import self_play, varied
 from leaf_by_leaf import HashEvaluator, LeafByLeaf, Scattered
 
+from azselfplay.games import get_game
+from azselfplay.search.forest import Forest
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.settings import resolve
 from client.self_play import Player, play_game
-from games import get_game
 from protocol.records import to_bytes
-from search.forest import Forest
-from search.pool import SearchPool
-from search.settings import resolve
 
 GAME = get_game("tic_tac_toe")
 GAMES = 256

@@ -10,14 +10,14 @@ from changed_settings import self_play, varied
 from client_naive import verify
 from leaf_by_leaf import played
 
+from azselfplay.games import get_game
+from azselfplay.games.spec import StartGenerator
+from azselfplay.search.evaluator import UniformEvaluator
+from azselfplay.search.settings import resolve
 from client.self_play import Player
-from games import get_game
-from games.spec import StartGenerator
 from protocol.errors import Code
 from protocol.records import GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from search.evaluator import UniformEvaluator
-from search.settings import resolve
 from trainer.verify import Expected, Verifier
 
 BOARDS = {"corner": ("x../.../...", "..x/.../..."), "edge": (".x./.../...",)}

@@ -16,13 +16,13 @@ from changed_settings import self_play
 from client_server import WELCOME, info_of
 from worker_site import Site, run_site
 
+from azselfplay.host.aio import Stop
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.ports import Address
 from client.config import ClientConfig, make_plan
 from client.main import Supervisor
 from client.run import is_same_run, read_welcome
 from protocol.messages import Ping, WeightsInfo, Welcome
-from runtime.aio import Stop
-from runtime.exits import Exit, Fatal
-from runtime.ports import Address
 
 SETTINGS = asdict(self_play(simulations=4, seed=3, history=1, max_plies=8))
 

@@ -10,10 +10,10 @@ import pytest
 from client_server import FakeServer, echo_priors, echo_value, with_server
 from leaf_by_leaf import leaves_of
 
+from azselfplay.link.connection import Connection
+from azselfplay.search.evaluator import Evaluations, Leaf, LeafBatch, evaluate
 from client.remote_evaluator import LEAVES_PER_MESSAGE, LeafRefused, RemoteEvaluator
 from protocol.messages import PROTOCOL_VERSION, BadMessage, Evaluate, Evaluated, Hello, Refused
-from runtime.connection import Connection
-from search.evaluator import Evaluations, Leaf, LeafBatch, evaluate
 
 WORDS = 5
 

@@ -12,15 +12,15 @@ from changed_settings import self_play, varied
 from leaf_by_leaf import Answer, LeafByLeaf, played, uniform
 from twice import GAME as TWICE
 
+from azselfplay.games import get_game
+from azselfplay.games.spec import RESIGNATION
+from azselfplay.games.stubs import Movers
+from azselfplay.search.evaluator import Leaf
+from azselfplay.search.settings import resolve
 from client.self_play import Player, Resigning
-from games import get_game
-from games.spec import RESIGNATION
-from games.stubs import Movers
 from protocol.errors import Code
 from protocol.records import PLAYED_ON, BadRecord, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Leaf
-from search.settings import resolve
 from trainer.verify import Expected, Verifier
 
 GAME = get_game("connect_four")

@@ -8,12 +8,12 @@ from changed_settings import self_play, varied
 from client_naive import verify
 from leaf_by_leaf import Answer, LeafByLeaf, played
 
+from azselfplay.games import get_game
+from azselfplay.search.evaluator import Leaf
+from azselfplay.search.settings import resolve
 from client.self_play import Player, sampled
-from games import get_game
 from protocol.records import GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Leaf
-from search.settings import resolve
 from trainer.verify import Expected, Verifier
 
 GAME = get_game("connect_four")

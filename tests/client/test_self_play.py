@@ -11,16 +11,16 @@ from changed_settings import self_play, varied
 from client_naive import verify
 from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, played, uniform
 
+from azselfplay.games import get_game
+from azselfplay.search.evaluator import Evaluator, Leaf, UniformEvaluator
+from azselfplay.search.forest import Forest
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.settings import resolve
 from client.remote_evaluator import LeafRefused
 from client.self_play import GamePool, Player
-from games import get_game
 from protocol.errors import Code
 from protocol.records import POLICY_TARGET, SEARCH_DIFFERS, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluator, Leaf, UniformEvaluator
-from search.forest import Forest
-from search.pool import SearchPool
-from search.settings import resolve
 from trainer.verify import Expected, Verifier
 
 DIFFERS = np.uint8(SEARCH_DIFFERS)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from client_records import record, uid
 
+from azselfplay.host.exits import Exit, Fatal
 from client.spool import Spool, claim, run_folder
 from protocol.records import to_bytes
-from runtime.exits import Exit, Fatal
 
 
 def opened(folder: Path, **bounds: int) -> Spool:

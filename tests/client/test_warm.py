@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from azselfplay.host.exits import Exit
 from client.run import main
-from runtime.exits import Exit
 
 
 def test_a_game_and_selection_are_made_ready(capsys: pytest.CaptureFixture[str]) -> None:

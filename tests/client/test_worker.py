@@ -220,7 +220,7 @@ def test_a_warm_only_worker_joins_compiles_and_leaves(tmp_path: Path) -> None:
 
 def test_a_worker_with_its_own_network_pulls_the_weights_and_plays(tmp_path: Path) -> None:
     """It sends no leaf to the server; records carry the announced version."""
-    from games import get_game
+    from azselfplay.games import get_game
     from net.architectures.network import build
     from net.architectures.residual import Residual
     from net.weights import WeightsMeta, to_bytes

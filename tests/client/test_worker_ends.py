@@ -11,11 +11,11 @@ import pytest
 from changed_settings import self_play
 from worker_site import Site, run_site
 
+from azselfplay.host.aio import first_cause
+from azselfplay.host.exits import Exit, Fatal
 from client.options import parse
 from protocol.errors import Code
 from protocol.messages import Bye, Goodbye
-from runtime.aio import first_cause
-from runtime.exits import Exit, Fatal
 
 
 def ending_of(folder: Path, prepare: Callable[[Site], None], **options: object) -> Fatal:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from client_server import FakeServer
 
+from azselfplay.host.aio import Stop
+from azselfplay.link.sockets import new_context
 from client.options import WorkerOptions
 from client.worker import Worker
 from protocol.messages import GameAck, PutGame
-from runtime.aio import Stop
-from runtime.sockets import new_context
 
 TIC_TAC_TOE_WORDS = 3
 

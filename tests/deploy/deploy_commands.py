@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
+from azselfplay.host import config
 from client.config import ClientConfig
-from runtime import config
 from server.config import ServerConfig
 from trainer.config import TrainerConfig
 

@@ -13,7 +13,7 @@ import kubernetes_validate
 import pytest
 from deploy_commands import DEPLOY, container, documents, parsed, pod_specs
 
-from runtime.exits import NOT_RETRIED
+from azselfplay.host.exits import NOT_RETRIED
 
 FOLDER = DEPLOY / "kubernetes"
 MANIFESTS = [

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from deploy_commands import DEPLOY, parsed, unit, unit_command, units
 
-from runtime.exits import NOT_RETRIED
+from azselfplay.host.exits import NOT_RETRIED
 
 needs_systemd = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"

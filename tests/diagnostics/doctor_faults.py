@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from diagnostics.doctor.service import Finding, Level
+from azselfplay.diagnostics.doctor.service import Finding, Level
 
 FIGURES = {"evaluators": 1, "evals_per_s": 5.0, "weights_version": 3, "sessions": {"trainer": 1}}
 

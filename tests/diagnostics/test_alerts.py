@@ -8,10 +8,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from azselfplay.diagnostics.alerts import Lesson, Signs, find_alerts
+from azselfplay.diagnostics.stretches import RootSums, Stretch
+from azselfplay.games import get_game
 from bench.random_games import random_game
-from diagnostics.alerts import Lesson, Signs, find_alerts
-from diagnostics.stretches import RootSums, Stretch
-from games import get_game
 
 CHESS = get_game("chess")
 

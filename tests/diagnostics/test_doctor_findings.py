@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from doctor_faults import FIGURES, faults
 
-from diagnostics.doctor.machine import GB, Folder, Gpu, Machine, Needs, machine_findings
-from diagnostics.doctor.service import (
+from azselfplay.diagnostics.doctor.machine import GB, Folder, Gpu, Machine, Needs, machine_findings
+from azselfplay.diagnostics.doctor.service import (
     UNKNOWN_NAME,
     Level,
     PortFacts,
@@ -25,9 +25,9 @@ from diagnostics.doctor.service import (
     service_findings,
     warning,
 )
+from azselfplay.host.exits import Exit
 from protocol.messages import Goodbye, Welcome
 from protocol.sessions import version_refusal
-from runtime.exits import Exit
 
 WELL = Machine(8, 16_000_000_000, 65_536, Folder(Path("/d"), 100_000_000_000), Folder(Path("/c"), 1))
 NEEDS = Needs(files=256, usual_files=1024, folder="the spool")

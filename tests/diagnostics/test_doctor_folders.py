@@ -9,14 +9,14 @@ import pytest
 from doctor_faults import faults
 from small_disk import small_disk
 
+from azselfplay.diagnostics.doctor.machine import probe_folder
+from azselfplay.diagnostics.doctor.service import Level
+from azselfplay.host.runs import RunFolder
+from azselfplay.host.writable import compiled_code_folder
+from azselfplay.store.sqlite import Store
 from client.doctor import SpoolFacts, look_at_spool, spool_findings
-from diagnostics.doctor.machine import probe_folder
-from diagnostics.doctor.service import Level
-from runtime.runs import RunFolder
-from runtime.writable import compiled_code_folder
 from server.doctor import RunFacts, look_at_run, run_findings
 from server.weights import WeightsStore
-from store.sqlite import Store
 
 
 def test_a_full_disk_is_found_by_writing(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_folder_that_is_none_takes_no_files(tmp_path: Path) -> None:
 
 
 def test_compiled_code_is_looked_for_where_it_is_kept() -> None:
-    from games.jit import cache_folder
+    from azselfplay.games.jit import cache_folder
 
     assert compiled_code_folder() == cache_folder().parent
 

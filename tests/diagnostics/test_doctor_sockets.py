@@ -15,18 +15,18 @@ from client_server import FakeServer
 from doctor_faults import FIGURES, faults
 from front_bench import Bench, play_beside_front
 
+from azselfplay.diagnostics.doctor.probe import Probing, empty_leaves, probe
+from azselfplay.diagnostics.doctor.service import Finding, Level, service_findings
+from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.host.exits import EXTRAS
+from azselfplay.host.ports import Address, find_base_port
+from azselfplay.link.sockets import new_context
 from client.doctor import DoctorConfig as ClientDoctor
 from client.doctor import examine
-from diagnostics.doctor.probe import Probing, empty_leaves, probe
-from diagnostics.doctor.service import Finding, Level, service_findings
-from games import GAME_NAMES, get_game
 from protocol.frames import check_leaves
 from protocol.keys import KeyOwner, role_refusal
 from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Status, decode
 from protocol.sessions import version_refusal
-from runtime.exits import EXTRAS
-from runtime.ports import Address, find_base_port
-from runtime.sockets import new_context
 from server.doctor import DoctorConfig, free_ports
 from server.doctor import examine as examine_server
 from server.front import FrontSettings
@@ -90,7 +90,7 @@ def test_azclients_doctor_needs_none_of_the_extras(tmp_path: Path) -> None:
 
 
 def test_a_port_where_something_else_listens_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diagnostics.doctor.probe.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("azselfplay.diagnostics.doctor.probe.ANSWER_SECONDS", 0.5)
     with socket.socket() as other:
         other.bind((HERE, 0))
         other.listen()
@@ -154,7 +154,7 @@ def on_tcp(base: int) -> Callable[[FrontSettings], FrontSettings]:
 def test_a_real_front_without_an_evaluator_is_a_fault_and_with_one_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("diagnostics.doctor.service.STARTING_SECONDS", 0.0)
+    monkeypatch.setattr("azselfplay.diagnostics.doctor.service.STARTING_SECONDS", 0.0)
     base = find_base_port(26_000)
 
     async def scenario(bench: Bench) -> None:
@@ -174,7 +174,7 @@ def test_a_real_front_without_an_evaluator_is_a_fault_and_with_one_is_measured(
 
 
 def test_an_evaluator_that_answers_nothing_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diagnostics.doctor.probe.ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr("azselfplay.diagnostics.doctor.probe.ANSWER_SECONDS", 1.0)
     base = find_base_port(27_000)
 
     async def scenario(bench: Bench) -> None:
@@ -201,7 +201,7 @@ def test_the_leaves_that_are_measured_with_are_leaves(name: str) -> None:
 
 
 def test_azserver_is_told_of_a_port_that_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diagnostics.doctor.probe.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("azselfplay.diagnostics.doctor.probe.ANSWER_SECONDS", 0.2)
     with socket.socket() as other:
         other.bind((HERE, 0))
         other.listen()

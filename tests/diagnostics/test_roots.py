@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
+from azselfplay.diagnostics.stretches import RootSums, Variety
+from azselfplay.games import get_game
 from bench.random_games import random_game
-from diagnostics.stretches import RootSums, Variety
-from games import get_game
 from protocol.records import SEARCH_DIFFERS, GameRecord
 
 GAME = get_game("connect_four")

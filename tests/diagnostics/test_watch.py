@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from azselfplay.diagnostics.alerts import LESSON_STEPS, NEWEST_GAMES, Watch
+from azselfplay.games import get_game
+from azselfplay.store.sqlite import Totals
 from bench.random_games import random_game
-from diagnostics.alerts import LESSON_STEPS, NEWEST_GAMES, Watch
-from games import get_game
 from protocol.records import GameRecord
-from store.sqlite import Totals
 from trainer.figures import LINE_SECONDS, Curves, FigureLines, Figures
 
 GAME = get_game("connect_four")

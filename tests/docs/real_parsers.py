@@ -16,23 +16,23 @@ from pathlib import Path
 import pytest
 from doc_commands import ROOT
 
+import azselfplay.lab.azplay
+import azselfplay.lab.azrun
+import azselfplay.lab.experiments.__main__
+import azselfplay.lab.experiments.ablation
+import azselfplay.lab.experiments.on_games
 import bench.__main__
 import bench.peers.__main__
 import client.main
-import commands.azplay
-import commands.azrun
-import experiments.__main__
-import experiments.ablation
-import experiments.on_games
 import server.keys
 import server.main
 import trainer.__main__
 
 MAINS: dict[str, Callable[[], int]] = {
-    "azrun": commands.azrun._main,
+    "azrun": azselfplay.lab.azrun._main,
     "azserver": server.main._main,
     "azclient": lambda: client.main._main(None),
-    "azplay": commands.azplay._main,
+    "azplay": azselfplay.lab.azplay._main,
     "trainer": trainer.__main__._main,
 }
 FILES = {"--server-config": "azserver", "--trainer-config": "trainer", "--client-config": "azclient"}
@@ -92,12 +92,12 @@ def check_module(arguments: Sequence[str]) -> None:
     module, *rest = arguments[1:]
     if module == "trainer":
         settings_in_force("trainer", rest)
-    elif module == "experiments":
-        experiments.recipe.load(experiments.__main__.parse(list(rest)).name)
-    elif module == "experiments.on_games":
-        experiments.on_games.parse(list(rest))
-    elif module == "experiments.ablation":
-        experiments.ablation.load(experiments.ablation.parse(list(rest)).name)
+    elif module == "azselfplay.lab.experiments":
+        azselfplay.lab.experiments.recipe.load(azselfplay.lab.experiments.__main__.parse(list(rest)).name)
+    elif module == "azselfplay.lab.experiments.on_games":
+        azselfplay.lab.experiments.on_games.parse(list(rest))
+    elif module == "azselfplay.lab.experiments.ablation":
+        azselfplay.lab.experiments.ablation.load(azselfplay.lab.experiments.ablation.parse(list(rest)).name)
     elif module == "bench":
         assert set(rest) <= {*bench.__main__.BENCHMARKS, "all"}, f"bench {rest}"
     elif module == "bench.peers":
@@ -142,10 +142,10 @@ def known_flags(settings_page: str) -> set[str]:
         "--version",
     }
     for parse in (
-        experiments.__main__.parse,
-        experiments.ablation.parse,
+        azselfplay.lab.experiments.__main__.parse,
+        azselfplay.lab.experiments.ablation.parse,
         bench.peers.__main__.parse,
-        experiments.on_games.parse,
+        azselfplay.lab.experiments.on_games.parse,
     ):
         with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):
             parse(["--help"])

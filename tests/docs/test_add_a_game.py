@@ -11,7 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from games.jit import cache_folder
+from azselfplay.games.jit import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "add_a_game.md").read_text(encoding="utf-8")
@@ -33,10 +33,16 @@ def with_the_game(root: Path) -> None:
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "data"))
     shutil.copytree(ROOT / "docs", root / "docs", ignore=shutil.ignore_patterns("decisions", "images"))
     shutil.copy(ROOT / "pyproject.toml", root)
-    for title in ("games/hex/__init__.py", "games/hex/sparse.py", "tests/games/test_hex.py"):
+    for title in (
+        "azselfplay/games/hex/__init__.py",
+        "azselfplay/games/hex/sparse.py",
+        "tests/games/test_hex.py",
+    ):
         (root / title).parent.mkdir(exist_ok=True)
         (root / title).write_text(block(title))
-    _insert(root / "games" / "names.py", "GAME_MODULES = {\n", block("games/names.py"))
+    _insert(
+        root / "azselfplay" / "games" / "names.py", "GAME_MODULES = {\n", block("azselfplay/games/names.py")
+    )
     _insert(root / "docs" / "protocol.md", r"\| `chess` 8x8 [^\n]*\n", block("docs/protocol.md"))
 
 

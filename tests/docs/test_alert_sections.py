@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from commands.generated_pages import settings_of
-from diagnostics.advice import ADVICE, link_to
+from azselfplay.diagnostics.advice import ADVICE, link_to
+from azselfplay.lab.generated_pages import settings_of
 from server.config import ServerConfig
 from trainer.config import TrainerConfig
 

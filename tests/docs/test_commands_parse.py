@@ -9,8 +9,8 @@ import pytest
 from doc_commands import PAGES, blocks, named, shown, titled
 from real_parsers import check, check_make, known_flags, settings_in_force, write_titled
 
-from commands.azplay import COMMANDS as AZPLAY
-from commands.generated_pages import settings_page
+from azselfplay.lab.azplay import COMMANDS as AZPLAY
+from azselfplay.lab.generated_pages import settings_page
 
 OF_OTHERS = {
     *("--hypothesis-profile", "--hypothesis-seed", "--strict", "--quiet"),  # pytest, mypy, mkdocs

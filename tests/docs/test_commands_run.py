@@ -21,7 +21,7 @@ import pytest
 from doc_commands import PAGES, ROOT, Shown, shown, titled
 
 RUN = "tic_tac_toe-tiny"
-MODULES = {"azplay": "commands.azplay", "azrun": "commands.azrun"}
+MODULES = {"azplay": "azselfplay.lab.azplay", "azrun": "azselfplay.lab.azrun"}
 DOCS = ROOT / "docs"
 SERVERS = ("web",)
 """These commands serve until they are stopped; tests/web covers them."""
@@ -54,7 +54,7 @@ def _start(folder: Path) -> subprocess.Popen[bytes]:
     (folder / "trainer.toml").write_text(
         "[publishing]\nsteps = 5\ncheckpoint_seconds = 1\n[window]\nmin_positions = 100\n"
     )
-    command = [sys.executable, "-m", "commands.azrun", "--game", "tic_tac_toe"]
+    command = [sys.executable, "-m", "azselfplay.lab.azrun", "--game", "tic_tac_toe"]
     return subprocess.Popen(
         [*command, "--trainer-config", "trainer.toml"],
         cwd=folder, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from commands.generated_pages import generated_pages
+from azselfplay.lab.generated_pages import generated_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["packages"]

@@ -14,8 +14,8 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from tyro.conf import Positional
 
-from commands.azplay import COMMANDS as AZPLAY
-from commands.generated_pages import COMMANDS, settings_page
+from azselfplay.lab.azplay import COMMANDS as AZPLAY
+from azselfplay.lab.generated_pages import COMMANDS, settings_page
 
 ROOT = Path(__file__).resolve().parents[2]
 POSITIONAL = get_args(Positional[int])[1]

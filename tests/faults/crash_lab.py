@@ -23,7 +23,7 @@ sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / part) for part in ("faults", "
 
 from crash_rooms import ROOMS, Room  # noqa: E402
 
-from runtime import crash_points  # noqa: E402
+from azselfplay.host import crash_points  # noqa: E402
 
 PATIENCE = 60
 """Seconds that one run of a child may take."""

@@ -17,13 +17,13 @@ import numpy as np
 from client_records import record, uid
 from ledger import OnDisk
 
+from azselfplay.store.sqlite import Entry, Reject, Store
 from client.spool import Spool, Terms, claim
 from client.uploader import Uploader
 from protocol.errors import Code
 from protocol.messages import GameAck, PutGame, WeightsInfo
 from protocol.records import sha256, to_bytes
 from server.weights import WeightsStore
-from store.sqlite import Entry, Reject, Store
 
 GAMES = 14
 BREAKS_RULES, OTHER_TERMS = 3, 5
@@ -199,7 +199,7 @@ def check_weights(folder: Path, *, at_end: bool) -> list[str]:
 
 
 def _network() -> tuple[Any, bytes]:
-    from games import get_game
+    from azselfplay.games import get_game
     from net.architectures.network import build
     from net.architectures.registry import named
     from net.weights import WeightsMeta, to_bytes

@@ -21,9 +21,9 @@ sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / part) for part in ("server", "
 import numpy as np  # noqa: E402
 from front_bench import GAME  # noqa: E402
 
+from azselfplay.link.connection import Connection  # noqa: E402
+from azselfplay.link.sockets import new_context  # noqa: E402
 from protocol.messages import PROTOCOL_VERSION, Evaluate, Evaluated, Hello, Message, Refused, Welcome  # noqa: E402
-from runtime.connection import Connection  # noqa: E402
-from runtime.sockets import new_context  # noqa: E402
 
 A_MACHINE = 50
 """Number of clients per address, because the server limits the rate of each address."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from azselfplay.link.keys import ALLOWED_FILE, SERVER_FILE, as_text, dial_keys, new_pair, write_pair
 from protocol.keys import DialKeys, KeyRole
-from runtime.keys import ALLOWED_FILE, SERVER_FILE, as_text, dial_keys, new_pair, write_pair
 from server.keys import write_allowed
 
 TRAINER = "the-trainer"

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from azselfplay.store.sqlite import connect
 from client.spool import KEPT, REJECTED, SUFFIX
 from protocol.messages import GameAck
 from protocol.records import sha256
-from store.sqlite import connect
 
 
 class Announced(Protocol):

@@ -12,14 +12,14 @@ from typing import Any
 
 from simulated_parts import Kinds, SimulatedEvaluator, SimulatedTrainer
 
-import runtime.weights_pull
+import azselfplay.link.weights_pull
+from azselfplay.link.weights_pull import Complete, WeightsPull
+from azselfplay.store.sqlite import DUPLICATE, STORED, Entry, Reject, Store
 from client.remote_evaluator import RemoteEvaluator
 from client.spool import Spool
 from client.uploader import Delete, Instruction, Put, Uploads
 from protocol.messages import Batch, GameAck
 from protocol.records import BadRecord, from_bytes, sha256, to_bytes
-from runtime.weights_pull import Complete, WeightsPull
-from store.sqlite import DUPLICATE, STORED, Entry, Reject, Store
 from trainer.ingest import Done, Job
 
 
@@ -165,7 +165,7 @@ class ForgetsTheLastChunk(WeightsPull):
 
     def chunk(
         self, sha256: bytes, offset: int, data: bytes | memoryview, now: float
-    ) -> list[runtime.weights_pull.Instruction]:
+    ) -> list[azselfplay.link.weights_pull.Instruction]:
         told = super().chunk(sha256, offset, data, now)
         return [replace(one, data=one.data[:offset]) if isinstance(one, Complete) else one for one in told]
 
@@ -175,7 +175,7 @@ class UsesHalfAFile(WeightsPull):
 
     def chunk(
         self, sha256: bytes, offset: int, data: bytes | memoryview, now: float
-    ) -> list[runtime.weights_pull.Instruction]:
+    ) -> list[azselfplay.link.weights_pull.Instruction]:
         told = super().chunk(sha256, offset, data, now)
         if self._pulling is None or self._settling:
             return told

@@ -17,14 +17,14 @@ from client_records import record, uid
 from recording import VFS, FileRecorder, RecordingVFS
 from write_log import Promised, State, WriteLog, lay_out
 
-import store.sqlite
+import azselfplay.store.sqlite
+from azselfplay.host.exits import Fatal
+from azselfplay.store.sqlite import Entry, Reject, Store
 from client.spool import Spool, Terms
 from protocol.errors import Code
 from protocol.messages import WeightsInfo
 from protocol.records import sha256, to_bytes
-from runtime.exits import Fatal
 from server.weights import WeightsStore
-from store.sqlite import Entry, Reject, Store
 
 BATCH = 3
 """Number of games written or committed together."""
@@ -137,7 +137,7 @@ def store_log(folder: Path, commits: int = 6, pragma: str = "") -> WriteLog:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         return apsw.Connection(str(path), flags=flags, vfs=VFS)
 
-    with mock.patch.object(store.sqlite, "connect", recorded):
+    with mock.patch.object(azselfplay.store.sqlite, "connect", recorded):
         games = Store(path, "tic_tac_toe")
     if pragma:
         games._connection.execute(pragma)

@@ -20,8 +20,8 @@ from pathlib import Path
 from target import HOST, Target, free_base_port
 from tcp_proxy import Proxy
 
+from azselfplay.host.runs import is_locked
 from client.spool import REJECTED, SUFFIX
-from runtime.runs import is_locked
 
 PORTS = 3
 """Ports that azserver may use, from its base port on."""

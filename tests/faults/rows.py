@@ -88,7 +88,7 @@ ROWS: tuple[Row, ...] = (
     Row(14, "hostile bytes", "mutated inputs to each decoder, with limits on time and memory; raw ZMTP against a real "
         "server", "P3 P5", f"`{FAULTS} fuzz`, {tests('faults/test_fuzz.py::test_no_bytes_do_more_than_be_refused')}, `make hostile`", ("fuzz",)),
     Row(15, "oversized messages, credit overrun", "against a real server", "P5", tests(
-        "runtime/test_door.py::test_an_unfinished_message_is_cut_off", "server/test_front_leaves.py::test_credits_are_exact")),
+        "host/test_door.py::test_an_unfinished_message_is_cut_off", "server/test_front_leaves.py::test_credits_are_exact")),
     Row(16, "dishonest games", "each kind of forged game; 5 % of the simulation's games have a wrong result", "P3",
         tests("trainer/test_verify.py::test_dishonest_games_are_refused") + f", {SIMULATE}", ("simulate",)),
     Row(17, "other versions", "older and newer protocols, unknown and missing fields", "P1 P2", tests("protocol/test_protocol_sessions.py::test_another_protocol_is_told_which_side_to_upgrade",
@@ -105,7 +105,7 @@ ROWS: tuple[Row, ...] = (
         "trainer publishes, with 5 % of all messages lost", "P6", tests("server/test_front_weights.py::test_a_player_that_could_not_be_told_of_new_weights_is_told_later") + f", {SIMULATE}, `{FAULTS} namespaces`",
         ("simulate", "namespaces")),
     Row(22, "weights damaged in transit or on disk", "any losses; flipped bytes; kills of every process that sends, stores or fetches them", "P6", f"{SIMULATE}, " + tests(
-        "runtime/test_weights_pull.py::test_any_losses_end_in_the_same_bytes", "runtime/test_weights_pull.py::test_damaged_bytes_are_thrown_away_and_fetched_again")),
+        "host/test_weights_pull.py::test_any_losses_end_in_the_same_bytes", "host/test_weights_pull.py::test_damaged_bytes_are_thrown_away_and_fetched_again")),
     Row(23, "a process that hangs", "SIGSTOP of an evaluator until its connection is cut; SIGSTOP of azserver's front, an evaluator, a worker of azclient and the "
         "trainer for 10 s each, in which no session may end", "P1 P2 P8", f"`{FAULTS} times`, " + tests("server/test_stopped_evaluator.py::test_one_that_was_stopped_until_its_connection_was_cut_works_again",
         "faults/test_times.py::test_clocks_that_jump_and_processes_that_stand_still_end_no_session"), ("times",)),

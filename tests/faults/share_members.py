@@ -23,11 +23,11 @@ sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / part) for part in ("faults", "
 import numpy as np  # noqa: E402
 from front_bench import GAME  # noqa: E402
 
+from azselfplay.link.connection import Connection, ConnectionSettings  # noqa: E402
+from azselfplay.link.keys import dial_keys  # noqa: E402
+from azselfplay.link.sockets import new_context  # noqa: E402
 from protocol.keys import DialKeys  # noqa: E402
 from protocol.messages import PROTOCOL_VERSION, Evaluate, Evaluated, Hello, Message, Refused, Welcome  # noqa: E402
-from runtime.connection import Connection, ConnectionSettings  # noqa: E402
-from runtime.keys import dial_keys  # noqa: E402
-from runtime.sockets import new_context  # noqa: E402
 
 ROWS = 16
 """Leaves per request."""

@@ -23,9 +23,9 @@ from keyed_parts import KeyedParts
 from parts import RUN
 from signal_rows import SIGNALS, Signal
 
+from azselfplay.link.keys import ALLOWED_FILE, new_pair, write_pair
+from azselfplay.link.weights_files import NEWEST
 from protocol.messages import CHUNK
-from runtime.keys import ALLOWED_FILE, new_pair, write_pair
-from runtime.weights_files import NEWEST
 
 GUEST = "mallory"
 PATIENCE = 150.0

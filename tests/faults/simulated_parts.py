@@ -21,6 +21,10 @@ from front_bench import GAME, WORDS, echo_all, random_leaves
 from simulated_weights import Publishing, loaded, puller
 from virtual_net import Link, VirtualChannel
 
+from azselfplay.link.connection import Connection
+from azselfplay.link.weights_pull import WeightsPull
+from azselfplay.search.evaluator import Evaluations, LeafBatch
+from azselfplay.store.sqlite import Store
 from client.remote_evaluator import LeafRefused, RemoteEvaluator
 from client.spool import Spool, Terms
 from client.uploader import Uploader, Uploads
@@ -46,10 +50,6 @@ from protocol.messages import (
     encode,
 )
 from protocol.records import GameRecord, sha256, to_bytes
-from runtime.connection import Connection
-from runtime.weights_pull import WeightsPull
-from search.evaluator import Evaluations, LeafBatch
-from store.sqlite import Store
 from trainer.ingest import Done, Ingest, Intake, Job
 from trainer.verify import Expected
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from front_bench import GAME
 
+from azselfplay.link.weights_puller import WeightsPuller, in_cache
 from protocol.messages import CHUNK, LoadWeights, WeightsInfo, WeightsLoaded, WeightsRefused
 from protocol.records import sha256
-from runtime.weights_puller import WeightsPuller, in_cache
 from trainer.config import PublishingSettings, TrainerConfig
 from trainer.weights import WeightsOut
 

@@ -26,15 +26,15 @@ from simulated_weights import is_bad
 from virtual_net import Network, VirtualChannel, VirtualDoor, Weather, dealer_of, until
 from virtual_time import Deadlock, Process, VirtualLoop
 
-import runtime.connection
+import azselfplay.link.connection
 import server.bulk
 import server.front
 import trainer.weights
+from azselfplay.host import crash_points
+from azselfplay.host.exits import Fatal
 from bench.random_games import random_game
 from protocol.records import GameRecord
 from protocol.settings import SelfPlaySettings
-from runtime import crash_points
-from runtime.exits import Fatal
 from server.front import Front, FrontSettings
 from server.weights import WeightsStore
 
@@ -331,11 +331,11 @@ def virtual(world: World) -> Iterator[None]:
         "dial": lambda *_: None,
         "Channel": VirtualChannel,
     }
-    if hasattr(runtime.connection, "HandshakeWatch"):  # no keys are used here
+    if hasattr(azselfplay.link.connection, "HandshakeWatch"):  # no keys are used here
         connection["HandshakeWatch"] = _NoHandshakes
     try:
         with (
-            mock.patch.multiple(runtime.connection, **connection),
+            mock.patch.multiple(azselfplay.link.connection, **connection),
             mock.patch.multiple(server.front, **front),
             mock.patch.object(trainer.weights, "time", clock),
             mock.patch.object(crash_points, "watcher", _watch),
@@ -346,7 +346,7 @@ def virtual(world: World) -> Iterator[None]:
 
 
 class _NoHandshakes:
-    """Replaces `runtime.connection.HandshakeWatch`, which listens to a real socket."""
+    """Replaces `link.connection.HandshakeWatch`, which listens to a real socket."""
 
     def __init__(self, *_: object) -> None:
         """Do nothing: there is nothing to watch."""

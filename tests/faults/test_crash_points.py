@@ -17,9 +17,9 @@ from crash_rooms import IN_PROCESSES, ROOMS
 from fake_server import FakeServer, welcome
 from test_killed_trainer import SETTINGS, random_games
 
-from runtime.crash_points import NAMES, VARIABLE
-from runtime.ports import find_base_port
-from store.reader import Range, StoreReader
+from azselfplay.host.crash_points import NAMES, VARIABLE
+from azselfplay.host.ports import find_base_port
+from azselfplay.store.reader import Range, StoreReader
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = "games_acknowledged_first"
@@ -57,9 +57,7 @@ def test_an_acknowledgement_before_the_commit_is_caught() -> None:
 
 
 def test_the_variable_kills_a_process_and_refuses_a_name_that_is_none() -> None:
-    code = (
-        "from runtime.crash_points import reach; [reach('spool.renamed') for _ in range(2)]; print('alive')"
-    )
+    code = "from azselfplay.host.crash_points import reach; [reach('spool.renamed') for _ in 'ab']; print(7)"
 
     def ends(value: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, VARIABLE: value}

@@ -15,7 +15,7 @@ from typing import Any
 
 from virtual_time import Process, VirtualLoop
 
-from runtime.sockets import Frame, plain
+from azselfplay.link.sockets import Frame, plain
 
 Frames = list[bytes]
 
@@ -142,7 +142,7 @@ class Link:
 
 
 class VirtualChannel:
-    """Has the interface of `runtime.sockets.Channel`, for the socket that `dealer` returned."""
+    """Has the interface of `link.sockets.Channel`, for the socket that `dealer` returned."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class VirtualChannel:
 
 
 class VirtualDoor:
-    """Has the interface of `runtime.door.Door`, without rate limits: the simulation is about losses, not
+    """Has the interface of `link.door.Door`, without rate limits: the simulation is about losses, not
     costs."""
 
     def __init__(self, net: Network, endpoints: Sequence[str]) -> None:
@@ -269,7 +269,7 @@ class VirtualDoor:
 
 
 def dealer_of(net: Network) -> Callable[..., Link]:
-    """Return the replacement of `runtime.sockets.dealer`."""
+    """Return the replacement of `link.sockets.dealer`."""
 
     def dealer(_context: object, endpoint: str, **_settings: object) -> Link:
         return Link(net, endpoint)

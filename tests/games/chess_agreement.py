@@ -18,9 +18,9 @@ import chess
 import numpy as np
 import numpy.typing as npt
 
-from games.chess import GAME
-from games.chess.rules import MAX_LEGAL, earlier_occurrences
-from games.spec import NO_ROOT, ONGOING, Positions, State, outcome_for_first_player
+from azselfplay.games.chess import GAME
+from azselfplay.games.chess.rules import MAX_LEGAL, earlier_occurrences
+from azselfplay.games.spec import NO_ROOT, ONGOING, Positions, State, outcome_for_first_player
 
 MAX_PLIES = 220
 GAMES_PER_TASK = 100

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from games.bits import ONE, ZERO, float_as_word
-from games.jit import jit, signed
-from games.names import GAME_MODULES
-from games.spec import (
+from azselfplay.games.bits import ONE, ZERO, float_as_word
+from azselfplay.games.jit import jit, signed
+from azselfplay.games.names import GAME_MODULES
+from azselfplay.games.spec import (
     CodedCells,
     EndReason,
     Game,

@@ -1,4 +1,5 @@
-"""Slow, obvious twins of the small games: lists and loops, written from the rules and not from `games/`."""
+"""Slow, obvious twins of the small games: lists and loops, written from the rules and not from
+`azselfplay/games/`."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from games import Game, get_game
-from games.packed import move_features
-from games.spec import NO_ROOT, PackedScalars, Symmetry
+from azselfplay.games import Game, get_game
+from azselfplay.games.packed import move_features
+from azselfplay.games.spec import NO_ROOT, PackedScalars, Symmetry
 
 GAMES_EACH = 12
 

@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 from naive_shogi import plain_action
 
-from games.shogi import GAME
-from games.shogi.board import BISHOP, GOLD, KING, KNIGHT, LANCE, PAWN, ROOK, SILVER, codes_of
-from games.shogi.notation import hand_counts
-from games.shogi.rules import (
+from azselfplay.games.shogi import GAME
+from azselfplay.games.shogi.board import BISHOP, GOLD, KING, KNIGHT, LANCE, PAWN, ROOK, SILVER, codes_of
+from azselfplay.games.shogi.notation import hand_counts
+from azselfplay.games.shogi.rules import (
     MATE,
     PERPETUAL_CHECK_GIVEN,
     PERPETUAL_CHECK_SUFFERED,
@@ -31,7 +31,7 @@ from games.shogi.rules import (
     can_declare,
     in_check,
 )
-from games.spec import NO_ROOT
+from azselfplay.games.spec import NO_ROOT
 
 MAX_PLIES = 220
 GAMES_PER_TASK = 100

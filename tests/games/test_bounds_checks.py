@@ -12,11 +12,11 @@ import numba
 import numpy as np
 import pytest
 
-from games import get_game
+from azselfplay.games import get_game
 
 READS_BEHIND_THE_END = """
 import numpy as np
-from games.jit import jit
+from azselfplay.games.jit import jit
 
 @jit
 def read(values, index):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from test_chess_perft import KNOWN, TRICKY
 
+from azselfplay.games.chess import GAME
+from azselfplay.games.chess.notation import legal_list
 from bench.rules import PERFT
-from games.chess import GAME
-from games.chess.notation import legal_list
 
 DIRECTIONS = [(0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1)]
 KNIGHT_JUMPS = [(1, 2), (2, 1), (2, -1), (1, -2), (-1, -2), (-2, -1), (-2, 1), (-1, 2)]

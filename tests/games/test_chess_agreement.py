@@ -6,7 +6,7 @@ import chess
 import pytest
 from chess_agreement import STARTS, compare_games, state_of
 
-from games.chess import GAME
+from azselfplay.games.chess import GAME
 
 
 @pytest.mark.parametrize("first_seed", range(0, 200, 50))

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pytest
 from chess_agreement import STARTS
 
-from games.chess import GAME
-from games.spec import Positions
+from azselfplay.games.chess import GAME
+from azselfplay.games.spec import Positions
 
 PIECES = (chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN, chess.KING)
 Planes = npt.NDArray[np.float32]

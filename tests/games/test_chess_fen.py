@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from games.chess import GAME
-from games.chess.notation import START_FEN
+from azselfplay.games.chess import GAME
+from azselfplay.games.chess.notation import START_FEN
 
 READ, WRITE = GAME.notation.state_from_text, GAME.notation.state_to_text
 

@@ -7,8 +7,8 @@ import chess
 import numpy as np
 import pytest
 
-from games import get_game
-from games.spec import NO_ROOT
+from azselfplay.games import get_game
+from azselfplay.games.spec import NO_ROOT
 
 GAME = get_game("chess")
 GENERATOR = GAME.generator

@@ -6,7 +6,7 @@ import chess
 import numpy as np
 import pytest
 
-from games import GAME_NAMES, get_game
+from azselfplay.games import GAME_NAMES, get_game
 from trainer.validation import Probes
 
 GAME = get_game("chess")

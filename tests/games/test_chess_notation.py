@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from games.chess.notation import NOTATION, legal_list
+from azselfplay.games.chess.notation import NOTATION, legal_list
 
 POSITIONS = (
     "",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from azselfplay.games.chess import GAME
+from azselfplay.games.chess.notation import START_FEN, state_from_fen
+from azselfplay.games.stubs import perft
 from bench.rules import PERFT
-from games.chess import GAME
-from games.chess.notation import START_FEN, state_from_fen
-from games.stubs import perft
 
 KNOWN = [
     (START_FEN, (20, 400, 8902, 197281)),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from games.chess import GAME
-from games.chess.notation import legal_list
-from games.spec import NO_ROOT, Positions
+from azselfplay.games.chess import GAME
+from azselfplay.games.chess.notation import legal_list
+from azselfplay.games.spec import NO_ROOT, Positions
 
 
 def positions_after(fen: str, *moves: str) -> Positions:

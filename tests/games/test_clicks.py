@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from every_game import EVERY_GAME
 
-from games import get_game
-from games.game_history import GameHistory, replay
-from games.knowledge import Clicks, Spot, knowledge_of
-from web.games import spots_of
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.knowledge import Clicks, Spot, knowledge_of
+from azselfplay.lab.web.games import spots_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -14,9 +14,9 @@ from naive_sampler import naive_symmetry
 from playouts import bits, child_of, codes, described, features, legal, moved, playouts, replay, scalars
 from twice import NAME as TWICE
 
-from games import Game, get_game
-from games.spec import NO_ROOT, PLY_CAP, outcome_for_first_player
-from games.stubs import Movers
+from azselfplay.games import Game, get_game
+from azselfplay.games.spec import NO_ROOT, PLY_CAP, outcome_for_first_player
+from azselfplay.games.stubs import Movers
 
 HISTORIES = (1, 3)
 

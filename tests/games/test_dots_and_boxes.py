@@ -11,13 +11,13 @@ import pytest
 from naive_dots import NaiveDots, gain
 from playouts import bits, features, legal, replay, scalars
 
-from games import get_game
-from games.dots_and_boxes import game_of_size
-from games.dots_and_boxes.knowledge import GROUPS, PER_GROUP, VALUES, Truth, solver_of
-from games.dots_and_boxes.rules import Board
-from games.knowledge import knowledge_of
-from games.names import is_game
-from games.spec import NO_ROOT, Game
+from azselfplay.games import get_game
+from azselfplay.games.dots_and_boxes import game_of_size
+from azselfplay.games.dots_and_boxes.knowledge import GROUPS, PER_GROUP, VALUES, Truth, solver_of
+from azselfplay.games.dots_and_boxes.rules import Board
+from azselfplay.games.knowledge import knowledge_of
+from azselfplay.games.names import is_game
+from azselfplay.games.spec import NO_ROOT, Game
 
 GAME = get_game("dots_and_boxes")
 SIZES = ((1, 1), (2, 3), (9, 8))

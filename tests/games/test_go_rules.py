@@ -13,13 +13,13 @@ from naive_go import NaiveGo
 from playouts import bits, features, legal, scalars
 from scaled_examples import scaled
 
-from games import get_game
-from games.bits import ONE, ZERO
-from games.go import GoRules, game_of
-from games.go.rules import kernels_of, owners_of
-from games.jit import jit
-from games.spec import NO_ROOT, Game
-from games.stubs import perft
+from azselfplay.games import get_game
+from azselfplay.games.bits import ONE, ZERO
+from azselfplay.games.go import GoRules, game_of
+from azselfplay.games.go.rules import kernels_of, owners_of
+from azselfplay.games.jit import jit
+from azselfplay.games.spec import NO_ROOT, Game
+from azselfplay.games.stubs import perft
 
 PERFT = {
     "go_2x2": (5, 21, 68, 156, 316, 604, 1088),

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scaled_examples import scaled
 from sgfmill import sgf
 
-from games.game_history import GameHistory
-from games.go import GoRules, game_of
-from games.go.rules import Superko
-from games.go.sgf import CHARSETS, SgfGame, read, result_text, write
-from games.knowledge import WrittenMove, knowledge_of
+from azselfplay.games.game_history import GameHistory
+from azselfplay.games.go import GoRules, game_of
+from azselfplay.games.go.rules import Superko
+from azselfplay.games.go.sgf import CHARSETS, SgfGame, read, result_text, write
+from azselfplay.games.knowledge import WrittenMove, knowledge_of
 
 RULES = GoRules(9, komi=6.5)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from playouts import child_of
 
-from games import get_game
-from games.game_history import replay
-from games.go import GoRules, game_of
-from games.go.notation import action_of, vertex_of
-from games.names import is_game, with_board
+from azselfplay.games import get_game
+from azselfplay.games.game_history import replay
+from azselfplay.games.go import GoRules, game_of
+from azselfplay.games.go.notation import action_of, vertex_of
+from azselfplay.games.names import is_game, with_board
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import pytest
 from naive_go import NaiveGo
 from playouts import legal
 
-from games import get_game
-from games.game_history import GameHistory, replay
-from games.go import GoRules, game_of
-from games.go.knowledge import GROUPS, VALUES
-from games.go.solver import Question, Table
-from games.knowledge import Solution, knowledge_of
-from games.spec import Game
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.go import GoRules, game_of
+from azselfplay.games.go.knowledge import GROUPS, VALUES
+from azselfplay.games.go.solver import Question, Table
+from azselfplay.games.knowledge import Solution, knowledge_of
+from azselfplay.games.spec import Game
 
 
 def solution_of(game: Game) -> Solution:

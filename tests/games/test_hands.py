@@ -11,7 +11,7 @@ from hands import GAME
 from naive_hands import NaiveHands
 from playouts import features, legal, playouts
 
-from games.spec import outcome_for_first_player
+from azselfplay.games.spec import outcome_for_first_player
 from net.planes import PlaneShape, features_tensor, unpack
 
 

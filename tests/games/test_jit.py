@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numba import types
 
-from games.jit import (
+from azselfplay.games.jit import (
     KEPT_CACHES,
     PACKAGES,
     Unbound,
@@ -97,11 +97,11 @@ def test_integers_of_all_sizes_share_one_inlined_compilation() -> None:
 # ---- The key of the cache -----------------------------------------------------------------------
 
 TREE = {
-    "games/__init__.py": "",
+    "azselfplay/games/__init__.py": "",
     "games/kernel.py": "from protocol.limits import (\n    LIMIT,\n)\n\n\n@kernel\ndef f(): ...\n",
     "protocol/limits.py": "from protocol import far\n\nLIMIT = far.FAR\n",
     "protocol/far.py": "FAR = 3\n",
-    "trainer/loop.py": "from games.kernel import f\n",
+    "trainer/loop.py": "from azselfplay.games.kernel import f\n",
 }
 
 
@@ -138,7 +138,7 @@ def test_of_a_cache_folder_only_our_own_old_caches_are_removed(tmp_path: Path) -
 
 def test_modules_without_compiled_code_are_not_in_the_key(tree: Path) -> None:
     before = source_key(tree)
-    (tree / "trainer/loop.py").write_text("from games.kernel import f, g\n", encoding="utf-8")
+    (tree / "trainer/loop.py").write_text("from azselfplay.games.kernel import f, g\n", encoding="utf-8")
     (tree / "trainer/new.py").write_text("VALUE = 1\n", encoding="utf-8")
     assert source_key(tree) == before
 
@@ -147,4 +147,8 @@ def test_every_module_of_the_project_with_compiled_code_is_in_a_package_that_is_
     folders = [path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name != "tests"]
     assert set(PACKAGES) < set(folders)
     assert sources(ROOT, folders).keys() == sources(ROOT).keys()
-    assert {"search.step_kernel", "games.chess.rules", "search.layout"} < sources(ROOT).keys()
+    assert {
+        "azselfplay.search.step_kernel",
+        "azselfplay.games.chess.rules",
+        "azselfplay.search.layout",
+    } < sources(ROOT).keys()

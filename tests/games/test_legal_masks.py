@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from games.packed import LegalMasks
+from azselfplay.games.packed import LegalMasks
 
 ACTIONS, MASK_BYTES = 26, 4
 LISTS = st.lists(st.lists(st.integers(0, ACTIONS - 1), min_size=1, unique=True), min_size=1, max_size=6)

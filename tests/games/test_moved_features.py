@@ -7,8 +7,8 @@ import pytest
 from naive_sampler import naive_symmetry
 from net_shapes import SHAPES, random_words
 
-from games.packed import move_features
-from games.spec import Game, Symmetry, actions_like_cells
+from azselfplay.games.packed import move_features
+from azselfplay.games.spec import Game, Symmetry, actions_like_cells
 
 
 @pytest.mark.parametrize("game", SHAPES, ids=lambda game: game.name)

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from games import get_game
-from games import names as plugins
-from games.game_history import replay
-from games.jit import foreign_key
-from games.names import is_game, listed
+from azselfplay.games import get_game
+from azselfplay.games import names as plugins
+from azselfplay.games.game_history import replay
+from azselfplay.games.jit import foreign_key
+from azselfplay.games.names import is_game, listed
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "your_own_game"
@@ -63,7 +63,7 @@ def test_a_game_of_another_package_is_found_by_its_name(packages: Path) -> None:
     ("name", "why"),
     [
         ("ludo", "importing broken_game: ModuleNotFoundError: No module named 'a_package_that_nobody_has'"),
-        ("no_game", "json:dumps is a function, not a games.spec.Game"),
+        ("no_game", "json:dumps is a function, not a azselfplay.games.spec.Game"),
         ("other_name", "its entry point is called 'other_name', its game 'avoid_three'"),
     ],
 )
@@ -91,7 +91,7 @@ def test_two_packages_with_one_name_are_both_named(packages: Path) -> None:
 
 def test_a_command_says_it_in_one_line(packages: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": f"{packages}:{ROOT}"}
-    for command in (["commands.azrun"], ["server.main"], ["commands.azplay", "play"]):
+    for command in (["azselfplay.lab.azrun"], ["server.main"], ["azselfplay.lab.azplay", "play"]):
         done = subprocess.run(
             [sys.executable, "-m", *command, "--game", "ludo"],
             cwd=packages,
@@ -115,7 +115,7 @@ def test_the_code_of_a_package_is_compiled_anew_when_any_file_of_it_changes(tmp_
     (package / "rules.py").write_text("X = 2\n")
     foreign_key.cache_clear()
     assert foreign_key("hexes", str(files["hexes"])) not in keys
-    assert foreign_key("games.chess.rules", "play.py") == ""
+    assert foreign_key("azselfplay.games.chess.rules", "play.py") == ""
 
 
 def test_the_example_ends_as_its_rules_say(packages: Path) -> None:
@@ -131,7 +131,7 @@ def test_azrun_plays_and_trains_the_example(packages: Path, tmp_path: Path) -> N
     trainer.write_text("window.min_positions = 200\noptimizer.batch = 32\npublishing.seconds = 1.0\n")
     azrun = subprocess.Popen(
         [
-            *(sys.executable, "-m", "commands.azrun", "--game", "avoid_three", "--simulations", "4"),
+            *(sys.executable, "-m", "azselfplay.lab.azrun", "--game", "avoid_three", "--simulations", "4"),
             *("--games", "16", "--runs", "runs", "--gpus", "cpu", "--trainer-config", str(trainer)),
         ],
         cwd=packages,

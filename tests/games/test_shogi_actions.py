@@ -8,9 +8,9 @@ import cshogi
 import pytest
 from naive_shogi import DROPS, PIECES, plain_action
 
+from azselfplay.games.shogi import GAME
+from azselfplay.games.shogi.notation import legal_list, unchecked_state
 from bench.rules import SHOGI_PERFT
-from games.shogi import GAME
-from games.shogi.notation import legal_list, unchecked_state
 
 SFENS = [sfen or cshogi.STARTING_SFEN for _, sfen, _, _ in SHOGI_PERFT]
 KINGS = [((1, 9), (9, 8)), ((4, 8), (7, 9)), ((3, 3), (8, 4)), ((9, 2), (2, 7))]

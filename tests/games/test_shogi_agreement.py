@@ -7,8 +7,8 @@ import shogi
 from playouts import legal
 from shogi_agreement import STARTS, compare_games
 
-from games.game_history import GameHistory
-from games.shogi import GAME
+from azselfplay.games.game_history import GameHistory
+from azselfplay.games.shogi import GAME
 
 GAMES = 200
 MET = ("mate", "repetition", "drops", "promotions", "declarations", "second: perpetual_check_given")

@@ -9,7 +9,7 @@ from naive_shogi import plain_planes
 from playouts import codes, legal, scalars
 from shogi_agreement import STARTS
 
-from games.shogi import GAME
+from azselfplay.games.shogi import GAME
 
 
 def unpack(packed_features: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.float32]:

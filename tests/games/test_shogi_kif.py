@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import shogi.KIF
 
-from games import get_game
-from games.game_history import GameHistory, replay
-from games.knowledge import WrittenMove
-from games.shogi.knowledge import csa, kif
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.knowledge import WrittenMove
+from azselfplay.games.shogi.knowledge import csa, kif
 
 GAME = get_game("shogi")
 HANDS = "4k4/9/2P3p2/9/1r2G1s2/9/9/9/4K2L1 {side} RB2G3S4N3L16P 1"

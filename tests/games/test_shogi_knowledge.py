@@ -10,13 +10,13 @@ import pytest
 from playouts import features, legal, playouts
 from shogi_agreement import STARTS
 
-from evaluation.runner import GameFiles, PlayedGame
-from games.game_history import replay
-from games.knowledge import WrittenMove, knowledge_of
-from games.shogi import GAME
-from games.shogi.knowledge import csa, is_noisy, material, order_score
-from games.shogi.notation import state_from_sfen
-from games.stubs import perft
+from azselfplay.games.game_history import replay
+from azselfplay.games.knowledge import WrittenMove, knowledge_of
+from azselfplay.games.shogi import GAME
+from azselfplay.games.shogi.knowledge import csa, is_noisy, material, order_score
+from azselfplay.games.shogi.notation import state_from_sfen
+from azselfplay.games.stubs import perft
+from azselfplay.play.runner import GameFiles, PlayedGame
 
 VALUES = dict(zip("PLNSGBRK", (100, 300, 350, 500, 550, 800, 950, 0), strict=True)) | {
     "+P": 550, "+L": 550, "+N": 550, "+S": 550, "+B": 1100, "+R": 1300

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from azselfplay.games.shogi import GAME
+from azselfplay.games.shogi.notation import unchecked_state
+from azselfplay.games.stubs import perft
 from bench.rules import SHOGI_PERFT
-from games.shogi import GAME
-from games.shogi.notation import unchecked_state
-from games.stubs import perft
 
 COUNTS = (
     (30, 900, 25470, 719731, 19861490),

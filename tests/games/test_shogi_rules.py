@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from games import get_game
-from games.game_history import GameHistory, replay
-from games.shogi import GAME
-from games.shogi.notation import legal_list
-from games.shogi.rules import in_check
-from games.spec import NO_ROOT
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.shogi import GAME
+from azselfplay.games.shogi.notation import legal_list
+from azselfplay.games.shogi.rules import in_check
+from azselfplay.games.spec import NO_ROOT
 
 
 def texts(sfen: str) -> set[str]:

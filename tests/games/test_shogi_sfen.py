@@ -5,8 +5,8 @@ from __future__ import annotations
 import cshogi
 import pytest
 
-from games.shogi import GAME
-from games.shogi.notation import START_SFEN, state_from_sfen, state_to_sfen
+from azselfplay.games.shogi import GAME
+from azselfplay.games.shogi.notation import START_SFEN, state_from_sfen, state_to_sfen
 
 KINGS = "4k4/9/9/9/9/9/9/9/4K4"
 

@@ -10,9 +10,9 @@ import pytest
 from naive_games import NAIVE_NAMES, naive_game
 from playouts import child_of, legal, playouts
 
-from games import connect_four, get_game, tic_tac_toe
-from games.jit import jit
-from games.spec import NO_ROOT, outcome_for_first_player
+from azselfplay.games import connect_four, get_game, tic_tac_toe
+from azselfplay.games.jit import jit
+from azselfplay.games.spec import NO_ROOT, outcome_for_first_player
 
 
 @pytest.fixture(scope="module")

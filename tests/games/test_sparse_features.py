@@ -8,8 +8,8 @@ import pytest
 from naive_sparse import TWINS, Move, possible
 from playouts import Described, described, features, legal, moved, playouts
 
-from games import GAME_NAMES, get_game
-from games.shogi.encoding import possible_actions
+from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.games.shogi.encoding import possible_actions
 from net.sparse import features_of
 
 

@@ -14,10 +14,19 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from games.bits import ONE, ZERO, count_ones
-from games.jit import jit
-from games.names import GAME_MODULES
-from games.spec import EndReason, Game, Notation, Positions, Rules, State, Symmetry, actions_like_cells
+from azselfplay.games.bits import ONE, ZERO, count_ones
+from azselfplay.games.jit import jit
+from azselfplay.games.names import GAME_MODULES
+from azselfplay.games.spec import (
+    EndReason,
+    Game,
+    Notation,
+    Positions,
+    Rules,
+    State,
+    Symmetry,
+    actions_like_cells,
+)
 
 ROWS, COLS = 2, 4
 CELLS = ROWS * COLS

@@ -77,7 +77,7 @@ def killed_azrun(target: Target) -> Iterator[None]:
     """Item 12. An azrun beside the target is killed (SIGKILL) once its server, trainer and client run. All
     its children must be gone within half a minute."""
     for number in count():
-        argv = [sys.executable, "-m", "commands.azrun", "--game", "tic_tac_toe", "--gpus", "cpu"]
+        argv = [sys.executable, "-m", "azselfplay.lab.azrun", "--game", "tic_tac_toe", "--gpus", "cpu"]
         argv += ["--port", str(free_base_port()), "--runs", str(target.folder / f"killed-{number}")]
         argv += ["--client-workers", "1"]
         environment = marked_environment()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from games.spec import NO_ROOT, CodedCells, EndReason, Game, Notation, PackedScalars, Rules
+from azselfplay.games.spec import NO_ROOT, CodedCells, EndReason, Game, Notation, PackedScalars, Rules
 from net.batches import Batch
 
 

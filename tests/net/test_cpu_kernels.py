@@ -8,7 +8,7 @@ import torch
 from net_shapes import SHAPES, naive_planes, random_legal, random_words
 from numba import njit
 
-from games.spec import Game
+from azselfplay.games.spec import Game
 from net.cpu.kernels import as_numpy, legal_priors, load_bf16, store_bf16, write_planes
 from net.planes import PlaneShape
 

@@ -10,15 +10,15 @@ import pytest
 import torch
 import zmq
 
+from azselfplay.games import get_game
+from azselfplay.link.sockets import new_context
+from azselfplay.search.evaluator import LeafBatch
 from client.evaluators import LocalNet
-from games import get_game
 from net.architectures.network import build
 from net.architectures.residual import Residual
 from net.inference import Inference
 from net.weights import BadWeights, WeightsMeta, to_bytes
 from protocol.messages import LoadWeights, WeightsInfo, WeightsLoaded, WeightsRefused, decode, encode
-from runtime.sockets import new_context
-from search.evaluator import LeafBatch
 from server.evaluator import EvaluatorLoop
 
 GAME = get_game("tic_tac_toe")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from azselfplay.games import get_game
 from bench.gpu_check import check, differences, plain_answers, scrambled
 from bench.inference import chess_like_batch
-from games import get_game
 
 
 def test_right_answers_pass():

@@ -24,7 +24,7 @@ from net_shapes import (
     random_words,
 )
 
-from games.spec import Game
+from azselfplay.games.spec import Game
 from net.architectures.network import Network, build, fold
 from net.architectures.registry import Architecture
 from net.architectures.residual import Residual

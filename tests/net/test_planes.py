@@ -7,7 +7,7 @@ import pytest
 import torch
 from net_shapes import HANDS_SHAPE, SHAPES, naive_planes, random_words, shape_only
 
-from games.spec import CodedCells, Game, PackedScalars
+from azselfplay.games.spec import CodedCells, Game, PackedScalars
 from net.planes import PlaneShape, features_tensor, unpack
 
 

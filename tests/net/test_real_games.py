@@ -10,7 +10,7 @@ from hands import NAME as HANDS
 from net_shapes import naive_planes, random_play
 from test_inference import naive_answers, trained_like
 
-from games import GAME_NAMES, get_game
+from azselfplay.games import GAME_NAMES, get_game
 from net.architectures.registry import named
 from net.inference import Inference
 from net.planes import PlaneShape, features_tensor, unpack

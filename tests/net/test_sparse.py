@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from sparse_positions import SPARSE_GAMES, positions, saved, sparse_network
 
-from games import get_game
+from azselfplay.games import get_game
 from net.architectures.registry import family_of, named
 from net.architectures.sparse import Inputs, SparseNetwork, logits_of, row_sums
 from net.batches import Batch

@@ -9,7 +9,7 @@ import pytest
 import torch
 from net_shapes import CHESS_SHAPE, FOUR_SHAPE, random_words
 
-from games.spec import Game
+from azselfplay.games.spec import Game
 from net.architectures.network import Network, build, fold, with_heads
 from net.architectures.registry import TRAINING_HEADS, architecture_from_json, name_of, named
 from net.architectures.residual import Residual

@@ -10,7 +10,7 @@ import torch
 from net_shapes import CHESS_SHAPE, FOUR_SHAPE, GO_SHAPE, HANDS_SHAPE, ROW_SHAPE, THREE_SHAPE, naive_planes
 from test_inference import ENGINES, a_batch, make_engine, naive_answers
 
-from games.spec import Game
+from azselfplay.games.spec import Game
 from net.architectures.network import Network, build
 from net.architectures.registry import architecture_from_json, named
 from net.architectures.transformer import Attention, RelativeBias, Transformer

@@ -19,9 +19,9 @@ from naive_go import NaiveGo
 from playouts import legal
 from scaled_examples import scaled
 
-from games import get_game
-from games.go.notation import action_of, vertex_of
-from games.spec import Game
+from azselfplay.games import get_game
+from azselfplay.games.go.notation import action_of, vertex_of
+from azselfplay.games.spec import Game
 
 GNUGO = shutil.which("gnugo") or shutil.which("/usr/games/gnugo")
 COLOURS = ("black", "white")

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.openings import random_openings
-from evaluation.players import make_player
-from evaluation.runner import MatchSettings, play_match
-from games import get_game
-from games.spec import PLY_CAP, RESIGNATION
+from azselfplay.games import get_game
+from azselfplay.games.spec import PLY_CAP, RESIGNATION
+from azselfplay.play.openings import random_openings
+from azselfplay.play.players import make_player
+from azselfplay.play.runner import MatchSettings, play_match
 
 pytestmark = pytest.mark.oracle
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ def test_twenty_games_are_played_to_their_end(name: str, protocol: str, program:
     if found is None:
         pytest.skip(f"{program} is not installed (Debian: apt install {program})")
     game = get_game(name)
-    engine = shlex.join(["env", "-C", str(ROOT), sys.executable, "-m", "commands.azplay", protocol])
+    engine = shlex.join(["env", "-C", str(ROOT), sys.executable, "-m", "azselfplay.lab.azplay", protocol])
     ours = f"{protocol}:{engine} --game {name} --threads 1 --nodes 20 --hash 16?timeout=240"
 
     async def match() -> list[tuple[str, str]]:

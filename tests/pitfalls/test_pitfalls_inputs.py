@@ -9,8 +9,8 @@ from every_game import EVERY_GAME
 from playouts import bits, features, legal, playouts, scalars
 from test_chess_perft import KNOWN
 
-from games import get_game
-from games.game_history import GameHistory, replay
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory, replay
 
 CHESS = get_game("chess")
 COLOUR, PLIES, CLOCK = 0, 1, 6

@@ -11,17 +11,17 @@ from changed_settings import self_play, varied
 from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, searched, uniform
 from naive_mcts import hashed_evaluation
 
+from azselfplay.games import get_game
+from azselfplay.games.spec import Game
+from azselfplay.games.tic_tac_toe import knowledge as tic_tac_toe
+from azselfplay.search.evaluator import Leaf, LeafBatch, UniformEvaluator, evaluate
+from azselfplay.search.leaf_parallel import Limits, ParallelTree, search_parallel
+from azselfplay.search.moves import choose_action
+from azselfplay.search.result import SearchResult
+from azselfplay.search.settings import resolve
+from azselfplay.search.tree import SearchTree, tree_for
 from bench.random_games import random_game
-from games import get_game
-from games.spec import Game
-from games.tic_tac_toe import knowledge as tic_tac_toe
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Leaf, LeafBatch, UniformEvaluator, evaluate
-from search.leaf_parallel import Limits, ParallelTree, search_parallel
-from search.moves import choose_action
-from search.result import SearchResult
-from search.settings import resolve
-from search.tree import SearchTree, tree_for
 
 CHESS, FOUR, TIC = (get_game(name) for name in ("chess", "connect_four", "tic_tac_toe"))
 QUIET = self_play(simulations=64, root_noise=0.0, temperature_plies=0, history=1)

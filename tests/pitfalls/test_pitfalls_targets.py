@@ -13,14 +13,14 @@ from test_chess_perft import KNOWN
 from test_chess_targets import hand_made
 
 import client.self_play
+from azselfplay.games import get_game
+from azselfplay.games.game_history import replay
+from azselfplay.games.spec import Game, outcome_for_first_player
+from azselfplay.search.evaluator import Leaf
+from azselfplay.search.result import SearchResult
+from azselfplay.search.settings import resolve
 from bench.random_games import random_game
-from games import get_game
-from games.game_history import replay
-from games.spec import Game, outcome_for_first_player
 from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
-from search.evaluator import Leaf
-from search.result import SearchResult
-from search.settings import resolve
 from trainer.sampler import Sampler
 from trainer.sampler_kernel import Samples
 from trainer.verify import Expected, Verifier

@@ -14,9 +14,9 @@ from test_training import NET, by_heart, distinct
 from training_runs import fill, games, stored, training
 from unsearched import without_policy
 
+from azselfplay.games import get_game
+from azselfplay.games.spec import Game
 from bench.random_games import random_game
-from games import get_game
-from games.spec import Game
 from net.architectures.network import build
 from net.architectures.residual import Residual
 from net.inference import Inference

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from search import cache_kernel
-from search.cache_kernel import WAYS
-from search.evaluator import Leaf
+from azselfplay.search import cache_kernel
+from azselfplay.search.cache_kernel import WAYS
+from azselfplay.search.evaluator import Leaf
 
 WORD = (1 << 64) - 1
 START, TIMES = int(cache_kernel.START_1), int(cache_kernel.TIMES_1)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from naive_mcts import Edge, NaiveSearch, Node
 
-from search.selection.gumbel import halving_schedule
+from azselfplay.search.selection.gumbel import halving_schedule
 
 
 class NaiveGumbel(NaiveSearch):

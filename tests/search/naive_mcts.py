@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from games.spec import NO_ROOT, Game, outcome_for_first_player
+from azselfplay.games.spec import NO_ROOT, Game, outcome_for_first_player
 from protocol.settings import SelfPlaySettings
 
 

@@ -6,7 +6,7 @@ import math
 
 from naive_mcts import Edge, NaiveSearch, Node
 
-from search.selection.thompson import PRIOR_SCALE, PRIOR_VISITS, VALUE_SPREAD
+from azselfplay.search.selection.thompson import PRIOR_SCALE, PRIOR_VISITS, VALUE_SPREAD
 
 WORD = (1 << 64) - 1
 

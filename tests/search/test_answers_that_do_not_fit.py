@@ -11,11 +11,11 @@ import pytest
 from changed_settings import self_play, varied
 from leaf_by_leaf import Answer, LeafByLeaf, searched
 
-from games import get_game
-from search.evaluator import BadEvaluation, Evaluations, Leaf, LeafBatch, LocalEvaluator, evaluate
-from search.leaf_parallel import ParallelTree
-from search.settings import resolve
-from search.tree import SearchTree, tree_for
+from azselfplay.games import get_game
+from azselfplay.search.evaluator import BadEvaluation, Evaluations, Leaf, LeafBatch, LocalEvaluator, evaluate
+from azselfplay.search.leaf_parallel import ParallelTree
+from azselfplay.search.settings import resolve
+from azselfplay.search.tree import SearchTree, tree_for
 
 GAME = get_game("connect_four")
 SETTINGS = resolve(self_play(simulations=20, root_noise=0.0), GAME)

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from leaf_by_leaf import Answer, LeafByLeaf, Scattered, searched
 from naive_cache import NaiveCache
 
+from azselfplay.games import get_game
+from azselfplay.search.evaluator import Leaf
+from azselfplay.search.forest import Forest, cached_in
+from azselfplay.search.mcts import search
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.settings import resolve
+from azselfplay.search.tree import NetView, SearchTree
 from client.self_play import play_game
-from games import get_game
 from protocol.records import to_bytes
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Leaf
-from search.forest import Forest, cached_in
-from search.mcts import search
-from search.pool import SearchPool
-from search.settings import resolve
-from search.tree import NetView, SearchTree
 
 TIC, FOUR = get_game("tic_tac_toe"), get_game("connect_four")
 

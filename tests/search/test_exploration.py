@@ -12,9 +12,9 @@ from naive_mcts import Edge, NaiveSearch, Node
 from test_leaf_parallel import search_it
 from test_search import QUIET, make_tree, run
 
-from games import get_game
-from search.leaf_parallel import ParallelTree
-from search.settings import resolve
+from azselfplay.games import get_game
+from azselfplay.search.leaf_parallel import ParallelTree
+from azselfplay.search.settings import resolve
 
 GAMES = ("tic_tac_toe", "connect_four")
 

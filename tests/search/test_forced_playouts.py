@@ -9,8 +9,8 @@ from leaf_by_leaf import HashEvaluator
 from naive_mcts import NaiveSearch, hashed_evaluation
 from test_search import QUIET, make_tree, run
 
-from search.layout import EDGE
-from search.selection.pruning import without_forced, without_noise
+from azselfplay.search.layout import EDGE
+from azselfplay.search.selection.pruning import without_forced, without_noise
 
 FORCED = varied(QUIET, root_noise=0.25, forced_playouts=2.0, simulations=200)
 

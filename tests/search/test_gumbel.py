@@ -16,16 +16,16 @@ from naive_mcts import listed
 from test_search import subtree_of_node
 from twice import NAME as TWICE
 
-from games import get_game
+from azselfplay.games import get_game
+from azselfplay.search.compiled import kernels_for
+from azselfplay.search.evaluator import Leaf
+from azselfplay.search.moves import choose_action
+from azselfplay.search.result import RootScores, SearchResult
+from azselfplay.search.selection.gumbel import halving_schedule
+from azselfplay.search.settings import resolve
+from azselfplay.search.tree import SearchTree, tree_for
 from protocol.records import SHARES
 from protocol.settings import SelfPlaySettings
-from search.compiled import kernels_for
-from search.evaluator import Leaf
-from search.moves import choose_action
-from search.result import RootScores, SearchResult
-from search.selection.gumbel import halving_schedule
-from search.settings import resolve
-from search.tree import SearchTree, tree_for
 
 GUMBEL = self_play(simulations=32, selection="gumbel")
 QUIET = varied(GUMBEL, root_noise=0.0)
@@ -216,7 +216,7 @@ def test_a_cheap_search_has_its_own_simulations_and_no_noise() -> None:
     for root in ("puct", "gumbel"):
         settings = varied(GUMBEL, selection=root, cheap_simulations=9)
         one, other = (make_tree("connect_four", settings, seed=seed) for seed in (1, 2))
-        assert one.forest.selection.__name__ == f"search.selection.{root}"
+        assert one.forest.selection.__name__ == f"azselfplay.search.selection.{root}"
         result = run(one, HashEvaluator(), is_cheap=True)
         assert (int(result.visits.sum()), result.is_target) == (9, False)
         assert result.visits.tolist() == run(other, HashEvaluator(), is_cheap=True).visits.tolist()

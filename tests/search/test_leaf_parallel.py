@@ -10,10 +10,10 @@ from changed_settings import varied
 from leaf_by_leaf import HashEvaluator
 from test_search import QUIET, make_tree, run, subtree_of_node
 
-from games import GAME_NAMES, get_game
-from search.evaluator import LeafBatch, Reply, UniformEvaluator, evaluate
-from search.leaf_parallel import Interrupt, Limits, ParallelTree, search_parallel
-from search.settings import resolve
+from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.search.evaluator import LeafBatch, Reply, UniformEvaluator, evaluate
+from azselfplay.search.leaf_parallel import Interrupt, Limits, ParallelTree, search_parallel
+from azselfplay.search.settings import resolve
 
 
 def make_parallel(

@@ -10,14 +10,14 @@ import pytest
 from changed_settings import self_play
 from sparse_positions import saved, sparse_network
 
-from games import get_game
+from azselfplay.games import get_game
+from azselfplay.search.evaluator import Evaluations, Evaluator, LeafBatch, LocalEvaluator
+from azselfplay.search.forest import Forest
+from azselfplay.search.mcts import search
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.settings import resolve
+from azselfplay.search.tree import SearchTree
 from net.sparse import SparsePlayer
-from search.evaluator import Evaluations, Evaluator, LeafBatch, LocalEvaluator
-from search.forest import Forest
-from search.mcts import search
-from search.pool import SearchPool
-from search.settings import resolve
-from search.tree import SearchTree
 
 GAME = get_game("chess")
 MOVES = ("e2e4", "e7e5", "g1f3")

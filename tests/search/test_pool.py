@@ -11,13 +11,13 @@ import pytest
 from changed_settings import self_play
 from leaf_by_leaf import Answer, HashEvaluator, Held, LeafByLeaf, Scattered, searched
 
-from games import get_game
-from search.evaluator import Evaluations, Leaf, LeafBatch, Reply
-from search.forest import Forest
-from search.mcts import search
-from search.pool import SearchPool
-from search.settings import resolve
-from search.tree import SearchTree
+from azselfplay.games import get_game
+from azselfplay.search.evaluator import Evaluations, Leaf, LeafBatch, Reply
+from azselfplay.search.forest import Forest
+from azselfplay.search.mcts import search
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.settings import resolve
+from azselfplay.search.tree import SearchTree
 
 GAME = get_game("connect_four")
 POSITIONS = ("", "4", "4 4", "1 7 2", "3 3 3", "5 2", "4 4 4 4", "7")

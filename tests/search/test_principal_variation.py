@@ -8,13 +8,20 @@ import numpy as np
 from changed_settings import self_play
 from leaf_by_leaf import searched as searched_by
 
-from games import get_game
+from azselfplay.games import get_game
+from azselfplay.search.evaluator import (
+    Evaluations,
+    Leaf,
+    LeafBatch,
+    LocalEvaluator,
+    UniformEvaluator,
+    evaluate,
+)
+from azselfplay.search.moves import choose_action
+from azselfplay.search.result import SearchResult
+from azselfplay.search.settings import resolve
+from azselfplay.search.tree import SearchTree, tree_for
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluations, Leaf, LeafBatch, LocalEvaluator, UniformEvaluator, evaluate
-from search.moves import choose_action
-from search.result import SearchResult
-from search.settings import resolve
-from search.tree import SearchTree, tree_for
 
 GAME = get_game("connect_four")
 

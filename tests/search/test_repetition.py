@@ -10,10 +10,10 @@ from leaf_by_leaf import HashEvaluator, searched
 from test_leaf_parallel import check_counts
 from test_search import make_tree, subtree_of_node
 
-from games.chess import GAME as CHESS
-from games.spec import NO_ROOT
-from search.layout import CUT
-from search.tree import SearchTree
+from azselfplay.games.chess import GAME as CHESS
+from azselfplay.games.spec import NO_ROOT
+from azselfplay.search.layout import CUT
+from azselfplay.search.tree import SearchTree
 
 QUIET = self_play(simulations=3000, root_noise=0.0, history=1)
 MATED = "k1r5/8/K1R5/8/8/8/8/8 w - - 0 1"

@@ -13,16 +13,16 @@ from leaf_by_leaf import HashEvaluator, searched
 from naive_mcts import NaiveSearch, hashed_evaluation, listed
 from twice import NAME as TWICE
 
-from games import get_game
-from games.spec import NO_ROOT, PLY_CAP
+from azselfplay.games import get_game
+from azselfplay.games.spec import NO_ROOT, PLY_CAP
+from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator
+from azselfplay.search.mcts import search
+from azselfplay.search.moves import choose_action
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.result import SearchResult
+from azselfplay.search.settings import resolve
+from azselfplay.search.tree import SearchTree, tree_for
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluations, LeafBatch, LocalEvaluator
-from search.mcts import search
-from search.moves import choose_action
-from search.pool import SearchPool
-from search.result import SearchResult
-from search.settings import resolve
-from search.tree import SearchTree, tree_for
 
 QUIET = self_play(simulations=80, root_noise=0.0)
 

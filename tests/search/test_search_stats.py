@@ -12,10 +12,10 @@ from leaf_by_leaf import searched as searched_by
 from naive_mcts import hashed_evaluation
 from naive_search_stats import naive_differs, naive_kl
 
-from games import get_game
-from search.result import SearchResult, search_stats
-from search.settings import resolve
-from search.tree import NetView, SearchTree, tree_for
+from azselfplay.games import get_game
+from azselfplay.search.result import SearchResult, search_stats
+from azselfplay.search.settings import resolve
+from azselfplay.search.tree import NetView, SearchTree, tree_for
 
 GAME = get_game("connect_four")
 SETTINGS = self_play(simulations=60, root_noise=0.25)

@@ -13,10 +13,10 @@ from test_leaf_parallel import search_it
 from test_search import QUIET, make_tree, run, subtree_of_node
 from twice import NAME as TWICE
 
-from games import get_game
+from azselfplay.games import get_game
+from azselfplay.search.leaf_parallel import ParallelTree
+from azselfplay.search.settings import resolve
 from protocol.records import PRUNED_TARGET
-from search.leaf_parallel import ParallelTree
-from search.settings import resolve
 from trainer.verify import Expected, Verifier
 
 SOLVER = varied(QUIET, solver=True)

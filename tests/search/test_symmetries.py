@@ -11,13 +11,13 @@ from changed_settings import self_play
 from leaf_by_leaf import Answer, LeafByLeaf
 from symmetric_games import PLAYED
 
-from games import get_game
-from games.spec import Game
-from search.evaluator import Leaf
-from search.forest import Forest
-from search.pool import SearchPool
-from search.settings import resolve
-from search.tree import SearchTree
+from azselfplay.games import get_game
+from azselfplay.games.spec import Game
+from azselfplay.search.evaluator import Leaf
+from azselfplay.search.forest import Forest
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.settings import resolve
+from azselfplay.search.tree import SearchTree
 
 HISTORY = 2
 

@@ -11,10 +11,10 @@ from naive_thompson import NaiveThompson
 from test_search import make_tree, subtree_of_node
 from twice import NAME as TWICE
 
+from azselfplay.games import get_game
+from azselfplay.search.compiled import kernels_for
+from azselfplay.search.settings import resolve
 from client.self_play import Player
-from games import get_game
-from search.compiled import kernels_for
-from search.settings import resolve
 from trainer.verify import Expected, Verifier
 
 THOMPSON = self_play(simulations=200, selection="thompson", root_noise=0.0)

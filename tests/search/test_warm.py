@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from games import get_game
-from search.warm import USUAL_SECONDS, Compiled
+from azselfplay.games import get_game
+from azselfplay.search.warm import USUAL_SECONDS, Compiled
 
 GAME = get_game("tic_tac_toe")
 

@@ -16,7 +16,8 @@ import numpy as np
 import zmq
 from numpy.testing import assert_array_equal
 
-from games import get_game
+from azselfplay.games import get_game
+from azselfplay.link.sockets import Channel, new_context
 from protocol.frames import check_evaluations, check_leaves
 from protocol.messages import (
     CHUNK,
@@ -41,7 +42,6 @@ from protocol.messages import (
     encode,
 )
 from protocol.settings import SelfPlaySettings
-from runtime.sockets import Channel, new_context
 from server.front import Front, FrontSettings
 from server.weights import WeightsStore
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from azselfplay.link.pacing import PaceLimits
 from protocol.messages import GetChunk
-from runtime.pacing import PaceLimits
 from server.weights import LEAST_PRICE, MOST_CHUNKS, MOST_OF_PLACE, ChunkQueue
 
 NEAR, FAR = "10.0.0.1", "10.0.0.2"

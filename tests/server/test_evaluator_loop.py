@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import zmq
 
+from azselfplay.link.sockets import new_context
 from protocol.messages import (
     Batch,
     BatchDone,
@@ -19,7 +20,6 @@ from protocol.messages import (
     decode,
     encode,
 )
-from runtime.sockets import new_context
 from server.evaluator import EvaluatorLoop
 
 PATIENCE_MS = 10_000

@@ -22,7 +22,7 @@ from raw_zmtp import (
     unseeded_identity,
 )
 
-from games import get_game
+from azselfplay.games import get_game
 from protocol.messages import (
     CHUNK,
     MAX_FRAME,

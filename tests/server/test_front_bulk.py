@@ -16,6 +16,8 @@ from front_bench import (
     publish,
 )
 
+from azselfplay.link.connection import Connection
+from azselfplay.link.sockets import BULK_LIMIT
 from protocol.errors import Code
 from protocol.messages import (
     MAX_RECORD,
@@ -33,8 +35,6 @@ from protocol.messages import (
     Welcome,
 )
 from protocol.sessions import Session
-from runtime.connection import Connection
-from runtime.sockets import BULK_LIMIT
 from server import bulk as bulk_service
 from server.bulk import TRAINER_RETRY
 from server.relay import MOST_UNANSWERED

@@ -9,10 +9,10 @@ import pytest
 from descriptors import no_descriptor_left
 from front_bench import Bench, Peer, Play, Worker, publish
 
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.faults import Faults
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Chunk, GetChunk, GetStatus, Goodbye, Hello, Refused
-from runtime.exits import Exit, Fatal
-from runtime.faults import Faults
 
 
 def test_a_chunk_asked_for_at_the_descriptor_limit_is_refused_and_may_be_asked_for_again(play: Play) -> None:

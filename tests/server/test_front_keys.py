@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from front_bench import GAME, Bench, Peer, play_beside_front, publish, random_leaves
 
+from azselfplay.link.keys import as_text, new_pair
+from azselfplay.link.sockets import Channel, dealer
 from protocol.keys import DialKeys, KeyPair
 from protocol.messages import (
     PROTOCOL_VERSION,
@@ -32,8 +34,6 @@ from protocol.messages import (
     WeightsInfo,
     encode,
 )
-from runtime.keys import as_text, new_pair
-from runtime.sockets import Channel, dealer
 from server.front import FrontSettings
 from server.keys import Allowed, main
 

@@ -20,6 +20,8 @@ from front_bench import (
 from raw_zmtp import RawPeer
 from raw_zmtp import hello as raw_hello
 
+from azselfplay.host.aio import first_cause
+from azselfplay.host.exits import Exit, Fatal
 from protocol.errors import Code
 from protocol.messages import (
     CHUNK,
@@ -30,8 +32,6 @@ from protocol.messages import (
     Refused,
     WeightsInfo,
 )
-from runtime.aio import first_cause
-from runtime.exits import Exit, Fatal
 from server import weights as chunk_service
 from server.port import peer_of
 

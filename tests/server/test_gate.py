@@ -5,8 +5,8 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from azselfplay.host.gating import GateReport
 from protocol.messages import WeightsInfo
-from runtime.gating import GateReport
 from server.gate import Gate, GateState, Play, Promote, Reject, Save, belongs
 
 WON, LOST, OPEN = GateReport(3, 0, 1, 4), GateReport(1, 1, 2, 4), GateReport(1, 0, 1, 4)

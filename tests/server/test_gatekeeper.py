@@ -13,11 +13,11 @@ import msgspec
 from changed_settings import self_play, varied
 from front_bench import GAME, Bench, Peer, play_beside_front, publish
 
-from games import get_game
+from azselfplay.games import get_game
+from azselfplay.host.runs import RunFolder
+from azselfplay.search.settings import resolve
 from net.create import create
 from protocol.messages import GetWeights, WeightsInfo
-from runtime.runs import RunFolder
-from search.settings import resolve
 from server import gate as gatekeeper
 from server.app import App
 from server.config import GateConfig, ServerConfig

@@ -18,13 +18,13 @@ from foreign_client import Client
 from front_bench import PATIENCE, Bench, play_beside_front
 from hands import GAME as HANDS
 
+from azselfplay.games.packed import LegalMasks
+from azselfplay.host.ports import find_base_port
+from azselfplay.link.connection import Connection
+from azselfplay.link.sockets import new_context
+from azselfplay.search.evaluator import LeafBatch, evaluate
 from client.remote_evaluator import RemoteEvaluator
-from games.packed import LegalMasks
 from protocol.messages import PROTOCOL_VERSION, Hello
-from runtime.connection import Connection
-from runtime.ports import find_base_port
-from runtime.sockets import new_context
-from search.evaluator import LeafBatch, evaluate
 from server.evaluator import EvaluatorLoop
 from server.front import FrontSettings
 

@@ -11,7 +11,9 @@ import pytest
 from front_bench import PATIENCE, Bench, Peer, Scenario, play_beside_front, publish, random_leaves
 from safetensors.numpy import load, save
 
-from games import get_game
+from azselfplay.games import get_game
+from azselfplay.host.aio import first_cause
+from azselfplay.host.exits import Exit, Fatal
 from net.create import create
 from net.sparse import Sparse
 from net.weights import WeightsMeta, describe
@@ -23,8 +25,6 @@ from protocol.messages import (
     Refused,
     WeightsInfo,
 )
-from runtime.aio import first_cause
-from runtime.exits import Exit, Fatal
 from server.config import ServerConfig
 from server.front import FrontSettings
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from front_bench import Bench
 
-from runtime.exits import Exit, Fatal
-from runtime.ports import find_base_port
-from runtime.sockets import new_context
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.ports import find_base_port
+from azselfplay.link.sockets import new_context
 
 ROOT = Path(__file__).resolve().parents[2]
 

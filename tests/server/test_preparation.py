@@ -11,11 +11,11 @@ import pytest
 import safetensors.numpy
 from changed_settings import self_play
 
+from azselfplay.host.aio import Stop
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.ports import find_base_port
 from net.architectures.registry import named
 from net.weights import WeightsMeta, describe
-from runtime.aio import Stop
-from runtime.exits import Exit, Fatal
-from runtime.ports import find_base_port
 from server.app import App
 from server.config import ServerConfig
 from server.devices import check_still_there, choose_devices

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from games_runs import records, store_run
 
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import RunFolder
+from azselfplay.link.finding import SERVER_LOCK
+from azselfplay.link.keys import as_text, new_pair
+from azselfplay.store.reader import StoreReader
 from bench.random_games import entry
-from runtime.exits import Exit, Fatal
-from runtime.finding import SERVER_LOCK
-from runtime.keys import as_text, new_pair
-from runtime.runs import RunFolder
 from server.keys import main
-from store.reader import StoreReader
 
 GAME = "tic_tac_toe"
 

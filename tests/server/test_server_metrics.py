@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from front_bench import Bench, Play, Worker
 
+from azselfplay.host.metrics import families
 from protocol.messages import Bye
-from runtime.metrics import families
 from server.metrics import METRICS, MOST_PER_SECOND, NO_PROGRESS, Figures, OwnEvaluations, Rate, RecentMean
 
 

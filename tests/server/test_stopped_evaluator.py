@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from front_bench import GAME, Bench, Worker, play_beside_front
 
+from azselfplay.host.aio import Stop
+from azselfplay.host.processes import Children
 from net.create import create
 from protocol.messages import Evaluated, Grant
-from runtime.aio import Stop
-from runtime.processes import Children
 from server.evaluator_watch import WatchTimes
 from server.evaluators import LIMITS
 from server.front import Front

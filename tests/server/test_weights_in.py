@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from azselfplay.link import weights_puller
 from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk, Refused, WeightsInfo
-from runtime import weights_puller
 from server.bulk import WeightsIn
 from server.metrics import Figures
 from server.port import FAULT

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from azselfplay.host.exits import Exit, Fatal
 from protocol.messages import CHUNK, WeightsInfo
-from runtime.exits import Exit, Fatal
 from server.weights import WeightsStore, surplus
 
 DATA = bytes(range(256)) * 5000

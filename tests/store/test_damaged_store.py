@@ -21,16 +21,16 @@ from changed_settings import varied
 from fake_server import FakeServer
 from test_service import beside_trainer, end_of_trainer
 
+from azselfplay.games import get_game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.lab.report.games_command import main as azplay_games
+from azselfplay.store.errors import damaged
+from azselfplay.store.players import set_quarantine
+from azselfplay.store.reader import Range, StoreReader
+from azselfplay.store.salvage import Salvaged, salvage
+from azselfplay.store.sqlite import PAGE_SIZE, STORED, Store
 from bench.random_games import entry, random_game
-from games import get_game
 from protocol.records import GameRecord, sha256, to_bytes
-from report.games_command import main as azplay_games
-from runtime.exits import Exit, Fatal
-from store.errors import damaged
-from store.players import set_quarantine
-from store.reader import Range, StoreReader
-from store.salvage import Salvaged, salvage
-from store.sqlite import PAGE_SIZE, STORED, Store
 from trainer import service
 from trainer.config import TrainerConfig
 from trainer.training_loop import TrainingLoop

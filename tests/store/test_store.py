@@ -16,12 +16,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-from runtime.exits import Exit, Fatal
-from store import reader as reading
-from store import sqlite
-from store.copying import check_file, copy_games
-from store.reader import Range, StoreReader
-from store.sqlite import (
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.store import reader as reading
+from azselfplay.store import sqlite
+from azselfplay.store.copying import check_file, copy_games
+from azselfplay.store.reader import Range, StoreReader
+from azselfplay.store.sqlite import (
     CONFLICT,
     DUPLICATE,
     REJECTED,
@@ -246,7 +246,7 @@ _WRITER = """
 import sys
 from pathlib import Path
 from tests_store import entry
-from store.sqlite import Store
+from azselfplay.store.sqlite import Store
 store = Store(Path(sys.argv[1]), "g")
 number = 0
 while True:
@@ -355,7 +355,7 @@ def test_looking_at_the_store_of_a_killed_trainer_finds_all_games_and_changes_no
     path = tmp_path / "a run" / "games.db"
     path.parent.mkdir()
     code = (
-        "import os, sys, pathlib; from store.sqlite import Store, Entry; "
+        "import os, sys, pathlib; from azselfplay.store.sqlite import Store, Entry; "
         "store = Store(pathlib.Path(sys.argv[1]), 'g'); "
         "store.commit([Entry(b'u' * 16, b's' * 32, 'workers', 9, 1, 'line', 0, 0, b'data')]); os._exit(9)"
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from changed_settings import self_play
 from router_socket import router
 
+from azselfplay.link.sockets import BULK_LIMIT, Channel, new_context
 from protocol.messages import (
     CHUNK,
     Chunk,
@@ -27,7 +28,6 @@ from protocol.messages import (
     encode,
 )
 from protocol.records import GameRecord, sha256, to_bytes
-from runtime.sockets import BULK_LIMIT, Channel, new_context
 
 TIMEOUT = 240.0
 HWM = 4096

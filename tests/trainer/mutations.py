@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from games import get_game
+from azselfplay.games import get_game
 from protocol.errors import Code
 from protocol.records import OF_VISITS, PER_PLY, GameRecord
 

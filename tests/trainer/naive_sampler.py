@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from naive_verify import legal_and_end, positions_of, visits_by_ply
 
-from games.spec import Game, Symmetry
+from azselfplay.games.spec import Game, Symmetry
 from protocol.records import POLICY_TARGET, GameRecord
 
 

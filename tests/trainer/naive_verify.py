@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from games.spec import NO_ROOT, Game, State, outcome_for_first_player
+from azselfplay.games.spec import NO_ROOT, Game, State, outcome_for_first_player
 from protocol.records import GameRecord
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from naive_verify import legal_and_end
 
-from games.spec import Game, State
+from azselfplay.games.spec import Game, State
 
 
 def naive_win(game: Game, states: list[State], move: int) -> tuple[list[State], dict[int, float]] | None:

@@ -12,15 +12,15 @@ import torch
 from changed_settings import varied
 from unsearched import without_policy
 
+from azselfplay.games import get_game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.store.sqlite import Totals
 from bench.random_games import random_game
-from games import get_game
 from net.architectures.network import build
 from net.architectures.registry import TRAINING_HEADS
 from net.architectures.residual import Residual
 from net.planes import PlaneShape, features_tensor, unpack
 from protocol.records import GameRecord
-from runtime.exits import Exit, Fatal
-from store.sqlite import Totals
 from trainer.config import LossSettings, OptimizerSettings, TrainerConfig
 from trainer.figures import Figures, scalars
 from trainer.loss import Targets, moves_left_loss, soft_policy_loss, trained_heads

@@ -13,15 +13,15 @@ import torch
 from changed_settings import varied
 from fake_server import TIMEOUT, FakeServer, welcome
 
+from azselfplay.games import get_game
+from azselfplay.host.aio import Stop
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.ports import find_base_port
 from bench.random_games import random_game
-from games import get_game
 from net.architectures.network import build
 from net.architectures.residual import Residual
 from net.weights import WeightsMeta, from_bytes, load, to_bytes
 from protocol.messages import CHUNK, PROTOCOL_VERSION, Chunk, Hello, Refused, WeightsInfo, Welcome
-from runtime.aio import Stop
-from runtime.exits import Exit, Fatal
-from runtime.ports import find_base_port
 from trainer import service
 from trainer.config import TrainerConfig
 from trainer.run_setup import Run, open_run

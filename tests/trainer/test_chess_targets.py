@@ -10,8 +10,8 @@ import pytest
 from naive_sampler import naive_class, naive_policy, naive_words
 from naive_verify import naive_verdict
 
+from azselfplay.games import get_game
 from bench.random_games import random_game
-from games import get_game
 from protocol.records import POLICY_TARGET, GameRecord
 from trainer.sampler import Sampler
 from trainer.verify import Expected, Verifier

@@ -14,12 +14,12 @@ from changed_settings import varied
 from fake_server import FakeServer, welcome
 from test_service import a_server_and_trainer
 
+from azselfplay.games import get_game
+from azselfplay.host.aio import Stop
+from azselfplay.store.reader import StoreReader
+from azselfplay.store.sqlite import Store
 from bench.random_games import entry, random_game
-from games import get_game
 from protocol.records import GameRecord
-from runtime.aio import Stop
-from store.reader import StoreReader
-from store.sqlite import Store
 from trainer import service
 from trainer.config import TrainerConfig
 from trainer.figures import log_line

@@ -9,11 +9,11 @@ import apsw
 import numpy as np
 import pytest
 
+from azselfplay.games import get_game
+from azselfplay.store.reader import Range, StoreReader
+from azselfplay.store.sqlite import Store
 from bench.random_games import random_game
-from games import get_game
 from protocol.records import GameRecord, sha256, to_bytes
-from store.reader import Range, StoreReader
-from store.sqlite import Store
 from trainer.ingest import Intake, Job
 from trainer.verify import Expected
 

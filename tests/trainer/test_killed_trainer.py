@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from fake_server import TIMEOUT, FakeServer, welcome
 
+from azselfplay.games import get_game
+from azselfplay.host.ports import find_base_port
+from azselfplay.store.reader import Range, StoreReader
 from bench.random_games import random_game
-from games import get_game
 from protocol.records import GameRecord
-from runtime.ports import find_base_port
-from store.reader import Range, StoreReader
 
 pytestmark = pytest.mark.nightly
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from training_runs import fill, games, stored, training
 
-from games import get_game
+from azselfplay.games import get_game
 from trainer.figures import Curves
 from trainer.validation import KnownPositions
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from training_runs import GAME, games, training
 
+from azselfplay.store.players import player_of, set_quarantine
+from azselfplay.store.reader import StoreReader
+from azselfplay.store.sqlite import Store
 from bench.random_games import entry
-from store.players import player_of, set_quarantine
-from store.reader import StoreReader
-from store.sqlite import Store
 from trainer.training_loop import TrainingLoop
 from trainer.window import Window
 

@@ -10,11 +10,11 @@ import numpy as np
 from fake_server import TIMEOUT, FakeServer, welcome
 from test_killed_trainer import start
 
+from azselfplay.games import get_game
+from azselfplay.host.ports import find_base_port
+from azselfplay.store.players import set_quarantine
 from bench.random_games import random_game
-from games import get_game
 from protocol.records import GameRecord
-from runtime.ports import find_base_port
-from store.players import set_quarantine
 from trainer.checkpoint import Progress, check
 from trainer.config import TrainerConfig
 from trainer.validation import HeldOut

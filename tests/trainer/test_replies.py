@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from naive_replies import naive_reply
 
+from azselfplay.games import get_game
 from bench.random_games import random_game
-from games import get_game
 from net.architectures.network import build
 from net.architectures.registry import named
 from net.planes import PlaneShape, features_tensor, unpack

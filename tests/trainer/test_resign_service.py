@@ -13,13 +13,13 @@ from changed_settings import self_play, varied
 from fake_server import welcome
 from test_service import a_server_and_trainer
 
+from azselfplay.games import get_game
+from azselfplay.host.aio import Stop
+from azselfplay.store.players import set_quarantine
+from azselfplay.store.reader import StoreReader
+from azselfplay.store.sqlite import Store
 from bench.random_games import entry, random_game
-from games import get_game
 from protocol.records import PLAYED_ON, GameRecord
-from runtime.aio import Stop
-from store.players import set_quarantine
-from store.reader import StoreReader
-from store.sqlite import Store
 from trainer.run_setup import resign_threshold
 
 GAME = get_game("tic_tac_toe")

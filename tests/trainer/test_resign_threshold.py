@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from games.stubs import Signs
+from azselfplay.games.stubs import Signs
 from protocol.records import PLAYED_ON, GameRecord
 from trainer.resign_threshold import ResignThreshold, trial_of
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from naive_search_values import naive_values
 
+from azselfplay.games import get_game
+from azselfplay.games.stubs import Movers
 from bench.random_games import random_game
-from games import get_game
-from games.stubs import Movers
 from protocol.records import GameRecord
 from trainer.window import Window, backed_up, search_values
 

@@ -17,16 +17,16 @@ import torch
 from changed_settings import self_play, varied
 from fake_server import TIMEOUT, FakeServer, welcome
 
+from azselfplay.games import get_game
+from azselfplay.host.aio import Stop, first_cause, run
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.ports import find_base_port
+from azselfplay.store.reader import Range, StoreReader
+from azselfplay.store.sqlite import connect
 from bench.random_games import random_game
-from games import get_game
 from net.weights import from_bytes
 from protocol.messages import PROTOCOL_VERSION, Hello, WeightsInfo, Welcome
 from protocol.sessions import hello_first
-from runtime.aio import Stop, first_cause, run
-from runtime.exits import Exit, Fatal
-from runtime.ports import find_base_port
-from store.reader import Range, StoreReader
-from store.sqlite import connect
 from trainer import service
 from trainer.config import TrainerConfig
 
@@ -244,7 +244,7 @@ def test_while_games_cannot_be_stored_the_figures_say_why(
 ) -> None:
     """They said that training waits for more positions, of which there were enough on the way."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
-    monkeypatch.setattr("store.sqlite.BUSY_TIMEOUT_MS", 1)
+    monkeypatch.setattr("azselfplay.store.sqlite.BUSY_TIMEOUT_MS", 1)
     record = random_game(GAME, np.random.default_rng(1), simulations=20)
     path = tmp_path / "run-1" / "games.db"
     waits_for = f"games to be stored: database is locked ({path}). Free space or end what locks it"

@@ -7,7 +7,7 @@ from collections import deque
 import numpy as np
 import pytest
 
-from games import get_game
+from azselfplay.games import get_game
 from trainer.window import StartTable
 
 NOTATION = get_game("chess").notation

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from naive_sampler import NaiveWindow
 from naive_surprise import naive_choice, naive_surprises, naive_weights
 
+from azselfplay.games import get_game
 from bench.random_games import random_game
-from games import get_game
 from protocol.records import GameRecord
 from trainer.sampler import Sampler, by_surprise
 from trainer.window import Window, surprises

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-from diagnostics.advice import ADVICE
-from diagnostics.players import PlayerBook
-from games import get_game
-from runtime.metrics import families
-from store.sqlite import Totals
+from azselfplay.diagnostics.advice import ADVICE
+from azselfplay.diagnostics.players import PlayerBook
+from azselfplay.games import get_game
+from azselfplay.host.metrics import families
+from azselfplay.store.sqlite import Totals
 from trainer.figures import METRICS, STATUSES, Figures, watched
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from training_runs import games, training
 
+from azselfplay.host.exits import Exit, Fatal
 from protocol.settings import changed
-from runtime.exits import Exit, Fatal
 from trainer import train_step
 from trainer.__main__ import load
 from trainer.config import OptimizerSettings, TrainerConfig

@@ -11,8 +11,8 @@ import torch
 from changed_settings import varied
 from unsearched import without_policy
 
+from azselfplay.games import get_game
 from bench.random_games import random_game
-from games import get_game
 from net.architectures.network import build, wdl_of
 from net.architectures.registry import Architecture, ValueHeadKind, named
 from net.architectures.residual import Residual

@@ -11,11 +11,11 @@ import pytest
 import torch
 from training_runs import GAME, fill, games, stored, tensors, training
 
+from azselfplay.games import get_game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.store.sqlite import Entry, Store
 from bench.random_games import entry
-from games import get_game
 from protocol.records import sha256
-from runtime.exits import Exit, Fatal
-from store.sqlite import Entry, Store
 from trainer import checkpoint
 from trainer.pacing import TrainingTime
 

@@ -13,8 +13,8 @@ from mutations import MUTATIONS, Mutation, repeated_action, with_entry
 from naive_verify import naive_verdict
 from twice import NAME as TWICE
 
+from azselfplay.games import get_game
 from bench.random_games import random_game
-from games import get_game
 from protocol.errors import Code
 from protocol.records import GameRecord
 from trainer.verify import Expected, Verifier

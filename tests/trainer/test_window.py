@@ -14,9 +14,9 @@ from naive_sampler import NaiveWindow, naive_class, naive_policy, naive_symmetry
 from twice import GAME as TWICE
 from unsearched import cheaply_searched, fully_searched, without_search
 
+from azselfplay.games import get_game
+from azselfplay.games.spec import PLY_CAP, Game
 from bench.random_games import random_game
-from games import get_game
-from games.spec import PLY_CAP, Game
 from protocol.records import UNKNOWN, GameRecord
 from trainer.sampler import Sampler
 from trainer.sampler_kernel import Samples

@@ -8,8 +8,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from azselfplay.games import get_game
 from bench.random_games import random_game
-from games import get_game
 from protocol.records import BadRecord, GameRecord
 from trainer.sampler import Sampler
 from trainer.window import Window

@@ -12,9 +12,9 @@ from naive_wins import naive_win
 from test_chess_targets import hand_made
 from twice import GAME as TWICE
 
+from azselfplay.games import get_game
+from azselfplay.games.spec import Game, Symmetry
 from bench.random_games import random_game
-from games import get_game
-from games.spec import Game, Symmetry
 from protocol.records import GameRecord
 from trainer.sampler import Sampler
 from trainer.sampler_kernel import Draws, Samples

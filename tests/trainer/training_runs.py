@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from changed_settings import varied
 
+from azselfplay.games import get_game
+from azselfplay.store.reader import StoreReader
+from azselfplay.store.sqlite import Store
 from bench.random_games import entry, random_game
-from games import get_game
 from net.weights import from_bytes
 from protocol.records import GameRecord
-from store.reader import StoreReader
-from store.sqlite import Store
 from trainer.config import TrainerConfig
 from trainer.training_loop import TrainingLoop, Turn
 

@@ -1,0 +1,350 @@
+"""Signs that a run does not learn, and the figures behind each (for what to do see `diagnostics.advice`).
+
+`find_alerts` is pure. `azplay report` calls it afterwards; the trainer calls it during training, through a
+`Watch` that remembers recent games and training figures. The limits come from projects that failed and wrote
+about it (docs/web.md).
+"""
+
+from __future__ import annotations
+
+import logging
+import statistics
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from azselfplay.diagnostics.advice import ADVICE, told
+from azselfplay.diagnostics.stretches import Stretch
+from azselfplay.games.spec import PLY_CAP, Game
+from azselfplay.games.stubs import Movers
+from protocol.records import GameRecord
+
+SMALLEST_STRETCH = 30
+"""Least number of games in a stretch; with fewer, chance alone may explain anything."""
+
+IN_A_ROW = 3
+"""Stretches that must all show a collapse, and training figures that must all show memorising."""
+
+DRAWS = 0.60
+"""Share of draws in a collapse."""
+
+DRAWN_LOSS = 0.5
+"""Value loss below which, with so many draws, the value says hardly anything but draw."""
+
+THREEFOLD = 0.30
+"""Share of games that end by repetition."""
+
+SATURATED_VALUES = 0.10
+"""Share of values that call the result certain."""
+
+WRONG_VALUES = 0.05
+"""Share of the certain values that may be wrong; at |value| > 0.99 a calibrated network has under 0.01."""
+
+CAPPED = 0.25
+"""Share of games cut off by the cap on their length."""
+
+LAG = 3.0
+"""Weights versions that games may be behind."""
+
+GAP = 0.02
+"""Policy loss minus the entropy of its targets, nats: what is still to be learned from the window."""
+
+VALUE_FELL = 0.8
+"""Memorising: the value loss is below this part of its former value ..."""
+
+HELD_OUT_ROSE = 1.05
+"""... while on held-out games it is above this part of its former value, and above the loss in training."""
+
+HELD_OUT_GAP = 0.20
+"""Memorising, too: nats by which the value loss on held-out games exceeds that in training. (We measured 0.25
+in Connect Four at 4 samples a position, 0.05 at 2.)"""
+
+NO_EFFECT = 0.05
+"""KL of visits and priors, in nats, below which a search teaches the network nothing new."""
+
+
+@dataclass(frozen=True)
+class Alert:
+    """A sign that something is wrong."""
+
+    name: str
+    seen: str
+    """What was seen, with numbers."""
+
+    @property
+    def first(self) -> str:
+        return ADVICE[self.name].first
+
+    @property
+    def cause(self) -> str:
+        return ADVICE[self.name].cause
+
+    @property
+    def change(self) -> str:
+        return ADVICE[self.name].change
+
+    def __post_init__(self) -> None:
+        assert self.name in ADVICE, self.name
+
+    @property
+    def short(self) -> str:
+        """A short text for a line on a screen."""
+        return f"{self.name}: {self.seen}"
+
+    def __str__(self) -> str:
+        return told(self.short)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Training figures at some step."""
+
+    step: int
+    policy_loss: float
+    policy_entropy: float
+    """Entropy of the targets: no network has a smaller policy loss on them."""
+    value_loss: float
+    held_out_value_loss: float | None = None
+    """Value loss on games that were never trained on; None: unknown."""
+
+
+@dataclass(frozen=True)
+class Signs:
+    """The data in which alerts are found."""
+
+    game: Game
+    """In a game of few positions many alerts make no sense: it can be memorised, and may be a draw."""
+    stretches: Sequence[Stretch]
+    """Oldest first."""
+    lessons: Sequence[Lesson] = ()
+    """From the last part of training, oldest first."""
+    lag: float | None = None
+    """Weights versions that the newest games are behind (median); None: unknown."""
+    samples_per_position: float | None = None
+
+
+Check = Callable[[Signs], str]
+"""What was seen, with numbers; "" if there is nothing to report."""
+CHECKS: dict[str, Check] = {}
+"""By the name of the alert, the most serious first: in the order in which they stand below."""
+
+
+def alert(name: str) -> Callable[[Check], Check]:
+    """Register the decorated check as that of the alert `name`."""
+
+    def register(check: Check) -> Check:
+        CHECKS[name] = check
+        return check
+
+    return register
+
+
+def find_alerts(signs: Signs) -> list[Alert]:
+    """All alerts, the most serious first."""
+    judged = replace(signs, stretches=[one for one in signs.stretches if is_judged(one)])
+    return [Alert(name, seen) for name, check in CHECKS.items() if (seen := check(judged))]
+
+
+def is_judged(stretch: Stretch) -> bool:
+    """Whether alerts are looked for in it: it has enough games, most of them by trained weights."""
+    return stretch.games >= SMALLEST_STRETCH and 2 * stretch.untrained < stretch.games
+
+
+@alert("draw collapse")
+def draw_collapse(signs: Signs) -> str:
+    recent = signs.stretches[-IN_A_ROW:]
+    collapsed = len(recent) == IN_A_ROW and all(stretch.draw_share > DRAWS for stretch in recent)
+    if signs.game.few_positions or not collapsed:
+        return ""
+    least = min(stretch.draw_share for stretch in signs.stretches)
+    draws = ", ".join(f"{stretch.draw_share:.0%}" for stretch in recent)
+    return f"{draws} draws in the last {IN_A_ROW} stretches (least so far {least:.0%}; limit {DRAWS:.0%})"
+
+
+@alert("value says draw")
+def says_draw(signs: Signs) -> str:
+    newest = signs.stretches[-1] if signs.stretches else None
+    losses = [lesson.value_loss for lesson in signs.lessons[-IN_A_ROW:]]
+    too_good = len(losses) == IN_A_ROW and max(losses) < DRAWN_LOSS
+    if signs.game.few_positions or newest is None or newest.draw_share <= DRAWS or not too_good:
+        return ""
+    return f"value loss {max(losses):.2f} (limit {DRAWN_LOSS}; a guess: 1.10), {newest.draw_share:.0%} draws"
+
+
+@alert("search without effect")
+def no_effect(signs: Signs) -> str:
+    recent = signs.stretches[-IN_A_ROW:]
+    known = [kl for stretch in recent if (kl := stretch.roots.mean_kl) is not None]
+    if signs.game.few_positions or len(known) < IN_A_ROW or max(known) >= NO_EFFECT:
+        return ""
+    kls, roots = ", ".join(f"{kl:.3f}" for kl in known), recent[-1].roots
+    moves, differs = roots.mean_visited or 0.0, roots.differs / max(1, roots.compared)
+    return (
+        f"KL of visits and priors {kls} nats in the last {IN_A_ROW} stretches (limit {NO_EFFECT}); "
+        f"{moves:.1f} moves with visits, another first choice than the network's in {differs:.0%}"
+    )
+
+
+@alert("repetitions")
+def repetitions(signs: Signs) -> str:
+    share = signs.stretches[-1].share("threefold_repetition") if signs.stretches else 0.0
+    if share <= THREEFOLD:
+        return ""
+    return f"{share:.0%} of the newest games end by threefold repetition (limit {THREEFOLD:.0%})"
+
+
+@alert("short draws")
+def short_draws(signs: Signs) -> str:
+    limit = signs.game.played_out_plies
+    newest = signs.stretches[-1] if signs.stretches else None
+    if newest is None or newest.mean_plies >= limit or newest.draw_share <= DRAWS:
+        return ""
+    return f"newest games: {newest.mean_plies:.0f} plies on average, {newest.draw_share:.0%} draws"
+
+
+@alert("games cut off")
+def capped(signs: Signs) -> str:
+    share = signs.stretches[-1].share(PLY_CAP) if signs.stretches else 0.0
+    if share <= CAPPED:
+        return ""
+    return f"{share:.0%} of the newest games reach the cap on their length (limit {CAPPED:.0%})"
+
+
+@alert("values too sure")
+def saturated(signs: Signs) -> str:
+    newest = signs.stretches[-1] if signs.stretches else None
+    if newest is None or newest.saturated_share <= SATURATED_VALUES or newest.wrong_share <= WRONG_VALUES:
+        return ""
+    return (
+        f"{newest.saturated_share:.0%} of the newest root values are beyond 0.99, and "
+        f"{newest.wrong_share:.0%} of these are wrong (limits {SATURATED_VALUES:.0%}, {WRONG_VALUES:.0%})"
+    )
+
+
+@alert("old weights")
+def stale(signs: Signs) -> str:
+    if signs.lag is None or signs.lag <= LAG:
+        return ""
+    return f"newest games are {signs.lag:.0f} weights versions behind (limit {LAG:.0f})"
+
+
+@alert("memorising")
+def memorising(signs: Signs) -> str:
+    lessons = list(signs.lessons)
+    if signs.game.few_positions or len(lessons) < 2 * IN_A_ROW:
+        return ""
+    before, now = lessons[:-IN_A_ROW], lessons[-IN_A_ROW:]
+    value_was = sum(lesson.value_loss for lesson in before) / len(before)
+    value_is = max(lesson.value_loss for lesson in now)
+    fell = value_is < VALUE_FELL * value_was
+    seen = (fell and (_held_out_rose(before, now) or _at_the_floor(now))) or _far_from_held_out(now)
+    if not seen:
+        return ""
+    reuse = (
+        "" if signs.samples_per_position is None else f", {signs.samples_per_position:.1f} samples a position"
+    )
+    return f"{seen}, value loss {value_was:.2f} -> {value_is:.2f}{reuse}"
+
+
+def _at_the_floor(now: Sequence[Lesson]) -> str:
+    """A text if the policy has nothing left to learn in the window, else ""."""
+    gap = max(lesson.policy_loss - lesson.policy_entropy for lesson in now)
+    return "" if gap >= GAP else f"policy loss only {gap:.3f} above the entropy of its targets"
+
+
+def _far_from_held_out(now: Sequence[Lesson]) -> str:
+    """A text if the value loss is much higher on held-out games, else ""."""
+    gaps = [one.held_out_value_loss - one.value_loss for one in now if one.held_out_value_loss is not None]
+    if len(gaps) < IN_A_ROW or min(gaps) <= HELD_OUT_GAP:
+        return ""
+    return f"value loss {min(gaps):.2f} higher on games never trained on"
+
+
+def _held_out_rose(before: Sequence[Lesson], now: Sequence[Lesson]) -> str:
+    """A text if the value loss rises on held-out games, else ""."""
+    was = [one.held_out_value_loss for one in before if one.held_out_value_loss is not None]
+    is_now = [one.held_out_value_loss for one in now if one.held_out_value_loss is not None]
+    if len(was) < IN_A_ROW or len(is_now) < IN_A_ROW:
+        return ""
+    mean, least = sum(was) / len(was), min(is_now)
+    if least <= HELD_OUT_ROSE * max(mean, *(lesson.value_loss for lesson in now)):
+        return ""
+    return f"value loss on games never trained on {mean:.2f} -> {least:.2f}"
+
+
+log = logging.getLogger(__name__)
+
+STRETCH = 256
+"""Games in a stretch."""
+
+STRETCHES = 20
+"""Stretches remembered: the recent ones that alerts judge, and older ones for comparison."""
+
+LESSONS = 10 * IN_A_ROW
+"""Training figures remembered."""
+
+LESSON_STEPS = 20
+"""Steps between two training figures that are compared."""
+
+NEWEST_GAMES = 100
+"""Newest games, whose weights are compared with the current ones."""
+
+
+class Watch:
+    """Recent games and training figures."""
+
+    def __init__(self, game: Game, games_per_stretch: int = STRETCH) -> None:
+        self._game = game
+        self._size = games_per_stretch
+        self._movers = Movers(game)
+        self._open = Stretch()
+        self._stretches: deque[Stretch] = deque(maxlen=STRETCHES)
+        self._lessons: deque[Lesson] = deque(maxlen=LESSONS)
+        self._lags: deque[int] = deque(maxlen=NEWEST_GAMES)
+        self._told: dict[str, Alert] = {}
+
+    def on_games(self, records: Iterable[GameRecord], newest_version: int) -> None:
+        """Count games that were just stored, while the server had weights `newest_version`."""
+        for record in records:
+            self._open.add(record, self._movers(record.start, record.actions))
+            self._lags.append(max(0, newest_version - int(record.versions.max())))
+            if self._open.games == self._size:
+                self._stretches.append(self._open)
+                self._open = Stretch()
+
+    def figures(self) -> dict[str, Any]:
+        """Figures of the newest full stretch of games, or of the unfinished one before there is a full
+        one."""
+        return (self._stretches[-1] if self._stretches else self._open).figures(self.lag)
+
+    @property
+    def lag(self) -> int | None:
+        """Weights versions that the newest games are behind (median); None before there are enough games."""
+        return statistics.median_low(self._lags) if len(self._lags) == NEWEST_GAMES else None
+
+    def alerts(self, figures: Mapping[str, Any]) -> list[str]:
+        """Short texts of all present alerts. Those that began or ended since the last call are logged.
+
+        figures: those of the trainer, with the keys of docs/protocol.md.
+        """
+        self._note(figures)
+        signs = Signs(
+            self._game, list(self._stretches), list(self._lessons), self.lag, figures["samples_per_position"]
+        )
+        found = {alert.name: alert for alert in find_alerts(signs)}
+        for name, alert in found.items():
+            if name not in self._told:
+                log.warning("ALERT %s", alert)
+        for name in self._told.keys() - found.keys():
+            log.info("alert over: %s", name)
+        self._told = found
+        return [alert.short for alert in found.values()]
+
+    def _note(self, figures: Mapping[str, Any]) -> None:
+        """Remember the training figures if there were LESSON_STEPS since the last ones."""
+        last = self._lessons[-1].step if self._lessons else -LESSON_STEPS
+        if figures["policy_loss"] is not None and figures["step"] - last >= LESSON_STEPS:
+            policy, entropy, value = (figures[n] for n in ("policy_loss", "policy_entropy", "value_loss"))
+            held_out = figures.get("held_out_value_loss")
+            self._lessons.append(Lesson(figures["step"], policy, entropy, value, held_out))

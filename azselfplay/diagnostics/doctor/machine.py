@@ -1,0 +1,200 @@
+"""The machine: cores, memory, disk, the compiler's cache, open files, GPUs."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from azselfplay.diagnostics.doctor.service import Finding, fault, ok, warning
+from azselfplay.host.cores import usable_cores
+
+GB = 1e9
+LITTLE_MEMORY, NO_MEMORY = 1.5 * GB, 0.3 * GB
+"""Available bytes below which there is a warning or a fault. A worker takes 0.3 to 0.9 GB, torch 0.5 GB."""
+LITTLE_DISK, NO_DISK = 5 * GB, 0.1 * GB
+PROBE_BYTES = 1 << 20
+"""Bytes that are written, and removed again, to test a disk: a quota shows in no other way."""
+SMI = "nvidia-smi"
+SMI_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder that must be writable."""
+
+    path: Path
+    free: int | None
+    """Bytes; None: unknown."""
+    error: str = ""
+    """Why no file can be written to it."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    name: str
+    driver: str
+    memory: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Facts about this machine."""
+
+    cores: int
+    """Number of cores that this process may use."""
+    memory: int | None
+    """Bytes available; None: unknown."""
+    files: int
+    """Files that a process may have open, after raising its limit as far as possible."""
+    folder: Folder
+    """The folder of games."""
+    cache: Folder
+    """The folder of compiled code."""
+    gpus: Sequence[Gpu] = ()
+    gpu_error: str = ""
+    """Why the driver of GPUs that seem to exist cannot be queried."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a part needs from its machine."""
+
+    files: int
+    """Least number of open files."""
+    usual_files: int
+    """Number of open files with which it is never delayed."""
+    folder: str
+    """A description of the folder, for people."""
+    gpus: Sequence[int] = ()
+    """Numbers of the GPUs in its settings."""
+
+
+def look_at(folder: Path, cache: Path) -> Machine:
+    """Gather the facts. Writes a file to each folder, and removes it."""
+    gpus, gpu_error = _gpus()
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = 1_048_576 if hard == resource.RLIM_INFINITY else hard
+    cores = usable_cores()
+    return Machine(cores, _memory(), files, probe_folder(folder), probe_folder(cache), gpus, gpu_error)
+
+
+def probe_folder(path: Path) -> Folder:
+    """Test whether files can be written to it, or whether it can be created."""
+    there = next((one for one in (path, *path.parents) if one.exists()), Path("/"))
+    try:
+        free = shutil.disk_usage(there).free
+    except OSError:
+        free = None
+    if not there.is_dir():
+        return Folder(path, free, f"{there} is not a folder")
+    try:
+        with tempfile.TemporaryFile(dir=there) as file:
+            file.write(bytes(PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return Folder(path, free, error.strerror or str(error))
+    return Folder(path, free)
+
+
+def _memory() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        return None
+
+
+def _gpus(devices: Path = Path("/dev")) -> tuple[list[Gpu], str]:
+    """GPUs as named by their driver; no library is loaded for it."""
+    expected = any(path.name[6:].isdigit() for path in devices.glob("nvidia*"))
+    program = shutil.which(SMI)
+    if program is None:
+        return [], f"there is no {SMI}" if expected else ""
+    query = [program, "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(query, capture_output=True, text=True, timeout=SMI_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [], f"{SMI}: {error}"
+    if said.returncode:
+        return [], f"{SMI}: {(said.stdout + said.stderr).strip()[:200]}" if expected else ""
+    rows = [[word.strip() for word in line.split(",")] for line in said.stdout.splitlines()]
+    return [Gpu(*row[:3]) for row in rows if len(row) >= 3], ""
+
+
+# ---- what the facts mean ----------------------------------------------------------------------
+
+
+def machine_findings(machine: Machine, needs: Needs) -> list[Finding]:
+    return [
+        ok("cores", f"{machine.cores}"),
+        _memory_finding(machine),
+        _folder_finding("disk", machine.folder, needs.folder),
+        _cache_finding(machine.cache),
+        _files_finding(machine.files, needs),
+        *_gpu_findings(machine, needs),
+    ]
+
+
+def _memory_finding(machine: Machine) -> Finding:
+    if machine.memory is None:
+        return ok("memory", "unknown on this system")
+    found = f"{machine.memory / GB:.1f} GB available"
+    todo = "end other programs, or use fewer --workers and smaller --games"
+    if machine.memory < NO_MEMORY:
+        return fault("memory", found, todo)
+    return warning("memory", found, todo) if machine.memory < LITTLE_MEMORY else ok("memory", found)
+
+
+def _folder_finding(check: str, folder: Folder, what: str) -> Finding:
+    place = f"{what} {folder.path}"
+    if folder.error:
+        todo = "free some space, raise the quota, or correct the folder's owner and rights"
+        return fault(check, f"{place} does not take a file: {folder.error}", todo)
+    if folder.free is None:
+        return ok(check, f"{place} takes files")
+    found = f"{folder.free / GB:.1f} GB free for {place}"
+    todo = "free some space; with a full disk games wait, and no checkpoint is written"
+    if folder.free < NO_DISK:
+        return fault(check, found, todo)
+    return warning(check, found, todo) if folder.free < LITTLE_DISK else ok(check, found)
+
+
+def _cache_finding(cache: Folder) -> Finding:
+    if cache.error:
+        return fault(
+            "compiled code",
+            f"{cache.path} does not take a file: {cache.error}",
+            "set AZ_JIT_CACHE to a folder that can be written; without one nothing starts",
+        )
+    return ok("compiled code", f"{cache.path} can be written")
+
+
+def _files_finding(files: int, needs: Needs) -> Finding:
+    found, todo = f"{files:,} open files allowed", f"raise the limit to {needs.usual_files:,} or more"
+    how = "ulimit -Hn; systemd: LimitNOFILE; docker: --ulimit nofile"
+    if files < needs.files:
+        return fault("open files", f"{found}, needed {needs.files:,}", f"{todo} ({how})")
+    if files < needs.usual_files:
+        return warning("open files", found, f"{todo}, or many clients will not be let in ({how})")
+    return ok("open files", found)
+
+
+def _gpu_findings(machine: Machine, needs: Needs) -> list[Finding]:
+    if machine.gpu_error:
+        return [fault("GPUs", machine.gpu_error, "install the driver that fits the kernel, then restart")]
+    missing = [number for number in needs.gpus if number >= len(machine.gpus)]
+    if missing:
+        there = f"{len(machine.gpus)} GPUs here"
+        asked = ", ".join(map(str, missing))
+        return [fault("GPUs", f"{there}, but GPU {asked} is asked for", "give --gpus that exist, or cpu")]
+    if not machine.gpus:
+        return [ok("GPUs", "none")]
+    names = [f"{gpu.name} ({gpu.memory}, driver {gpu.driver})" for gpu in machine.gpus]
+    return [ok("GPUs", "; ".join(names))]

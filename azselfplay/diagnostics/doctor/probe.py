@@ -1,0 +1,232 @@
+"""Queries a server, as any peer would: each port, its status, and for a moment its evaluators.
+
+Blocking, with deadlines: a doctor does one thing after the other.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import zmq
+
+from azselfplay.diagnostics.doctor.service import UNKNOWN_NAME, PortFacts, ServiceFacts, Throughput
+from azselfplay.games import get_game
+from azselfplay.host.ports import Address
+from azselfplay.host.version import software
+from azselfplay.link.sockets import (
+    BULK_LIMIT,
+    LEAVES_LIMIT,
+    Context,
+    Frame,
+    Socket,
+    dealer,
+    new_context,
+    plain,
+)
+from protocol.errors import Code
+from protocol.keys import DialKeys
+from protocol.messages import (
+    PROTOCOL_VERSION,
+    BadMessage,
+    Bye,
+    Evaluate,
+    Evaluated,
+    GetStatus,
+    Goodbye,
+    Hello,
+    Message,
+    Refused,
+    Status,
+    Welcome,
+    decode,
+    encode,
+)
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 5.0
+"""Seconds to wait for an answer to HELLO or GET_STATUS; a busy server may take seconds."""
+ROWS = 128
+"""Leaves in one request, as workers send them."""
+PORTS = (("leaves", LEAVES_LIMIT), ("bulk", BULK_LIMIT))
+
+
+@dataclass(frozen=True)
+class Probing:
+    """What to ask the server."""
+
+    seconds: float = 2.0
+    """Seconds for measuring the throughput; 0: not measured."""
+    run: str = ""
+    """The expected run, and in the next field the expected game; empty: any."""
+    game: str = ""
+
+
+class _Peer:
+    """One connection."""
+
+    def __init__(self, context: Context, endpoint: str, limit: int, keys: DialKeys | None) -> None:
+        self._socket: Socket = dealer(context, endpoint, limit=limit, keys=keys)
+
+    def send(self, message: Message, *frames: Frame, seconds: float = ANSWER_SECONDS) -> bool:
+        if not self._socket.poll(int(1000 * seconds), zmq.POLLOUT):
+            return False
+        self._socket.send_multipart([encode(message), *map(plain, frames)])
+        return True
+
+    def receive(self, *kinds: type[Message], until: float) -> Message | None:
+        """The next message of one of these kinds; others are dropped. None if it has not come in time."""
+        while (left := until - time.monotonic()) > 0 and self._socket.poll(int(1000 * left)):
+            try:
+                message = decode(self._socket.recv_multipart()[0])
+            except BadMessage:
+                continue
+            if isinstance(message, kinds):
+                return message
+        return None
+
+    def hello(self, role: str) -> Welcome | Goodbye | None:
+        hello = Hello(
+            PROTOCOL_VERSION, role, f"doctor on {socket.gethostname()[:80]}/{os.getpid()}", software()
+        )
+        if not self.send(hello):
+            return None
+        answer = self.receive(Welcome, Goodbye, until=time.monotonic() + ANSWER_SECONDS)
+        assert answer is None or isinstance(answer, Welcome | Goodbye)
+        return answer
+
+    def close(self) -> None:
+        self.send(Bye(), seconds=0.1)
+        self._socket.close(200)
+
+
+@contextmanager
+def _peer(context: Context, address: Address, name: str) -> Iterator[_Peer]:
+    endpoint = address.leaves if name == "leaves" else address.bulk
+    peer = _Peer(context, endpoint, dict(PORTS)[name], address.keys)
+    try:
+        yield peer
+    finally:
+        peer.close()
+
+
+def probe(address: Address, probing: Probing) -> ServiceFacts:
+    """Gather the facts; takes up to ten seconds for a port that does not answer."""
+    context = new_context()
+    try:
+        return _probe(context, address, probing)
+    finally:
+        context.destroy(200)
+
+
+def _probe(context: Context, address: Address, probing: Probing) -> ServiceFacts:
+    ports, status, ahead = [], None, None
+    for offset, (name, _) in enumerate(PORTS):
+        place = f"{address.host}:{address.port + offset}"
+        if unreachable := _unreachable(address.host, address.port + offset):
+            ports.append(PortFacts(name, place, unreachable))
+            continue
+        with _peer(context, address, name) as peer:
+            answer = peer.hello("watcher")
+            ports.append(PortFacts(name, place, answer=answer))
+            if isinstance(answer, Welcome) and status is None:
+                status, ahead = _status(peer)
+    facts = ServiceFacts(
+        ports, software(), status.figures if status else None, ahead, None, probing.run, probing.game
+    )
+    welcome = ports[0].answer
+    if (
+        not probing.seconds
+        or not isinstance(welcome, Welcome)
+        or not (status and status.figures.get("evaluators"))
+    ):
+        return facts
+    throughput = _throughput(context, address, welcome, probing.seconds)
+    return ServiceFacts(ports, facts.software, facts.figures, ahead, throughput, probing.run, probing.game)
+
+
+def _unreachable(host: str, port: int) -> str:
+    try:
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
+    except socket.gaierror as error:
+        return f"{UNKNOWN_NAME}{host!r} is not known ({error.strerror})"
+    except TimeoutError:
+        return f"no answer within {CONNECT_SECONDS:.0f} s (a firewall, or no such machine)"
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _status(peer: _Peer) -> tuple[Status | None, float | None]:
+    """The figures, and by how many seconds the server's clock is ahead, corrected by half a round trip."""
+    asked = time.time()
+    if not peer.send(GetStatus()):
+        return None, None
+    status = peer.receive(Status, until=time.monotonic() + ANSWER_SECONDS)
+    if not isinstance(status, Status):
+        return None, None
+    there = status.figures.get("time")
+    return status, there - (asked + time.time()) / 2 if isinstance(there, int | float) else None
+
+
+# ---- throughput --------------------------------------------------------------------------------
+
+
+def _throughput(context: Context, address: Address, watched: Welcome, seconds: float) -> Throughput:
+    """Request evaluations like a player for some seconds, with as many in flight as are granted."""
+    with _peer(context, address, "leaves") as peer:
+        welcome = peer.hello("client")
+        if not isinstance(welcome, Welcome):
+            reason = welcome.reason if welcome else "the server did not answer"
+            only_watches = welcome is not None and welcome.code == Code.ROLE_NOT_ALLOWED
+            return Throughput(why_not=reason, only_watches=only_watches)
+        rows = max(1, min(ROWS, welcome.credits))
+        frames = empty_leaves(watched.game, int(watched.self_play.get("history") or 0), rows)
+        return _measure(peer, frames, rows, max(1, welcome.credits // rows), seconds)
+
+
+def empty_leaves(name: str, history: int, rows: int) -> tuple[Frame, Frame, Frame]:
+    """Frames of EVALUATE: empty boards with one legal action each. A device's work does not depend on the
+    positions, and no rules need to be compiled."""
+    game = get_game(name)
+    features = np.zeros((rows, game.feature_words(history or game.history)), np.uint64)
+    counts, actions = np.ones(rows, np.uint16), np.zeros(rows, np.uint16)
+    if not game.mask_bytes:
+        return features, counts, actions
+    masks = np.zeros((rows, game.mask_bytes), np.uint8)
+    masks[:, 0] = 1
+    return features, counts, masks
+
+
+def _measure(peer: _Peer, frames: tuple[Frame, ...], rows: int, in_flight: int, seconds: float) -> Throughput:
+    """`in_flight`: number of requests of `rows` leaves each that may be unanswered."""
+    began = last = time.monotonic()
+    answered, first, waiting, number = 0, 0.0, dict[int, int](), 0
+    while True:
+        while time.monotonic() < began + seconds and len(waiting) < in_flight:
+            number += 1
+            waiting[number] = rows
+            if not peer.send(Evaluate(number, rows), *frames):
+                return Throughput(why_not="the server does not read what is sent")
+        answer = (
+            peer.receive(Evaluated, Refused, Goodbye, until=began + seconds + ANSWER_SECONDS)
+            if waiting
+            else None
+        )
+        if isinstance(answer, Refused | Goodbye):
+            return Throughput(why_not=answer.reason)
+        if not isinstance(answer, Evaluated):
+            return Throughput(
+                answered, max(last - began, 1e-3) if answered else seconds + ANSWER_SECONDS, first
+            )
+        last = time.monotonic()
+        first = first or last - began
+        answered += answer.rows
+        waiting[answer.request] = waiting.get(answer.request, 0) - answer.rows
+        if waiting[answer.request] <= 0:
+            del waiting[answer.request]

@@ -1,0 +1,315 @@
+"""`azclient doctor` and `azserver doctor`: find what keeps a part from working, and say what to do about it.
+
+Facts are gathered in one place (`machine`, `probe`) and interpreted in another, by pure functions from facts
+to findings: those about the machine in `machine`, those about a server as its peers see it here.
+docs/troubleshooting.md lists all checks. `azplay status` shows the findings about a run's health; a doctor
+also says why a server cannot be reached, and measures it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from azselfplay.diagnostics.advice import advice_on, link_to
+from azselfplay.host.exits import Exit
+from azselfplay.host.text_table import aligned
+from protocol.errors import Code
+from protocol.messages import PROTOCOL_VERSION, Goodbye, Welcome
+from protocol.settings import Amount
+
+CLOCK_WARNING, CLOCK_FAULT = 5.0, 60.0
+"""Seconds between the two clocks that cause a warning or a fault."""
+
+UNKNOWN_NAME = "the name "
+"""How `PortFacts.unreachable` begins where the host's name has no address."""
+
+STARTING_SECONDS = 90.0
+"""Seconds after azserver's start during which its evaluators may still be loading torch and the network."""
+
+WRONG_PROTOCOL = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
+
+
+# ---- Settings of the doctors ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DoctorOptions:
+    """How a doctor checks, besides the settings of what it checks."""
+
+    seconds: Amount = 2.0
+    """Seconds for measuring evaluations through a running azserver, as one more player; 0: not measured."""
+    json: bool = False
+    """Print JSON, for scripts."""
+
+
+# ---- The result of one check, and how results are shown ------------------------------------------
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    """It works, but not as well as it could, or not for long."""
+    FAULT = "fault"
+    """It does not work."""
+
+
+_NAMES = {Level.OK: "ok", Level.WARNING: "WARNING", Level.FAULT: "FAULT"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check has found."""
+
+    check: str
+    level: Level
+    found: str
+    todo: str = ""
+    """What to do about it; empty if all is well."""
+
+
+def ok(check: str, found: str) -> Finding:
+    return Finding(check, Level.OK, found)
+
+
+def warning(check: str, found: str, todo: str) -> Finding:
+    return Finding(check, Level.WARNING, found, todo)
+
+
+def fault(check: str, found: str, todo: str) -> Finding:
+    return Finding(check, Level.FAULT, found, todo)
+
+
+def exit_status(findings: Iterable[Finding]) -> Exit:
+    """FOUND if there is a fault; warnings do not count."""
+    return Exit.FOUND if any(one.level is Level.FAULT for one in findings) else Exit.OK
+
+
+def as_json(findings: Sequence[Finding]) -> str:
+    """One object: `findings`, and how many of each level there are."""
+    counts = {level.value: sum(one.level is level for one in findings) for level in Level}
+    return json.dumps({**counts, "findings": [asdict(one) for one in findings]}, indent=1)
+
+
+def as_text(findings: Sequence[Finding]) -> str:
+    """A table, then what to do, the most serious first, then a summary line."""
+    rows = [(_NAMES[one.level], one.check, one.found) for one in findings]
+    lines = [aligned([("", "check", "found"), *rows], left=3)]
+    for level in (Level.FAULT, Level.WARNING):
+        found = [one for one in findings if one.level is level]
+        lines += [f"\n{_NAMES[level]} {one.check}: {one.found}\n  {one.todo}" for one in found]
+    faults, warnings = (sum(one.level is level for one in findings) for level in (Level.FAULT, Level.WARNING))
+    return "\n".join([*lines, f"\n{len(findings)} checks; faults: {faults}, warnings: {warnings}"])
+
+
+# ---- A server -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PortFacts:
+    """One port."""
+
+    name: str
+    address: str
+    """HOST:PORT."""
+    unreachable: str = ""
+    """Why no connection is possible; empty: it is possible."""
+    answer: Welcome | Goodbye | None = None
+    """The answer to HELLO; None: nothing came that azserver would send."""
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """A short measurement."""
+
+    rows: int = 0
+    seconds: float = 0.0
+    round_trip: float = 0.0
+    """Seconds of the first request."""
+    why_not: str = ""
+    """Why there was no measurement."""
+    only_watches: bool = False
+    """Whether the reason is our key, which may not request evaluations."""
+
+
+@dataclass(frozen=True)
+class ServiceFacts:
+    """Facts about a server."""
+
+    ports: Sequence[PortFacts]
+    software: str
+    """Our version, to compare with that of the server in WELCOME."""
+    figures: Mapping[str, Any] | None = None
+    """The figures of STATUS."""
+    clock_ahead: float | None = None
+    """Seconds by which the server's clock is ahead of ours; None: unknown."""
+    throughput: Throughput | None = None
+    """None: not measured."""
+    run: str = ""
+    """The expected run, and in the next field the expected game; empty: any."""
+    game: str = ""
+
+    @property
+    def welcome(self) -> Welcome | None:
+        return next((port.answer for port in self.ports if isinstance(port.answer, Welcome)), None)
+
+
+def service_findings(facts: ServiceFacts) -> list[Finding]:
+    """All findings about reaching a server and its answers."""
+    findings = _ports(facts.ports)
+    welcome = facts.welcome
+    if welcome is None:
+        return findings
+    findings += [_version(facts.software, welcome.software), *_run(facts, welcome)]
+    if facts.clock_ahead is not None:
+        findings.append(_clock(facts.clock_ahead))
+    if facts.figures is not None:
+        findings += figure_findings(facts.figures)
+    if facts.throughput is not None:
+        findings.append(_throughput(facts.throughput))
+    return findings
+
+
+def figure_findings(figures: Mapping[str, Any]) -> list[Finding]:
+    """Findings about the run's health from STATUS; `azplay status` shows the same."""
+    sessions = figures.get("sessions") or {}
+    findings = [_evaluators(figures), _weights(figures), _trainer(sessions)]
+    if faults := figures.get("faults"):
+        todo = "its log has a traceback for each kind; please report them"
+        findings.append(warning("faults", f"azserver met {faults} faults of its own", todo))
+    alerts = (figures.get("trainer") or {}).get("alerts") or ()
+    return findings + [_alert(str(text)) for text in alerts]
+
+
+def _alert(text: str) -> Finding:
+    advice = advice_on(name := text.partition(":")[0])
+    todo = f"{advice.first}; more: {link_to(name)}" if advice else f"look for {name!r} in the trainer's log"
+    return warning("learning", text, todo)
+
+
+def _ports(ports: Sequence[PortFacts]) -> list[Finding]:
+    """One finding for each port; a problem that all share is reported once."""
+    first, *others = ports
+    wrong = not isinstance(first.answer, Welcome)
+    if wrong and all((one.unreachable, one.answer) == (first.unreachable, first.answer) for one in others):
+        names = " and ".join(port.name for port in ports)
+        address = " and ".join([first.address, *(one.address.rpartition(":")[2] for one in others)])
+        return [_port(replace(first, address=address), f"{names} port{'s' if others else ''}")]
+    return [_port(port, f"{port.name} port") for port in ports]
+
+
+def _port(port: PortFacts, check: str) -> Finding:
+    if port.unreachable.startswith(UNKNOWN_NAME):
+        todo = "check the name of the machine that azserver runs on, or give its address"
+        return fault("address", port.unreachable, todo)
+    if port.unreachable:
+        return fault(
+            check,
+            f"{port.address}: {port.unreachable}",
+            "start azserver there; from another machine it needs --listen 0.0.0.0 (or its address), and no "
+            "firewall in between may close it",
+        )
+    if port.answer is None:
+        return fault(
+            check,
+            f"{port.address}: something listens there, but it does not answer as azserver does",
+            "check the port (azserver's base port, 5600 unless it was told another), and that azserver is "
+            "not stuck: its log",
+        )
+    if isinstance(port.answer, Goodbye):
+        return _goodbye(check, port.address, port.answer)
+    return ok(check, f"{port.address} answers, protocol {PROTOCOL_VERSION}")
+
+
+def _goodbye(check: str, address: str, goodbye: Goodbye) -> Finding:
+    if goodbye.code in WRONG_PROTOCOL:
+        return fault(check, f"{address}: {goodbye.reason}", "install the same version on both sides")
+    if goodbye.retry_after:
+        todo = "wait: it will take peers in later"
+        return warning(check, f"{address}: azserver takes nobody in now: {goodbye.reason}", todo)
+    return fault(check, f"{address}: azserver refuses this peer: {goodbye.reason}", "do as the reason says")
+
+
+def _version(ours: str, theirs: str) -> Finding:
+    if ours == theirs:
+        return ok("version", f"{ours} on both sides")
+    found = f"here {ours}, there {theirs or 'unknown'}"
+    return warning("version", found, "install the same version on both sides")
+
+
+def _run(facts: ServiceFacts, welcome: Welcome) -> list[Finding]:
+    findings = []
+    for check, wanted, there in (("run", facts.run, welcome.run), ("game", facts.game, welcome.game)):
+        if wanted and wanted != there:
+            todo = "give the address and port of the azserver that you mean"
+            findings.append(fault(check, f"the server's is {there}, not {wanted}", todo))
+        else:
+            findings.append(ok(check, there))
+    return findings
+
+
+def _clock(ahead: float) -> Finding:
+    found = f"the server's is {abs(ahead):.1f} s {'ahead' if ahead >= 0 else 'behind'}"
+    todo = "set both by NTP (timedatectl set-ntp true), or logs and metrics cannot be compared"
+    if abs(ahead) >= CLOCK_FAULT:
+        return fault("clock", found, todo)
+    return warning("clock", found, todo) if abs(ahead) >= CLOCK_WARNING else ok("clock", found)
+
+
+def _evaluators(figures: Mapping[str, Any]) -> Finding:
+    working = figures.get("evaluators") or 0
+    if figures.get("network_in_search"):
+        rate = figures.get("evals_per_s") or 0.0
+        found = f"none is needed: the players' own search makes {rate:,.0f} evaluations a second now"
+        return ok("evaluators", found)
+    if working:
+        rate = figures.get("evals_per_s") or 0.0
+        return ok("evaluators", f"{working} at work, {rate:,.0f} evaluations a second now")
+    if is_starting(figures):
+        return warning("evaluators", "none is up yet: azserver is starting", "ask again in a minute")
+    todo = "look for the evaluator's error in azserver's log"
+    return fault("evaluators", "none is up, so nobody gets evaluations", todo)
+
+
+def is_starting(figures: Mapping[str, Any]) -> bool:
+    """Whether azserver has no evaluator only because it was just started."""
+    if figures.get("network_in_search"):
+        return False
+    return not figures.get("evaluators") and figures.get("uptime_s", math.inf) < STARTING_SECONDS
+
+
+def _weights(figures: Mapping[str, Any]) -> Finding:
+    version = figures.get("weights_version", -1)
+    if version is None or version < 0:
+        return fault("weights", "there are none", "restart azserver: it makes an untrained network")
+    return ok("weights", f"version {version}")
+
+
+def _trainer(sessions: Mapping[str, Any]) -> Finding:
+    if sessions.get("trainer"):
+        return ok("trainer", "connected")
+    todo = "start it (python -m trainer --server HOST); until then games wait on the players' disks"
+    return warning("trainer", "none is connected", todo)
+
+
+def _throughput(measured: Throughput) -> Finding:
+    check = "throughput"
+    if measured.only_watches:
+        text = "not measured from here, because this machine's key only watches"
+        return ok(check, f"{text}; `azclient doctor HOST` on a client measures it")
+    if measured.why_not:
+        return warning(check, f"not measured: {measured.why_not}", "try again when the server is ready")
+    if not measured.rows:
+        return fault(
+            check,
+            f"no evaluation came back within {measured.seconds:.1f} s",
+            "look at azserver's log: its evaluators may hang, or the network may lose large packets (MTU)",
+        )
+    rate = measured.rows / measured.seconds
+    return ok(
+        check, f"{rate:,.0f} evaluations a second, first answer after {1000 * measured.round_trip:.0f} ms"
+    )

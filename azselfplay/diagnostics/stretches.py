@@ -1,0 +1,247 @@
+"""A stretch: consecutive finished games, in sums for alerts, figures and reports; and among these, how far
+searches at the roots of games differ from the network's own policy and value (`RootSums`). Of these only
+policy targets count, and figures that are unknown (foreign clients) are left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games.stubs import Signs
+from protocol.records import POLICY_TARGET, SEARCH_DIFFERS, GameRecord
+
+SATURATED = 0.99
+"""A root value beyond this, on either side, says that the game is decided."""
+
+END_PLIES = 4
+"""Number of last plies of a game whose values do not count, because a search that sees the mate is rightly
+certain."""
+
+OPENINGS = (10, 20)
+"""Lengths of openings, plies; a shorter game is one opening as a whole."""
+
+PERCENTILES = (10, 50, 90)
+
+
+@dataclass
+class RootSums:
+    """Sums over the policy targets of some games."""
+
+    targets: int = 0
+    entropy: float = 0.0
+    """Entropy of the visits, nats."""
+    top_share: float = 0.0
+    """Share of the visits that the most visited move has."""
+    visited: int = 0
+    """Moves with visits (or with a share of the improved policy)."""
+    compared: int = 0
+    """Targets whose distance from the network's priors is known."""
+    kl: float = 0.0
+    """KL(visits || priors), nats."""
+    differs: int = 0
+    """Targets whose most visited move did not have the largest prior."""
+    valued: int = 0
+    """Targets with a known value of the network."""
+    value_shift: float = 0.0
+    """|value of the search - value of the network|"""
+    measured: int = 0
+    """Targets with a known depth."""
+    depth: float = 0.0
+    """Mean depth of the simulations of a search, plies."""
+    deepest: int = 0
+    """Depth of the deepest simulation of all, plies (not a sum)."""
+
+    def add(self, record: GameRecord) -> None:
+        """Count one more game."""
+        targets = np.flatnonzero(record.flags & POLICY_TARGET)
+        self.targets += len(targets)
+        self.entropy += float(entropies(record)[targets].sum())
+        self.top_share += float(top_shares(record)[targets].sum())
+        self.visited += int(record.visited[targets].sum(dtype=np.int64))
+        kl = record.prior_kl[targets].astype(np.float64)
+        compared = ~np.isnan(kl)
+        self.compared += int(compared.sum())
+        self.kl += float(kl[compared].sum())
+        self.differs += int(np.count_nonzero(record.flags[targets][compared] & SEARCH_DIFFERS))
+        shift = np.abs(record.root_values[targets] - record.prior_values[targets].astype(np.float64))
+        self.valued += int((~np.isnan(shift)).sum())
+        self.value_shift += float(np.nansum(shift))
+        depth = record.mean_depths[targets].astype(np.float64)
+        self.measured += int((~np.isnan(depth)).sum())
+        self.depth += float(np.nansum(depth))
+        self.deepest = max(self.deepest, int(record.max_depths[targets].max(initial=0)))
+
+    @property
+    def mean_kl(self) -> float | None:
+        return self.kl / self.compared if self.compared else None
+
+    @property
+    def mean_visited(self) -> float | None:
+        return self.visited / self.targets if self.targets else None
+
+    def means(self) -> dict[str, float | None]:
+        """Means by name; None where nothing is known."""
+
+        def mean(total: float, count: int) -> float | None:
+            return total / count if count else None
+
+        return {
+            "kl": self.mean_kl,
+            "entropy": mean(self.entropy, self.targets),
+            "top_share": mean(self.top_share, self.targets),
+            "moves": self.mean_visited,
+            "differs": mean(self.differs, self.compared),
+            "value_shift": mean(self.value_shift, self.valued),
+            "mean_depth": mean(self.depth, self.measured),
+            "max_depth": float(self.deepest) if self.measured else None,
+        }
+
+
+def entropies(record: GameRecord) -> npt.NDArray[np.float64]:
+    """[plies] entropy of the visits, nats; 0 without visits."""
+    owner, shares = _shares(record)
+    return np.bincount(owner, -shares * np.log(shares), record.plies).astype(np.float64)
+
+
+def top_shares(record: GameRecord) -> npt.NDArray[np.float64]:
+    """[plies] share of the visits that the most visited move has; 0 without visits."""
+    owner, shares = _shares(record)
+    largest = np.zeros(record.plies)
+    np.maximum.at(largest, owner, shares)
+    return largest
+
+
+def _shares(record: GameRecord) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """(ply, share of the visits of that ply) of each visited move, both [visited moves]."""
+    owner = np.repeat(np.arange(record.plies), record.visited)
+    visits = record.visits.astype(np.float64)
+    return owner, visits / np.bincount(owner, visits, record.plies)[owner]
+
+
+class Variety:
+    """How different games are from each other: their lengths and openings."""
+
+    def __init__(self, openings: Sequence[int] = OPENINGS) -> None:
+        """`openings`: lengths of openings, plies."""
+        self.lengths: Counter[int] = Counter()
+        """Games by plies."""
+        self._openings: dict[int, set[int]] = {plies: set() for plies in openings}
+        """Hashes of the start position and the first moves, by length."""
+
+    def add(self, record: GameRecord) -> None:
+        """Count one more game."""
+        self.lengths[record.plies] += 1
+        for plies, seen in self._openings.items():
+            seen.add(hash((record.start, record.actions[:plies].tobytes())))
+
+    def percentile(self, percent: int) -> int:
+        """See `percentile_of`."""
+        return percentile_of(self.lengths, percent)
+
+    def unique(self, plies: int) -> float:
+        """Different openings of `plies` plies, as a share of the games."""
+        return len(self._openings[plies]) / max(1, self.lengths.total())
+
+
+@dataclass
+class Stretch:
+    """Sums over some games."""
+
+    games: int = 0
+    draws: int = 0
+    """Draws of any kind; the ply cap is one."""
+    plies: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Games by how they ended."""
+    values: int = 0
+    """Root values of searches, without those of the last END_PLIES plies of each game."""
+    saturated: int = 0
+    """Values beyond SATURATED."""
+    saturated_wrong: int = 0
+    """Saturated values that named another result than the game's."""
+    version: int = 0
+    """Newest weights that played in it."""
+    untrained: int = 0
+    """Games that began with untrained weights (version 0)."""
+    roots: RootSums = field(default_factory=RootSums)
+    variety: Variety = field(default_factory=Variety)
+
+    def add(self, record: GameRecord, movers: Signs) -> None:
+        """Count one more game; `movers` int8[plies]: +1 where the first player moves, else -1."""
+        self.games += 1
+        self.draws += record.outcome == 0
+        self.plies += record.plies
+        self.reasons[record.reason] += 1
+        self.version = max(self.version, int(record.versions.max()))
+        self.untrained += int(record.versions[0]) == 0
+        self.roots.add(record)
+        self.variety.add(record)
+        searched = record.visited[: max(0, record.plies - END_PLIES)] > 0
+        values = record.root_values[: len(searched)]
+        sure = np.flatnonzero(searched & (np.abs(values) > SATURATED))
+        self.values += int(np.count_nonzero(searched))
+        self.saturated += len(sure)
+        if len(sure):
+            said = np.sign(values[sure]) * movers[sure]
+            self.saturated_wrong += int(np.count_nonzero(said != record.outcome))
+
+    def share(self, reason: str) -> float:
+        """Share of the games that ended by `reason`."""
+        return self.reasons[reason] / max(1, self.games)
+
+    @property
+    def draw_share(self) -> float:
+        return self.draws / max(1, self.games)
+
+    @property
+    def mean_plies(self) -> float:
+        return self.plies / max(1, self.games)
+
+    @property
+    def saturated_share(self) -> float:
+        return self.saturated / max(1, self.values)
+
+    @property
+    def wrong_share(self) -> float:
+        """Share of the saturated values that were wrong."""
+        return self.saturated_wrong / max(1, self.saturated)
+
+    def figures(self, lag: int | None) -> dict[str, Any]:
+        """Figures by the names of docs/protocol.md; None for unknown ones, and for all without games.
+
+        lag: how many weights versions the newest games are behind.
+        """
+        known, variety = self.games > 0, self.variety
+        lengths = {f"p{percent}": variety.percentile(percent) if known else None for percent in PERCENTILES}
+        openings = {f"ply_{plies}": rounded(variety.unique(plies)) if known else None for plies in OPENINGS}
+        return {
+            "search": {name: rounded(figure) for name, figure in self.roots.means().items()},
+            "root_values": {
+                "sure": rounded(self.saturated_share) if known else None,
+                "sure_wrong": rounded(self.wrong_share) if known else None,
+            },
+            "lengths": lengths,
+            "unique_openings": openings,
+            "weights_age": lag,
+        }
+
+
+def percentile_of(lengths: Counter[int], percent: int) -> int:
+    """The shortest length that at least `percent` % of the games do not exceed; 0 without games."""
+    left = percent * lengths.total()
+    for plies, games in sorted(lengths.items()):
+        left -= 100 * games
+        if left <= 0:
+            return plies
+    return 0
+
+
+def rounded(figure: float | None) -> float | None:
+    """To five decimals; None stays None."""
+    return None if figure is None else round(figure, 5)

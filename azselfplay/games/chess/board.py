@@ -1,0 +1,309 @@
+"""The nine words of a chess position, the squares that a piece attacks, and moves as indices into the policy.
+
+Squares: a1 = 0, b1 = 1, ..., h8 = 63. Words 0-5 hold the pieces of both colours (pawns, knights, bishops,
+rooks, queens, kings), words 6 and 7 the men of White and of Black, word 8 the flags:
+
+bit 0: side to move, 1 = Black. Bits 1-4: castling rights: White short, White long, Black short, Black long.
+Bits 5-8: file + 1 of the pawn that can LEGALLY be taken en passant, 0 = none. Bits 16-31: half-moves since
+the last capture or pawn move. Bits 32-47: half-moves since the start of the game.
+
+Two positions are the same for the repetition rules when words 0-7 and the lowest nine bits agree.
+
+Attacks are small tables and a few operations per ray. A ray towards higher squares is cut at its first
+blocker by `x ^ (x - 1)`, which keeps all bits up to the lowest set one. In the other direction it is cut by a
+shift by the index of the highest set bit. So a sliding piece costs four table reads and no branch.
+
+Actions are AlphaZero's 8 x 8 x 73 (Silver et al. 2018, supplement, table S2): `action = plane * 64 +
+from_square`, both as the side to move sees the board. Planes 0-55: the eight directions (N, NE, E, SE, S, SW,
+W, NW) times distances 1-7; 56-63: knight jumps, clockwise; 64-72: promotions to knight, bishop, rook, each to
+the left, straight on, to the right. A promotion to a queen is the queen-like move itself, castling the king's
+step of two squares.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games.bits import ONE, ZERO, count_leading_zeros, count_trailing_zeros, reverse_bytes
+from azselfplay.games.jit import jit
+from azselfplay.games.spec import State
+
+STATE_WORDS = 9
+PAWNS, KNIGHTS, BISHOPS, ROOKS, QUEENS, KINGS, WHITE, BLACK, FLAGS = range(STATE_WORDS)
+
+EVERYWHERE = np.uint64(0xFFFFFFFFFFFFFFFF)
+RIGHTS_MASK = np.uint64(0b11110)
+EN_PASSANT_SHIFT = np.uint64(5)
+EN_PASSANT_MASK = np.uint64(0b1111)
+SAME_POSITION_MASK = np.uint64(0x1FF)
+CLOCK_SHIFT = np.uint64(16)
+CLOCK_MASK = np.uint64(0xFFFF)
+PLIES_SHIFT = np.uint64(32)
+PLIES_MASK = np.uint64(0xFFFF)
+
+UPSIDE_DOWN = np.uint64(56)
+"""`square ^ UPSIDE_DOWN` is the square as the other side sees it."""
+
+
+@jit
+def turned(board: np.uint64, side: np.uint64) -> np.uint64:
+    """The board as `side` (0 White, 1 Black) sees it, its own first rank at the bottom. A rank is a byte, so
+    one instruction (bswap) turns the board."""
+    return reverse_bytes(board) if side else board
+
+
+@jit
+def side_to_move(state: State) -> int:
+    """0 for White, 1 for Black."""
+    return int(state[8] & ONE)
+
+
+@jit
+def start(state: State) -> None:
+    """Write the usual start position."""
+    state[0] = np.uint64(0x00FF00000000FF00)
+    state[1] = np.uint64(0x4200000000000042)
+    state[2] = np.uint64(0x2400000000000024)
+    state[3] = np.uint64(0x8100000000000081)
+    state[4] = np.uint64(0x0800000000000008)
+    state[5] = np.uint64(0x1000000000000010)
+    state[6] = np.uint64(0x000000000000FFFF)
+    state[7] = np.uint64(0xFFFF000000000000)
+    state[8] = RIGHTS_MASK
+
+
+Words = npt.NDArray[np.uint64]
+
+
+# ---- Attacks -------------------------------------------------------------------------------------
+
+
+DIRECTIONS = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))
+"""(files, ranks) of N, NE, E, SE, S, SW, W, NW: the order of AlphaZero's queen-like planes."""
+KNIGHT_JUMPS = ((1, 2), (2, 1), (2, -1), (1, -2), (-1, -2), (-2, -1), (-2, 1), (-1, 2))
+
+_THREE = np.uint64(3)
+_TOP_BIT = np.uint64(63)
+
+
+def _walk(square: int, files: int, ranks: int, steps: int) -> list[int]:
+    """Squares met when walking from `square`, at most `steps` of them, up to the edge."""
+    file, rank, met = square % 8, square // 8, []
+    for _ in range(steps):
+        file, rank = file + files, rank + ranks
+        if not (0 <= file < 8 and 0 <= rank < 8):
+            break
+        met.append(8 * rank + file)
+    return met
+
+
+def _board(squares: list[int]) -> int:
+    return sum(1 << square for square in squares)
+
+
+def _leaper(jumps: tuple[tuple[int, int], ...]) -> Words:
+    """`[square]`: the squares that a man with these jumps can reach from there."""
+    boards = [_board([to for jump in jumps for to in _walk(square, *jump, 1)]) for square in range(64)]
+    return np.array(boards, dtype=np.uint64)
+
+
+def _ray_table() -> Words:
+    """`[square * 8 + direction]`: the squares of that ray, so that a square's rays share a cache line."""
+    rays = [_board(_walk(square, *direction, 7)) for square in range(64) for direction in DIRECTIONS]
+    return np.array(rays, dtype=np.uint64)
+
+
+def _line_tables() -> tuple[Words, Words]:
+    """`[a * 64 + b]`: the squares strictly between a and b; the whole line through both, if any."""
+    between, through = np.zeros(4096, dtype=np.uint64), np.zeros(4096, dtype=np.uint64)
+    for square in range(64):
+        for number, direction in enumerate(DIRECTIONS):
+            met = _walk(square, *direction, 7)
+            back = _walk(square, *DIRECTIONS[(number + 4) % 8], 7)
+            for distance, other in enumerate(met):
+                between[square * 64 + other] = _board(met[:distance])
+                through[square * 64 + other] = _board([square, *met, *back])
+    return between, through
+
+
+def _crossing(direction: int) -> Words:
+    """`[square]`: the whole line in that direction (and its opposite) through it."""
+    rays = RAYS.reshape(64, 8)
+    return rays[:, direction] | rays[:, (direction + 4) % 8]
+
+
+RAYS = _ray_table()
+BETWEEN, THROUGH = _line_tables()
+KNIGHT_ATTACKS = _leaper(KNIGHT_JUMPS)
+KING_ATTACKS = _leaper(DIRECTIONS)
+FILE_THROUGH = _crossing(0)
+RISING_THROUGH = _crossing(1)
+FALLING_THROUGH = _crossing(7)
+
+NOT_A_FILE = np.uint64(0xFEFEFEFEFEFEFEFE)
+NOT_H_FILE = np.uint64(0x7F7F7F7F7F7F7F7F)
+
+
+@jit
+def _up(ray: np.uint64, occupied: np.uint64) -> np.uint64:
+    """The part of a ray towards higher squares up to and including the first man on it."""
+    men = ray & occupied
+    return ray & (men ^ (men - ONE))  # without men, 0 - 1 is all ones, and the ray stays whole
+
+
+@jit
+def _down(ray: np.uint64, occupied: np.uint64) -> np.uint64:
+    """The part of a ray towards lower squares up to and including the first man on it."""
+    # 63 ^ clz is the index of the highest man; `| ONE` gives an empty ray one man, because clz of 0 is
+    # undefined. The shift of all ones clears what lies below it.
+    return ray & (EVERYWHERE << (_TOP_BIT ^ count_leading_zeros((ray & occupied) | ONE)))
+
+
+@jit
+def rook_attacks(square: np.uint64, occupied: np.uint64) -> np.uint64:
+    """Squares that a rook on `square` attacks, the first man in each direction included."""
+    at = square << _THREE
+    return (
+        _up(RAYS[at], occupied)
+        | _up(RAYS[at + np.uint64(2)], occupied)
+        | _down(RAYS[at + np.uint64(4)], occupied)
+        | _down(RAYS[at + np.uint64(6)], occupied)
+    )
+
+
+@jit
+def bishop_attacks(square: np.uint64, occupied: np.uint64) -> np.uint64:
+    """Squares that a bishop on `square` attacks, the first man in each direction included."""
+    at = square << _THREE
+    return (
+        _up(RAYS[at + np.uint64(1)], occupied)
+        | _down(RAYS[at + np.uint64(3)], occupied)
+        | _down(RAYS[at + np.uint64(5)], occupied)
+        | _up(RAYS[at + np.uint64(7)], occupied)
+    )
+
+
+@jit
+def pawn_attacks_down(pawns: np.uint64) -> np.uint64:
+    """Squares attacked by pawns that move towards rank 1 (the opponent's, in the mover's view)."""
+    return ((pawns & NOT_A_FILE) >> np.uint64(9)) | ((pawns & NOT_H_FILE) >> np.uint64(7))
+
+
+@jit
+def pawn_attackers_above(square: np.uint64) -> np.uint64:
+    """Squares from which a pawn that moves towards rank 1 attacks `square`."""
+    bit = ONE << square
+    return ((bit & NOT_A_FILE) << np.uint64(7)) | ((bit & NOT_H_FILE) << np.uint64(9))
+
+
+@jit
+def all_attacks(
+    pawns: np.uint64,
+    knights: np.uint64,
+    diagonal: np.uint64,
+    straight: np.uint64,
+    king: np.uint64,
+    occupied: np.uint64,
+) -> np.uint64:
+    """All squares attacked by the opponent's men (whose pawns move towards rank 1).
+
+    `diagonal` are their bishops and queens, `straight` their rooks and queens, `king` a one-bit board.
+    """
+    attacked = pawn_attacks_down(pawns) | KING_ATTACKS[count_trailing_zeros(king)]
+    while knights:
+        attacked |= KNIGHT_ATTACKS[count_trailing_zeros(knights)]
+        knights &= knights - ONE
+    while diagonal:
+        attacked |= bishop_attacks(count_trailing_zeros(diagonal), occupied)
+        diagonal &= diagonal - ONE
+    while straight:
+        attacked |= rook_attacks(count_trailing_zeros(straight), occupied)
+        straight &= straight - ONE
+    return attacked
+
+
+@jit
+def attackers_of(
+    square: np.uint64,
+    pawns: np.uint64,
+    knights: np.uint64,
+    diagonal: np.uint64,
+    straight: np.uint64,
+    occupied: np.uint64,
+) -> np.uint64:
+    """The opponent's men, except the king, that attack `square` (their pawns move towards rank 1)."""
+    return (
+        (pawn_attackers_above(square) & pawns)
+        | (KNIGHT_ATTACKS[square] & knights)
+        | (bishop_attacks(square, occupied) & diagonal)
+        | (rook_attacks(square, occupied) & straight)
+    )
+
+
+@jit
+def en_passant_captors(
+    file: np.uint64,
+    own_pawns: np.uint64,
+    king_square: np.uint64,
+    pawns: np.uint64,
+    knights: np.uint64,
+    diagonal: np.uint64,
+    straight: np.uint64,
+    occupied: np.uint64,
+) -> np.uint64:
+    """Own pawns that may legally take the pawn that has just advanced two squares on `file`.
+
+    This is the only move that is made and tested: it removes two men from one rank, which no pin detection
+    sees. All boards are as the side to move sees them; the other boards are the opponent's.
+    """
+    taken = ONE << (file + np.uint64(32))  # on the fifth rank
+    target = taken << np.uint64(8)
+    near = own_pawns & (((taken & NOT_A_FILE) >> ONE) | ((taken & NOT_H_FILE) << ONE))
+    legal = ZERO
+    while near:
+        captor = near & (ZERO - near)  # the lowest bit: x & -x, in two's complement
+        after = occupied ^ captor ^ taken ^ target
+        if not attackers_of(king_square, pawns & ~taken, knights, diagonal, straight, after):
+            legal |= captor
+        near ^= captor
+    return legal
+
+
+# ---- Actions -------------------------------------------------------------------------------------
+
+
+PLANES = 73
+ACTIONS = PLANES * 64
+UNDERPROMOTION_PLANE = 64
+UNDERPROMOTIONS = (KNIGHTS, BISHOPS, ROOKS)
+
+NORTH_ONE, NORTH_TWO = 0 * 64, 1 * 64
+"""Added to the from-square: pawn steps."""
+NORTH_EAST_ONE, NORTH_WEST_ONE = 7 * 64, 49 * 64
+"""Added to the from-square: pawn captures."""
+EAST_TWO, WEST_TWO = 15 * 64, 43 * 64
+"""Added to the king's square: castling short and long."""
+
+
+def _steps() -> list[tuple[int, int]]:
+    """(files, ranks) of every plane, in order."""
+    queen_like = [(f * distance, r * distance) for f, r in DIRECTIONS for distance in range(1, 8)]
+    promotions = [(files, 1) for _ in UNDERPROMOTIONS for files in (-1, 0, 1)]
+    return [*queen_like, *KNIGHT_JUMPS, *promotions]
+
+
+def _action_of() -> npt.NDArray[np.uint16]:
+    """`[from * 64 + to]`: no two pieces share a (from, to) step, so one table serves all of them."""
+    table = np.zeros(4096, dtype=np.uint16)
+    for plane, (files, ranks) in enumerate(_steps()[:UNDERPROMOTION_PLANE]):
+        for square in range(64):
+            file, rank = square % 8 + files, square // 8 + ranks
+            if 0 <= file < 8 and 0 <= rank < 8:
+                table[square * 64 + 8 * rank + file] = plane * 64 + square
+    return table
+
+
+PLANE_SHIFT = np.array([(8 * ranks + files) % 64 for files, ranks in _steps()], dtype=np.uint64)
+"""What each plane adds to the from-square, modulo 64."""
+ACTION_OF = _action_of()

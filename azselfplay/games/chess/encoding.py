@@ -1,0 +1,252 @@
+"""What networks read of a chess position: AlphaZero's input planes, packed; the features of sparse networks;
+material.
+
+Planes (Silver et al. 2018, supplement, table S1). For each of the newest `history` positions, newest first,
+14 bit planes, all seen by the side that is to move NOW (ranks flipped for Black): 6 of its men (pawn, knight,
+bishop, rook, queen, king), 6 of the opponent's, then "stood on the board before" and "at least twice before"
+(all ones or all zeros). Then seven numbers: side to move (1 = Black), half-moves played / 512 (at most 1),
+own right to castle short, long, the opponent's short, long, half-moves since capture or pawn move / 100 (at
+most 1).
+
+Sparse features are only what the rules say about who attacks what. A feature is a man on its square, and
+whether the other side attacks it and its own side defends it (3,072 of them, about 26 active), a castling
+right, or that the position stood on the board before. An action has three rows: itself; its piece and target;
+and what happens there: the piece, what it captures, whether the target and the origin are attacked, by a pawn
+too, and whether the piece gives check from its target. No value of a piece and no exchange is in it. Threat
+features of this kind are used by Monty and Jackal.
+
+Material is for figures only: neither the search nor the network uses it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games.bits import ONE, ZERO, count_trailing_zeros, float_as_word, scratch_int32
+from azselfplay.games.chess.board import (
+    ACTIONS,
+    CLOCK_MASK,
+    CLOCK_SHIFT,
+    EVERYWHERE,
+    KING_ATTACKS,
+    KNIGHT_ATTACKS,
+    NOT_A_FILE,
+    NOT_H_FILE,
+    PLANE_SHIFT,
+    PLIES_MASK,
+    PLIES_SHIFT,
+    all_attacks,
+    bishop_attacks,
+    pawn_attacks_down,
+    rook_attacks,
+    turned,
+)
+from azselfplay.games.chess.rules import earlier_occurrences
+from azselfplay.games.jit import jit, signed
+from azselfplay.games.spec import Positions, SparseFeatures
+from azselfplay.games.stubs import Actions, Numbers, Words
+
+# ---- Planes --------------------------------------------------------------------------------------
+
+
+PLANES_PER_POSITION = 14
+SCALAR_PLANES = 7
+
+_PLIES_SCALE = np.float32(512)
+_CLOCK_SCALE = np.float32(100)
+_FULL = np.float32(1)
+
+
+@jit
+def _share(count: np.uint64, scale: np.float32) -> np.uint64:
+    return float_as_word(min(np.float32(count) / scale, _FULL))
+
+
+@jit
+def encode(positions: Positions, n: int, history: int, packed_features: npt.NDArray[np.uint64]) -> None:
+    """Write the packed features of `positions[n - 1]` with `history` positions (see `games.spec`).
+
+    packed_features  [14 * history + 7]
+    """
+    flags = positions[n - 1, 8]
+    side = flags & ONE
+    at = 0
+    for position in range(n - 1, n - 1 - history, -1):
+        if position < 0:
+            packed_features[at : at + PLANES_PER_POSITION] = ZERO
+        else:
+            own = turned(positions[position, np.uint64(6) + side], side)
+            other = turned(positions[position, np.uint64(7) - side], side)
+            for piece in range(6):
+                board = turned(positions[position, piece], side)
+                packed_features[at + piece] = board & own
+                packed_features[at + 6 + piece] = board & other
+            earlier = earlier_occurrences(positions, position + 1, 2)
+            packed_features[at + 12] = EVERYWHERE if earlier >= 1 else ZERO
+            packed_features[at + 13] = EVERYWHERE if earlier >= 2 else ZERO
+        at += PLANES_PER_POSITION
+    # Rights are White's in bits 1 and 2, Black's in bits 3 and 4.
+    own_rights, other_rights = flags >> (ONE + side + side), flags >> (np.uint64(3) - side - side)
+    packed_features[at] = float_as_word(np.float32(side))
+    packed_features[at + 1] = _share((flags >> PLIES_SHIFT) & PLIES_MASK, _PLIES_SCALE)
+    packed_features[at + 2] = float_as_word(np.float32(own_rights & ONE))
+    packed_features[at + 3] = float_as_word(np.float32((own_rights >> ONE) & ONE))
+    packed_features[at + 4] = float_as_word(np.float32(other_rights & ONE))
+    packed_features[at + 5] = float_as_word(np.float32((other_rights >> ONE) & ONE))
+    packed_features[at + 6] = _share((flags >> CLOCK_SHIFT) & CLOCK_MASK, _CLOCK_SCALE)
+
+
+# ---- Sparse features -----------------------------------------------------------------------------
+
+
+MEN = 12 * 64 * 4
+"""Features of men: kind, square, and 2 for attacked plus 1 for defended."""
+CASTLING, REPEATED = MEN, MEN + 4
+FEATURES = MEN + 5
+MOST_ACTIVE = 64 + 5
+"""A position that was set up by hand may have a man on every square."""
+
+PIECE_TARGETS = ACTIONS
+TACTICS = PIECE_TARGETS + 6 * 64
+ACTION_ROWS = TACTICS + 6 * 7 * 16
+TABLES = 3
+
+SQUARES = 64
+_NOBODY, _KING = 12, 5
+_SIX, _SEVEN, _NINE, _SQUARE = np.uint64(6), np.uint64(7), np.uint64(9), np.uint64(63)
+
+
+@jit
+def _own_attacks(men: Words, occupied: np.uint64) -> np.uint64:
+    """All squares that the side to move attacks; `men` are its six boards."""
+    pawns, knights, king = men[0], men[1], men[5]
+    attacked = ((pawns & NOT_H_FILE) << _NINE) | ((pawns & NOT_A_FILE) << _SEVEN)
+    diagonal, straight = men[2] | men[4], men[3] | men[4]
+    if king != ZERO:
+        attacked |= KING_ATTACKS[count_trailing_zeros(king)]
+    while knights:
+        attacked |= KNIGHT_ATTACKS[count_trailing_zeros(knights)]
+        knights &= knights - ONE
+    while diagonal:
+        attacked |= bishop_attacks(count_trailing_zeros(diagonal), occupied)
+        diagonal &= diagonal - ONE
+    while straight:
+        attacked |= rook_attacks(count_trailing_zeros(straight), occupied)
+        straight &= straight - ONE
+    return attacked
+
+
+@jit
+def _is_in(board: np.uint64, square: np.uint64) -> int:
+    return signed((board >> square) & ONE)
+
+
+@jit
+def describe(
+    packed_features: Words, history: int, actions: Actions, count: int, active: Numbers, rows: Numbers
+) -> int:
+    """Write the active features of a position and the rows of its legal actions (`games.spec`)."""
+    own, other = packed_features[0:6], packed_features[6:12]
+    occupied = ZERO
+    for kind in range(12):
+        occupied |= packed_features[kind]
+    king = other[5] if other[5] != ZERO else ONE
+    attacked = all_attacks(other[0], other[1], other[2] | other[4], other[3] | other[4], king, occupied)
+    by_pawns = pawn_attacks_down(other[0])
+    defended = _own_attacks(own, occupied)
+
+    man_on = scratch_int32(SQUARES)
+    for square in range(64):
+        man_on[square] = _NOBODY
+    found = 0
+    for kind in range(12):
+        men = packed_features[kind]
+        hit, held = (attacked, defended) if kind < 6 else (defended, attacked)
+        while men and found < SQUARES:  # the features may come from another machine, and be any bits
+            at = count_trailing_zeros(men)
+            men &= men - ONE
+            man_on[signed(at)] = kind
+            active[found] = (kind * 64 + signed(at)) * 4 + 2 * _is_in(hit, at) + _is_in(held, at)
+            found += 1
+    rights = PLANES_PER_POSITION * history + 2
+    for right in range(4):
+        if packed_features[rights + right] != ZERO:
+            active[found] = CASTLING + right
+            found += 1
+    if packed_features[12] != ZERO:
+        active[found] = REPEATED
+        found += 1
+
+    at = count_trailing_zeros(king)
+    diagonals, lines, jumps = bishop_attacks(at, occupied), rook_attacks(at, occupied), KNIGHT_ATTACKS[at]
+    for i in range(count):
+        action = np.uint64(actions[i])
+        origin = action & _SQUARE
+        target = (origin + PLANE_SHIFT[action >> _SIX]) & _SQUARE
+        piece = min(signed(man_on[signed(origin)]), _KING)  # always an own man, if the action is legal
+        captured = signed(man_on[signed(target)]) - 6
+        if captured < 0 or captured > 5:
+            captured = 6
+        checks = ZERO
+        if piece == 0:
+            checks = pawn_attacks_down(king)
+        elif piece == 1:
+            checks = jumps
+        elif piece == 2:
+            checks = diagonals
+        elif piece == 3:
+            checks = lines
+        elif piece == 4:
+            checks = diagonals | lines
+        state = 8 * _is_in(attacked, target) + 4 * _is_in(by_pawns, target) + 2 * _is_in(attacked, origin)
+        state += _is_in(checks, target)
+        rows[3 * i] = signed(action)
+        rows[3 * i + 1] = PIECE_TARGETS + piece * 64 + signed(target)
+        rows[3 * i + 2] = TACTICS + (piece * 7 + captured) * 16 + state
+    return found
+
+
+def _shared() -> np.ndarray:
+    """[features, 1]: a man on its square, whoever attacks it."""
+    shared = np.full((FEATURES, 1), -1, np.int32)
+    shared[:MEN, 0] = np.arange(MEN) // 4
+    return shared
+
+
+SPARSE = SparseFeatures(
+    name="chess-attacks-1",
+    features=FEATURES,
+    most_active=MOST_ACTIVE,
+    tables=TABLES,
+    action_rows=ACTION_ROWS,
+    describe=describe,
+    shared=_shared(),
+)
+
+
+# ---- Material ------------------------------------------------------------------------------------
+
+
+PAWNS = np.array([1.0, 3.0, 3.0, 5.0, 9.0, 0.0])
+"""Pawn, knight, bishop, rook, queen, king, in pawns."""
+
+PROBES = (
+    ("start", ""),
+    ("KQK", "4k3/8/8/8/8/8/8/3QK3 w - - 0 1"),
+    ("KKQ", "4k3/8/8/8/8/8/8/3QK3 b - - 0 1"),
+    ("KQK_black", "3qk3/8/8/8/8/8/8/4K3 b - - 0 1"),
+)
+"""Level; won for the side to move (White); lost for it; and the mirror of KQK for Black, which must have the
+same value."""
+
+
+def material(packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+    """[n] material of the side to move less that of the other, in pawns.
+
+    packed_features  uint64[n, feature_words] as `games.chess.encoding` writes them: six planes of own men,
+    six others
+    """
+    men: npt.NDArray[np.float64] = np.bitwise_count(packed_features[:, :12]).astype(np.float64)
+    balance: npt.NDArray[np.float64] = (men[:, :6] - men[:, 6:]) @ PAWNS
+    return balance

@@ -1,0 +1,419 @@
+"""Chess endgames in which every position is known: king and queen, rook, pawn, or bishop and knight.
+
+All are against a bare king. The tables are made on first use (in seconds) and kept under
+`~/.cache/azselfplay/truth`. `probe` looks up a position of the game, whichever colour has the men.
+
+They are solved backwards: from the mates, move by move, to all positions that are won. A table holds one byte
+per position: plies to mate with best play, `DRAWN` or `ILLEGAL`. White has the men, Black a bare king. Index:
+white king + 64 * black king + 64^2 * first man (+ 64^3 * second man). `white` is for White to move, `black`
+for Black to move. No castling, no fifty-move rule, no history.
+
+In all jitted functions tables are uint8[64 ** (2 + men)], `kinds` are int64[1 or 2] of KNIGHT..QUEEN, and
+`ways`, which has the size of a table, counts Black's moves that are not yet known to lose. Going back from a
+position is cheap: all pieces but pawns move both ways, so a man may have come from any square that it
+attacks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import zipfile
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games.bits import ONE, ZERO, count_ones, count_trailing_zeros
+from azselfplay.games.chess.board import (
+    BISHOPS,
+    BLACK,
+    FLAGS,
+    KING_ATTACKS,
+    KINGS,
+    KNIGHT_ATTACKS,
+    KNIGHTS,
+    NOT_A_FILE,
+    NOT_H_FILE,
+    PAWNS,
+    QUEENS,
+    RIGHTS_MASK,
+    ROOKS,
+    WHITE,
+    bishop_attacks,
+    rook_attacks,
+)
+from azselfplay.games.jit import jit
+from azselfplay.games.spec import State
+
+ENDINGS = ("KQK", "KRK", "KPK", "KBNK")
+
+KNIGHT, BISHOP, ROOK, QUEEN = 1, 2, 3, 4
+
+ILLEGAL, DRAWN, UNKNOWN = 255, 254, 253
+"""UNKNOWN occurs only while a table is being made."""
+
+_PIECES = {"KQK": (QUEEN,), "KRK": (ROOK,), "KBNK": (BISHOP, KNIGHT)}
+
+_WORDS = {"Q": QUEENS, "R": ROOKS, "P": PAWNS, "B": BISHOPS, "N": KNIGHTS}
+
+_VERSION = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+"""Tables made by another version of this file are made again."""
+
+Table = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class Ending:
+    """Both tables of an ending in which White has the men (index and entries: see above)."""
+
+    name: str
+    white: Table
+    """White to move: plies to mate, DRAWN or ILLEGAL."""
+    black: Table
+    """Black to move."""
+
+    @property
+    def longest(self) -> int:
+        """Most moves that White, to move, needs."""
+        return (int(self.white[self.white < UNKNOWN].max()) + 1) // 2
+
+
+class Known(NamedTuple):
+    """What a table says about a position."""
+
+    value: int
+    """+1, 0 or -1 for the side to move."""
+    plies: int
+    """Plies until mate with best play; 0 in a draw, and when mated."""
+
+
+def cache_folder() -> Path:
+    return Path.home() / ".cache" / "azselfplay" / "truth"
+
+
+@cache
+def ending(name: str) -> Ending:
+    """The tables of one of ENDINGS, read from the cache folder, or made and stored there."""
+    path = cache_folder() / f"{name}-{_VERSION}.npz"
+    try:
+        with np.load(path) as file:
+            # The tables in a file. Raises ValueError if they do not have the size that the kernels
+            # expect.
+            tables = Ending(name, file["white"], file["black"])
+            wanted = (64 ** len(tables.name),)
+            for table in (tables.white, tables.black):
+                if table.shape != wanted or table.dtype != np.uint8:
+                    raise ValueError(
+                        f"a table of {tables.name} is {table.dtype}{table.shape}, expected uint8{wanted}"
+                    )
+            return tables
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        made = make(name)
+    with contextlib.suppress(OSError):  # without a place to store it, it is made again each time
+        _keep(made, path)
+    return made
+
+
+def _keep(tables: Ending, path: Path) -> None:
+    """Write the file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            np.savez(file, white=tables.white, black=tables.black)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def make(name: str) -> Ending:
+    """Solve one of ENDINGS (KPK needs those of queen and rook first)."""
+    men = len(name) - 2
+    white, black = (np.zeros(64 ** (2 + men), np.uint8) for _ in range(2))
+    if name == "KPK":
+        queen, rook = ending("KQK").black, ending("KRK").black
+        most = max(int(table[table < UNKNOWN].max()) for table in (queen, rook))
+        solve_pawn(queen, rook, most, white, black)
+    else:
+        solve_pieces(np.array(_PIECES[name], np.int64), white, black, np.zeros_like(white))
+    return Ending(name, white, black)
+
+
+def ending_of(state: State) -> str | None:
+    """The name of the ending if there is a table for it, whichever side has the men; otherwise None."""
+    counts = {letter: int(state[word]).bit_count() for letter, word in _WORDS.items()}
+    name = "K" + "".join(letter * counts[letter] for letter in "QRPBN") + "K"
+    white, black = int(state[WHITE]), int(state[BLACK])
+    bare = min(white.bit_count(), black.bit_count()) == 1
+    return name if name in ENDINGS and bare and not state[FLAGS] & RIGHTS_MASK else None
+
+
+def probe(state: State) -> Known | None:
+    """What is known about a legal position; None if there is no table for its material."""
+    name = ending_of(state)
+    if name is None:
+        return None
+    strong_is_black = int(state[WHITE]).bit_count() == 1
+    entry = _entry(state, name, strong_is_black)
+    if entry == DRAWN:
+        return Known(0, 0)
+    strong_to_move = bool(int(state[FLAGS]) & 1) == strong_is_black
+    return Known(1 if strong_to_move else -1, entry)
+
+
+def _entry(state: State, name: str, strong_is_black: bool) -> int:
+    """The table entry of a position, seen as if the strong side were White."""
+    strong, weak = (BLACK, WHITE) if strong_is_black else (WHITE, BLACK)
+    words = [(KINGS, strong), (KINGS, weak), *((_WORDS[letter], strong) for letter in name[1:-1])]
+    turn = 56 if strong_is_black else 0
+    squares = [(int(state[piece] & state[side]).bit_length() - 1) ^ turn for piece, side in words]
+    index = sum(square * 64**place for place, square in enumerate(squares))
+    tables = ending(name)
+    strong_to_move = bool(int(state[FLAGS]) & 1) == strong_is_black
+    entry = int((tables.white if strong_to_move else tables.black)[index])
+    if entry == ILLEGAL:
+        raise ValueError("no legal position: the kings touch, or the side that has moved is in check")
+    return entry
+
+
+def state_at(name: str, index: int, *, strong_to_move: bool, strong_is_black: bool = False) -> State:
+    """The position of a table's entry, with counters at 0; the board is turned if Black has the men."""
+    turn = 56 if strong_is_black else 0
+    strong, weak = (BLACK, WHITE) if strong_is_black else (WHITE, BLACK)
+    state = np.zeros(9, np.uint64)
+    men = [(KINGS, strong), (KINGS, weak), *((_WORDS[letter], strong) for letter in name[1:-1])]
+    for place, (piece, side) in enumerate(men):
+        bit = np.uint64(1 << ((index >> 6 * place & 63) ^ turn))
+        state[piece] |= bit
+        state[side] |= bit
+    black_to_move = strong_to_move == strong_is_black
+    state[FLAGS] = np.uint64(int(black_to_move) * (1 + (1 << 32)))
+    return state
+
+
+# ---- Solving, jitted -----------------------------------------------------------------------------
+
+
+_LAST = np.uint64(63)
+_SIX, _TWELVE, _EIGHTEEN = np.uint64(6), np.uint64(12), np.uint64(18)
+_SECOND_RANK, _SEVENTH_RANK = np.uint64(1), np.uint64(6)
+_THREE, _SEVEN, _EIGHT, _NINE, _SIXTEEN = (np.uint64(number) for number in (3, 7, 8, 9, 16))
+
+
+@jit
+def _attacks(kind: int, square: np.uint64, occupied: np.uint64) -> np.uint64:
+    """The squares that a white piece attacks."""
+    if kind == KNIGHT:
+        return KNIGHT_ATTACKS[square]
+    found = ZERO
+    if kind != ROOK:
+        found |= bishop_attacks(square, occupied)
+    if kind != BISHOP:
+        found |= rook_attacks(square, occupied)
+    return found
+
+
+@jit
+def _men(index: np.uint64, count: int) -> np.uint64:
+    """The squares of White's men other than the king."""
+    men = ONE << ((index >> _TWELVE) & _LAST)
+    if count == 2:
+        men |= ONE << ((index >> _EIGHTEEN) & _LAST)
+    return men
+
+
+@jit
+def _moved(index: np.uint64, shift: np.uint64, square: np.uint64) -> np.uint64:
+    """The index after moving one man to another square."""
+    return (index & ~(_LAST << shift)) | (square << shift)
+
+
+@jit
+def _begin(index: np.uint64, kinds: npt.NDArray[np.int64], white: Table, black: Table, ways: Table) -> None:
+    """Initialise one index in both tables: illegal, drawn, mate, or unknown with `ways` moves of Black."""
+    count = len(kinds)
+    wk, bk = index & _LAST, (index >> _SIX) & _LAST
+    king, men = ONE << wk, _men(index, count)
+    occupied = king | men
+    alone = np.int64(count_ones(occupied)) == count + 1 and not occupied & (ONE << bk)
+    if not alone or KING_ATTACKS[wk] & (ONE << bk):
+        white[index] = black[index] = ILLEGAL
+        return
+    attacked = KING_ATTACKS[wk]
+    for man in range(count):
+        attacked |= _attacks(kinds[man], (index >> (_TWELVE + _SIX * np.uint64(man))) & _LAST, occupied)
+    in_check = attacked & (ONE << bk)
+    white[index] = ILLEGAL if in_check else UNKNOWN
+    escapes = KING_ATTACKS[bk] & ~attacked
+    ways[index] = count_ones(escapes)
+    if not escapes:
+        black[index] = 0 if in_check else DRAWN
+    else:  # after a capture there is too little material to mate
+        black[index] = DRAWN if escapes & men else UNKNOWN
+
+
+@jit
+def _before_white(index: np.uint64, kinds: npt.NDArray[np.int64], plies: int, white: Table) -> int:
+    """Mark the positions from which White can reach this lost position of Black. Returns how many were
+    new."""
+    wk = index & _LAST
+    occupied = (ONE << wk) | (ONE << ((index >> _SIX) & _LAST)) | _men(index, len(kinds))
+    found = 0
+    for man in range(-1, len(kinds)):
+        shift = ZERO if man < 0 else _TWELVE + _SIX * np.uint64(man)
+        square = (index >> shift) & _LAST
+        origins = KING_ATTACKS[square] if man < 0 else _attacks(kinds[man], square, occupied)
+        origins &= ~occupied
+        while origins:
+            earlier = _moved(index, shift, count_trailing_zeros(origins))
+            if white[earlier] == UNKNOWN:
+                white[earlier] = plies
+                found += 1
+            origins &= origins - ONE
+    return found
+
+
+@jit
+def _before_black(
+    index: np.uint64, kinds: npt.NDArray[np.int64], plies: int, black: Table, ways: Table
+) -> int:
+    """Note that one of Black's moves leads to this won position of White. Black is lost once none is left."""
+    bk = (index >> _SIX) & _LAST
+    origins = KING_ATTACKS[bk] & ~((ONE << (index & _LAST)) | _men(index, len(kinds)))
+    found = 0
+    while origins:
+        earlier = _moved(index, _SIX, count_trailing_zeros(origins))
+        if black[earlier] == UNKNOWN:
+            ways[earlier] -= 1
+            if ways[earlier] == 0:
+                black[earlier] = plies
+                found += 1
+        origins &= origins - ONE
+    return found
+
+
+@jit
+def solve_pieces(kinds: npt.NDArray[np.int64], white: Table, black: Table, ways: Table) -> None:
+    """Fill both tables for one or two pieces whose loss leaves a draw.
+
+    kinds int64[1 or 2] of KNIGHT..QUEEN; white, black, ways uint8[64 ** (2 + len(kinds))].
+    """
+    for index in range(len(white)):
+        _begin(np.uint64(index), kinds, white, black, ways)
+    plies, found = 0, 1
+    while found:
+        found = 0
+        for index in range(len(black)):
+            if black[index] == plies:
+                found += _before_white(np.uint64(index), kinds, plies + 1, white)
+        for index in range(len(white)):
+            if white[index] == plies + 1:
+                found += _before_black(np.uint64(index), kinds, plies + 2, black, ways)
+        plies += 2
+    _draw_the_rest(white, black)
+
+
+@jit
+def _draw_the_rest(white: Table, black: Table) -> None:
+    for index in range(len(white)):
+        if white[index] == UNKNOWN:
+            white[index] = DRAWN
+        if black[index] == UNKNOWN:
+            black[index] = DRAWN
+
+
+# ---- King and pawn against king --------------------------------------------------------------------
+
+
+@jit
+def _pawn_attacks(pawn: np.uint64) -> np.uint64:
+    bit = ONE << pawn
+    return ((bit & NOT_A_FILE) << _SEVEN) | ((bit & NOT_H_FILE) << _NINE)
+
+
+@jit
+def _black_ways(index: np.uint64) -> np.uint64:
+    """The squares that Black's king can go to."""
+    wk, bk, pawn = index & _LAST, (index >> _SIX) & _LAST, (index >> _TWELVE) & _LAST
+    return KING_ATTACKS[bk] & ~(KING_ATTACKS[wk] | _pawn_attacks(pawn))
+
+
+@jit
+def _begin_pawn(index: np.uint64, white: Table, black: Table) -> None:
+    wk, bk, pawn = index & _LAST, (index >> _SIX) & _LAST, (index >> _TWELVE) & _LAST
+    rank, target = pawn >> _THREE, ONE << bk
+    apart = wk != bk and wk != pawn and bk != pawn and not KING_ATTACKS[wk] & target
+    if not apart or rank < _SECOND_RANK or rank > _SEVENTH_RANK:
+        white[index] = black[index] = ILLEGAL
+        return
+    in_check = _pawn_attacks(pawn) & target
+    white[index] = ILLEGAL if in_check else UNKNOWN
+    ways = _black_ways(index)
+    if not ways:
+        black[index] = 0 if in_check else DRAWN
+    else:
+        black[index] = DRAWN if ways & (ONE << pawn) else UNKNOWN
+
+
+@jit
+def _white_reaches(index: np.uint64, plies: int, black: Table, queen: Table, rook: Table) -> bool:
+    """Whether one of White's moves leads to a position that Black loses in `plies`."""
+    wk, bk, pawn = index & _LAST, (index >> _SIX) & _LAST, (index >> _TWELVE) & _LAST
+    occupied = (ONE << wk) | (ONE << bk) | (ONE << pawn)
+    steps = KING_ATTACKS[wk] & ~(occupied | KING_ATTACKS[bk])
+    while steps:
+        if black[_moved(index, ZERO, count_trailing_zeros(steps))] == plies:
+            return True
+        steps &= steps - ONE
+    if occupied & (ONE << (pawn + _EIGHT)):
+        return False
+    ahead = _moved(index, _TWELVE, pawn + _EIGHT)
+    if pawn >> _THREE == _SEVENTH_RANK:
+        return queen[ahead] == plies or rook[ahead] == plies
+    if black[ahead] == plies:
+        return True
+    if pawn >> _THREE != _SECOND_RANK or occupied & (ONE << (pawn + _SIXTEEN)):
+        return False
+    return black[_moved(index, _TWELVE, pawn + _SIXTEEN)] == plies
+
+
+@jit
+def _black_is_lost(index: np.uint64, white: Table) -> bool:
+    """Whether each of Black's moves leads to a position that White is known to win."""
+    ways = _black_ways(index)
+    while ways:
+        if white[_moved(index, _SIX, count_trailing_zeros(ways))] >= UNKNOWN:
+            return False
+        ways &= ways - ONE
+    return True
+
+
+@jit
+def solve_pawn(queen: Table, rook: Table, most_plies: int, white: Table, black: Table) -> None:
+    """Fill both tables of king and pawn against king, all uint8[64 ** 3].
+
+    `queen` and `rook` are the tables with Black to move of the pieces that the pawn becomes, and `most_plies`
+    the longest mate in them; a bishop or a knight would leave a draw. The distances are tried one after the
+    other.
+    """
+    for index in range(len(white)):
+        _begin_pawn(np.uint64(index), white, black)
+    plies, found = 0, 1
+    while found or plies <= most_plies:
+        found = 0
+        for index in range(len(white)):
+            if white[index] == UNKNOWN and _white_reaches(np.uint64(index), plies, black, queen, rook):
+                white[index] = plies + 1
+                found += 1
+        for index in range(len(black)):
+            if black[index] == UNKNOWN and _black_is_lost(np.uint64(index), white):
+                black[index] = plies + 2
+                found += 1
+        plies += 2
+    _draw_the_rest(white, black)

@@ -1,0 +1,437 @@
+"""What is known about chess: openings, material, endgame tables and mates in one, ratings of fixed players.
+
+The heuristic value of a position is material and mobility, in centipawns: pawn 100, knight 320, bishop 330,
+rook 500, queen 900, and 2 for each square that a knight, bishop, rook or queen attacks (own men's squares
+too). Captures, en-passant captures and promotions are noisy.
+"""
+# mypy: disable-error-code="no-any-return,return-value"
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from azselfplay.games.bits import ONE, ZERO, count_ones, count_trailing_zeros
+from azselfplay.games.chess import GAME, endings, notation
+from azselfplay.games.chess.board import (
+    KNIGHT_ATTACKS,
+    PLANE_SHIFT,
+    UPSIDE_DOWN,
+    bishop_attacks,
+    rook_attacks,
+)
+from azselfplay.games.chess.rules import CHECKMATE, END_REASONS
+from azselfplay.games.jit import jit
+from azselfplay.games.knowledge import (
+    BadTruth,
+    Check,
+    Heuristic,
+    Knowledge,
+    Known,
+    Matches,
+    Odds,
+    Row,
+    Say,
+    Solution,
+)
+from azselfplay.games.spec import NO_ROOT, State
+
+# ---- Openings ------------------------------------------------------------------------------------
+
+
+BOOK = {
+    "Ruy Lopez": "e2e4 e7e5 g1f3 b8c6 f1b5 a7a6 b5a4 g8f6",
+    "Italian Game": "e2e4 e7e5 g1f3 b8c6 f1c4 f8c5 c2c3 g8f6",
+    "Scotch Game": "e2e4 e7e5 g1f3 b8c6 d2d4 e5d4 f3d4 g8f6",
+    "Four Knights": "e2e4 e7e5 g1f3 b8c6 b1c3 g8f6",
+    "Petrov Defence": "e2e4 e7e5 g1f3 g8f6 f3e5 d7d6 e5f3 f6e4",
+    "Vienna Game": "e2e4 e7e5 b1c3 g8f6 f2f4 d7d5",
+    "Sicilian Najdorf": "e2e4 c7c5 g1f3 d7d6 d2d4 c5d4 f3d4 g8f6 b1c3 a7a6",
+    "Sicilian Dragon": "e2e4 c7c5 g1f3 d7d6 d2d4 c5d4 f3d4 g8f6 b1c3 g7g6",
+    "Sicilian Sveshnikov": "e2e4 c7c5 g1f3 b8c6 d2d4 c5d4 f3d4 g8f6 b1c3 e7e5",
+    "Sicilian Taimanov": "e2e4 c7c5 g1f3 e7e6 d2d4 c5d4 f3d4 b8c6",
+    "Closed Sicilian": "e2e4 c7c5 b1c3 b8c6 g2g3 g7g6",
+    "French Advance": "e2e4 e7e6 d2d4 d7d5 e4e5 c7c5",
+    "French Winawer": "e2e4 e7e6 d2d4 d7d5 b1c3 f8b4",
+    "Caro-Kann Classical": "e2e4 c7c6 d2d4 d7d5 b1c3 d5e4 c3e4 c8f5",
+    "Caro-Kann Advance": "e2e4 c7c6 d2d4 d7d5 e4e5 c8f5",
+    "Pirc Defence": "e2e4 d7d6 d2d4 g8f6 b1c3 g7g6",
+    "Alekhine Defence": "e2e4 g8f6 e4e5 f6d5 d2d4 d7d6",
+    "Scandinavian": "e2e4 d7d5 e4d5 d8d5 b1c3 d5a5",
+    "Queen's Gambit Declined": "d2d4 d7d5 c2c4 e7e6 b1c3 g8f6",
+    "Queen's Gambit Accepted": "d2d4 d7d5 c2c4 d5c4 g1f3 g8f6",
+    "Slav Defence": "d2d4 d7d5 c2c4 c7c6 g1f3 g8f6 b1c3 d5c4",
+    "Semi-Slav": "d2d4 d7d5 c2c4 c7c6 g1f3 g8f6 b1c3 e7e6",
+    "Tarrasch Defence": "d2d4 d7d5 c2c4 e7e6 b1c3 c7c5",
+    "London System": "d2d4 d7d5 g1f3 g8f6 c1f4 c7c5",
+    "Nimzo-Indian": "d2d4 g8f6 c2c4 e7e6 b1c3 f8b4",
+    "Queen's Indian": "d2d4 g8f6 c2c4 e7e6 g1f3 b7b6",
+    "Bogo-Indian": "d2d4 g8f6 c2c4 e7e6 g1f3 f8b4",
+    "King's Indian": "d2d4 g8f6 c2c4 g7g6 b1c3 f8g7 e2e4 d7d6",
+    "Gruenfeld": "d2d4 g8f6 c2c4 g7g6 b1c3 d7d5",
+    "Modern Benoni": "d2d4 g8f6 c2c4 c7c5 d4d5 e7e6",
+    "Benko Gambit": "d2d4 g8f6 c2c4 c7c5 d4d5 b7b5",
+    "Dutch Defence": "d2d4 f7f5 g2g3 g8f6 f1g2 e7e6",
+    "Catalan": "d2d4 g8f6 c2c4 e7e6 g2g3 d7d5",
+    "English Symmetrical": "c2c4 c7c5 g1f3 g8f6",
+    "English Reversed Sicilian": "c2c4 e7e5 b1c3 g8f6",
+    "Reti Opening": "g1f3 d7d5 c2c4 e7e6",
+    "King's Indian Attack": "g1f3 d7d5 g2g3 g8f6 f1g2 c7c6",
+    "Larsen's Opening": "b2b3 e7e5 c1b2 b8c6",
+    "Bird's Opening": "f2f4 d7d5 g1f3 g8f6",
+    "Trompowsky": "d2d4 g8f6 c1g5 f6e4",
+}
+"""Well-known openings, a few moves each: balanced, and as different as possible."""
+
+MOST_PLAYED = {
+    "A10 English Opening": "c2c4",
+    "D06 Queen's Gambit": "d2d4 d7d5 c2c4",
+    "A46 Queen's Pawn Game": "d2d4 g8f6 g1f3",
+    "E00 Queen's Pawn Game": "d2d4 g8f6 c2c4 e7e6",
+    "E61 King's Indian Defence": "d2d4 g8f6 c2c4 g7g6",
+    "C00 French Defence": "e2e4 e7e6",
+    "B50 Sicilian Defence": "e2e4 c7c5 g1f3 d7d6",
+    "B30 Sicilian Defence": "e2e4 c7c5 g1f3 b8c6",
+    "B40 Sicilian Defence": "e2e4 c7c5 g1f3 e7e6",
+    "C60 Ruy Lopez": "e2e4 e7e5 g1f3 b8c6 f1b5",
+    "B10 Caro-Kann Defence": "e2e4 c7c6",
+    "A05 Reti Opening": "g1f3 g8f6",
+}
+"""The twelve openings that humans play most, by AlphaZero's Table 2 (arXiv 1712.01815), each as the moves of
+its ECO code. None begins with another."""
+
+
+# ---- Heuristic -----------------------------------------------------------------------------------
+
+
+PIECE_VALUES = np.array([100, 320, 330, 500, 900, 0], dtype=np.int64)
+
+
+# ---- Endings and mates ---------------------------------------------------------------------------
+
+
+PER_ENDING = 300
+"""Positions of each ending (and as many drawn ones of king and pawn)."""
+DRAWN_PAWN = "KPK draw"
+"""The group in which the bare king has to hold a draw."""
+MATE_IN_ONE = "mate in one"
+"""The group of whole boards on which the side to move mates at once. Any other move counts as an error there,
+even if it keeps the win."""
+MATES_IN_ONE = Path(__file__).parent / "data" / "mates_in_one.epd"
+"""Positions of an engine's games, one of each."""
+FINAL_MATES_IN_ONE = MATES_IN_ONE.with_stem("mates_in_one_final")
+"""Other positions of the same kind, for final judgements."""
+
+
+def probe(state: State) -> Known | None:
+    """What is known about a position in which the game continues; None if there is no table for its
+    material."""
+    here = endings.probe(state)
+    if here is None:
+        return None
+    positions, legal = state.reshape(1, -1), np.zeros(GAME.max_legal, np.uint16)
+    count = GAME.rules.legal_actions(positions, 1, legal)
+    after = {int(action): _after(state, int(action)) for action in legal[:count]}
+    keeps = frozenset(action for action, one in after.items() if one.value == here.value)
+    hurry = min if here.value > 0 else max
+    plies = hurry(after[action].plies for action in keeps) if here.value else 0
+    best = frozenset(action for action in keeps if here.value == 0 or after[action].plies == plies)
+    return Known(endings.ending_of(state) or "", here.value, keeps, count, here.plies, best)
+
+
+def _after(state: State, action: int) -> endings.Known:
+    """The result for the side that moves. Material that no table knows is too little to mate (KK, KNK,
+    KBK)."""
+    child = np.zeros_like(state)
+    GAME.rules.play(state, action, child)
+    known = endings.probe(child)
+    return endings.Known(0, 0) if known is None else endings.Known(-known.value, known.plies)
+
+
+def rows(seed: int, limit: int) -> list[Row]:
+    """Positions of all endings, drawn with `seed`, at most `limit` of each (0: PER_ENDING)."""
+    rng, count = np.random.default_rng([seed, 64]), min(limit or PER_ENDING, PER_ENDING)
+    groups = [(name, name, True) for name in endings.ENDINGS] + [(DRAWN_PAWN, "KPK", False)]
+    endgames = [
+        row for group, name, won in groups for row in _ending_rows(group, name, count, rng, strong_wins=won)
+    ]
+    return [*endgames, *mates_in_one()[: limit or None]]
+
+
+def mates_in_one() -> list[Row]:
+    """The positions of MATES_IN_ONE. Raises BadTruth."""
+    return _mates_in(MATES_IN_ONE)
+
+
+def final_mates_in_one() -> list[Row]:
+    """The positions of FINAL_MATES_IN_ONE. Raises BadTruth."""
+    return _mates_in(FINAL_MATES_IN_ONE)
+
+
+def _mates_in(file: Path) -> list[Row]:
+    try:
+        lines = file.read_text().splitlines()
+    except OSError as error:
+        raise BadTruth(f"{file} cannot be read ({error.strerror}): reinstall azselfplay") from error
+    return [_mate_row(line) for line in lines if not line.startswith("#")]
+
+
+def _mate_row(epd: str) -> Row:
+    positions = np.zeros((2, GAME.state_words), np.uint64)
+    positions[0] = GAME.notation.state_from_text(f"{epd} 0 1")
+    legal, replies = np.zeros((2, GAME.max_legal), np.uint16)
+    count = GAME.rules.legal_actions(positions, 1, legal)
+    mating = set()
+    for action in legal[:count].tolist():
+        GAME.rules.play(positions[0], action, positions[1])
+        reason = GAME.rules.end_reason(positions, 2, GAME.rules.legal_actions(positions, 2, replies), NO_ROOT)
+        if reason and GAME.end_reasons[reason].value < 0:  # for the side to move, which is mated
+            mating.add(action)
+    return Row(MATE_IN_ONE, f"{epd} 0 1", (), 1, frozenset(mating), count, {})
+
+
+def won_rows(name: str, count: int, seed: int, apart_from: Collection[Row]) -> list[Row]:
+    """`count` different won positions of one of the ENDINGS, with the side with the men to move, and none of
+    those in `apart_from`."""
+    taken = {row.start for row in apart_from}
+    found = _ending_rows(name, name, count + len(taken), np.random.default_rng([seed, 65]), strong_wins=True)
+    return [row for row in found if row.start not in taken][:count]
+
+
+def _ending_rows(
+    group: str, name: str, count: int, rng: np.random.Generator, *, strong_wins: bool
+) -> list[Row]:
+    """Different positions, drawn uniformly from all, either colour having the men.
+
+    With `strong_wins` the side with the men is to move and wins, else the bare king is to move and draws.
+    """
+    found: dict[str, Row] = {}
+    tables = endings.ending(name)
+    table = tables.white if strong_wins else tables.black
+    while len(found) < count:
+        index = int(rng.integers(len(table)))
+        entry = table[index]
+        if not (entry < endings.UNKNOWN if strong_wins else entry == endings.DRAWN):
+            continue
+        black = bool(rng.integers(2))
+        state = endings.state_at(name, index, strong_to_move=strong_wins, strong_is_black=black)
+        row = row_of(group, state)
+        if row is not None:
+            found.setdefault(row.start, row)
+    return list(found.values())
+
+
+def row_of(group: str, state: State) -> Row | None:
+    """The truth about a position that a table knows; None if the game is over there."""
+    positions, legal = state.reshape(1, -1), np.zeros(GAME.max_legal, np.uint16)
+    if GAME.rules.end_reason(positions, 1, GAME.rules.legal_actions(positions, 1, legal), NO_ROOT):
+        return None
+    known = probe(state)
+    if known is None:
+        return None
+    longer = {}
+    if known.value > 0 and known.plies is not None:
+        longer = {action: _after(state, action).plies + 1 - known.plies for action in known.keeps}
+    return Row(group, GAME.notation.state_to_text(state), (), known.value, known.keeps, known.legal, longer)
+
+
+def checks(_file: Path | None, say: Say) -> Iterator[Check]:
+    for name, moves in (("KQK", 10), ("KRK", 16), ("KPK", 28), ("KBNK", 33)):
+        yield Check(f"{name}: longest mate in moves", endings.ending(name).longest, moves)
+    tables = endings.ending("KPK")
+    won = sum(int((table < endings.UNKNOWN).sum()) for table in (tables.white, tables.black))
+    yield Check("KPK: won positions, pawn on files a-d (as in the bitbases of engines)", won // 2, 111_282)
+
+
+SOLUTION = Solution(
+    covers=", ".join(endings.ENDINGS),
+    probe=probe,
+    rows=rows,
+    checks=checks,
+    groups=(*endings.ENDINGS, DRAWN_PAWN, MATE_IN_ONE),
+    watched_rows=mates_in_one,
+    final_watched_rows=final_mates_in_one,
+    plays_whole_games=False,
+    counts_plies=True,
+    endings={name: partial(won_rows, name) for name in endings.ENDINGS},
+)
+
+MOBILITY = 2
+"""Centipawns per attacked square."""
+
+_LAST_SQUARE, _SIX = np.uint64(63), np.uint64(6)
+_LAST_RANK = np.uint64(56)
+"""The bits of a square that give its rank; all set: the last rank."""
+_QUEEN_LIKE = np.uint64(64)
+_FILE = np.uint64(7)
+
+
+@jit
+def material(state: State) -> int:
+    """Own material minus the opponent's, for the side to move."""
+    side = state[8] & ONE
+    own, foe = state[_SIX + side], state[np.uint64(7) - side]
+    total = 0
+    for piece in range(5):
+        ahead = np.int64(count_ones(state[piece] & own)) - np.int64(count_ones(state[piece] & foe))
+        total += PIECE_VALUES[piece] * ahead
+    return total
+
+
+@jit
+def attacked_squares(state: State, men: np.uint64) -> int:
+    """Squares attacked by the knights, bishops, rooks and queens of `men`, counted once per attacker."""
+    occupied = state[6] | state[7]
+    total = ZERO
+    knights, diagonal, straight = state[1] & men, (state[2] | state[4]) & men, (state[3] | state[4]) & men
+    while knights:
+        total += count_ones(KNIGHT_ATTACKS[count_trailing_zeros(knights)])
+        knights &= knights - ONE
+    while diagonal:
+        total += count_ones(bishop_attacks(count_trailing_zeros(diagonal), occupied))
+        diagonal &= diagonal - ONE
+    while straight:
+        total += count_ones(rook_attacks(count_trailing_zeros(straight), occupied))
+        straight &= straight - ONE
+    return np.int64(total)
+
+
+@jit
+def evaluate(state: State) -> int:
+    """Material and mobility for the side to move, centipawns."""
+    side = state[8] & ONE
+    mobility = attacked_squares(state, state[_SIX + side])
+    mobility -= attacked_squares(state, state[np.uint64(7) - side])
+    return material(state) + MOBILITY * mobility
+
+
+@jit
+def _squares(state: State, action: int) -> tuple[np.uint64, np.uint64, np.uint64]:
+    """(from, to, plane) of an action; squares as White sees them."""
+    move = np.uint64(action)
+    view = UPSIDE_DOWN if state[8] & ONE else ZERO
+    plane = move >> _SIX
+    target = ((move & _LAST_SQUARE) + PLANE_SHIFT[plane]) & _LAST_SQUARE
+    return (move & _LAST_SQUARE) ^ view, target ^ view, plane
+
+
+@jit
+def _piece_on(state: State, square: np.uint64) -> int:
+    """Index of the piece on a square, 5 if there is none (whose value is 0, like the king's)."""
+    for piece in range(5):
+        if (state[piece] >> square) & ONE:
+            return piece
+    return 5
+
+
+@jit
+def _is_pawn_capture_or_promotion(state: State, origin: np.uint64, target: np.uint64) -> bool:
+    if not (state[0] >> origin) & ONE:
+        return False
+    rank = target & _LAST_RANK
+    return rank in (ZERO, _LAST_RANK) or ((origin ^ target) & _FILE) != ZERO
+
+
+@jit
+def is_noisy(state: State, action: int) -> bool:
+    """Whether the move is a capture (also en passant) or a promotion."""
+    origin, target, _ = _squares(state, action)
+    if ((state[6] | state[7]) >> target) & ONE:
+        return True
+    return _is_pawn_capture_or_promotion(state, origin, target)
+
+
+@jit
+def order_score(state: State, action: int) -> int:
+    """Ordering score: the most valuable victim first, taken by the least valuable man; then promotions; then
+    the rest."""
+    origin, target, plane = _squares(state, action)
+    score = 0
+    if ((state[6] | state[7]) >> target) & ONE:
+        score = 10 * PIECE_VALUES[_piece_on(state, target)] - _piece_on(state, origin) + 10
+    elif plane < _QUEEN_LIKE and _is_pawn_capture_or_promotion(state, origin, target):
+        score = 500
+    return score
+
+
+OPERATION = re.compile(r"""\s*([A-Za-z][A-Za-z0-9_]*)((?:\s+(?:"[^"]*"|[^\s;"]+))*)\s*(?:;|$)""")
+"""A name and its operands. The last semicolon may be missing."""
+
+
+def fen_of_epd(text: str) -> str:
+    """The FEN of an EPD, or of a FEN with operations after it: `hmvc` and `fmvn` are its counters,
+    and others, such as `bm Nf3;`, are left out.
+
+    Raises ValueError for what is no operation. Whether the FEN is right is for its reader to say.
+    """
+    fields, rest = text.split()[:4], " ".join(text.split()[4:])
+    counters: list[str] = []
+    while len(counters) < 2 and (number := re.match(r"([0-9]+)(?:\s+|$)", rest)):
+        counters.append(number[1])
+        rest = rest[number.end() :]
+    if len(counters) == 1 and rest and ";" not in rest:
+        return text  # a FEN whose last field is wrong
+    given: dict[str, str] = {}
+    while rest:
+        found = OPERATION.match(rest)
+        if found is None:
+            raise ValueError(f"{rest[:60]!r} after the position is no operation of an EPD, such as hmvc 12;")
+        name, operand = found[1], found[2].strip()
+        if name in ("hmvc", "fmvn") and (name in given or len(operand.split()) != 1):
+            raise ValueError(f"{name} of an EPD is one number, as in {name} 12;")
+        given[name], rest = operand, rest[found.end() :].strip()
+    if not counters and {"hmvc", "fmvn"} & {*given}:
+        counters = [given.get("hmvc", "0"), given.get("fmvn", "1")]
+    return " ".join(fields + counters)
+
+
+# ---- In the form of games.knowledge --------------------------------------------------------------
+
+
+QUEEN_UP = (
+    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1",
+    "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+)
+"""One side without its queen."""
+
+KNOWLEDGE = Knowledge(
+    heuristic=Heuristic(
+        evaluate=evaluate,
+        material=material,
+        order_score=order_score,
+        is_noisy=is_noisy,
+        sees_reply=False,
+    ),
+    anchors={
+        "random": 0,
+        "blend:greedy:30": 306,
+        "blend:greedy:60": 519,
+        "blend:greedy:85": 597,
+        "greedy": 677,
+        "blend:alphabeta:1:80": 1063,
+        "blend:alphabeta:1:92": 1352,
+        "alphabeta:1": 1550,
+        "blend:alphabeta:2:92": 1577,
+        "alphabeta:2": 1906,
+        "alphabeta:3": 2324,
+    },
+    book=BOOK,
+    counted_openings=MOST_PLAYED,
+    read_start=fen_of_epd,
+    svg=notation.svg,
+    clicks=notation.CLICKS,
+    pgn=notation.pgn,
+    read_pgn=notation.read_pgn,
+    solution=SOLUTION,
+    matches=Matches(
+        opponents=("random", "greedy", "alphabeta:1", "alphabeta:2"),
+        opening_plies=8,
+        max_plies=300,  # 150 moves of each side: a mate that takes longer is not reliable
+        mate=END_REASONS[CHECKMATE].name,
+        odds=Odds("an extra queen", QUEEN_UP, lead=800),
+    ),
+)

@@ -1,0 +1,372 @@
+"""Chess as text and pictures: FEN positions, UCI moves, a board for a terminal, PGN, and boards as SVG.
+
+A position that no game of chess could reach is refused with a sentence saying why. Four liberties: the two
+counters may be missing (then 0 and 1), a move number of 0 means 1, "" stands for the usual start, and an
+en-passant square is dropped when no legal move takes there, as python-chess's `fen(en_passant="legal")` does.
+A half-move clock of 100 and more is kept: such a game goes on until somebody claims the draw. Castling rights
+without king and rook on their squares are refused, not dropped, because they are probably a mistake.
+
+PGN and SVG are python-chess's, which is imported when needed.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from azselfplay.games.chess.board import (
+    ACTION_OF,
+    BLACK,
+    CLOCK_MASK,
+    CLOCK_SHIFT,
+    EN_PASSANT_MASK,
+    EN_PASSANT_SHIFT,
+    FLAGS,
+    KING_ATTACKS,
+    KINGS,
+    PLANE_SHIFT,
+    PLIES_MASK,
+    PLIES_SHIFT,
+    STATE_WORDS,
+    UNDERPROMOTION_PLANE,
+    WHITE,
+    start,
+)
+from azselfplay.games.chess.rules import MAX_LEGAL, en_passant_field, in_check, legal_actions
+from azselfplay.games.game_history import legal_action
+from azselfplay.games.knowledge import Clicks, ReadGame, WrittenMove, grid
+from azselfplay.games.spec import Notation, State
+
+# ---- FEN -----------------------------------------------------------------------------------------
+
+
+START_FEN = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
+PIECES = "PNBRQK"
+SQUARES = tuple(file + rank for rank in "12345678" for file in "abcdefgh")
+COLOURS = ("White", "Black")
+MAX_CLOCK, MAX_MOVE = 9999, 9999
+"""No game is that long: after 150 half-moves without capture or pawn move it is drawn without a claim."""
+
+_CASTLING = {"K": ("e1", "h1"), "Q": ("e1", "a1"), "k": ("e8", "h8"), "q": ("e8", "a8")}
+_USUAL_COUNT = {"P": 8, "N": 2, "B": 2, "R": 2, "Q": 1}
+
+
+def square_name(square: int) -> str:
+    """0 -> "a1", 63 -> "h8"."""
+    return SQUARES[square]
+
+
+def piece_letters(state: State) -> list[str]:
+    """64 letters, a1 first: upper case White, lower case Black, "" for an empty square."""
+    letters = [""] * 64
+    for piece, letter in enumerate(PIECES):
+        for square in range(64):
+            if int(state[piece]) >> square & 1:
+                white = int(state[6]) >> square & 1
+                letters[square] = letter if white else letter.lower()
+    return letters
+
+
+def state_from_fen(text: str) -> State:
+    """The position that a FEN describes; "" is the usual start. Raises ValueError saying what is wrong with
+    it."""
+    state = np.zeros(STATE_WORDS, dtype=np.uint64)
+    if not text.strip():
+        start(state)
+        return state
+    fields = text.split()
+    if len(fields) not in (4, 5, 6):
+        raise ValueError(
+            f"a FEN has 6 fields (board, side, castling, en passant, clock, move), or the first 4 or 5; "
+            f"got {len(fields)} in {text!r}"
+        )
+    letters = _parse_board(fields[0])
+    # Refuse what no game can reach: missing kings, pawns on the back ranks, more men than promotions
+    # give.
+    for name, of_colour in zip(COLOURS, (str.isupper, str.islower), strict=True):
+        count = Counter(letter.upper() for letter in letters if letter and of_colour(letter))
+        if count["K"] != 1:
+            raise ValueError(f"{name} has {count['K']} kings instead of 1")
+        extra = sum(max(0, count[piece] - usual) for piece, usual in _USUAL_COUNT.items() if piece != "P")
+        if count["P"] + extra > 8:
+            raise ValueError(
+                f"{name} has {count['P']} pawns and {extra} more pieces than at the start: together 8 at most"
+            )
+    for square in (*range(8), *range(56, 64)):
+        if letters[square].upper() == "P":
+            raise ValueError(f"a pawn cannot stand on {square_name(square)}")
+    side = _parse_side(fields[1])
+    rights = _parse_castling(fields[2], letters)
+    file = _parse_en_passant(fields[3], side, letters)
+    clock = _parse_number(fields[4], "half-move clock", 0, MAX_CLOCK) if len(fields) > 4 else 0
+    move = _parse_number(fields[5], "move number", 0, MAX_MOVE) if len(fields) > 5 else 1
+    if file is not None and clock:
+        raise ValueError(f"half-move clock {clock} is impossible: a pawn has just moved ({fields[3]})")
+    _fill_boards(state, letters)
+    # Refuse kings that touch, and a side to move that could take the other's king.
+    white, black = (int(state[KINGS] & state[colour]).bit_length() - 1 for colour in (WHITE, BLACK))
+    if int(KING_ATTACKS[white]) >> black & 1:
+        raise ValueError(f"the kings stand side by side on {square_name(white)} and {square_name(black)}")
+    state[FLAGS] = 1 - side
+    if in_check(state):
+        raise ValueError(f"{COLOURS[side]} is to move but {COLOURS[1 - side]}'s king is in check")
+    en_passant = 0 if file is None else int(en_passant_field(state, np.uint64(side), np.uint64(file)))
+    plies = 2 * max(0, move - 1) + side
+    flags = side | rights << 1 | en_passant << int(EN_PASSANT_SHIFT)
+    state[FLAGS] = flags | clock << int(CLOCK_SHIFT) | plies << int(PLIES_SHIFT)
+    return state
+
+
+def state_to_fen(state: State) -> str:
+    """The FEN of a position: six fields, with the en-passant square only when a legal move takes there."""
+    letters = piece_letters(state)
+    ranks = []
+    for rank in range(7, -1, -1):
+        text = "".join(letter or "1" for letter in letters[8 * rank : 8 * rank + 8])
+        for run in range(8, 1, -1):
+            text = text.replace("1" * run, str(run))
+        ranks.append(text)
+    flags = int(state[FLAGS])
+    side = flags & 1
+    castling = "".join(letter for bit, letter in enumerate("KQkq", 1) if flags >> bit & 1)
+    field = flags >> int(EN_PASSANT_SHIFT) & int(EN_PASSANT_MASK)
+    en_passant = "abcdefgh"[field - 1] + "63"[side] if field else "-"
+    clock = flags >> int(CLOCK_SHIFT) & int(CLOCK_MASK)
+    move = (flags >> int(PLIES_SHIFT) & int(PLIES_MASK)) // 2 + 1
+    return f"{'/'.join(ranks)} {'wb'[side]} {castling or '-'} {en_passant} {clock} {move}"
+
+
+def _parse_board(text: str) -> list[str]:
+    ranks = text.split("/")
+    if len(ranks) != 8:
+        raise ValueError(f"the board of a FEN has 8 ranks separated by '/', got {len(ranks)} in {text!r}")
+    letters: list[str] = []
+    for number, rank in zip(range(8, 0, -1), ranks, strict=True):
+        row: list[str] = []
+        for character in rank:
+            if character in "12345678":
+                row += [""] * int(character)
+            elif character.upper() in PIECES:
+                row.append(character)
+            else:
+                raise ValueError(f"rank {number}: {character!r} is neither a piece nor a number 1-8")
+        if len(row) != 8:
+            raise ValueError(f"rank {number} has {len(row)} squares instead of 8: {rank!r}")
+        letters = row + letters
+    return letters
+
+
+def _parse_side(text: str) -> int:
+    if text not in ("w", "b"):
+        raise ValueError(f"the side to move is 'w' or 'b', not {text!r}")
+    return "wb".index(text)
+
+
+def _parse_castling(text: str, letters: list[str]) -> int:
+    """Four bits: White short, White long, Black short, Black long."""
+    if text == "-":
+        return 0
+    if not set(text) <= set("KQkq") or len(set(text)) < len(text):
+        raise ValueError(f"castling rights are '-' or some of KQkq, each once, not {text!r}")
+    rights = 0
+    for letter in text:
+        king, rook = _CASTLING[letter]
+        white = letter.isupper()
+        if (letters[SQUARES.index(king)], letters[SQUARES.index(rook)]) != (
+            ("K", "R") if white else ("k", "r")
+        ):
+            raise ValueError(
+                f"castling right {letter!r} needs a king on {king} and a rook on {rook}; remove the letter"
+            )
+        rights |= 1 << "KQkq".index(letter)
+    return rights
+
+
+def _parse_en_passant(text: str, side: int, letters: list[str]) -> int | None:
+    """The file of the pawn that has just advanced two squares, or None."""
+    if text == "-":
+        return None
+    rank, pawn = (("6", "p"), ("3", "P"))[side]
+    if text not in SQUARES or text[1] != rank:
+        raise ValueError(
+            f"the en-passant square is '-' or on rank {rank} when {COLOURS[side]} moves, not {text!r}"
+        )
+    square, forward = SQUARES.index(text), -8 if side == 0 else 8
+    if letters[square + forward] != pawn or letters[square] or letters[square - forward]:
+        raise ValueError(f"no {COLOURS[1 - side]} pawn can just have passed over {text}")
+    return square % 8
+
+
+def _parse_number(text: str, name: str, low: int, high: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10) or not low <= int(text) <= high:
+        raise ValueError(f"the {name} of a FEN is a number from {low} to {high}, not {text!r}")
+    return int(text)
+
+
+def _fill_boards(state: State, letters: list[str]) -> None:
+    for square, letter in enumerate(letters):
+        if letter:
+            bit = np.uint64(1 << square)
+            state[PIECES.index(letter.upper())] |= bit
+            state[6 if letter.isupper() else 7] |= bit
+
+
+# ---- Moves ---------------------------------------------------------------------------------------
+
+
+_UNDERPROMOTION_LETTERS = "nbr"
+_UNDERPROMOTION_PLANES = {x: UNDERPROMOTION_PLANE + 3 * i for i, x in enumerate(_UNDERPROMOTION_LETTERS)}
+"""The plane of a capture to the left with that promotion."""
+_SQUARE_OF = {name: square for square, name in enumerate(SQUARES)}
+
+
+def legal_list(state: State) -> list[int]:
+    """The legal actions of a position, in the generator's order."""
+    actions = np.zeros(MAX_LEGAL, dtype=np.uint16)
+    count = legal_actions(state.reshape(1, -1), 1, actions)
+    return [int(action) for action in actions[:count]]
+
+
+def action_to_uci(state: State, action: int) -> str:
+    """An action of the side to move as UCI text: "e2e4", "e1g1", "a7a8q"."""
+    turn = 56 * (int(state[FLAGS]) & 1)
+    plane, square = divmod(int(action), 64)
+    origin, target = square ^ turn, (square + int(PLANE_SHIFT[plane])) % 64 ^ turn
+    promotion = ""
+    if plane >= UNDERPROMOTION_PLANE:
+        promotion = _UNDERPROMOTION_LETTERS[(plane - UNDERPROMOTION_PLANE) // 3]
+    elif target // 8 in (0, 7) and int(state[0]) >> origin & 1:
+        promotion = "q"
+    return square_name(origin) + square_name(target) + promotion
+
+
+def action_from_uci(state: State, text: str) -> int:
+    """The legal action that UCI text names. ValueError if there is no such legal move."""
+    return legal_action(
+        text,
+        _action_of_squares(state, text),
+        legal_list(state),
+        partial(action_to_uci, state),
+        lambda: f"written as e2e4, a7a8q, in {state_to_fen(state)}",
+    )
+
+
+def _action_of_squares(state: State, text: str) -> int:
+    """The action of `text` if it is legal, -1 if it cannot be. Listing all moves takes ten times as long."""
+    origin, target = _SQUARE_OF.get(text[:2]), _SQUARE_OF.get(text[2:4])
+    if origin is None or target is None:
+        return -1
+    turn = 56 * (int(state[FLAGS]) & 1)
+    origin, target = origin ^ turn, target ^ turn
+    if text[4:] in _UNDERPROMOTION_PLANES:
+        return (_UNDERPROMOTION_PLANES[text[4:]] + target % 8 - origin % 8 + 1) * 64 + origin
+    return int(ACTION_OF[origin * 64 + target])
+
+
+def render(state: State) -> str:
+    """The board with White below, upper case White, and who is to move."""
+    letters = piece_letters(state)
+    rows = [
+        f"{rank + 1} " + " ".join(x or "." for x in letters[8 * rank : 8 * rank + 8])
+        for rank in range(7, -1, -1)
+    ]
+    mover = ("White", "Black")[int(state[FLAGS]) & 1]
+    return "\n".join([*rows, "  a b c d e f g h", f"{mover} to move"])
+
+
+NOTATION = Notation(
+    state_from_text=state_from_fen,
+    state_to_text=state_to_fen,
+    action_to_text=action_to_uci,
+    action_from_text=action_from_uci,
+    render=render,
+    engine_protocol="uci",
+)
+
+
+# ---- Pictures and PGN ----------------------------------------------------------------------------
+
+
+PICTURE_SIZE = 230
+"""Pixels."""
+PGN_COLUMNS = 80
+SQUARE, MARGIN = 45, 15
+"""Size of a square, and of the margin with the coordinates, in python-chess's own units."""
+
+
+def svg(state: State, move: str, *, turned: bool = False) -> bytes:
+    """The board of a position; `move` (UCI, "" at the start), which led to it, is marked. `turned`: Black at
+    the bottom."""
+    import chess
+    import chess.svg
+
+    board, last = chess.Board(state_to_fen(state)), chess.Move.from_uci(move) if move else None
+    below = chess.BLACK if turned else chess.WHITE
+    return str(chess.svg.board(board, orientation=below, size=PICTURE_SIZE, lastmove=last)).encode()
+
+
+def pgn(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
+    """A game as PGN, other moves as variations. `moves`: in UCI; `ending`: comment after the last move.
+    Raises ValueError if a move is invalid."""
+    import chess
+    import chess.pgn
+
+    tree = chess.pgn.Game()
+    tree.setup(chess.Board(start) if start else chess.Board())
+    tree.headers.update(tags)
+    node: chess.pgn.GameNode = tree
+    for move, comment, others in moves:
+        played = node.add_main_variation(chess.Move.from_uci(move), comment=comment)
+        for other, its_comment in others:
+            node.add_variation(chess.Move.from_uci(other), comment=its_comment)
+        node = played
+    if ending:
+        node.comment = ending
+    return tree.accept(chess.pgn.StringExporter(columns=PGN_COLUMNS))
+
+
+def read_pgn(text: str) -> Iterator[ReadGame]:
+    """The main lines of the games in a PGN, moves in UCI.
+
+    Raises ValueError at a game with an illegal move, a FEN that is none, without moves, or of a variant.
+    """
+    import chess
+    import chess.pgn
+
+    class MainLine(chess.pgn.GameBuilder):  # type: ignore[type-arg]
+        def begin_variation(self) -> chess.pgn.SkipType:  # type: ignore[override]
+            super().begin_variation()
+            return chess.pgn.SKIP
+
+        def handle_error(self, error: Exception) -> None:
+            self.game.errors.append(error)  # without a line in the log
+
+    file = io.StringIO(text)
+    while (found := chess.pgn.read_game(file, Visitor=MainLine)) is not None:
+        variant = found.headers.get("Variant", chess.Board.aliases[0])
+        if variant.lower() not in map(str.lower, chess.Board.aliases):
+            raise ValueError(f"it is of the variant {variant[:60]!r}, not of standard chess")
+        if found.errors:
+            raise ValueError(str(found.errors[0]) or type(found.errors[0]).__name__)
+        start = found.headers.get("FEN", "")
+        moves = [move.uci() for move in found.mainline_moves()]
+        if not start and not moves:
+            raise ValueError("it has neither moves nor a FEN")
+        yield ReadGame(start, moves)
+
+
+def _clicked(state: State, action: int) -> tuple[str, ...]:
+    """The square that the piece leaves, and the one that it goes to."""
+    move = action_to_uci(state, action)
+    return move[:2], move[2:4]
+
+
+_SIZE = 8 * SQUARE + 2 * MARGIN
+_RANKS = [SQUARES[8 * rank : 8 * rank + 8] for rank in reversed(range(8))]
+CLICKS = Clicks(
+    _SIZE, _SIZE, grid(_RANKS, MARGIN, MARGIN, SQUARE), _clicked, svg_turned=partial(svg, turned=True)
+)

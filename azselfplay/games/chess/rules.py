@@ -1,0 +1,511 @@
+"""The rules of chess: legal moves, the position after a move, and how a game ends.
+
+Legal moves come by check mask and pins: no move is made to see whether it was legal. The board is turned so
+that the side to move always moves up; so one generator serves both colours and directly writes policy
+indices. A pinned man may only move along the line through its king. In check, only moves that take the
+checker or step between it and the king remain. En passant, which opens two squares of a rank at a time, is
+tested separately (`board.en_passant_captors`).
+
+Two tricks recur. `bits & (bits - ONE)` clears the lowest set bit, so a loop visits only the men or targets of
+a board, and the result is 0 exactly if there was only one bit. And a shift moves all men of a board at once,
+8 bits for a rank, 1 bit for a file, once those on the edge that would wrap around are masked out.
+
+`actions`, in all functions, is uint16[max_legal]; `count` says how many are written.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games.bits import ONE, ZERO, count_ones, count_trailing_zeros
+from azselfplay.games.chess.board import (
+    ACTION_OF,
+    BETWEEN,
+    CLOCK_MASK,
+    CLOCK_SHIFT,
+    EAST_TWO,
+    EN_PASSANT_MASK,
+    EN_PASSANT_SHIFT,
+    EVERYWHERE,
+    FALLING_THROUGH,
+    FILE_THROUGH,
+    KING_ATTACKS,
+    KNIGHT_ATTACKS,
+    NORTH_EAST_ONE,
+    NORTH_ONE,
+    NORTH_TWO,
+    NORTH_WEST_ONE,
+    NOT_A_FILE,
+    NOT_H_FILE,
+    PLANE_SHIFT,
+    PLIES_SHIFT,
+    RIGHTS_MASK,
+    RISING_THROUGH,
+    SAME_POSITION_MASK,
+    THROUGH,
+    UPSIDE_DOWN,
+    WEST_TWO,
+    all_attacks,
+    attackers_of,
+    bishop_attacks,
+    en_passant_captors,
+    rook_attacks,
+    turned,
+)
+from azselfplay.games.jit import jit
+from azselfplay.games.spec import NO_ROOT, EndReason, Positions, State
+
+# ---- Legal moves ---------------------------------------------------------------------------------
+
+
+Actions = npt.NDArray[np.uint16]
+
+MAX_LEGAL = 256
+"""218 is the largest known number; start positions come from text, so there is room for unusual ones."""
+
+_SIX, _SEVEN, _EIGHT, _NINE, _SIXTEEN = (np.uint64(number) for number in (6, 7, 8, 9, 16))
+_THIRD_RANK = np.uint64(0xFF0000)
+_LAST_RANK = np.uint64(0xFF00000000000000)
+_SHORT_EMPTY = np.uint64(0x60)
+"""f1 and g1."""
+_SHORT_SAFE = np.uint64(0x60)
+_LONG_EMPTY = np.uint64(0x0E)
+"""b1, c1 and d1; the king only crosses the last two."""
+_LONG_SAFE = np.uint64(0x0C)
+_UNDERPROMOTION_BASE = np.uint64(64 * 64)
+_UNDERPROMOTION_STEP = np.uint64(3 * 64)
+
+
+@jit
+def _write_targets(square: np.uint64, targets: np.uint64, actions: Actions, count: np.uint64) -> np.uint64:
+    """Append the moves of one man; returns the new count."""
+    row = square << _SIX
+    while targets:
+        actions[count] = ACTION_OF[row + count_trailing_zeros(targets)]
+        count += ONE
+        targets &= targets - ONE
+    return count
+
+
+@jit
+def _write_pawns(
+    targets: np.uint64,
+    step: np.uint64,
+    base: np.uint64,
+    side_step: np.uint64,
+    actions: Actions,
+    count: np.uint64,
+) -> np.uint64:
+    """Append pawn moves of one kind: each target lies `step` above its origin, and its plane is `base`.
+
+    `side_step` is 0, 1, 2 for a pawn that goes left, straight, right (promotion planes).
+    """
+    quiet = targets & ~_LAST_RANK
+    while quiet:
+        actions[count] = base + count_trailing_zeros(quiet) - step
+        count += ONE
+        quiet &= quiet - ONE
+    promoting = targets & _LAST_RANK
+    while promoting:
+        origin = count_trailing_zeros(promoting) - step
+        first = _UNDERPROMOTION_BASE + (side_step << _SIX) + origin
+        actions[count] = base + origin
+        actions[count + ONE] = first
+        actions[count + np.uint64(2)] = first + _UNDERPROMOTION_STEP
+        actions[count + np.uint64(3)] = first + _UNDERPROMOTION_STEP + _UNDERPROMOTION_STEP
+        count += np.uint64(4)
+        promoting &= promoting - ONE
+    return count
+
+
+@jit
+def _pinned(
+    king_square: np.uint64, own: np.uint64, diagonal: np.uint64, straight: np.uint64, occupied: np.uint64
+) -> np.uint64:
+    """Own men that stand alone between the king and one of the opponent's sliding pieces."""
+    # X-ray: remove the king's nearest own men from the board and look again. A slider seen only now pins one.
+    near = own & (bishop_attacks(king_square, occupied) | rook_attacks(king_square, occupied))
+    beyond = occupied ^ near
+    pinners = bishop_attacks(king_square, beyond) & diagonal | rook_attacks(king_square, beyond) & straight
+    pinned = ZERO
+    while pinners:
+        pinned |= BETWEEN[(king_square << _SIX) + count_trailing_zeros(pinners)]
+        pinners &= pinners - ONE
+    return pinned & near
+
+
+@jit
+def _pawn_moves(
+    pawns: np.uint64,
+    pinned: np.uint64,
+    king_square: np.uint64,
+    other: np.uint64,
+    occupied: np.uint64,
+    mask: np.uint64,
+    actions: Actions,
+    count: np.uint64,
+) -> np.uint64:
+    """Append all pawn moves except en passant, whole sets at a time.
+
+    A pinned pawn on its king's file may advance; on a diagonal it may capture along that diagonal.
+    """
+    empty = ~occupied
+    # `mask` is left out of `one`: the second step of a pawn may block a check that the first does not.
+    one = ((pawns & (~pinned | FILE_THROUGH[king_square])) << _EIGHT) & empty
+    two = ((one & _THIRD_RANK) << _EIGHT) & empty & mask
+    left = ((pawns & (~pinned | FALLING_THROUGH[king_square]) & NOT_A_FILE) << _SEVEN) & other & mask
+    right = ((pawns & (~pinned | RISING_THROUGH[king_square]) & NOT_H_FILE) << _NINE) & other & mask
+    count = _write_pawns(one & mask, _EIGHT, np.uint64(NORTH_ONE), ONE, actions, count)
+    count = _write_pawns(left, _SEVEN, np.uint64(NORTH_WEST_ONE), ZERO, actions, count)
+    count = _write_pawns(right, _NINE, np.uint64(NORTH_EAST_ONE), np.uint64(2), actions, count)
+    while two:
+        actions[count] = np.uint64(NORTH_TWO) + count_trailing_zeros(two) - _SIXTEEN
+        count += ONE
+        two &= two - ONE
+    return count
+
+
+@jit
+def _knight_moves(knights: np.uint64, mask: np.uint64, actions: Actions, count: np.uint64) -> np.uint64:
+    """Append the moves of knights, none of which is pinned, onto the squares of `mask`."""
+    while knights:
+        square = count_trailing_zeros(knights)
+        count = _write_targets(square, KNIGHT_ATTACKS[square] & mask, actions, count)
+        knights &= knights - ONE
+    return count
+
+
+@jit
+def _slider_moves(
+    diagonal: np.uint64,
+    straight: np.uint64,
+    pinned: np.uint64,
+    king_square: np.uint64,
+    occupied: np.uint64,
+    mask: np.uint64,
+    actions: Actions,
+    count: np.uint64,
+) -> np.uint64:
+    """Append the moves of bishops, rooks and queens onto the squares of `mask`."""
+    line_row = king_square << _SIX
+    while diagonal:
+        square = count_trailing_zeros(diagonal)
+        targets = bishop_attacks(square, occupied) & mask
+        if (pinned >> square) & ONE:
+            targets &= THROUGH[line_row + square]
+        count = _write_targets(square, targets, actions, count)
+        diagonal &= diagonal - ONE
+    while straight:
+        square = count_trailing_zeros(straight)
+        targets = rook_attacks(square, occupied) & mask
+        if (pinned >> square) & ONE:
+            targets &= THROUGH[line_row + square]
+        count = _write_targets(square, targets, actions, count)
+        straight &= straight - ONE
+    return count
+
+
+@jit
+def _write_en_passant(file: np.uint64, captors: np.uint64, actions: Actions, count: np.uint64) -> np.uint64:
+    """Append the en-passant captures of the pawns `captors` (at most two)."""
+    while captors:
+        row = count_trailing_zeros(captors) << _SIX
+        actions[count] = ACTION_OF[row + file + np.uint64(40)]  # 40 is a6, where the captor lands
+        count += ONE
+        captors &= captors - ONE
+    return count
+
+
+@jit
+def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
+    """Write the legal actions of `positions[n - 1]` and return their number (see `games.spec`)."""
+    state = positions[n - 1]
+    flags = state[8]
+    side = flags & ONE
+    own, foe = turned(state[np.uint64(6) + side], side), turned(state[np.uint64(7) - side], side)
+    occupied = own | foe
+    pawns, knights, kings = turned(state[0], side), turned(state[1], side), turned(state[5], side)
+    queens = turned(state[4], side)
+    diagonal, straight = turned(state[2], side) | queens, turned(state[3], side) | queens
+    foe_pawns, foe_knights, foe_diagonal, foe_straight = (
+        pawns & foe,
+        knights & foe,
+        diagonal & foe,
+        straight & foe,
+    )
+    king = kings & own
+    square = count_trailing_zeros(king)
+    checkers = attackers_of(square, foe_pawns, foe_knights, foe_diagonal, foe_straight, occupied)
+    count = ZERO
+    steps = KING_ATTACKS[square] & ~own
+    if steps:  # seen through the king, which does not shield the squares behind it
+        danger = all_attacks(foe_pawns, foe_knights, foe_diagonal, foe_straight, kings & foe, occupied ^ king)
+        count = _write_targets(square, steps & ~danger, actions, count)
+        rights = (flags >> (ONE + side + side)) & np.uint64(3)
+        if rights and not checkers:
+            # castling; `rights`: bit 0 short, bit 1 long. The rook may cross attacked squares.
+            if rights & ONE and not (occupied & _SHORT_EMPTY) | (danger & _SHORT_SAFE):
+                actions[count] = np.uint64(EAST_TWO) + square
+                count += ONE
+            if rights & np.uint64(2) and not (occupied & _LONG_EMPTY) | (danger & _LONG_SAFE):
+                actions[count] = np.uint64(WEST_TWO) + square
+                count += ONE
+    mask = EVERYWHERE
+    if checkers:
+        if checkers & (checkers - ONE):  # two at once: only the king can move
+            return int(count)
+        mask = checkers | BETWEEN[(square << _SIX) + count_trailing_zeros(checkers)]
+    pinned = _pinned(square, own, foe_diagonal, foe_straight, occupied)
+    count = _pawn_moves(pawns & own, pinned, square, foe, occupied, mask, actions, count)
+    mask &= ~own
+    knights, diagonal, straight = knights & own, diagonal & own, straight & own
+    count = _knight_moves(knights & ~pinned, mask, actions, count)
+    count = _slider_moves(diagonal, straight, pinned, square, occupied, mask, actions, count)
+    en_passant = (flags >> EN_PASSANT_SHIFT) & EN_PASSANT_MASK
+    if en_passant:
+        file = en_passant - ONE
+        captors = en_passant_captors(
+            file, pawns & own, square, foe_pawns, foe_knights, foe_diagonal, foe_straight, occupied
+        )
+        count = _write_en_passant(file, captors, actions, count)
+    return int(count)
+
+
+# ---- The position after a move -------------------------------------------------------------------
+
+
+_LAST_SQUARE = np.uint64(63)
+
+_QUEENS = np.uint64(4)
+_FIRST_AND_LAST_RANK = np.uint64(0xFF000000000000FF)
+_UNDERPROMOTION_PLANE = np.uint64(64)
+_EAST_TWO, _WEST_TWO = np.uint64(15), np.uint64(43)
+_SHORT_ROOK, _LONG_ROOK = np.uint64(0b10100000), np.uint64(0b00001001)
+"""Both squares of the rook when the king lands on g1, and on c1."""
+
+
+def _kept_rights() -> npt.NDArray[np.uint64]:
+    """Castling rights that remain when a move starts or ends on each square."""
+    lost = {0: 0b00100, 7: 0b00010, 4: 0b00110, 56: 0b10000, 63: 0b01000, 60: 0b11000}
+    kept = [int(RIGHTS_MASK) & ~lost.get(square, 0) for square in range(64)]
+    return np.array(kept, dtype=np.uint64)
+
+
+KEPT_RIGHTS = _kept_rights()
+
+
+@jit
+def en_passant_field(state: State, side: np.uint64, file: np.uint64) -> np.uint64:
+    """`file + 1` if `side` may legally take en passant on `file`, else 0. Does not read word 8."""
+    own, other = turned(state[_SIX + side], side), turned(state[np.uint64(7) - side], side)
+    pawns, knights, queens = turned(state[0], side), turned(state[1], side), turned(state[4], side)
+    diagonal, straight = turned(state[2], side) | queens, turned(state[3], side) | queens
+    king_square = count_trailing_zeros(turned(state[5], side) & own)
+    captors = en_passant_captors(
+        file,
+        pawns & own,
+        king_square,
+        pawns & other,
+        knights & other,
+        diagonal & other,
+        straight & other,
+        own | other,
+    )
+    return file + ONE if captors else ZERO
+
+
+@jit
+def _finish_pawn_move(
+    child: State, side: np.uint64, plane: np.uint64, origin: np.uint64, target: np.uint64, took: np.uint64
+) -> np.uint64:
+    """Promote, take en passant, or return the en-passant field after a double step (else 0)."""
+    reached, foe = ONE << target, np.uint64(7) - side
+    if reached & _FIRST_AND_LAST_RANK:
+        promoted = _QUEENS
+        if plane >= _UNDERPROMOTION_PLANE:
+            promoted = ONE + (plane - _UNDERPROMOTION_PLANE) // np.uint64(3)
+        child[0] ^= reached
+        child[promoted] |= reached
+    elif origin ^ target == np.uint64(16):  # ranks 2 and 4, or 7 and 5, differ in this bit alone
+        near = ((reached & NOT_A_FILE) >> ONE) | ((reached & NOT_H_FILE) << ONE)
+        if near & child[0] & child[foe]:  # rare: only then is it checked whether they may capture
+            return en_passant_field(child, side ^ ONE, target & np.uint64(7))
+    elif not took and (origin ^ target) & np.uint64(7):  # to another file, and the square was empty
+        passed = ONE << (target ^ np.uint64(8))  # ranks 6 and 5, or 3 and 4
+        child[0] ^= passed
+        child[foe] ^= passed
+    return ZERO
+
+
+@jit
+def play(parent: State, action: int, child: State) -> None:
+    """Write the position after a legal `action` (see `games.spec`)."""
+    move = np.uint64(action)
+    flags = parent[8]
+    side = flags & ONE
+    view = UPSIDE_DOWN if side else ZERO
+    plane = move >> _SIX
+    origin = (move & _LAST_SQUARE) ^ view
+    target = (((move & _LAST_SQUARE) + PLANE_SHIFT[plane]) & _LAST_SQUARE) ^ view
+    left, reached = ONE << origin, ONE << target
+    pawn_moved, king_moved = parent[0] & left, parent[5] & left
+    foe = parent[np.uint64(7) - side]
+    took = foe & reached
+    for piece in range(6):  # without a branch: both squares are cleared, and the bit of `origin` is set again
+        board = parent[piece]
+        child[piece] = (board & ~(left | reached)) | (((board >> origin) & ONE) << target)
+    child[_SIX + side] = parent[_SIX + side] ^ left ^ reached
+    child[np.uint64(7) - side] = foe ^ took
+    en_passant = ZERO
+    if pawn_moved:
+        en_passant = _finish_pawn_move(child, side, plane, origin, target, took)
+    elif king_moved and plane in (_EAST_TWO, _WEST_TWO):
+        rook = _SHORT_ROOK << (target - _SIX) if plane == _EAST_TWO else _LONG_ROOK << (target - np.uint64(2))
+        child[3] ^= rook  # clears the one square of the rook and sets the other
+        child[_SIX + side] ^= rook
+    clock = ZERO if took or pawn_moved else ((flags >> CLOCK_SHIFT) & CLOCK_MASK) + ONE
+    child[8] = (
+        (side ^ ONE)
+        | (flags & KEPT_RIGHTS[origin] & KEPT_RIGHTS[target])
+        | (en_passant << EN_PASSANT_SHIFT)
+        | (clock << CLOCK_SHIFT)
+        | (((flags >> PLIES_SHIFT) + ONE) << PLIES_SHIFT)
+    )
+
+
+# ---- How a game ends -----------------------------------------------------------------------------
+
+
+END_REASONS = (
+    EndReason("ongoing", 0),
+    EndReason("checkmate", -1),
+    EndReason("stalemate", 0),
+    EndReason("insufficient_material", 0),
+    EndReason("fifty_moves", 0),
+    EndReason("threefold_repetition", 0),
+)
+CHECKMATE, STALEMATE, INSUFFICIENT_MATERIAL, FIFTY_MOVES, THREEFOLD_REPETITION = range(1, 6)
+
+FIFTY_MOVES_CLOCK = 100
+"""Half-moves without capture or pawn move that end the game (mate on the last of them wins)."""
+SEVENTY_FIVE_MOVES_CLOCK = 150
+"""The same for a game or search that begins where nobody has claimed the draw (FIDE Laws, 9.6.2)."""
+
+_LIGHT_SQUARES = np.uint64(0x55AA55AA55AA55AA)
+
+
+@jit
+def in_check(state: State) -> bool:
+    """Whether the king of the side to move is attacked."""
+    side = state[8] & ONE
+    own = turned(state[np.uint64(6) + side], side)
+    other = turned(state[np.uint64(7) - side], side)
+    queens = turned(state[4], side)
+    checkers = attackers_of(
+        count_trailing_zeros(turned(state[5], side) & own),
+        turned(state[0], side) & other,
+        turned(state[1], side) & other,
+        (turned(state[2], side) | queens) & other,
+        (turned(state[3], side) | queens) & other,
+        own | other,
+    )
+    return checkers != ZERO
+
+
+@jit
+def maybe_won(positions: Positions, n: int) -> bool:
+    """Whether the last move may have won (see `games.spec`): only mate wins, and mate is check."""
+    return in_check(positions[n - 1])
+
+
+@jit
+def insufficient_material(state: State) -> bool:
+    """Whether no sequence of legal moves can mate: bare kings, one knight, or bishops on squares of one
+    colour."""
+    if state[0] | state[3] | state[4]:
+        return False
+    if state[1]:  # with a knight, the kings may have no other company
+        return count_ones(state[6] | state[7]) <= np.uint64(3)
+    return not (state[2] & _LIGHT_SQUARES and state[2] & ~_LIGHT_SQUARES)
+
+
+@jit
+def same_position(first: State, second: State) -> bool:
+    """Whether men, squares, side to move, castling rights and en-passant capture are the same.
+
+    The men of each colour are compared first: between two reversible positions they nearly always differ.
+    """
+    if first[6] != second[6] or first[7] != second[7]:
+        return False
+    different = (first[8] ^ second[8]) & SAME_POSITION_MASK
+    for piece in range(6):
+        different |= first[piece] ^ second[piece]
+    return different == ZERO
+
+
+@jit
+def earlier_occurrences(positions: Positions, n: int, enough: int) -> int:
+    """How often the position `positions[n - 1]` has occurred before; stops counting at `enough`.
+
+    Looks back only to the last capture or pawn move. A position cannot recur in less than four plies.
+    """
+    last = n - 1
+    clock = int((positions[last, 8] >> CLOCK_SHIFT) & CLOCK_MASK)
+    oldest = max(0, last - clock)
+    found = 0
+    earlier = last - 4
+    while earlier >= oldest and found < enough:
+        if same_position(positions[earlier], positions[last]):
+            found += 1
+        earlier -= 2  # with the same side to move
+    return found
+
+
+@jit
+def is_draw_by_repetition(positions: Positions, n: int, root: int) -> bool:
+    """Whether `positions[n - 1]` has occurred twice before, or once from `positions[root]` on."""
+    last = n - 1
+    clock = int((positions[last, 8] >> CLOCK_SHIFT) & CLOCK_MASK)
+    oldest = max(0, last - clock)
+    found = 0
+    earlier = last - 4
+    while earlier >= oldest:
+        if same_position(positions[earlier], positions[last]):
+            found += 1
+            if found == 2 or (root != NO_ROOT and earlier >= root):
+                return True
+        earlier -= 2  # with the same side to move
+    return False
+
+
+@jit
+def too_many_quiet_moves(positions: Positions, n: int, root: int) -> bool:
+    """Whether the game is drawn by fifty moves without capture or pawn move.
+
+    A game or a search may begin where that has already happened, since a draw must be claimed. There only
+    seventy-five moves end it, and nothing does where those are exceeded too: otherwise every quiet move would
+    have the same value.
+    """
+    clock = int((positions[n - 1, 8] >> CLOCK_SHIFT) & CLOCK_MASK)
+    if clock < FIFTY_MOVES_CLOCK:
+        return False
+    first = 0 if root == NO_ROOT else root
+    at_first = clock - (n - 1 - first)  # its clock, or less if a capture or pawn move came since
+    if at_first < FIFTY_MOVES_CLOCK:
+        return True
+    return clock >= SEVENTY_FIVE_MOVES_CLOCK and at_first < SEVENTY_FIVE_MOVES_CLOCK
+
+
+@jit
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
+    """`ONGOING`, or why the game is over (see `games.spec`). In a search a first repetition is a draw too, if
+    the earlier occurrence is in the searched line: the side that came back to it can do so again."""
+    state = positions[n - 1]
+    if legal_count == 0:
+        return CHECKMATE if in_check(state) else STALEMATE
+    if insufficient_material(state):
+        return INSUFFICIENT_MATERIAL
+    if too_many_quiet_moves(positions, n, root):
+        return FIFTY_MOVES
+    return THREEFOLD_REPETITION if is_draw_by_repetition(positions, n, root) else 0

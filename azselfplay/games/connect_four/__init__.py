@@ -1,0 +1,312 @@
+"""Connect Four: seven columns of six; four in a row wins. Actions are columns 0-6, written 1-7.
+
+Cell = 7 * row + column with row 0 at the bottom; the state is `games.small`'s.
+
+A sparse network reads lines of four, and columns. A feature is a line with stones of one side only: whose
+they are, and on which of its cells. Or it is a column: its height, the lowest cells that complete four for
+either side, and who began, which decides who gets which cells in the end. An action has three rows: its
+column as it concerns the own four, its column as it concerns the other's, and what the stone makes and
+prevents.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games import small
+from azselfplay.games.bits import ONE, ZERO, count_ones, count_trailing_zeros, scratch_int32
+from azselfplay.games.jit import jit, signed
+from azselfplay.games.spec import EndReason, Game, Positions, Rules, SparseFeatures, State, Symmetry
+from azselfplay.games.stubs import Actions, Numbers, Words
+
+ROWS, COLS = 6, 7
+CELLS = ROWS * COLS
+
+FOUR_MADE, BOARD_FULL = 1, 2
+END_REASONS = (EndReason("ongoing", 0), EndReason("four", -1), EndReason("board_full", 0))
+
+_COLUMN = np.uint64(sum(1 << (COLS * row) for row in range(ROWS)))
+"""Column 0."""
+_FROM_LEFT = np.uint64(sum(int(_COLUMN) << col for col in range(COLS - 3)))
+"""Cells with three more cells to their right."""
+_FROM_RIGHT = np.uint64(sum(int(_COLUMN) << col for col in range(3, COLS)))
+_TOP_ROW = np.uint64(CELLS - COLS)
+_WIDTH = np.uint64(COLS)
+_SIDEWAYS, _UP, _UP_RIGHT, _UP_LEFT = ONE, np.uint64(COLS), np.uint64(COLS + 1), np.uint64(COLS - 1)
+
+
+# ---- Rules ---------------------------------------------------------------------------------------
+
+
+@jit
+def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16]) -> int:
+    """Write the columns that are not full, ascending, to `actions` [7]. Returns their number."""
+    top = (positions[n - 1, 0] | positions[n - 1, 1]) >> _TOP_ROW
+    count = 0
+    for col in range(COLS):
+        if not (top >> np.uint64(col)) & ONE:
+            actions[count] = col
+            count += 1
+    return count
+
+
+@jit
+def play(parent: State, action: int, child: State) -> None:
+    col = np.uint64(action)
+    height = count_ones((parent[0] | parent[1]) & (_COLUMN << col))
+    child[0] = parent[1]
+    child[1] = parent[0] | (ONE << (height * _WIDTH + col))
+    child[2] = parent[2] + ONE
+
+
+@jit
+def _starts_of_four(stones: int, step: int) -> int:
+    """Cells with stones on them and on the next three, `step` bits apart, ignoring the ends of rows."""
+    pairs = stones & (stones >> step)  # two in a row begin here; four are two such pairs, two steps apart
+    return pairs & (pairs >> (step + step))
+
+
+@jit
+def has_four(stones: int) -> bool:
+    """Whether there are four in a row; `stones` is a uint64."""
+    found = _starts_of_four(stones, _UP)
+    found |= (_starts_of_four(stones, _SIDEWAYS) | _starts_of_four(stones, _UP_RIGHT)) & _FROM_LEFT
+    found |= _starts_of_four(stones, _UP_LEFT) & _FROM_RIGHT
+    return found != ZERO
+
+
+@jit
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
+    if has_four(positions[n - 1, 1]):
+        return FOUR_MADE
+    return BOARD_FULL if legal_count == 0 else 0
+
+
+RULES = Rules(small.start, small.side_to_move, legal_actions, play, end_reason, small.encode)
+
+
+def _state_from_text(text: str) -> State:
+    state = small.stones_from_text(text, ROWS, COLS, lambda stones: bool(has_four(np.uint64(stones))))
+    taken = int(state[0]) | int(state[1])
+    floating = (taken >> COLS) & ~taken
+    if floating:
+        row, col = divmod((floating & -floating).bit_length() - 1, COLS)
+        raise ValueError(
+            f"column {col + 1} has a stone above the empty cell of row {row + 1} from the bottom"
+        )
+    return state
+
+
+NOTATION = small.notation(
+    RULES,
+    _state_from_text,
+    rows=ROWS,
+    cols=COLS,
+    noun="column",
+    actions=COLS,
+    footer=" ".join(str(col + 1) for col in range(COLS)),
+)
+
+
+# ---- Sparse features -----------------------------------------------------------------------------
+
+
+DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))
+"""(rows, columns) of a step along a line."""
+STEPS = np.array([COLS * up + right for up, right in DIRECTIONS], np.uint64)
+
+
+def _lines() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """[4, 42] the number of the line that begins on a cell in each direction; [4] the cells that begin
+    one."""
+    numbers, starts, found = np.zeros((4, CELLS), np.int64), [0] * 4, 0
+    for direction, (up, right) in enumerate(DIRECTIONS):
+        for cell in range(CELLS):
+            row, col = divmod(cell, COLS)
+            if row + 3 * up < ROWS and 0 <= col + 3 * right < COLS:
+                numbers[direction, cell], found = found, found + 1
+                starts[direction] |= 1 << cell
+    return numbers, np.array(starts, np.uint64)
+
+
+LINE_AT, STARTS = _lines()
+LINES = 69
+SEEN_LINES = LINES * 15 * 2
+"""Features of lines: the line, 1 to 15 for the cells with stones, whose they are."""
+NOWHERE = ROWS
+"""Stands for a row where no cell of a column completes four."""
+HEIGHTS = ROWS + 1
+HALF_COLUMNS = COLS * HEIGHTS * HEIGHTS * 2
+"""A column, its height, the lowest cell that completes four for one side, who began."""
+HALVES = 2 * COLS
+FEATURES = SEEN_LINES + HALF_COLUMNS * HEIGHTS
+MOST_ACTIVE = LINES + COLS
+
+FIRST_OTHER = HALF_COLUMNS
+FIRST_TACTIC = 2 * HALF_COLUMNS
+TACTICS = 16 * 27
+"""See `_tactic`."""
+
+_BOARD = np.uint64((1 << CELLS) - 1)
+_BOTTOM = np.uint64((1 << COLS) - 1)
+
+_TWO, _THREE = np.uint64(2), np.uint64(3)
+
+
+@jit
+def _completing(stones: np.uint64, occupied: np.uint64) -> np.uint64:
+    """The empty cells with which `stones` make four."""
+    found = ZERO
+    for direction in range(4):
+        step, starts = STEPS[direction], STARTS[direction]
+        first, second = stones & starts, (stones >> step) & starts
+        third, fourth = (stones >> (_TWO * step)) & starts, (stones >> (_THREE * step)) & starts
+        low, high = first & second, third & fourth
+        found |= second & high
+        found |= (first & high) << step
+        found |= (low & fourth) << (_TWO * step)
+        found |= (low & third) << (_THREE * step)
+    return found & ~occupied
+
+
+@jit
+def _on_line(stones: np.uint64, start: np.uint64, step: np.uint64) -> int:
+    """The stones of a line as four bits."""
+    line = stones >> start
+    found = (line & ONE) | ((line >> step) & ONE) << ONE
+    return signed(
+        found | ((line >> (_TWO * step)) & ONE) << _TWO | ((line >> (_THREE * step)) & ONE) << _THREE
+    )
+
+
+@jit
+def _touched(stones: np.uint64, step: np.uint64) -> np.uint64:
+    """The cells from which on one of four in a row is one of `stones`."""
+    return stones | (stones >> step) | (stones >> (_TWO * step)) | (stones >> (_THREE * step))
+
+
+@jit
+def _lowest_row(cells: np.uint64, column: np.uint64) -> int:
+    here = cells & column
+    return signed(count_trailing_zeros(here)) // COLS if here else NOWHERE
+
+
+@jit
+def _at_most_two(cells: np.uint64) -> int:
+    return min(signed(count_ones(cells)), 2)
+
+
+@jit
+def _tactic(own: np.uint64, other: np.uint64, wins: np.uint64, losses: np.uint64, stone: np.uint64) -> int:
+    """What a stone makes and prevents.
+
+    Whether it completes four; whether the other would complete four there; whether either would complete
+    four on the cell above. Then, each at most two: the new cells that complete four; those that the mover
+    could reach at once; and the cells that would complete four for the other if the stone were his.
+    """
+    above, occupied = stone << _UP, own | other | stone
+    found = (1 if wins & stone else 0) + (2 if losses & stone else 0)
+    found += (4 if wins & above else 0) + (8 if losses & above else 0)
+    made = _completing(own | stone, occupied)
+    reached = made & ((occupied << _UP) | _BOTTOM)
+    spoilt = _completing(other | stone, occupied) & ~losses
+    found = found * 3 + _at_most_two(made & ~wins)
+    return (found * 3 + _at_most_two(reached)) * 3 + _at_most_two(spoilt)
+
+
+@jit
+def describe(
+    packed_features: Words, history: int, actions: Actions, count: int, active: Numbers, rows: Numbers
+) -> int:
+    """Write the active features of a position and the rows of its legal actions (`games.spec`)."""
+    own = packed_features[0] & _BOARD
+    other = packed_features[1] & _BOARD & ~own
+    began = 1 if packed_features[2 * history] != ZERO else 0
+    occupied = own | other
+    found = 0
+    for direction in range(4):
+        step = STEPS[direction]
+        others = _touched(other, step)
+        left = (_touched(own, step) ^ others) & STARTS[direction]
+        while left:
+            start = count_trailing_zeros(left)
+            left &= left - ONE
+            whose = signed((others >> start) & ONE)
+            stones = _on_line(other if whose else own, start, step)
+            active[found] = (LINE_AT[direction, start] * 15 + stones - 1) * 2 + whose
+            found += 1
+
+    wins, losses = _completing(own, occupied), _completing(other, occupied)
+    halves = scratch_int32(HALVES)
+    for col in range(COLS):
+        column = _COLUMN << np.uint64(col)
+        at = col * HEIGHTS + signed(count_ones(occupied & column))
+        ours, theirs = _lowest_row(wins, column), _lowest_row(losses, column)
+        halves[2 * col] = (at * HEIGHTS + ours) * 2 + began
+        halves[2 * col + 1] = (at * HEIGHTS + theirs) * 2 + began
+        active[found] = SEEN_LINES + ((at * HEIGHTS + ours) * HEIGHTS + theirs) * 2 + began
+        found += 1
+    for i in range(count):
+        col = signed(actions[i])
+        height = count_ones(occupied & (_COLUMN << np.uint64(col)))
+        stone = (ONE << (height * _UP + np.uint64(col))) & _BOARD
+        rows[3 * i] = halves[2 * col]
+        rows[3 * i + 1] = FIRST_OTHER + halves[2 * col + 1]
+        rows[3 * i + 2] = FIRST_TACTIC + _tactic(own, other, wins, losses, stone)
+    return found
+
+
+def _shared() -> npt.NDArray[np.int32]:
+    """[FEATURES, 3] of a column: what it has in common with those of the same own lowest cell, of the same
+    lowest cell of the other, and of the same height."""
+    shared = np.full((FEATURES, 3), -1, np.int32)
+    halves = np.arange(HALF_COLUMNS * HEIGHTS)
+    began, theirs, ours = halves % 2, halves // 2 % HEIGHTS, halves // 2 // HEIGHTS % HEIGHTS
+    at = halves // 2 // HEIGHTS**2
+    shared[SEEN_LINES:, 0] = (at * HEIGHTS + ours) * 2 + began
+    shared[SEEN_LINES:, 1] = HALF_COLUMNS + (at * HEIGHTS + theirs) * 2 + began
+    shared[SEEN_LINES:, 2] = 2 * HALF_COLUMNS + at * 2 + began
+    return shared
+
+
+SPARSE = SparseFeatures(
+    name="connect_four-lines-1",
+    features=FEATURES,
+    most_active=MOST_ACTIVE,
+    tables=3,
+    action_rows=FIRST_TACTIC + TACTICS,
+    describe=describe,
+    shared=_shared(),
+)
+
+
+# ---- The game ------------------------------------------------------------------------------------
+
+
+def _mirror() -> Symmetry:
+    cells = np.arange(CELLS, dtype=np.int64).reshape(ROWS, COLS)[:, ::-1]
+    return Symmetry("mirror_columns", np.ascontiguousarray(cells).ravel(), np.arange(COLS)[::-1].copy())
+
+
+GAME = Game(
+    name="connect_four",
+    rows=ROWS,
+    cols=COLS,
+    actions=COLS,
+    policy_planes=None,
+    state_words=small.STATE_WORDS,
+    max_legal=COLS,
+    mean_legal=6.5,
+    dirichlet_alpha=1.0,
+    max_plies=CELLS,
+    planes_per_position=small.PLANES_PER_POSITION,
+    scalar_planes=small.SCALAR_PLANES,
+    history=1,
+    end_reasons=END_REASONS,
+    rules=RULES,
+    notation=NOTATION,
+    symmetries=(_mirror(),),
+    knowledge="azselfplay.games.connect_four.knowledge",
+    sparse=SPARSE,
+)

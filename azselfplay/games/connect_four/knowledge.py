@@ -1,0 +1,346 @@
+"""What is known about Connect Four: a solver, labelled positions, windows of four, ratings of fixed players;
+and its board as SVG.
+
+The labelled set is made from a seed: play of mixed strength, then the solver. In every game each side is
+drawn from four kinds of player: random; one that takes a win and blocks one; one that looks six plies ahead;
+and one that is perfect from the 14th stone on (before it, six plies). A tenth of all moves is random. From
+each game at most one position per phase is used. Positions and their mirror images are used once, and at most
+half of a phase are positions where every legal column keeps the result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from azselfplay.games.connect_four import CELLS, COLS, GAME, ROWS
+from azselfplay.games.connect_four.solver import Solver, after, board_of, end_value, legal_columns, look_ahead
+from azselfplay.games.knowledge import (
+    BadTruth,
+    Check,
+    Clicks,
+    Knowledge,
+    Known,
+    Labels,
+    Matches,
+    Row,
+    Say,
+    Solution,
+    Spot,
+)
+from azselfplay.games.small import EMPTY, FIRST, board_rows, cells_in_line, window_heuristic
+from azselfplay.games.spec import State
+
+# ---- Labelled positions --------------------------------------------------------------------------
+
+
+PHASES = {"opening": (8, 13), "middle": (14, 24), "end": (25, CELLS - 2)}
+"""Stones on the board, both ends included. Before 8 stones a position takes too long to solve."""
+PERFECT_FROM = 14
+DEPTH = 6
+RANDOM_SHARE = 0.1
+GENERATOR_BITS = 24
+"""The solver of the generator remembers 2 ** 24 positions (128 MiB), because openings are most of the
+work."""
+KINDS = ("random", "tactical", "deep", "perfect")
+COMMITTED = Path(__file__).parent / "data" / "connect_four.jsonl"
+"""5,001 positions for tuning, made once so that nobody has to wait for them: those of seed 1, of the set that
+was for final judgements until 25 November 2026 (seed 2, 1,000 a phase), and of seed 4 (367 a phase)."""
+FINAL = COMMITTED.with_name("connect_four_final.jsonl")
+"""`--seed 3 --per-phase 1000 --apart-from COMMITTED`: other positions, for final judgements only."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """One position and what is known about it; a line of the file."""
+
+    phase: str
+    moves: str
+    """Columns 1-7 from the empty board: the position with its history."""
+    value: int
+    """+1, 0 or -1 for the side to move."""
+    legal: tuple[int, ...]
+    """Columns 0-6."""
+    keeps: tuple[int, ...]
+    """Legal columns that keep the result."""
+    matters: bool
+    """Whether some legal column does not keep it."""
+
+
+def generate(
+    seed: int,
+    per_phase: int,
+    progress: Callable[[str], None] = lambda _: None,
+    apart_from: Iterable[Labelled] = (),
+) -> list[Labelled]:
+    """`per_phase` positions of every phase, in the order of PHASES; the same for the same arguments.
+
+    `apart_from`: rows whose positions, and their mirror images, are excluded.
+    """
+    taken: dict[str, list[Labelled]] = {phase: [] for phase in PHASES}
+    quiet = dict.fromkeys(PHASES, 0)
+    seen = {key_of(states_of(row.moves)[-1]) for row in apart_from}
+    solver, rng = Solver(GENERATOR_BITS), np.random.default_rng([seed, 4])
+    while any(len(rows) < per_phase for rows in taken.values()):
+        # one game, to its end, as its columns
+        kinds = rng.choice(KINDS, 2)
+        state, moves = np.zeros(GAME.state_words, np.uint64), ""
+        while end_value(state) is None:
+            kind = "random" if rng.random() < RANDOM_SHARE else str(kinds[len(moves) % 2])
+            action = int(rng.choice(_candidates(solver, state, kind)))
+            state, moves = after(state, action), moves + str(action + 1)
+        for phase, (fewest, most) in PHASES.items():
+            plies = range(fewest, min(most, len(moves) - 1) + 1)
+            if len(taken[phase]) == per_phase or not plies:
+                continue
+            row = _labelled(solver, phase, moves[: int(rng.choice(plies))], seen)
+            if row is None or (not row.matters and quiet[phase] >= per_phase // 2):
+                continue
+            quiet[phase] += not row.matters
+            taken[phase].append(row)
+            if len(taken[phase]) % 50 == 0:
+                progress(f"{phase}: {len(taken[phase])} of {per_phase} positions")
+    return [row for rows in taken.values() for row in rows]
+
+
+def to_lines(rows: list[Labelled]) -> bytes:
+    """JSON lines, one position each."""
+    lines = [
+        json.dumps(
+            {
+                "phase": row.phase,
+                "moves": row.moves,
+                "value": row.value,
+                "legal": [column + 1 for column in row.legal],
+                "keeps": [column + 1 for column in row.keeps],
+                "matters": row.matters,
+            },
+            separators=(",", ":"),
+        )
+        for row in rows
+    ]
+    return "".join(line + "\n" for line in lines).encode()
+
+
+def from_lines(data: bytes) -> Iterator[Labelled]:
+    """Read JSON lines. Raises ValueError, KeyError or TypeError for other content."""
+    for line in data.splitlines():
+        row = json.loads(line)
+        legal, keeps = (tuple(int(column) - 1 for column in row[key]) for key in ("legal", "keeps"))
+        yield Labelled(row["phase"], row["moves"], row["value"], legal, keeps, row["matters"])
+
+
+def read(path: Path = COMMITTED) -> list[Labelled]:
+    """The labelled positions in a file. Raises BadTruth."""
+    try:
+        return list(from_lines(path.read_bytes()))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadTruth(
+            f"{path} holds no labelled positions ({error}); reinstall azselfplay if the file came with it, "
+            "or make one with `azplay known connect_four --out FILE`"
+        ) from error
+
+
+def states_of(moves: str) -> list[State]:
+    """The empty board and the position after each move."""
+    states = [np.zeros(GAME.state_words, np.uint64)]
+    for column in moves:
+        states.append(after(states[-1], int(column) - 1))
+    return states
+
+
+def key_of(state: State) -> tuple[int, int]:
+    """A key that a position shares with its mirror image."""
+    stones = (int(state[0]), int(state[1]))
+    cells = GAME.symmetries[0].cells
+    mirrored = [sum(1 << int(cells[cell]) for cell in range(CELLS) if word >> cell & 1) for word in stones]
+    return min(stones, (mirrored[0], mirrored[1]))
+
+
+def _labelled(solver: Solver, phase: str, moves: str, seen: set[tuple[int, int]]) -> Labelled | None:
+    state = states_of(moves)[-1]
+    key = key_of(state)
+    if key in seen or len(legal_columns(state)) < 2:
+        return None
+    seen.add(key)
+    found = solver.verdict(state)
+    return Labelled(phase, moves, found.value, found.legal, found.keeps, found.matters)
+
+
+def _candidates(solver: Solver, state: State, kind: str) -> list[int]:
+    """The columns that a player of this kind considers equally good."""
+    legal = [int(action) for action in legal_columns(state)]
+    if kind == "random":
+        return legal
+    if kind == "perfect" and int(state[2]) >= PERFECT_FROM:
+        return list(solver.verdict(state).keeps)
+    depth = 2 if kind == "tactical" else DEPTH
+    values = [_looked_at(after(state, action), depth - 1) for action in legal]
+    return [action for action, value in zip(legal, values, strict=True) if value == max(values)]
+
+
+def _looked_at(child: State, depth: int) -> int:
+    """The value for the side that has just moved."""
+    ended = end_value(child)
+    return -ended if ended is not None else -int(look_ahead(*board_of(child), depth))
+
+
+# ---- Pictures ------------------------------------------------------------------------------------
+
+
+STEP, MARGIN, FOOT = 44, 8, 24
+"""Pixels: of a cell, around the board, and below it for the columns' numbers."""
+DOT = 6
+"""Radius of the mark on each stone of a four, pixels."""
+WIDTH, HEIGHT = COLS * STEP + 2 * MARGIN, ROWS * STEP + 2 * MARGIN + FOOT
+FRAME, HOLE, FIRSTS, SECONDS, LAST = "#2d5fa8", "#dfe7f2", "#e2b93b", "#c8443c", "#ffffff"
+
+
+def svg(state: State, move: str) -> bytes:
+    """The position; `move`, the number of the column that led to it, has its top stone marked with a rim, and
+    the stones of a four have a dot each."""
+    rows = board_rows(state, ROWS, COLS)
+    last = _uppermost(rows, int(move) - 1) if move else None
+    winning = cells_in_line(rows, 4)
+    parts = [
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
+        f'<rect width="{WIDTH}" height="{HEIGHT - FOOT}" rx="{MARGIN}" fill="{FRAME}"/>',
+    ]
+    for down, row in enumerate(rows):
+        for col, seen in enumerate(row):
+            colour = HOLE if seen == EMPTY else FIRSTS if seen == FIRST else SECONDS
+            rim = f' stroke="{LAST}" stroke-width="4"' if (down, col) == last else ""
+            place = f'cx="{MARGIN + STEP * col + STEP // 2}" cy="{MARGIN + STEP * down + STEP // 2}"'
+            parts.append(f'<circle {place} r="{STEP // 2 - 4}" fill="{colour}"{rim}/>')
+            if (down, col) in winning:
+                parts.append(f'<circle {place} r="{DOT}" fill="{LAST}"/>')
+    for col in range(COLS):
+        place = f'x="{MARGIN + STEP * col + STEP // 2}" y="{HEIGHT - MARGIN}"'
+        font = 'font-family="sans-serif" font-size="14" text-anchor="middle" fill="#404040"'
+        parts.append(f"<text {place} {font}>{col + 1}</text>")
+    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(parts)}</svg>'.encode()
+
+
+def _uppermost(rows: list[str], col: int) -> tuple[int, int] | None:
+    """(row from the top, column) of the top stone."""
+    return next(((down, col) for down, row in enumerate(rows) if row[col] != EMPTY), None)
+
+
+CLICKS = Clicks(
+    WIDTH,
+    HEIGHT,
+    tuple(Spot(f"column {col + 1}", MARGIN + STEP * col, 0, STEP, HEIGHT) for col in range(COLS)),
+    lambda _state, action: (f"column {action + 1}",),
+)
+
+
+# ---- In the form of games.knowledge --------------------------------------------------------------
+
+
+FEWEST_STONES = 10
+"""With fewer stones a position takes longer to solve: seconds to minutes (docs/measure_strength.md)."""
+
+
+@cache
+def _solver() -> Solver:
+    """One solver for all callers, because it remembers what it has seen."""
+    return Solver()
+
+
+def probe(state: State) -> Known | None:
+    """What is known about a position with at least FEWEST_STONES stones."""
+    stones = int(state[2])
+    if stones < FEWEST_STONES:
+        return None
+    verdict = _solver().verdict(state)
+    group = next((phase for phase, (_, most) in PHASES.items() if stones <= most), "end")
+    return Known(group, verdict.value, frozenset(verdict.keeps), len(verdict.legal))
+
+
+def rows_in(file: Path) -> list[Row]:
+    """The labelled positions in a file. Raises BadTruth."""
+    return [
+        Row(
+            one.phase,
+            "",
+            tuple(int(column) - 1 for column in one.moves),
+            one.value,
+            frozenset(one.keeps),
+            len(one.legal),
+            {},
+        )
+        for one in read(file)
+    ]
+
+
+def label_file(labels: Labels, say: Say) -> bytes:
+    others = read(labels.apart_from) if labels.apart_from else []
+    return to_lines(generate(labels.seed, labels.per_group, say, others))
+
+
+def checks(file: Path | None, say: Say) -> Iterator[Check]:
+    files = [file] if file else [COMMITTED, FINAL]
+    sets = {one: read(one) for one in files}
+    keys = {key_of(states_of(row.moves)[-1]) for rows in sets.values() for row in rows}
+    count = sum(len(rows) for rows in sets.values())
+    yield Check("connect four: positions that are different, mirror images too", len(keys), count)
+    for one, rows in sets.items():
+        say(str(one))
+        for line in _shape_of(rows):
+            say(line)
+        late = [row for row in rows if len(row.moves) >= 14]
+        agree = sum(_mirror_agrees(row) for row in late)
+        yield Check("connect four: mirror images solved anew that agree", agree, len(late))
+
+
+def _shape_of(rows: Sequence[Labelled]) -> Iterator[str]:
+    for phase in PHASES:
+        of_phase = [row for row in rows if row.phase == phase]
+        matter = sum(row.matters for row in of_phase)
+        values = "/".join(str(sum(row.value == value for row in of_phase)) for value in (1, 0, -1))
+        yield f"{phase}: {len(of_phase)} positions, won/drawn/lost {values}, the move matters in {matter}"
+
+
+def _mirror_agrees(row: Labelled) -> bool:
+    mirrored = "".join(str(8 - int(column)) for column in row.moves)
+    found = _solver().verdict(states_of(mirrored)[-1])
+    return found.value == row.value and {6 - column for column in found.keeps} == set(row.keeps)
+
+
+SOLUTION = Solution(
+    covers=f"positions of {FEWEST_STONES} stones or more",
+    probe=probe,
+    rows=lambda _seed, _limit: rows_in(COMMITTED),
+    checks=checks,
+    groups=tuple(PHASES),
+    final_rows=lambda: rows_in(FINAL),
+    label=label_file,
+    depth=10,
+)
+
+KNOWLEDGE = Knowledge(
+    heuristic=window_heuristic(GAME, 4),
+    anchors={
+        "random": 0,
+        "rollouts:2": 62,
+        "rollouts:5": 109,
+        "rollouts:10": 252,
+        "greedy": 569,
+        "alphabeta:1": 673,
+        "rollouts:100": 785,
+        "alphabeta:2": 1002,
+        "rollouts:1000": 1046,
+        "alphabeta:4": 1056,
+        "alphabeta:6": 1114,
+    },
+    svg=svg,
+    clicks=CLICKS,
+    solution=SOLUTION,
+    matches=Matches(opponents=("alphabeta:5", "rollouts:1000"), opening_plies=2),
+)

@@ -1,0 +1,219 @@
+"""Dots-and-boxes as text: moves from dot to dot (`a1b1`), positions row by row, a board for a terminal.
+
+Columns of dots are letters from the left, rows are numbers from the bottom. A position is written from the
+top: rows of horizontal edges (1 drawn, 0 not) alternate with rows of boxes and the edges between them, and
+the side to move follows. For example, on two boxes side by side, in `11/1x1.0/10 x` the first player owns the
+left box, and the edge above the other box is drawn.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from azselfplay.games.dots_and_boxes.rules import SIDES, Board, Point
+from azselfplay.games.knowledge import Clicks, Spot
+from azselfplay.games.spec import Notation, State
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+FIRST, SECOND, NOBODY = "x", "o", "."
+
+
+def bits_of(words: State) -> int:
+    """Some words of a state as one Python integer, the lowest word first."""
+    return sum(int(word) << 64 * place for place, word in enumerate(words))
+
+
+def words_of(bits: int, count: int) -> list[int]:
+    """The words of an integer: the inverse of `bits_of`."""
+    return [bits >> 64 * place & 0xFFFFFFFFFFFFFFFF for place in range(count)]
+
+
+@dataclass(frozen=True)
+class Text:
+    """The text of positions and moves for one board size."""
+
+    board: Board
+
+    def notation(self) -> Notation:
+        return Notation(self.state_from, self.text_of, self.move_of, self.action_from, self.render)
+
+    def parts(self, state: State) -> tuple[int, int, int, int]:
+        """(drawn edges, the first player's boxes, the second's, side to move), edges and boxes as bits."""
+        edges, boxes = state[: self.board.edge_words], state[self.board.edge_words : -1]
+        first, second = boxes[: self.board.box_words], boxes[self.board.box_words :]
+        return bits_of(edges), bits_of(first), bits_of(second), int(state[-1])
+
+    def score(self, state: State) -> int:
+        """The first player's boxes minus the second's."""
+        _, first, second, _ = self.parts(state)
+        return first.bit_count() - second.bit_count()
+
+    def _letter_at(self, point: Point, state: State, drawn: str, open_: str) -> str:
+        """The text of a point that is not a dot."""
+        edges, first, second, _ = self.parts(state)
+        if point in self.board.edge_at:
+            return drawn if edges >> self.board.edge_at[point] & 1 else open_
+        box = self.board.box_at[point]
+        return FIRST if first >> box & 1 else SECOND if second >> box & 1 else NOBODY
+
+    def _rows(self) -> list[list[Point]]:
+        """The points that are written, row by row from the top."""
+        height, width = 2 * self.board.rows, 2 * self.board.cols
+        return [[(y, x) for x in range(width + 1) if y % 2 or x % 2] for y in range(height, -1, -1)]
+
+    def text_of(self, state: State) -> str:
+        rows = ["".join(self._letter_at(point, state, "1", "0") for point in row) for row in self._rows()]
+        return "/".join(rows) + f" {(FIRST, SECOND)[int(state[-1])]}"
+
+    def state_from(self, text: str) -> State:
+        """The state in `text`, with nothing drawn for "". Raises ValueError saying what is wrong with it."""
+        if not text:
+            return np.zeros(self.board.edge_words + 2 * self.board.box_words + 1, np.uint64)
+        board, _, mover = text.strip().partition(" ")
+        rows, points = board.split("/"), self._rows()
+        if [len(row) for row in rows] != [len(row) for row in points] or mover not in (FIRST, SECOND):
+            raise ValueError(
+                f"{text!r} is not a position of {self.board.rows} x {self.board.cols} boxes: write its rows "
+                f"from the top and who moves, as in {self.text_of(self.state_from(''))!r}"
+            )
+        seen = dict(zip(itertools.chain(*points), itertools.chain(*rows), strict=True))
+        edges = self._bits(seen, self.board.edge_at, "1", "01")
+        boxes = [self._bits(seen, self.board.box_at, one, FIRST + SECOND + NOBODY) for one in (FIRST, SECOND)]
+        # Check that a box has an owner exactly if its four edges are drawn.
+        owned = boxes[0] | boxes[1]
+        for (y, x), box in self.board.box_at.items():
+            closed = all(edges >> self.board.edge_at[y + dy, x + dx] & 1 for dy, dx in SIDES)
+            if closed != bool(owned >> box & 1):
+                what = "is closed and nobody's" if closed else "is somebody's and not closed"
+                raise ValueError(f"the box in row {y // 2 + 1}, column {x // 2 + 1} {what}")
+        words = [*words_of(edges, self.board.edge_words)]
+        for one in boxes:
+            words += words_of(one, self.board.box_words)
+        return np.array([*words, (FIRST, SECOND).index(mover)], np.uint64)
+
+    def _bits(self, seen: dict[Point, str], places: dict[Point, int], letter: str, allowed: str) -> int:
+        for point in places:
+            if seen[point] not in allowed:
+                raise ValueError(f"{seen[point]!r} stands where one of {' '.join(allowed)} should")
+        return sum(1 << place for point, place in places.items() if seen[point] == letter)
+
+    def move_of(self, _state: State, action: int) -> str:
+        """An edge, written as its two dots."""
+        return self.edge_name(action)
+
+    def edge_name(self, edge: int) -> str:
+        """The name of an edge, the same in any position."""
+        y, x = self.board.edge_points[edge]
+        ends = ((y, x - 1), (y, x + 1)) if x % 2 else ((y - 1, x), (y + 1, x))
+        return "".join(f"{LETTERS[column // 2]}{row // 2 + 1}" for row, column in ends)
+
+    def action_from(self, state: State, text: str) -> int:
+        """The legal action that two dots name. Raises ValueError listing the legal ones."""
+        edges = self.parts(state)[0]
+        legal = {self.move_of(state, edge): edge for edge in range(self.board.edges) if not edges >> edge & 1}
+        if text.strip() not in legal:
+            listed = " ".join(legal) or "none: the game is over"
+            raise ValueError(f"{text.strip()!r} is not an edge that can be drawn here; there are {listed}")
+        return legal[text.strip()]
+
+    def render(self, state: State) -> str:
+        """The board with the names of the dots, the boxes' owners, and who is to move."""
+        lines = []
+        for y in range(2 * self.board.rows, -1, -1):
+            cells = [self._drawn(y, x, state) for x in range(2 * self.board.cols + 1)]
+            lines.append(((f"{y // 2 + 1:2} " if y % 2 == 0 else "   ") + "".join(cells)).rstrip())
+        names = "   ".join(LETTERS[: self.board.cols + 1])
+        score = self.score(state)
+        mover = (FIRST, SECOND)[int(state[-1])]
+        return "\n".join([*lines, f"   {names}", f"score for {FIRST}: {score:+d}", f"{mover} to move"])
+
+    def _drawn(self, y: int, x: int, state: State) -> str:
+        if y % 2 == 0 and x % 2 == 0:
+            return "+"
+        if y % 2 and x % 2:
+            return f" {self._letter_at((y, x), state, '', '').replace(NOBODY, ' ')} "
+        drawn, open_ = ("---", "   ") if x % 2 else ("|", " ")
+        return self._letter_at((y, x), state, drawn, open_)
+
+
+# ---- Pictures ------------------------------------------------------------------------------------
+
+
+STEP, EDGE, DOT = 40, 4, 5
+"""Pixels: from dot to dot, width of an edge, radius of a dot."""
+REACH = 16
+"""Width of the area around an edge that can be clicked."""
+COLOURS = ("#7aa6d9", "#e0a060")
+"""Colours of the first and of the second player's boxes."""
+LAST = "#c03030"
+"""Colour of the last edge."""
+
+
+def _size(board: Board) -> tuple[int, int]:
+    """(width, height) of the picture, pixels."""
+    return STEP * (board.cols + 1), STEP * (board.rows + 1)
+
+
+def _place(board: Board, y: int, x: int) -> tuple[float, float]:
+    """The pixel (x, y) of a point, with the first row at the bottom."""
+    return STEP * (x + 1) / 2, _size(board)[1] - STEP * (y + 1) / 2
+
+
+def clicks(text: Text) -> Clicks:
+    """The clickable areas: each edge is clicked around its middle."""
+    board, spots = text.board, []
+    for edge, (y, x) in enumerate(board.edge_points):
+        (middle_x, middle_y), lies = _place(board, y, x), x % 2 == 1
+        wide, high = (STEP - REACH, REACH) if lies else (REACH, STEP - REACH)
+        spots.append(Spot(_name(text, edge), middle_x - wide / 2, middle_y - high / 2, wide, high))
+    return Clicks(*_size(board), tuple(spots), lambda _state, action: (_name(text, action),))
+
+
+def _name(text: Text, edge: int) -> str:
+    return f"edge {text.edge_name(edge)}"
+
+
+def svg(text: Text, state: State, move: str) -> bytes:
+    """The position; `move`, in the game's notation, which led to it, is marked."""
+    board = text.board
+    drawn, first, second, _ = text.parts(state)
+    width, height = _size(board)
+
+    def at(y: int, x: int) -> tuple[float, float]:
+        return _place(board, y, x)
+
+    parts = []
+    for (y, x), box in board.box_at.items():
+        for player, owned in enumerate((first, second)):
+            if owned >> box & 1:
+                left, top = at(y + SIDES[2][0], x + SIDES[3][1])
+                place = f'x="{left}" y="{top}" width="{STEP}" height="{STEP}"'
+                parts.append(f'<rect {place} fill="{COLOURS[player]}"/>')
+    for (y, x), edge in board.edge_at.items():
+        if drawn >> edge & 1:
+            (x1, y1), (x2, y2) = (at(y, x - 1), at(y, x + 1)) if x % 2 else (at(y - 1, x), at(y + 1, x))
+            colour = LAST if text.edge_name(edge) == move else "#202020"
+            place = f'x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"'
+            parts.append(f'<line {place} stroke="{colour}" stroke-width="{EDGE}"/>')
+    for row in range(board.rows + 1):
+        for col in range(board.cols + 1):
+            cx, cy = at(2 * row, 2 * col)
+            name = f"<title>{LETTERS[col]}{row + 1}</title>"
+            parts.append(f'<circle cx="{cx}" cy="{cy}" r="{DOT}">{name}</circle>')
+    parts += _coordinates(board)
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(parts)}</svg>'.encode()
+
+
+def _coordinates(board: Board) -> list[str]:
+    """Letters of the columns of dots below them, numbers of the rows to their left."""
+    font = 'font-family="sans-serif" font-size="11" text-anchor="middle" fill="#606060"'
+    below, found = _size(board)[1] - 4, list[str]()
+    for col in range(board.cols + 1):
+        found.append(f'<text x="{_place(board, 0, 2 * col)[0]}" y="{below}" {font}>{LETTERS[col]}</text>')
+    for row in range(board.rows + 1):
+        found.append(f'<text x="7" y="{_place(board, 2 * row, 0)[1] + 4}" {font}>{row + 1}</text>')
+    return found

@@ -1,0 +1,147 @@
+"""A game from its start: all positions, and the actions between them; and its board and moves as text.
+
+Used by players, analysis and match records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games.spec import NO_ROOT, PLY_CAP, Game, Positions, State, outcome_for_first_player
+
+
+class GameHistory:
+    """Positions from a start position on, and the actions between them.
+
+    `start` is in the game's notation ("" is the usual start). Raises ValueError if it cannot be read.
+    """
+
+    def __init__(self, game: Game, start: str = "", max_plies: int = 0) -> None:
+        self.game = game
+        self.start = start
+        self.max_plies = max_plies or game.max_plies
+        self.actions: list[int] = []
+        self._states = np.zeros((64, game.state_words), np.uint64)
+        self._states[0] = game.notation.state_from_text(start)
+        self._legal = np.zeros(game.max_legal, np.uint16)
+
+    @property
+    def ply(self) -> int:
+        """Number of moves played."""
+        return len(self.actions)
+
+    @property
+    def states(self) -> Positions:
+        """uint64[ply + 1, state_words], a view."""
+        return self._states[: self.ply + 1]
+
+    @property
+    def state(self) -> State:
+        """The position now."""
+        position: State = self._states[self.ply]
+        return position
+
+    @property
+    def side_to_move(self) -> int:
+        """0: the first player."""
+        return int(self.game.rules.side_to_move(self.state))
+
+    def legal_actions(self) -> npt.NDArray[np.uint16]:
+        """[n] in the order of the rules."""
+        count = self.game.rules.legal_actions(self._states, self.ply + 1, self._legal)
+        return self._legal[:count].copy()
+
+    def play(self, action: int) -> None:
+        """Play an action. Raises ValueError if it is not legal or the game is over."""
+        if self.end_reason() is not None:
+            raise ValueError(f"the game is over ({self.end_reason()})")
+        if action not in self.legal_actions():
+            raise ValueError(f"action {action} is not legal here")
+        self._append(action)
+
+    def _append(self, action: int) -> None:
+        if self.ply + 2 > len(self._states):
+            self._states = np.concatenate([self._states, np.zeros_like(self._states)])
+        self.game.rules.play(self._states[self.ply], action, self._states[self.ply + 1])
+        self.actions.append(action)
+
+    def play_text(self, move: str) -> None:
+        """Play a move in the game's notation. Raises ValueError as `play` does."""
+        self.play(self.game.notation.action_from_text(self.state, move))
+
+    def moves_text(self) -> list[str]:
+        """All moves in the game's notation."""
+        notation = self.game.notation
+        return [
+            notation.action_to_text(state, action)
+            for state, action in zip(self._states, self.actions, strict=False)
+        ]
+
+    def end_reason(self) -> str | None:
+        """Why the game is over; None while it continues."""
+        index = self._end_index()
+        if index:
+            return self.game.reason_name(index)
+        return PLY_CAP if self.ply >= self.max_plies else None
+
+    def outcome(self) -> int:
+        """Result of a finished game for the first player: +1, 0 or -1."""
+        return outcome_for_first_player(self.game.end_reasons[self._end_index()].value, self.side_to_move)
+
+    def score(self) -> float | None:
+        """The margin by which the first player has won (`Game.score`); None unless the rules have ended the
+        game and define a score."""
+        count = self.game.score
+        return None if count is None or not self._end_index() else count(self.state)
+
+    def _end_index(self) -> int:
+        count = self.game.rules.legal_actions(self._states, self.ply + 1, self._legal)
+        return int(self.game.rules.end_reason(self._states, self.ply + 1, count, NO_ROOT))
+
+
+def replay(game: Game, start: str = "", moves: Sequence[str] = (), max_plies: int = 0) -> GameHistory:
+    """The game after `moves`. Raises ValueError naming the move that is not legal and its number.
+
+    max_plies: cap on the length of the game; 0: the game's own.
+    """
+    game_history = GameHistory(game, start, max_plies)
+    for number, move in enumerate(moves, 1):
+        try:
+            game_history.play_text(move)
+        except ValueError as error:
+            raise ValueError(f"move {number} ({move!r}): {error}") from error
+    return game_history
+
+
+# ---- Text ----------------------------------------------------------------------------------------
+
+
+TO_MOVE = re.compile(r"\S+ to move\b")
+
+
+def board_text(game: Game, state: State, *, is_over: bool) -> str:
+    """The board of a position, without empty lines. Where the game is over, the line that begins with "x to
+    move" is left out, because it cannot be told from the position alone that nobody is."""
+    lines = game.notation.render(state).splitlines()
+    shown = [line.rstrip() for line in lines if line.strip()]
+    return "\n".join(line for line in shown if not (is_over and TO_MOVE.match(line)))
+
+
+def legal_action(
+    text: str, action: int, legal: Sequence[int], to_text: Callable[[int], str], said: Callable[[], str]
+) -> int:
+    """Return `action`, the meaning of `text`, if it is legal and is written that way.
+
+    Raises ValueError listing the legal moves that begin like `text`, else all. said() describes how moves are
+    written, and in which position.
+    """
+    if action in legal and to_text(action) == text:
+        return action
+    moves = sorted(map(to_text, legal))
+    near = [move for move in moves if move[:2] == text[:2]] or moves
+    listed = ", ".join(near[:12]) or "none: the game is over"
+    raise ValueError(f"{text!r} is not a legal move ({said()}); legal: {listed}")

@@ -1,0 +1,238 @@
+"""What is known about Go: on boards up to 3 x 3 everything, every position with any past.
+
+The heuristic value is in hundredths of a point. An empty point counts for the side whose stones are nearer to
+it through empty points. All stones count as alive.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+
+from azselfplay.games.bits import ZERO, count_ones, scratch_words
+from azselfplay.games.go import board as board_kernels
+from azselfplay.games.go import notation
+from azselfplay.games.go import rules as rules_kernels
+from azselfplay.games.go.board import (
+    POINTS,
+    ROOM,
+    SPAN,
+    WORDS,
+    Board,
+    clear,
+    find_empty,
+    list_dead_beside,
+    list_nothing,
+)
+from azselfplay.games.go.notation import Text
+from azselfplay.games.go.rules import (
+    KOMI_HALVES,
+    SMALLEST,
+    GoRules,
+    beside,
+    bindings_of,
+    kernels_of,
+    rules_of_options,
+    side_to_move,
+)
+from azselfplay.games.go.sgf import sgf_writer
+from azselfplay.games.go.solver import LARGEST, Table
+from azselfplay.games.jit import bind, kernel, signed
+from azselfplay.games.knowledge import Check, Heuristic, Knowledge, Known, Row, Say, Solution
+from azselfplay.games.names import parts_of
+from azselfplay.games.spec import Game, Positions, State
+
+# ---- Heuristic -----------------------------------------------------------------------------------
+
+
+POINT, HALF = 100, 50
+
+
+@kernel
+def near_lead(state: State) -> int:
+    """Points nearer to the first player's stones minus those nearer to the second's; the stones themselves
+    count. Both sides grow by a point at a time; points where they meet belong to neither."""
+    first, second, open_ = scratch_words(WORDS), scratch_words(WORDS), scratch_words(SPAN)
+    grown_first, grown_second = scratch_words(WORDS), scratch_words(WORDS)
+    find_empty(state, open_)
+    for word in range(WORDS):
+        first[word], second[word] = state[word], state[WORDS + word]
+    grows = True
+    while grows:
+        grows = False
+        for word in range(WORDS):
+            grown_first[word] = beside(first, word) & open_[word]
+            grown_second[word] = beside(second, word) & open_[word]
+        for word in range(WORDS):
+            first[word] |= grown_first[word] & ~grown_second[word]
+            second[word] |= grown_second[word] & ~grown_first[word]
+            taken = grown_first[word] | grown_second[word]
+            open_[word] &= ~taken
+            grows = grows or taken != ZERO
+    points = 0
+    for word in range(WORDS):
+        points += signed(count_ones(first[word])) - signed(count_ones(second[word]))
+    return points
+
+
+@kernel
+def material(state: State) -> int:
+    """Nearer points of the side to move minus those of the other side."""
+    lead = POINT * near_lead(state)
+    return lead if side_to_move(state) == 0 else -lead
+
+
+@kernel
+def evaluate(state: State) -> int:
+    """Material and the komi."""
+    komi = HALF * KOMI_HALVES
+    return material(state) - (komi if side_to_move(state) == 0 else -komi)
+
+
+@kernel
+def captured_by(state: State, action: int) -> int:
+    """Number of stones that an action captures."""
+    if signed(action) == POINTS:
+        return 0
+    scratch, empty = scratch_words(ROOM), scratch_words(SPAN)
+    list_nothing(scratch)
+    find_empty(state, empty)
+    clear(empty, 0, signed(action))
+    return list_dead_beside(state, 1 - side_to_move(state), empty, signed(action), scratch)
+
+
+@kernel
+def order_score(state: State, action: int) -> int:
+    """Ordering score: moves that capture most first, the pass last."""
+    return -1 if signed(action) == POINTS else captured_by(state, action)
+
+
+@kernel
+def is_noisy(state: State, action: int) -> bool:
+    """Whether the action captures stones."""
+    return captured_by(state, action) > 0
+
+
+# ---- Solved boards -------------------------------------------------------------------------------
+
+
+GROUPS = ("opening", "middle", "end")
+"""Stones on less than half of the points, on less than three quarters, on more."""
+PER_GROUP = 300
+SEED, FINAL_SEED = 1, 2
+"""Seeds of positions: for tuning, and for final judgements."""
+DEPTH = 6
+"""Plies of alpha-beta with which the perfect player chooses where the exact search does not end."""
+VALUES = {2: 1, 3: 9}
+"""Points by which the first player wins with best play, as published."""
+
+
+class Truth:
+    """The truth about one set of rules."""
+
+    def __init__(self, rules: GoRules, text: Text) -> None:
+        self.rules, self.text = rules, text
+
+    @cached_property
+    def table(self) -> Table:
+        """Made on first use, in seconds."""
+        return Table(self.rules)
+
+    def probe(self, state: State) -> Known | None:
+        """What is known about a position at which a game begins."""
+        return self.probe_with_past(state.reshape(1, -1))
+
+    def probe_with_past(self, positions: Positions) -> Known | None:
+        """What is known about the newest of `positions`, the history of a game that continues."""
+        results = self.table.results(positions)
+        if results is None:
+            return None
+        state = positions[-1]
+        sign = 1 - 2 * int(self.text.kernels.side_to_move(state))
+        value = max(sign * result for result in results.values())
+        keeps = frozenset(action for action, result in results.items() if sign * result == value)
+        return Known(self._group(state), value, keeps, len(results))
+
+    def _group(self, state: State) -> str:
+        stones = sum(int(word).bit_count() for word in state[: 2 * self.text.board.words])
+        points = self.text.board.points
+        return GROUPS[(2 * stones >= points) + (4 * stones >= 3 * points)]
+
+    def rows(self, seed: int, limit: int, apart_from: frozenset[str] = frozenset()) -> list[Row]:
+        """Positions without a past, drawn from all of them, equally many of each group; at most half of a
+        group are positions in which every move keeps the result."""
+        wanted = min(limit or PER_GROUP, PER_GROUP)
+        codes = np.flatnonzero(self.table.numbers >= 0)
+        drawn = np.random.default_rng([seed, self.rules.size]).permutation(2 * len(codes))
+        taken: dict[str, list[Row]] = {group: [] for group in GROUPS}
+        for number in drawn.tolist():
+            row = self._row(int(codes[number // 2]), number % 2)
+            if row is None or row.start in apart_from:
+                continue
+            rows = taken[row.group]
+            dull = not row.matters and 2 * sum(not one.matters for one in rows) >= wanted
+            if len(rows) < wanted and not dull:
+                rows.append(row)
+            if all(len(rows) == wanted for rows in taken.values()):
+                break
+        return [row for rows in taken.values() for row in rows]
+
+    def _row(self, code: int, side: int) -> Row | None:
+        state = self.table.state_of(code, side)
+        known = self.probe(state)
+        if known is None:
+            return None
+        return Row(known.group, self.text.text_of(state), (), known.value, known.keeps, known.legal, {})
+
+    def final_rows(self) -> list[Row]:
+        """Positions other than those that `rows` returns for SEED, as far as there are others."""
+        return self.rows(FINAL_SEED, 0, frozenset(row.start for row in self.rows(SEED, 0)))
+
+    def checks(self, _file: Path | None, say: Say) -> Iterator[Check]:
+        """Check against the published value."""
+        size = self.rules.size
+        say(f"Go: {size} x {size}")
+        yield Check(f"Go: value of {self.rules.name} without komi", self.table.value(), VALUES[size])
+
+
+def solution_of(rules: GoRules, text: Text) -> Solution | None:
+    """The truth about these rules; None for a board that is too large."""
+    if rules.size > LARGEST[rules.superko]:
+        return None
+    truth = Truth(rules, text)
+    return Solution(
+        covers="nearly all positions, with their past",
+        probe=truth.probe,
+        probe_with_past=truth.probe_with_past,
+        rows=truth.rows,
+        checks=truth.checks,
+        groups=GROUPS,
+        depth=DEPTH if rules.size > SMALLEST else 0,
+        final_rows=truth.final_rows if rules.size > SMALLEST else None,
+    )
+
+
+# ---- In the form of games.knowledge --------------------------------------------------------------
+
+
+def knowledge_of_game(game: Game) -> Knowledge:
+    """What is known about the game under its rules. No fixed player has been rated yet."""
+    rules = rules_of_options(parts_of(game.name)[1])
+    text = Text(Board(rules.size), kernels_of(rules))
+    modules = [board_kernels, rules_kernels, sys.modules[__name__]]
+    found = bind(modules, bindings_of(rules))
+    names = ("evaluate", "material", "order_score", "is_noisy")
+    return Knowledge(
+        heuristic=Heuristic(**{name: getattr(found, name) for name in names}, sees_reply=False),
+        svg=partial(notation.svg, text),
+        clicks=notation.clicks(rules.size),
+        pgn=sgf_writer(rules),
+        solution=solution_of(rules, text),
+    )
+
+
+KNOWLEDGE = knowledge_of_game

@@ -1,0 +1,217 @@
+"""Go as text: GTP vertices, positions row by row, a board for a terminal; and the board as SVG.
+
+A vertex is a letter for the column, without I, and a number for the row; or `pass`. A position is its rows
+from the top, the side to move, and the number of latest passes in a row: `.../.x./... o 0`. `x` is Black, the
+first player, `o` White, `.` an empty point, `,` an empty point that once had a stone. What superko forbids
+because of earlier positions is not included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from azselfplay.games.go.board import Board
+from azselfplay.games.knowledge import Clicks, grid
+from azselfplay.games.spec import Notation, State
+
+# ---- Vertices ------------------------------------------------------------------------------------
+
+
+COLUMNS = "ABCDEFGHJKLMNOPQRST"
+PASS = "pass"
+
+
+def vertex_of(size: int, action: int) -> str:
+    """The text of an action on a board of size x size: a point, or the pass after all points."""
+    if action == size * size:
+        return PASS
+    row, col = divmod(action, size)
+    return f"{COLUMNS[col]}{row + 1}"
+
+
+def action_of(size: int, text: str) -> int:
+    """The action that a vertex names, in upper or lower case. Raises ValueError if there is no such point."""
+    word = text.strip()
+    if word.lower() == PASS:
+        return size * size
+    col, number = COLUMNS[:size].find(word[:1].upper() or "?"), word[1:]
+    if col < 0 or not (number.isascii() and number.isdecimal()) or not 1 <= int(number[:4]) <= size:
+        raise ValueError(
+            f"{word!r} is not a point of {size} x {size}: those go from {vertex_of(size, 0)} to "
+            f"{vertex_of(size, size * size - 1)}, without column I; or write {PASS}"
+        )
+    return (int(number[:4]) - 1) * size + col
+
+
+# ---- Positions and moves -------------------------------------------------------------------------
+
+
+STONES = "xo"
+EMPTY, EMPTIED = ".", ","
+
+
+@dataclass(frozen=True)
+class Text:
+    """The text of positions and moves for one board and one set of rules."""
+
+    board: Board
+    kernels: Any
+    """`games.go.rules.kernels_of`"""
+
+    def notation(self) -> Notation:
+        return Notation(
+            self.state_from, self.text_of, self.move_of, self.action_from, self.render, engine_protocol="gtp"
+        )
+
+    # ---- Positions ----------------------------------------------------------------------------
+
+    def rows(self, state: State) -> list[str]:
+        """The board as text, top row first."""
+        has, size, words = self.kernels.has, self.board.size, self.board.words
+
+        def letter(point: int) -> str:
+            for side, stone in enumerate(STONES):
+                if has(state, side * words, point):
+                    return stone
+            return EMPTIED if has(state, 2 * words, point) else EMPTY
+
+        return ["".join(letter(row * size + col) for col in range(size)) for row in reversed(range(size))]
+
+    def text_of(self, state: State) -> str:
+        mover, passed = self._turn(state)
+        return f"{'/'.join(self.rows(state))} {STONES[mover]} {passed}"
+
+    def _turn(self, state: State) -> tuple[int, int]:
+        return int(self.kernels.side_to_move(state)), int(self.kernels.passes(state))
+
+    def state_from(self, text: str) -> State:
+        """The state in `text`, an empty board for "". Raises ValueError saying what is wrong with it."""
+        if not text:
+            return self.state_of("." * self.board.points, 0, 0)
+        board, mover, passed = (*text.split(), "", "", "")[:3]
+        lines, size = board.split("/"), self.board.size
+        passed = passed or "0"
+        if len(text.split()) > 3 or [len(line) for line in lines] != [size] * size or mover not in {*STONES}:
+            raise ValueError(
+                f"{text!r} is not a position of {size} x {size}: write {size} rows of {size} from the top, "
+                f"who moves, and the number of passes at the end, as in '{'/'.join(['.' * size] * size)} x 0'"
+            )
+        if passed not in {"0", "1", "2"}:
+            raise ValueError(f"the number of passes at the end is {passed!r}: write 0, 1 or 2")
+        strange = set(board) - {*STONES, EMPTY, EMPTIED, "/"}
+        if strange:
+            raise ValueError(f"{min(strange)!r} is none of '{STONES}{EMPTY}{EMPTIED}'")
+        return self.state_of("".join(reversed(lines)), STONES.index(mover), int(passed))
+
+    def state_of(self, letters: str, mover: int, passed: int = 0) -> State:
+        """The position with a letter for each point, in the order of points. Raises ValueError if a chain has
+        no liberty."""
+        board = self.board
+        stones = [[point for point, seen in enumerate(letters) if seen == stone] for stone in STONES]
+        used = [point for point, seen in enumerate(letters) if seen != EMPTY]
+        key = np.bitwise_xor.reduce([board.keys[side, p] for side in (0, 1) for p in stones[side]] or [0])
+        words = [*map(board.words_of, (*stones, used)), [key, mover + 2 * passed]]
+        state: State = np.concatenate([np.asarray(part, np.uint64) for part in words])
+        self._check_liberties(state, stones)
+        return state
+
+    def _check_liberties(self, state: State, stones: list[list[int]]) -> None:
+        empty = np.zeros(self.board.words + 1, np.uint64)
+        self.kernels.find_empty(state, empty)
+        for side, points in enumerate(stones):
+            for point in points:
+                scratch = np.zeros(self.board.room, np.uint64)
+                if self.kernels.list_if_dead(state, side, empty, point, scratch, 0):
+                    vertex = vertex_of(self.board.size, point)
+                    raise ValueError(
+                        f"the {STONES[side]} at {vertex} has no liberty: it would be off the board"
+                    )
+
+    # ---- Moves --------------------------------------------------------------------------------
+
+    def move_of(self, _state: State, action: int) -> str:
+        return vertex_of(self.board.size, action)
+
+    def action_from(self, state: State, text: str) -> int:
+        """The action that a vertex names. Raises ValueError if it can never be legal there."""
+        action, legal = action_of(self.board.size, text), np.zeros(self.board.points + 1, np.uint16)
+        count = self.kernels.legal_actions(state.reshape(1, -1), 1, legal)
+        if action not in legal[:count]:
+            taken = any(self.kernels.has(state, side * self.board.words, action) for side in (0, 1))
+            why = "a stone is there" if taken else "that is suicide"
+            raise ValueError(f"{text.strip()} cannot be played here: {why}")
+        return action
+
+    def render(self, state: State) -> str:
+        """The board with the names of rows and columns, the side to move, and the present score."""
+        names = "   " + " ".join(COLUMNS[: self.board.size])
+        lines = [
+            f"{self.board.size - place:2} {' '.join(row.replace(EMPTIED, EMPTY))}"
+            for place, row in enumerate(self.rows(state))
+        ]
+        mover, _ = self._turn(state)
+        score = f"score for {STONES[0]} if the game ended now: {self.kernels.lead(state) / 2:+g}"
+        return "\n".join([*lines, names, score, f"{STONES[mover]} to move"])
+
+
+# ---- Pictures ------------------------------------------------------------------------------------
+
+
+STEP, MARGIN = 24, 30
+"""Pixels: between two lines, and the margin around the board, which holds the coordinates."""
+WOOD, LINE, LAST = "#e3b76b", "#5a4520", "#c03030"
+
+STONE_LOOKS = (("x", "#202020", "#000000"), ("o", "#f8f8f8", "#707070"))
+"""Letter, colour and rim of each side's stones."""
+
+
+def svg(text: Text, state: State, move: str) -> bytes:
+    """The position; `move`, in the game's notation, which led to it, is marked."""
+    size = text.board.size
+    last, width = STEP * (size - 1) + MARGIN, STEP * (size - 1) + 2 * MARGIN
+    parts = [f'<rect width="{width}" height="{width}" fill="{WOOD}"/>']
+    for at in range(MARGIN, last + 1, STEP):
+        for x1, y1, x2, y2 in ((at, MARGIN, at, last), (MARGIN, at, last, at)):
+            parts.append(f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{LINE}"/>')
+    parts += _coordinates(size)
+    for down, row in enumerate(text.rows(state)):
+        for col, letter in enumerate(row):
+            vertex = vertex_of(size, (size - 1 - down) * size + col)
+            place = f'cx="{MARGIN + STEP * col}" cy="{MARGIN + STEP * down}"'
+            for stone, colour, rim in STONE_LOOKS:
+                if letter == stone:
+                    title = f"<title>{vertex}</title>"
+                    radius = STEP // 2 - 1
+                    parts.append(
+                        f'<circle {place} r="{radius}" fill="{colour}" stroke="{rim}">{title}</circle>'
+                    )
+            if vertex == move:
+                parts.append(f'<circle {place} r="{STEP // 5}" fill="{LAST}"/>')
+    frame = f'width="{width}" height="{width}" viewBox="0 0 {width} {width}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {frame}>{"".join(parts)}</svg>'.encode()
+
+
+def _coordinates(size: int) -> list[str]:
+    """Letters of the columns below, numbers of the rows on the left."""
+    font = f'font-family="sans-serif" font-size="11" text-anchor="middle" fill="{LINE}"'
+    below, found = STEP * (size - 1) + 2 * MARGIN - 5, list[str]()
+    for at in range(size):
+        letter = vertex_of(size, at)[0]
+        found.append(f'<text x="{MARGIN + STEP * at}" y="{below}" {font}>{letter}</text>')
+        found.append(f'<text x="9" y="{MARGIN + STEP * (size - 1 - at) + 4}" {font}>{at + 1}</text>')
+    return found
+
+
+def clicks(size: int) -> Clicks:
+    """The clickable areas: each point is clicked around it; a pass belongs to no point."""
+    rows = [[vertex_of(size, row * size + col) for col in range(size)] for row in reversed(range(size))]
+    width, corner = STEP * (size - 1) + 2 * MARGIN, MARGIN - STEP / 2
+
+    def clicked(_state: State, action: int) -> tuple[str, ...]:
+        vertex = vertex_of(size, action)
+        return () if vertex == PASS else (vertex,)
+
+    return Clicks(width, width, grid(rows, corner, corner, STEP), clicked)

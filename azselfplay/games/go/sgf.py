@@ -1,0 +1,396 @@
+"""Games of Go in SGF, read and written with sgfmill: the main line, its start position and its rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from encodings.aliases import aliases
+from functools import partial
+from itertools import pairwise
+from typing import Any, cast
+
+from sgfmill import sgf, sgf_grammar
+
+from azselfplay.games.game_history import GameHistory
+from azselfplay.games.go import game_of
+from azselfplay.games.go.board import Board
+from azselfplay.games.go.notation import STONES, Text, action_of, vertex_of
+from azselfplay.games.go.rules import MOST_KOMI, GoRules, Superko, kernels_of
+from azselfplay.games.knowledge import PgnWriter, WrittenMove
+from azselfplay.games.spec import RESIGNATION
+
+COLOURS = "bw"
+"""sgfmill's names of the first player and the second."""
+
+
+@dataclass(frozen=True)
+class SgfGame:
+    """A game as it is in a file."""
+
+    rules: GoRules
+    start: str = ""
+    """In the game's notation; "" is the empty board with Black to move."""
+    actions: tuple[int, ...] = ()
+    tags: dict[str, str] = field(default_factory=dict)
+    """Further properties of the root, such as PB, PW, RE, DT."""
+    comments: dict[int, str] = field(default_factory=dict)
+    """Comments by the number of moves before them. Only written, not read."""
+    others: dict[int, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+    """(action, comment) of moves that could have been played instead, by the number of moves before them.
+    Only written (as variations), not read."""
+
+    def game_history(self) -> GameHistory:
+        """Replay the game. Raises ValueError naming the first move that is not legal."""
+        game_history = GameHistory(game_of(self.rules), self.start)
+        for number, action in enumerate(self.actions, 1):
+            try:
+                game_history.play(action)
+            except ValueError as error:
+                vertex = vertex_of(self.rules.size, action)
+                raise ValueError(f"move {number} ({vertex}): {error}") from error
+        return game_history
+
+
+def result_text(score: float) -> str:
+    """A score (Black's points minus White's and the komi), as SGF and GTP write results: B+3.5, W+R, 0."""
+    return "0" if score == 0 else f"{'B' if score > 0 else 'W'}+{abs(score):g}"
+
+
+# ---- Reading ------------------------------------------------------------------------------------
+
+TAGS = ("PB", "PW", "RE", "DT", "EV", "GN")
+"""Properties that `read` keeps."""
+WITHOUT_DOT = frozenset(
+    {55, 65, 75, *(komi for komi in range(100, 1000, 25) if komi % 100 or komi > MOST_KOMI)}
+)
+"""A komi as some programs write it, without its dot. Nobody means as many points, except a whole hundred."""
+LEAST_HANDICAP = 2
+LONGEST = 60
+"""Most characters of a value that a message repeats."""
+
+
+@dataclass(frozen=True)
+class NamedRules:
+    """What the name of a set of rules in RU says."""
+
+    superko: Superko
+    suicide: bool
+    pays_handicap: bool = False
+    """Whether White gets points for Black's handicap stones, which is not supported."""
+
+
+CHINESE = ("chinese", "chineseogs", "chinesekgs")
+RULES = {
+    "tromptaylor": NamedRules("positional", suicide=True),
+    **dict.fromkeys(CHINESE, NamedRules("positional", suicide=False, pays_handicap=True)),
+    "nz": NamedRules("situational", suicide=True),
+    "newzealand": NamedRules("situational", suicide=True),
+    **dict.fromkeys(("aga", "bga", "french"), NamedRules("situational", suicide=False, pays_handicap=True)),
+}
+"""Rules with area scoring and superko, by the letters of their names. The text of the Chinese rules forbids
+every position to be repeated, though referees often do otherwise."""
+TERRITORY = frozenset({"japanese", "japan", "korean", "korea"})
+KATAGO = re.compile(r"ko(positional|situational)scoreareataxnonesui([01])")
+"""What KataGo writes into RU for rules that we play, also those without a name."""
+
+
+def read(data: bytes, usual: GoRules | None = None) -> SgfGame:
+    """The main line of the first game in a file. Rules that the file does not give are as in `usual` (superko
+    and suicide, and the komi if it has none).
+
+    Raises ValueError for what cannot be read: not SGF, another game, a board, komi or rules that we do not
+    play, stones set after the first move, two moves of one side in a row. `SgfGame.game_history` checks
+    whether the moves are legal.
+    """
+    tree = _tree_of(data)
+    size, nodes = tree.get_size(), list(tree.main_sequence_iter())
+    moves = [move for node in nodes if (move := _move(node, size)) is not None]
+    stones = _stones(nodes, size)
+    text = _text(nodes, "HA") or "0"
+    if not re.fullmatch(r"[0-9]{1,3}", text):
+        raise ValueError(f"HA[{text[:LONGEST]}] is not a number of handicap stones")
+    handicap = int(text)
+    if handicap >= LEAST_HANDICAP and not stones:  # Black places them with moves, as Chinese rules have it
+        placed, moves = moves[:handicap], moves[handicap:]
+        if len(placed) < handicap or any(side != 0 or point is None for side, point in placed):
+            raise ValueError(
+                f"HA says {handicap} handicap stones, and the file places none; write them as AB"
+            )
+        stones = {point: 0 for _, point in placed if point is not None}
+    has_handicap = handicap >= LEAST_HANDICAP or (len(stones) >= LEAST_HANDICAP and 1 not in stones.values())
+    rules = _rules(nodes, replace(usual or GoRules(), size=size), has_handicap=has_handicap)
+    start, mover = _start(nodes, rules, stones, moves[0][0] if moves else None)
+    for number, (side, _) in enumerate(moves):
+        if side != (mover + number) % 2:
+            raise ValueError(f"move {number + 1} is by the same side as the move before")
+    actions = [size * size if point is None else point[0] * size + point[1] for _, point in moves]
+    root = nodes[0]
+    tags = {name: _plain(root.get_raw(name)) for name in TAGS if root.has_property(name)}
+    return SgfGame(rules, start, tuple(actions), tags)
+
+
+def _tree_of(data: bytes) -> sgf.Sgf_game:
+    """The file's first game. Raises ValueError if there is none, or it is no Go on a board that we have."""
+    try:
+        coarse = sgf_grammar.parse_sgf_game(_decoded(data).encode())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"this is no SGF of Go that can be read: {error or type(error).__name__}") from error
+    root = coarse.sequence[0]
+    game, size = (root.get(name, [b""])[0].decode().strip() for name in ("GM", "SZ"))
+    if game not in ("", "1"):
+        raise ValueError(f"GM[{game[:LONGEST]}] is not Go, which is GM[1]")
+    sizes = [word.strip() for word in (size or "19").split(":")]
+    if len(sizes) > 2 or not all(re.fullmatch(r"[0-9]{1,3}", word) for word in sizes):
+        raise ValueError(f"SZ[{size[:LONGEST]}] is not the size of a board: write SZ[19]")
+    if int(sizes[0]) != int(sizes[-1]):
+        raise ValueError(f"SZ[{size}] is not square, and Go is played on square boards only")
+    root["SZ"] = [str(GoRules(int(sizes[0])).size).encode()]
+    return sgf.Sgf_game.from_coarse_game_tree(coarse, override_encoding="UTF-8")
+
+
+def _letters(name: str) -> str:
+    """A name without what people write differently: `Tromp-Taylor`, `tromp taylor`."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+CODECS = (
+    *("ascii", "utf_8", "gb18030", "gbk", "gb2312", "hz", "big5", "big5hkscs", "cp950", "shift_jis", "cp932"),
+    *("euc_jp", "iso2022_jp", "euc_kr", "cp949", "iso2022_kr", "koi8_r", "koi8_u", "cp437", "cp850", "cp866"),
+    *("latin_1", *(f"iso8859_{part}" for part in (*range(2, 12), *range(13, 17)))),
+    *("mac_roman", "tis_620", "cp874", *(f"cp{page}" for page in range(1250, 1259))),
+)
+"""Codecs of Python that CA may name. Others are no encodings of text (`zlib_codec`)."""
+LARGER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "ascii": "utf_8"}
+"""Files that name the first often have characters that only the second has, which contains it."""
+CHARSETS = {
+    _letters(name): LARGER.get(codec, codec)
+    for name, codec in (*aliases.items(), *zip(CODECS, CODECS, strict=True))
+    if codec in CODECS
+}
+"""Codecs by the letters of all their names."""
+
+
+def _decoded(data: bytes) -> str:
+    """The text of a file, in the encoding that CA names if it is a known one, else UTF-8, else Latin-1.
+
+    A wrong byte becomes a replacement character: names and comments shall not block the moves.
+    """
+    tokens, _ = sgf_grammar.tokenise(data)
+    ends = (at for at, (kind, token) in enumerate(tokens) if kind == "D" and at > 1)
+    root = tokens[: next(ends, None)]
+    given = [value for (kind, name), (_, value) in pairwise(root) if (kind, name) == ("I", b"CA")]
+    codec = CHARSETS.get(_letters(given[0].decode("ascii", "replace")).removeprefix("x")) if given else None
+    if codec:
+        return data.decode(codec, "replace")
+    try:
+        return data.decode("utf_8")
+    except UnicodeDecodeError:
+        return data.decode("latin_1")
+
+
+def _text(nodes: Sequence[sgf.Node], name: str) -> str:
+    """The value of a property in the first node that has it; "" if none has.
+
+    Raises ValueError if it has several.
+    """
+    for node in nodes:
+        if node.has_property(name):
+            values = node.get_raw_list(name)
+            if len(values) > 1:
+                raise ValueError(f"{name} has {len(values)} values")
+            return _plain(values[0]).strip()
+    return ""
+
+
+def _plain(value: bytes) -> str:
+    """A value without SGF's escapes."""
+    return str(sgf_grammar.simpletext_value(value).decode())
+
+
+def _move(node: sgf.Node, size: int) -> tuple[int, tuple[int, int] | None] | None:
+    """(side, point or None for a pass) of a node; None if it has no move. Raises ValueError."""
+    sides = [side for side, colour in enumerate("BW") if node.has_property(colour)]
+    if not sides:
+        return None
+    name = "BW"[sides[0]]
+    values = node.get_raw_list(name)
+    if len(sides) > 1 or len(values) > 1:
+        raise ValueError("there are several moves in one node")
+    return sides[0], _on_board(node.get_move, name, values, size)[1]
+
+
+def _stones(nodes: Sequence[sgf.Node], size: int) -> dict[tuple[int, int], int]:
+    """The stones that are set up before the first move: side by point. Raises ValueError."""
+    stones: dict[tuple[int, int], int] = {}
+    has_begun = False
+    for node in nodes:
+        if has_begun and node.has_setup_stones():
+            raise ValueError("stones are set up in the middle of the game, which is not supported")
+        has_begun = has_begun or node.get_raw_move()[0] is not None
+        given = [
+            _on_board(partial(node.get, name), name, node.get_raw_list(name), size)
+            if node.has_property(name)
+            else set()
+            for name in ("AB", "AW", "AE")
+        ]
+        if given[0] & given[1]:
+            raise ValueError("a point is set up with stones of both sides")
+        stones.update((point, side) for side, points in enumerate(given[:2]) for point in points)
+        for point in given[2]:
+            stones.pop(point, None)
+    return stones
+
+
+def _on_board(found: Callable[[], Any], name: str, values: Sequence[bytes], size: int) -> Any:
+    """found(), in which sgfmill reads the points of a property. Raises ValueError naming them."""
+    try:
+        return found()
+    except ValueError:
+        text = "".join(f"[{value.decode()}]" for value in values)
+        raise ValueError(f"{name}{text[:LONGEST]}: not all of it is on a board of {size} x {size}") from None
+
+
+def _rules(nodes: Sequence[sgf.Node], usual: GoRules, *, has_handicap: bool) -> GoRules:
+    """The rules by RU and KM, else those of `usual`. Raises ValueError for rules that we do not play."""
+    komi, text = _text(nodes, "KM"), _text(nodes, "RU")
+    rules = replace(usual, komi=_komi_of(komi)) if komi else usual
+    if not text:
+        return rules
+    name = _letters(text).removesuffix("rules").removesuffix("rule")
+    what = f"the file is of a game by RU[{text[:LONGEST]}]"
+    if katago := KATAGO.fullmatch(name.removesuffix("whb0")):
+        return replace(rules, superko=cast(Superko, katago[1]), suicide=katago[2] == "1")
+    found = RULES.get(name)
+    if found is None:
+        kind = "territory" if name in TERRITORY else "other rules"
+        raise ValueError(
+            f"{what}: {kind}, and only area scoring with superko is played; to read it by other rules, "
+            "remove RU or write RU[Tromp-Taylor], RU[NZ], RU[AGA] or RU[Chinese]"
+        )
+    if found.pays_handicap and has_handicap:
+        raise ValueError(
+            f"{what}, which gives White points for handicap stones, and that is not played; to read it, add "
+            "them to KM and remove RU"
+        )
+    return replace(rules, superko=found.superko, suicide=found.suicide)
+
+
+def _komi_of(text: str) -> float:
+    """The komi in points. Raises ValueError if it is not a number.
+
+    65 and 375 are 6.5 and 3.75 (`WITHOUT_DOT`), but 65.0 is 65. Quarters count stones, as in China: a stone
+    is worth two points, so 3.75 is 7.5 points.
+    """
+    number = r"([+-]?)([0-9]{1,9}([.,][0-9]{0,9})?)"
+    found = re.fullmatch(rf"{number}\s*(points?|pts?|moku|目)?", text.lower().replace("½", ".5"))
+    if found is None:
+        raise ValueError(f"KM[{text[:LONGEST]}] is not a komi: write the points, as in KM[6.5]")
+    komi = float(found[2].replace(",", "."))
+    if found[3] is None and komi in WITHOUT_DOT:
+        komi /= 10 if komi < 100 else 100
+    komi *= 2 if (4 * komi) % 2 == 1 else 1
+    return -komi if found[1] == "-" else komi
+
+
+def _start(
+    nodes: Sequence[sgf.Node],
+    rules: GoRules,
+    stones: Mapping[tuple[int, int], int],
+    first_to_move: int | None,
+) -> tuple[str, int]:
+    """(start position, side to move first). Raises ValueError for stones that cannot stand there."""
+    mover = 1 if stones and 1 not in stones.values() else 0  # handicap stones are Black's move
+    if first_to_move is not None:
+        mover = first_to_move
+    elif player := _text(nodes, "PL"):
+        sides = {"b": 0, "black": 0, "w": 1, "white": 1}
+        if player.lower() not in sides:
+            raise ValueError(f"PL[{player[:LONGEST]}] is not a side: write PL[B] or PL[W]")
+        mover = sides[player.lower()]
+    if not stones and mover == 0:
+        return "", 0
+    text, letters = Text(Board(rules.size), kernels_of(rules)), ["."] * rules.size**2
+    for (row, col), side in stones.items():
+        letters[row * rules.size + col] = STONES[side]
+    return text.text_of(text.state_of("".join(letters), mover)), mover
+
+
+# ---- Writing ------------------------------------------------------------------------------------
+
+
+def write(game: SgfGame) -> bytes:
+    """The game as an SGF file. ValueError if its start position cannot be read."""
+    rules, size = game.rules, game.rules.size
+    text = Text(Board(size), kernels_of(rules))
+    start = text.state_from(game.start)
+    tree = sgf.Sgf_game(size=size)
+    root = tree.get_root()
+    komi = rules.komi + 0
+    root.set_raw("KM", (f"{komi:.1f}" if abs(komi) in WITHOUT_DOT else f"{komi:g}").encode())
+    root.set("RU", _name_of(rules))
+    for name, value in game.tags.items():
+        root.set(name, value)
+    mover = int(text.kernels.side_to_move(start))
+    if game.start:
+        rows = list(reversed(text.rows(start)))
+        points = [(row, col) for row in range(size) for col in range(size)]
+        root.set_setup_stones(*([at for at in points if rows[at[0]][at[1]] == stone] for stone in STONES))
+        root.set("PL", COLOURS[mover])
+
+    def point_of(action: int) -> tuple[int, int] | None:
+        return None if action == size * size else divmod(action, size)
+
+    for number, action in enumerate(game.actions):
+        tree.extend_main_sequence().set_move(COLOURS[(mover + number) % 2], point_of(action))
+    for number, node in enumerate(tree.get_main_sequence()):
+        _note(node, game.comments.get(number, ""))
+        for action, comment in game.others.get(number, ()):
+            other = node.new_child()  # after the main line, which is there already
+            other.set_move(COLOURS[(mover + number) % 2], point_of(action))
+            _note(other, comment)
+    data: bytes = tree.serialise()
+    return data
+
+
+def _name_of(rules: GoRules) -> str:
+    """What RU says: a name that programs know, else the rules one by one, as KataGo writes them."""
+    if rules.suicide:
+        return "Tromp-Taylor" if rules.superko == "positional" else "NZ"
+    return f"ko{rules.superko.upper()}scoreAREAtaxNONEsui0"
+
+
+def _note(node: sgf.Tree_node, comment: str) -> None:
+    if comment:
+        node.set("C", comment)
+
+
+def sgf_writer(rules: GoRules) -> PgnWriter:
+    """A writer of games under these rules as SGF, from the tags of PGN, whose White is the first player."""
+
+    def written(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
+        actions = tuple(action_of(rules.size, one.move) for one in moves)
+        comments = {number: one.comment for number, one in enumerate(moves, 1)}
+        others = {
+            number: tuple((action_of(rules.size, move), comment) for move, comment in one.others)
+            for number, one in enumerate(moves)
+        }
+        if ending:
+            comments[len(moves)] = "\n".join(filter(None, [comments.get(len(moves), ""), ending]))
+        names = {"PB": "White", "PW": "Black", "EV": "Event", "PC": "Site", "DT": "Date"}
+        root = {name: tags[tag] for name, tag in names.items() if tags.get(tag, "").strip("?.")}
+        game = SgfGame(rules, start, actions, root, comments, others)
+        reasons = (tags.get("Termination", ""), ending.partition(":")[0])
+        root["RE"] = _result(game, tags.get("Result", "*"), RESIGNATION in reasons)
+        return write(game).decode()
+
+    return written
+
+
+def _result(game: SgfGame, result: str, is_resigned: bool) -> str:
+    """The property RE: by points if the rules ended the game, else from PGN's `result`."""
+    score = None if is_resigned else game.game_history().score()
+    if score is not None:
+        return result_text(score)
+    winner = {"1-0": "B+", "0-1": "W+", "1/2-1/2": "0"}.get(result, "?")
+    return f"{winner}R" if is_resigned and winner.endswith("+") else winner

@@ -1,0 +1,361 @@
+"""How this project compiles with Numba: one decorator, one cache rule, one way to join kernels and rules.
+
+`jit` compiles a function on its first call. `bind` compiles kernels (marked with `kernel`) together with the
+rules of a game: the search is written once, over stubs (`games.stubs`), and each game gets a copy of it into
+which its rules are inlined.
+
+Numba's own disk cache only checks the file in which a function is, so a change in the rules would leave an
+old search in the cache. We therefore key the cache folder by the contents of all modules that compiled code
+can come from: those with jitted functions and everything they import, because constants are compiled in. What
+is bound to kernels is in the names of the compiled functions instead. Games of other packages have a key of
+their own (`foreign_key`), so a change in one recompiles nothing else.
+
+Numba makes a library of every jitted function: optimised, with one wrapper for calls from Python and another
+for calls from C, and with machine code that contains everything it calls once more. A small kernel at the
+bottom of the search was optimised and translated a dozen times, and nobody ever called it. Here every
+function has two compilers (`EntryPoint`). The one for calls from Python does all that, except for the wrapper
+for C. The one for calls from jitted code stops at plain LLVM code, which the caller links; so an entry point
+is optimised as a whole, once. Measured in turns, twice, on 26 November 2026 (search for Connect Four): an
+empty cache is filled in 9.1 and 10.4 s of processor time instead of 20.7 and 21.0 s with plain `numba.njit`,
+and a core searches 434,000 leaves/s instead of 396,000 (means of eight turns of 3 s on a busy machine, which
+were 350,000 to 474,000). These are private classes of Numba, so pyproject.toml names the newest version that
+was tried.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import hashlib
+import os
+import re
+import shutil
+import sys
+import types
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numba.core import types as numba_types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.registry import CPUDispatcher
+from numba.core.types import unliteral  # type: ignore[attr-defined]
+
+PACKAGES = ("azselfplay", "net", "protocol", "trainer", "bench")
+"""All packages with jitted functions, and those whose constants they use."""
+
+_COMPILED = re.compile(r"^@(jit|kernel)\b|\bjit\(", re.MULTILINE)
+_IMPORT = re.compile(r"^(?:from ([\w.]+) import (\([^)]*\)|.*)|import ([\w.]+))", re.MULTILINE)
+"""Only unindented imports: no constant comes from an import inside a function or under TYPE_CHECKING."""
+
+KEPT_CACHES = 4
+_OURS = re.compile("[0-9a-f]{16}")
+"""The names of cache folders (`source_key`)."""
+
+CompiledFunction = Callable[..., Any]
+
+
+# ---- Cache ---------------------------------------------------------------------------------------
+
+
+def source_key(root: Path) -> str:
+    """Hash of all sources that jitted code may come from, and of Numba's version and options."""
+    checked = bool(
+        numba.config.BOUNDSCHECK
+    )  # NUMBA_BOUNDSCHECK=1; otherwise checked runs would load unchecked code
+    digest = hashlib.sha256(f"{numba.__version__} {checked=}".encode())
+    for name, text in sources(root).items():
+        digest.update(f"{name} {len(text)} {text}".encode())
+    return digest.hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """The folder in which compiled code is cached (`AZ_JIT_CACHE`, else under the user's cache folder)."""
+    home = os.environ.get("AZ_JIT_CACHE") or Path.home() / ".cache" / "azselfplay" / "jit"
+    return Path(home) / source_key(Path(__file__).resolve().parents[2])
+
+
+def _prepare_cache() -> Path:
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+    except OSError as error:
+        text = f"{error.strerror} (AZ_JIT_CACHE names the folder of compiled code)"
+        raise OSError(error.errno, text, str(folder)) from error
+    remove_old_caches(folder.parent)
+    numba.config.CACHE_DIR = str(folder)
+    return folder
+
+
+def remove_old_caches(parent: Path) -> None:
+    """Keep the newest caches. Nothing else in `parent` is touched: `AZ_JIT_CACHE` may name a folder that
+    holds other things, such as runs."""
+    ages = {}
+    for path in parent.iterdir():
+        with suppress(OSError):  # another process may remove it at this moment
+            if _OURS.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
+                ages[path] = path.stat().st_mtime
+    for path in sorted(ages, key=lambda path: ages[path], reverse=True)[KEPT_CACHES:]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def sources(root: Path, packages: Sequence[str] = PACKAGES) -> dict[str, str]:
+    """Text by module name, sorted by name, for a tree of source files below `root`."""
+    texts: dict[str, str] = {}
+    for package in packages:
+        for path in (root / package).rglob("*.py"):
+            parts = path.relative_to(root).with_suffix("").parts
+            texts[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text("utf-8")
+    found: dict[str, str] = {}
+    todo = [name for name, text in texts.items() if _COMPILED.search(text)]
+    while todo:
+        name = todo.pop()
+        if name in texts and name not in found:
+            found[name] = texts[name]
+            todo += _imported(texts[name])
+    return dict(sorted(found.items()))
+
+
+def _imported(text: str) -> list[str]:
+    """Names that may be modules: from `from a import b`, both `a` and `a.b`."""
+    names: list[str] = []
+    for package, listed, module in _IMPORT.findall(text):
+        names += [module or package, *(f"{package}.{one}" for one in re.findall(r"\w+", listed))]
+    return names
+
+
+@cache
+def foreign_key(module: str, file: str) -> str:
+    """Hash of the sources of another package with jitted functions, such as a game; "" for our own packages
+    and for code without a file. `module` is one of the package's modules.
+
+    All files of the package count, whether or not they contain compiled code.
+    """
+    if module.partition(".")[0] in PACKAGES or not file:
+        return ""
+    path = Path(file)
+    levels = module.count(".") + (path.stem == "__init__")
+    files = sorted(path.parents[levels - 1].rglob("*.py")) if levels else [path]
+    digest = hashlib.sha256()
+    for one in files:
+        with contextlib.suppress(OSError):  # code typed in, or run with -c
+            digest.update(f"{one.name} ".encode() + one.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+CACHE = _prepare_cache()
+
+
+# ---- Functions and kernels -----------------------------------------------------------------------
+
+
+def jit(function: Callable[..., Any], **options: bool) -> CompiledFunction:
+    """Compile `function` on first call, cached on disk, releasing the GIL while it runs."""
+    key = _foreign(function)
+    # Numba reads the folder when the function is created.
+    numba.config.CACHE_DIR = str(CACHE / key)
+    try:
+        return EntryPoint(function, nogil=True, error_model="numpy", **options)
+    finally:
+        numba.config.CACHE_DIR = str(CACHE)
+
+
+signed: Any = np.int64
+"""For counts and indices in jitted code: Numba turns int64 combined with uint64 into float64."""
+
+
+class Unbound(int):
+    """Stands for a number in a module of kernels, until `bind` replaces it.
+
+    Each one is a distinct object, which a plain 0 would not be.
+    """
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Mark a plain function for `bind`, without changing it."""
+    function.is_kernel = True  # type: ignore[attr-defined]
+    return function
+
+
+Bindings = Sequence[tuple[Any, Any]]
+"""Pairs (object in the modules, its replacement), such as the stubs of `games.stubs` and the rules of a game.
+A stub is a function, an array or an `Unbound`."""
+
+
+def bind(
+    modules: Sequence[types.ModuleType], bindings: Mapping[str, Bindings], *, allocates: bool = False
+) -> types.SimpleNamespace:
+    """Return the kernels of some modules, compiled with `bindings` (named sets of pairs).
+
+    Wherever a kernel has imported a stub, or another kernel, under any name, it calls what is bound. For that
+    each kernel is copied, so that Numba can inline the rules into the search without the search knowing a
+    game. It is compiled under a name that includes its bindings, so that each has its own cache entry. A
+    kernel that does not reach certain bindings is the same for all of these: what games and selections share
+    is compiled once.
+
+    Unless a kernel `allocates`, all are compiled without Numba's reference counts (`_nrt`): for arrays in
+    tuples it does not remove the atomic additions, which took as long as the search itself.
+    """
+    binder = _Binder(bindings, allocates)
+    kernels = [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if getattr(value, "is_kernel", False) and value.__module__ == module.__name__
+    ]
+    return types.SimpleNamespace(**{function.__name__: binder.bound(function) for function in kernels})
+
+
+# ---- Binding -------------------------------------------------------------------------------------
+
+
+_compiled: dict[tuple[Any, ...], CompiledFunction] = {}
+"""Compiled functions by kernel, the bindings it reaches, and the compiler options."""
+
+
+class _Binder:
+    """One call of `bind`."""
+
+    def __init__(self, bindings: Mapping[str, Bindings], allocates: bool) -> None:
+        self._set_of = {id(stub): name for name, pairs in bindings.items() for stub, _ in pairs}
+        self._instead = {id(stub): (stub, real) for pairs in bindings.values() for stub, real in pairs}
+        self._allocates = allocates
+
+    def bound(self, function: Any) -> CompiledFunction:
+        """The kernel `function`, compiled; the same object for the same bindings."""
+        stubs = [stub for stub in self._instead if stub in self._reached(function, set())]
+        reals = [self._instead[stub] for stub in stubs]
+        said = [_said(pair) for pair in reals]
+        key = (function, self._allocates, *said, *(real for _, real in reals if callable(real)))
+        if key not in _compiled:
+            sets = dict.fromkeys(self._set_of[stub] for stub in stubs)
+            tag = "_".join([*sets, f"{zlib.crc32(repr(said).encode()):x}"])
+            namespace = dict(function.__globals__)
+            copy = types.FunctionType(function.__code__, namespace, function.__name__)
+            copy.__qualname__ = f"{function.__name__}__{tag}"
+            copy.__module__ = function.__module__
+            _compiled[key] = jit(copy, _nrt=self._allocates)  # before its globals, because it may call itself
+            for name, value in _globals(function.__code__, namespace):
+                namespace[name] = self.bound(value) if hasattr(value, "is_kernel") else self._real(value)
+        return _compiled[key]
+
+    def _real(self, value: Any) -> Any:
+        """The replacement of `value`, compiled if it is a kernel; `value` itself if nothing is bound to
+        it."""
+        _, real = self._instead.get(id(value), (value, value))
+        return self.bound(real) if hasattr(real, "is_kernel") else real
+
+    def _reached(self, function: Any, seen: set[int]) -> set[int]:
+        """The ids of all stubs in `function` and in what it calls."""
+        for _, value in _globals(function.__code__, function.__globals__):
+            _, real = self._instead.get(id(value), (value, value))
+            if id(value) not in seen:
+                seen.add(id(value))
+                if hasattr(real, "is_kernel"):
+                    self._reached(real, seen)
+        return seen
+
+
+def _globals(code: types.CodeType, namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Names of the globals that `code` reads, and their values in `namespace`."""
+    for name in _global_names(code):
+        if name in namespace:
+            yield name, namespace[name]
+
+
+@cache
+def _global_names(code: types.CodeType) -> tuple[str, ...]:
+    read = (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
+    return tuple(dict.fromkeys(read))
+
+
+def _foreign(function: Any) -> str:
+    """Hash of the sources of the package that `function` is from; "" for our own."""
+    return foreign_key(
+        function.__module__, getattr(sys.modules.get(function.__module__), "__file__", "") or ""
+    )
+
+
+def _said(pair: tuple[Any, Any]) -> tuple[str, str]:
+    """A description of a pair: the stub's name, and the replacement's name (a function) or value (a
+    constant)."""
+    stub, real = pair
+    if callable(real):
+        return stub.__name__, f"{real.__module__}.{real.__qualname__}{_foreign(real)}"
+    array = np.asarray(real)
+    return "", f"{array.dtype} {array.shape} {array.tobytes().hex()}"
+
+
+# ---- Inlining ------------------------------------------------------------------------------------
+
+
+class _Code(JITCodeLibrary):  # type: ignore[misc]
+    """LLVM code that is only linked: it is neither optimised nor translated, and has no addresses."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:  # noqa: ARG002
+        return 0  # Numba's word for "not here"
+
+    @property
+    def codegen(self) -> _Code:
+        """The object that is told a function's environment."""
+        return self
+
+    def set_env(self, env_name: str, env: object) -> None:
+        """Do nothing: only code that returns to the interpreter needs its environment, and kernels do not."""
+
+
+class _Inlining(Compiler):  # type: ignore[misc]
+    def __init__(self, typingctx: Any, targetctx: Any, _library: Any, *rest: Any) -> None:
+        super().__init__(typingctx, targetctx, _Code(targetctx.codegen(), "inlined"), *rest)
+
+
+class _Inlined(CPUDispatcher):  # type: ignore[misc]
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Signed integers, also literal ones, are passed as int64: one compilation serves all of them."""
+        return super().get_call_template(tuple(_widened(one) for one in args), kws)
+
+
+def _widened(kind: Any) -> Any:
+    kind = unliteral(kind)
+    return numba_types.int64 if kind in numba_types.signed_domain else kind
+
+
+def _copy(function: Any) -> Any:
+    code, defaults = function.__code__, function.__defaults__
+    copy = types.FunctionType(code, function.__globals__, function.__name__, defaults, function.__closure__)
+    copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+    return copy
+
+
+class EntryPoint(CPUDispatcher):  # type: ignore[misc]
+    """`function`, compiled when it is first called with arguments of new types, and cached on disk."""
+
+    def __init__(self, function: Callable[..., Any], **options: bool | str) -> None:
+        options = {"nopython": True, "no_cfunc_wrapper": True, **options}
+        super().__init__(function, targetoptions=options)
+        inlined_options = {**options, "no_cpython_wrapper": True}
+        twin = _copy(function)  # Numba detects recursion by the function that is being compiled
+        self._inlined = _Inlined(twin, targetoptions=inlined_options, pipeline_class=_Inlining)
+        self.enable_caching()
+
+    @property
+    def _numba_type_(self) -> Any:
+        """The type that Numba uses for this object where jitted code calls it."""
+        return numba_types.Dispatcher(self._inlined)

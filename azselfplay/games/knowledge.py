@@ -1,0 +1,312 @@
+"""What is known about a game beyond its rules: for players without a network, judges, exports and pages.
+
+Each game defines it in `games/GAME/knowledge.py`, as KNOWLEDGE: a `Knowledge`, or for a game with variants a
+function that returns the one of a game. `Game.knowledge` names this module, which is imported on request:
+self-play needs none of it. A game without one can still be played, trained, matched and judged.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from azselfplay.games.jit import jit
+from azselfplay.games.spec import Game, Positions, State
+
+Say = Callable[[str], None]
+"""Called with a line of progress."""
+
+
+@jit
+def nothing(state: State) -> int:
+    """The evaluation of a game that has none."""
+    return 0
+
+
+@jit
+def nothing_of_action(state: State, action: int) -> int:
+    """The ordering score of a game that has none: all actions are equal."""
+    return 0
+
+
+@jit
+def never(state: State, action: int) -> bool:
+    """No action is noisy: the quiescence search stands pat at once."""
+    return False
+
+
+class WrittenMove(NamedTuple):
+    """A move as it is written into a file, in the game's notation."""
+
+    move: str
+    comment: str = ""
+    others: Sequence[tuple[str, str]] = ()
+    """(move, comment) of moves that could have been played instead."""
+
+
+PgnWriter = Callable[[Mapping[str, str], str, Sequence[WrittenMove], str], str]
+"""(tags of PGN, start, the moves, last comment) -> the game as text, in PGN or the like."""
+
+
+class ReadGame(NamedTuple):
+    """A game of a file, in the game's notation."""
+
+    start: str
+    """"" is the usual start."""
+    moves: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Heuristic:
+    """Jitted functions that give positions a value without search, for alpha-beta and greedy players.
+
+    All of them are from the point of view of the side to move; `evaluate` and `material` have the same unit
+    (chess: centipawns). Without them, these players only see the ends of games.
+    """
+
+    evaluate: Callable[..., Any] = nothing
+    """(state) -> int, the value at which alpha-beta stops searching."""
+    material: Callable[..., Any] = nothing
+    """(state) -> int, the material that the greedy player counts."""
+    order_score: Callable[..., Any] = nothing_of_action
+    """(state, action) -> int; larger is searched first."""
+    is_noisy: Callable[..., Any] = never
+    """(state, action) -> bool, whether the quiescence search continues with it."""
+    sees_reply: bool = True
+    """Whether the greedy player avoids moves after which the other side wins at once."""
+
+
+class Judged:
+    """The common part of `Known` and `Row`."""
+
+    keeps: frozenset[int]
+    legal: int
+
+    @property
+    def matters(self) -> bool:
+        """Whether some legal action loses the best result."""
+        return len(self.keeps) < self.legal
+
+
+@dataclass(frozen=True)
+class Known(Judged):
+    """The truth about a position in which the game continues."""
+
+    group: str
+    """The group in reports that it counts for."""
+    value: int
+    """Result with best play, for the side to move: +1, 0 or -1."""
+    keeps: frozenset[int]
+    """Actions that keep it."""
+    legal: int
+    """Number of legal actions."""
+    plies: int | None = None
+    """Plies to the end with best play; None where they are not counted."""
+    best: frozenset[int] = frozenset()
+    """Those of `keeps` that win soonest or lose latest; empty where plies are not counted."""
+
+
+@dataclass(frozen=True)
+class Row(Judged):
+    """A position of known truth with its past, used as a question to a network."""
+
+    group: str
+    """The group in reports that it counts for."""
+    start: str
+    """In the game's notation; "" is the usual start."""
+    moves: tuple[int, ...]
+    """Actions from there, so that the network sees the same history as in a game."""
+    value: int
+    """Result with best play, for the side to move."""
+    keeps: frozenset[int]
+    """Actions that keep it."""
+    legal: int
+    """Number of legal actions."""
+    longer: dict[int, int]
+    """For actions that keep a won position: plies lost compared with the quickest win. Empty if not
+    counted."""
+
+
+class BadTruth(ValueError):
+    """A file of known positions cannot be read; the text says what to do."""
+
+
+class Check(NamedTuple):
+    """A fact about the truth that is known from another source."""
+
+    what: str
+    found: object
+    expected: object
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The input from which `azplay known` makes a file of labelled positions."""
+
+    seed: int
+    per_group: int
+    """Positions of each group."""
+    apart_from: Path | None = None
+    """A file whose positions, and their mirror images, are excluded."""
+
+
+WonRows = Callable[[int, int, Collection[Row]], list[Row]]
+"""(count, seed, apart from these) -> positions."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What is solved of a game. `probe`, `rows` and `checks` may take seconds when they are first called."""
+
+    covers: str
+    """For people: which positions are known."""
+    probe: Callable[[State], Known | None]
+    """Returns the truth about a position in which the game continues; None where it is unknown, or takes too
+    long."""
+    rows: Callable[[int, int], list[Row]]
+    """(seed, most of each group, 0: all) -> positions to ask a network about. Raises BadTruth."""
+    checks: Callable[[Path | None, Say], Iterator[Check]]
+    """(a file that `label` made, None: those of the program; progress) -> the checks."""
+    groups: tuple[str, ...] = ()
+    """Names of the groups, in the order of a game."""
+    final_rows: Callable[[], list[Row]] | None = None
+    """Other positions, for final judgements: nobody tunes on them. None: there are no others than `rows`."""
+    label: Callable[[Labels, Say], bytes] | None = None
+    """Draws and labels positions anew. Returns the contents of a file."""
+    probe_with_past: Callable[[Positions], Known | None] | None = None
+    """The truth about the newest of these positions, a whole history, where the result depends on that
+    (superko); None: `probe` is enough."""
+    watched_rows: Callable[[], list[Row]] | None = None
+    """Positions that trainers watch in a game that is not solved from near its start (there, `rows` serve).
+    Raises BadTruth. None: they watch none."""
+    final_watched_rows: Callable[[], list[Row]] | None = None
+    """Others of their kind, for final judgements. Raises BadTruth. None: `watched_rows` serve."""
+    plays_whole_games: bool = True
+    """Whether enough is known for a player that never errs."""
+    depth: int = 0
+    """Plies of alpha-beta with which that player chooses where nothing is known; 0: everything is known."""
+    counts_plies: bool = False
+    """Whether `Known.plies` and `Known.best` are known: the tables of endgames."""
+    endings: Mapping[str, WonRows] = field(default_factory=dict)
+    """Endings with tables, by name: they return different won positions, with the winning side to move."""
+
+    def known(self, positions: Positions) -> Known | None:
+        """The truth about the newest of `positions` [n, state_words], the history of a game that
+        continues."""
+        return self.probe(positions[-1]) if self.probe_with_past is None else self.probe_with_past(positions)
+
+
+@dataclass(frozen=True)
+class Odds:
+    """Positions in which one side has so much more material that it should win."""
+
+    name: str
+    """What the extra material is, for people: `an extra queen`."""
+    starts: tuple[str, ...]
+    """Positions in the game's notation; each side is ahead equally often."""
+    lead: int
+    """Least lead by `Heuristic.material` that must remain after a few random moves."""
+
+
+@dataclass(frozen=True)
+class Matches:
+    """How networks are judged by matches (`lab.experiments.judges.matches`)."""
+
+    opponents: tuple[str, ...] = ("random", "rollouts:100")
+    """Player specs, weak to strong. The learning curve is measured against the first two."""
+    opening_plies: int = 0
+    """Random plies that begin a game; 0: `play.openings.usual_plies`."""
+    max_plies: int = 0
+    """Plies after which a game is drawn; 0: only the rules end it."""
+    mate: str = ""
+    """The name of the end reason that is a mate, in games that have one: such wins are counted separately."""
+    odds: Odds | None = None
+
+
+class Spot(NamedTuple):
+    """A place on the picture of a board that can be clicked; a rectangle, in the picture's units."""
+
+    name: str
+    """For people and screen readers: `e4`, `column 3`."""
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Clicks:
+    """How a person plays on the picture that `Knowledge.svg` draws."""
+
+    width: float
+    """Width of the picture's view box, like `height`; its upper left corner is (0, 0)."""
+    height: float
+    spots: tuple[Spot, ...]
+    clicked: Callable[[State, int], tuple[str, ...]]
+    """(state, a legal action) -> the names of the spots to click, in order; () for an action without a place
+    (a pass). Actions with the same clicks (a promotion or none) are told apart by their text."""
+    svg_turned: Callable[[State, str], bytes] | None = None
+    """The picture from the second player's side, where every spot is in the opposite place. None: both
+    players see the same picture."""
+
+
+def grid(names: Sequence[Sequence[str]], left: float, top: float, step: float) -> tuple[Spot, ...]:
+    """Square spots side by side, from rows of names, the top row first."""
+    return tuple(
+        Spot(name, left + col * step, top + row * step, step, step)
+        for row, line in enumerate(names)
+        for col, name in enumerate(line)
+    )
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """Everything about a game that workers do not need."""
+
+    heuristic: Heuristic = Heuristic()
+    anchors: Mapping[str, float] = field(default_factory=dict)
+    """Elo over `random` of players that never change, weak to strong; measured by
+    `play.ladder` and then fixed. Empty: not measured yet."""
+    book: Mapping[str, str] = field(default_factory=dict)
+    """Openings for matches by name: moves from the usual start, in the game's notation."""
+    counted_openings: Mapping[str, str] = field(default_factory=dict)
+    """Openings that are counted in self-play, in the same form; a game counts for one if it begins with its
+    moves. Empty: each first move is one."""
+    read_start: Callable[[str], str] = str.strip
+    """Converts a start position of an openings file to the game's notation."""
+    svg: Callable[[State, str], bytes] | None = None
+    """(state, the move that led to it, "" at the start) -> picture of a board. None: the terminal's drawing
+    is shown."""
+    clicks: Clicks | None = None
+    """Where to click on that picture. None: moves are chosen by their text."""
+    pgn: PgnWriter | None = None
+    """Writes games in the usual format of programs for the game: PGN for chess, CSA for shogi. None: there is
+    none."""
+    read_pgn: Callable[[str], Iterator[ReadGame]] | None = None
+    """Reads the main lines of the games in a PGN, one after the other. Raises ValueError at the first that
+    cannot be read, saying why. None: it reads none."""
+    more_forms: Mapping[str, PgnWriter] = field(default_factory=dict)
+    """Writers of other formats by name: `kif`."""
+    between_games: str = ""
+    """Separates the games of a file in that format."""
+    solution: Solution | None = None
+    matches: Matches = Matches()
+
+
+_of_variants: dict[str, Knowledge] = {}
+"""What is known about games with variants, by name: made once."""
+
+
+def knowledge_of(game: Game) -> Knowledge:
+    """What is known about a game; nothing if it has no knowledge."""
+    if not game.knowledge:
+        return Knowledge()
+    known: Knowledge | Callable[[Game], Knowledge] = importlib.import_module(game.knowledge).KNOWLEDGE
+    if isinstance(known, Knowledge):
+        return known
+    if game.name not in _of_variants:
+        _of_variants[game.name] = known(game)
+    return _of_variants[game.name]

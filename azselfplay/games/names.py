@@ -1,0 +1,227 @@
+"""Names of the games, without importing any of them (for `--help` and configuration checks), and the name
+that was probably meant.
+
+A game with variants is called by its name, followed by what is unusual: `go_9x9_komi6.5`. Games of other
+packages are found by their entry points in the group `azselfplay.games` (docs/add_a_game.md):
+
+    [project.entry-points."azselfplay.games"]
+    avoid_three = "avoid_three:GAME"
+
+The name on the left is the game's name; on the right stands a `games.spec.Game`. Nothing of a package is
+imported before its game is asked for, so one that is broken disturbs no other.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from azselfplay.games.spec import Game
+
+import difflib
+from collections.abc import Iterable
+
+GAME_MODULES = {
+    "tic_tac_toe": "azselfplay.games.tic_tac_toe",
+    "connect_four": "azselfplay.games.connect_four",
+    "chess": "azselfplay.games.chess",
+    "dots_and_boxes": "azselfplay.games.dots_and_boxes",
+    "go": "azselfplay.games.go",
+    "shogi": "azselfplay.games.shogi",
+}
+
+GAME_NAMES = tuple(GAME_MODULES)
+
+WITH_SOLVED = (*GAME_NAMES, "go_2x2", "go_3x3")
+"""Also the variants that are solved although their game is not."""
+
+SIZE = r"\d{1,3}x\d{1,3}"
+"""Rows x columns."""
+
+OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "dots_and_boxes": {"2x4": SIZE},
+    "go": {"9x9": SIZE, "komi6.5": r"komi.*", "situational": "situational", "nosuicide": "nosuicide"},
+    "shogi": {"declaration": "declaration"},
+}
+"""Games with variants, and what may follow their names, in this order and each after a `_`: an example, and
+the pattern. Their modules have `game_of_options`."""
+USUAL_SIZE = {"dots_and_boxes": "3x3", "go": "19x19"}
+"""The size in a name without one."""
+
+VARIANTS = "variants are called dots_and_boxes_2x4, go_9x9, go_5x5_komi24.5, shogi_declaration and so on"
+
+DEFAULT_GAME = "chess"
+"""Used where no game is given, and none follows from a weights file."""
+
+
+def listed() -> str:
+    """All games, including those of other packages, for `--help` and error messages."""
+    plugins = plugin_names()
+    others = f"; of other packages: {', '.join(plugins)}" if plugins else ""
+    return f"{', '.join(GAME_NAMES)} ({VARIANTS}){others}"
+
+
+def parts_of(name: str) -> tuple[str, tuple[str, ...]]:
+    """Split a name into the game's own and its options. Raises ValueError (UnknownGame) naming the nearest
+    valid one."""
+    if name in GAME_MODULES or name in entry_points_by_name():
+        return name, ()
+    bases = [base for base in OPTIONS if name.startswith(f"{base}_")]
+    if not bases:
+        meant = near(name, [*GAME_MODULES, *plugin_names()])
+        hint = f" (the nearest is {meant})" if meant else ""
+        raise UnknownGame(f"unknown game {name!r}{hint}; known games: {listed()}")
+    options = name.removeprefix(f"{bases[0]}_").split("_")
+    _check_options(name, options, OPTIONS[bases[0]])
+    return bases[0], tuple(options)
+
+
+def _check_options(name: str, options: Sequence[str], known: Mapping[str, str]) -> None:
+    places = []
+    for option in options:
+        matching = [place for place, pattern in enumerate(known.values()) if re.fullmatch(pattern, option)]
+        if not matching:
+            meant = nearest(option, known)
+            raise ValueError(
+                f"unknown game {name!r}: {option!r} is none of its options (the nearest is {meant}); "
+                f"known games: {listed()}"
+            )
+        places += matching
+    if places != sorted(set(places)):
+        raise ValueError(f"unknown game {name!r}: give each option once, in the order {', '.join(known)}")
+
+
+def is_game(name: str) -> bool:
+    """Whether `games.get_game` may know it: the options' values are checked only when the game is
+    imported."""
+    try:
+        parts_of(name)
+    except ValueError:
+        return False
+    return True
+
+
+def with_board(name: str, board: str) -> str:
+    """The name of the game `name` on a board of another size, `9` or `2x4`; "" leaves the name as it is.
+
+    Raises ValueError for a game with only one board, or for an invalid size.
+    """
+    if not board:
+        return name
+    base, options = parts_of(name)
+    size = board if "x" in board else f"{board}x{board}"
+    if base not in USUAL_SIZE:
+        raise ValueError(f"{base} has one board only; there are sizes of {', '.join(USUAL_SIZE)}")
+    if not re.fullmatch(SIZE, size):
+        raise ValueError(f"{board!r} is not a size: write rows and columns (2x4), or one number of both (9)")
+    others = [option for option in options if not re.fullmatch(SIZE, option)]
+    return "_".join([base, *([] if size == USUAL_SIZE[base] else [size]), *others])
+
+
+# ---- Games of other packages ---------------------------------------------------------------------
+
+
+GROUP = "azselfplay.games"
+NAME = r"[a-z][a-z0-9_]{0,39}"
+
+
+class UnknownGame(ValueError):
+    """No such game is known to this process, or the package that has it cannot be used."""
+
+
+@cache
+def entry_points_by_name() -> Mapping[str, tuple[EntryPoint, ...]]:
+    """Entry points of installed packages by the game's name; several if packages claim the same name."""
+    from importlib.metadata import entry_points  # takes 30 ms that this program's own games do not need
+
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for point in entry_points(group=GROUP):
+        if re.fullmatch(NAME, point.name) and point not in found.get(point.name, ()):
+            found[point.name] = (*found.get(point.name, ()), point)
+    return found
+
+
+def plugin_names() -> tuple[str, ...]:
+    """Names of all games of other packages, including those that cannot be imported."""
+    return tuple(sorted(entry_points_by_name()))
+
+
+def load_plugin(name: str) -> Game:
+    """The game of another package. Raises UnknownGame naming the package and why it cannot be used."""
+    first, *others = entry_points_by_name()[name]
+    if others:
+        packages = " and ".join(_package(point) for point in (first, *others))
+        raise UnknownGame(f"several packages have a game {name!r}: {packages}; uninstall all but one")
+    try:
+        game = first.load()
+    except Exception as error:
+        raise UnknownGame(
+            _unusable(name, first, f"importing {first.module}: {type(error).__name__}: {error}")
+        ) from error
+    return _checked(name, first, game)
+
+
+def _checked(name: str, point: EntryPoint, game: Any) -> Game:
+    from azselfplay.games.spec import Game
+
+    if not isinstance(game, Game):
+        raise UnknownGame(
+            _unusable(name, point, f"{point.value} is a {type(game).__name__}, not a games.spec.Game")
+        )
+    if game.name != name:
+        raise UnknownGame(
+            _unusable(name, point, f"its entry point is called {name!r}, its game {game.name!r}")
+        )
+    rule = game.rules.end_reason
+    *_, last = inspect.signature(getattr(rule, "py_func", rule)).parameters
+    if last != "root":
+        why = (
+            f"the last argument of its end_reason is {last!r}, but has to be `root`, the index of the "
+            "search's root (azselfplay/games/spec.py): the package was written for an older azselfplay"
+        )
+        raise UnknownGame(_unusable(name, point, why))
+    return game
+
+
+def _unusable(name: str, point: EntryPoint, why: str) -> str:
+    return f"the game {name!r} of the package {_package(point)} cannot be used: {why}"
+
+
+def _package(point: EntryPoint) -> str:
+    """Name and version."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "of unknown name"
+
+
+# ---- The name that was probably meant ------------------------------------------------------------
+
+
+NEAR = 0.6
+"""`difflib` ratio from which two names are similar: 0.75 for `paly` and `play`, 0.44 for `nosuch` and
+`uci`."""
+SHOWN = 12
+"""Number of names listed where none is similar."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The name in `known` most similar to `name`; '' if `known` is empty."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)), "")
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Like `nearest`, but '' if none of them is similar to `name`."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=NEAR)), "")
+
+
+def near_or_all(name: str, known: Iterable[str], kind: str = "") -> str:
+    """Text to follow "there is no NAME: ": the similar name, else the known ones. `kind`: such as "key"."""
+    names = list(known)
+    if meant := near(name, names):
+        return f"the nearest{f' {kind}' if kind else ''} is {meant!r}"
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:SHOWN])}{more}"

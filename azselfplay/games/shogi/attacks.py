@@ -1,0 +1,294 @@
+"""The squares that a piece of shogi attacks, and moves as indices into the policy.
+
+Attacks are small tables and a few operations per ray, as in chess (`games.chess.board`). A player moves UP
+(towards rank a: the side to move, on a board turned to it) or DOWN. A piece that moves down attacks a square
+exactly if the same piece, moving up from that square, attacks it; so one table serves both.
+
+Actions are AlphaZero's 9 x 9 x 139 (arXiv 1712.01815, table S2): `action = plane * 81 + square`, all as the
+side to move sees the board. Planes 0-63: the eight directions (N, NE, E, SE, S, SW, W, NW) times distances
+1-8, from the square that the piece leaves; 64 and 65: the knight's jumps to the left and to the right;
+66-131: the same 66 with promotion; 132-138: drops of a pawn, lance, knight, silver, gold, bishop, rook onto
+the square. Of these 11,259 labels 3,781 can be legal in some position.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games.bits import ONE, ZERO, count_leading_zeros
+from azselfplay.games.jit import jit
+from azselfplay.games.shogi.board import (
+    EMPTY,
+    FILES,
+    RANKS,
+    SQUARES,
+    Board,
+    Men,
+    board_of,
+    lowest,
+    overlap,
+    single,
+    some,
+    turned_square,
+    union,
+    without,
+    without_lowest,
+)
+
+Words = npt.NDArray[np.uint64]
+
+
+# ---- Attacks -------------------------------------------------------------------------------------
+
+
+UP, DOWN = np.uint64(0), np.uint64(1)
+
+DIRECTIONS = ((0, -1), (-1, -1), (-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1))
+"""(files, ranks) of N, NE, E, SE, S, SW, W, NW as Black sees the board: the order of AlphaZero's planes."""
+KNIGHT_JUMPS = ((1, -2), (-1, -2))
+"""To the left and to the right."""
+_N, _NE, _E, _SE, _S, _SW, _W, _NW = DIRECTIONS
+_STEPS = ((_N,), KNIGHT_JUMPS, (_N, _NE, _SE, _SW, _NW), (_N, _NE, _E, _S, _W, _NW))
+"""Steps of a pawn, a knight, a silver and a gold that move up."""
+PAWN_STEP, KNIGHT_STEP, SILVER_STEP, GOLD_STEP = (np.uint64(SQUARES * number) for number in range(4))
+"""Offsets of the pieces' rows in `STEPS`."""
+_DOWNWARDS = np.uint64(4 * SQUARES)
+
+_TOP_BIT = np.uint64(63)
+_ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
+_SQUARES, _NINE, _FOUR = np.uint64(SQUARES), np.uint64(9), np.uint64(4)
+NO_DIRECTION = 8
+
+
+def walk(square: int, files: int, ranks: int, steps: int = 8) -> list[int]:
+    """Squares met when walking from `square`, at most `steps` of them, up to the edge."""
+    file, rank, met = square // RANKS, square % RANKS, []
+    for _ in range(steps):
+        file, rank = file + files, rank + ranks
+        if not (0 <= file < FILES and 0 <= rank < RANKS):
+            break
+        met.append(RANKS * file + rank)
+    return met
+
+
+def _leaper(jumps: tuple[tuple[int, int], ...], way: int = 1) -> list[tuple[int, int]]:
+    """`[square]`: the squares that a piece with these steps can reach from there; `way` -1: it moves down."""
+    return [
+        board_of([to for files, ranks in jumps for to in walk(square, files, way * ranks, 1)])
+        for square in range(SQUARES)
+    ]
+
+
+def _rays() -> Words:
+    """`[square * 9 + direction]`, two words each: the squares of that ray; none in direction 8."""
+    rows = [board_of(walk(square, *step)) for square in range(SQUARES) for step in (*DIRECTIONS, (9, 9))]
+    return np.array(rows, dtype=np.uint64)
+
+
+def _direction_table() -> npt.NDArray[np.uint8]:
+    """`[a * 81 + b]`: the direction from a to b, or 8."""
+    table = np.full(SQUARES * SQUARES, NO_DIRECTION, dtype=np.uint8)
+    for square in range(SQUARES):
+        for number, direction in enumerate(DIRECTIONS):
+            table[[square * SQUARES + other for other in walk(square, *direction)]] = number
+    return table
+
+
+RAYS = _rays()
+DIRECTION = _direction_table()
+STEPS = np.array([row for way in (1, -1) for jumps in _STEPS for row in _leaper(jumps, way)], dtype=np.uint64)
+"""`[(way * 4 + piece) * 81 + square]`, two words each: see `PAWN_STEP` and so on."""
+AROUND = np.array(_leaper(DIRECTIONS), dtype=np.uint64)
+"""`[square]`, two words each: the steps of a king."""
+ORTHOGONAL = np.array(_leaper((_N, _E, _S, _W)), dtype=np.uint64)
+"""Steps that a horse has besides the moves of a bishop."""
+DIAGONAL = np.array(_leaper((_NE, _SE, _SW, _NW)), dtype=np.uint64)
+"""Steps that a dragon has besides the moves of a rook."""
+
+
+@jit
+def row(table: Words, index: np.uint64) -> Board:
+    """A row of one of these tables."""
+    return table[index, 0], table[index, 1]
+
+
+@jit
+def ray(square: np.uint64, direction: int) -> Board:
+    return row(RAYS, square * _NINE + np.uint64(direction))
+
+
+@jit
+def ray_through(square: np.uint64, other: np.uint64) -> Board:
+    """The ray from `square` through `other`; empty if they share no line."""
+    return row(RAYS, square * _NINE + np.uint64(DIRECTION[square * _SQUARES + other]))
+
+
+@jit
+def line_to(square: np.uint64, other: np.uint64) -> Board:
+    """The squares from `square` to `other`, excluding the first and including the last; `other` alone if they
+    share no line."""
+    direction = np.uint64(DIRECTION[square * _SQUARES + other])
+    beyond = row(RAYS, other * _NINE + direction)
+    return union(without(row(RAYS, square * _NINE + direction), beyond), single(other))
+
+
+@jit
+def _rising(squares: Board, occupied: Board) -> Board:
+    """The part of a ray towards higher squares up to and including the first piece on it."""
+    low, high = squares[0] & occupied[0], squares[1] & occupied[1]
+    # x ^ (x - 1) keeps all bits up to the lowest set one, and all bits if none is set
+    if low:
+        return squares[0] & (low ^ (low - ONE)), ZERO
+    return squares[0], squares[1] & (high ^ (high - ONE))
+
+
+@jit
+def _falling(squares: Board, occupied: Board) -> Board:
+    """The part of a ray towards lower squares up to and including the first piece on it."""
+    low, high = squares[0] & occupied[0], squares[1] & occupied[1]
+    # 63 ^ clz is the index of the highest piece; the shift of all ones clears what lies below it
+    if high:
+        return ZERO, squares[1] & (_ALL_BITS << (_TOP_BIT ^ count_leading_zeros(high)))
+    return squares[0] & (_ALL_BITS << (_TOP_BIT ^ count_leading_zeros(low | ONE))), squares[1]
+
+
+@jit
+def lance_attacks(square: np.uint64, occupied: Board) -> Board:
+    """Squares that a lance on `square` attacks, moving up."""
+    return _falling(ray(square, 0), occupied)
+
+
+@jit
+def lance_attacks_down(square: np.uint64, occupied: Board) -> Board:
+    """Squares that a lance on `square` attacks, moving down."""
+    return _rising(ray(square, 4), occupied)
+
+
+@jit
+def rook_attacks(square: np.uint64, occupied: Board) -> Board:
+    """Squares that a rook on `square` attacks, the first piece in each direction included."""
+    falling = union(_falling(ray(square, 0), occupied), _falling(ray(square, 2), occupied))
+    rising = union(_rising(ray(square, 4), occupied), _rising(ray(square, 6), occupied))
+    return union(falling, rising)
+
+
+@jit
+def bishop_attacks(square: np.uint64, occupied: Board) -> Board:
+    """Squares that a bishop on `square` attacks, the first piece in each direction included."""
+    falling = union(_falling(ray(square, 1), occupied), _falling(ray(square, 3), occupied))
+    rising = union(_rising(ray(square, 5), occupied), _rising(ray(square, 7), occupied))
+    return union(falling, rising)
+
+
+@jit
+def _lances_from(square: np.uint64, way: np.uint64) -> Board:
+    """The squares from which a lance that moves `way` attacks `square` on an empty board."""
+    return ray(square, 0 if way == DOWN else 4)
+
+
+@jit
+def attackers_of(square: np.uint64, men: Men, occupied: Board, way: np.uint64) -> Board:
+    """Those of `men`, except the king, that attack `square`; they move `way`."""
+    at = square + (ZERO if way == DOWN else _DOWNWARDS)
+    straight, diagonal = rook_attacks(square, occupied), bishop_attacks(square, occupied)
+    found = union(overlap(straight, men.straight), overlap(diagonal, men.diagonal))
+    found = union(found, overlap(overlap(straight, _lances_from(square, way)), men.lances))
+    found = union(found, overlap(row(ORTHOGONAL, square), men.horses))
+    found = union(found, overlap(row(DIAGONAL, square), men.dragons))
+    found = union(found, overlap(row(STEPS, at + PAWN_STEP), men.pawns))
+    found = union(found, overlap(row(STEPS, at + KNIGHT_STEP), men.knights))
+    found = union(found, overlap(row(STEPS, at + SILVER_STEP), men.silvers))
+    return union(found, overlap(row(STEPS, at + GOLD_STEP), men.golds))
+
+
+@jit
+def pinned(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.uint64) -> Board:
+    """Pieces on `own` that stand alone between their king on `square` and one of `foes`, who move `way`."""
+    # X-ray: remove the king's nearest own pieces from the board and look again. A slider seen only now pins
+    # one.
+    near = overlap(own, union(bishop_attacks(square, occupied), rook_attacks(square, occupied)))
+    beyond = without(occupied, near)
+    lances = overlap(foes.lances, _lances_from(square, way))
+    pinners = overlap(rook_attacks(square, beyond), union(foes.straight, lances))
+    pinners = union(pinners, overlap(bishop_attacks(square, beyond), foes.diagonal))
+    between = EMPTY
+    while some(pinners):
+        between = union(between, line_to(square, lowest(pinners)))
+        pinners = without_lowest(pinners)
+    return overlap(between, near)
+
+
+@jit
+def _is_safe(to: np.uint64, foes: Men, behind: Board, way: np.uint64) -> bool:
+    """Whether `foes`, who move `way`, do not attack the square `to`; `behind`: all pieces other than the
+    king that steps there, because it does not shield the squares behind it."""
+    danger = attackers_of(to, foes, behind, way)
+    return not some(union(danger, overlap(row(AROUND, to), foes.king)))
+
+
+@jit
+def has_safe_step(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.uint64) -> bool:
+    """Whether there is one of the `safe_steps`."""
+    left = without(row(AROUND, square), own)
+    behind = without(occupied, single(square))
+    while some(left):
+        if _is_safe(lowest(left), foes, behind, way):
+            return True
+        left = without_lowest(left)
+    return False
+
+
+@jit
+def safe_steps(square: np.uint64, own: Board, foes: Men, occupied: Board, way: np.uint64) -> Board:
+    """Where the king on `square` can step: not onto `own`, and not onto a square that `foes`, who move `way`,
+    attack."""
+    left = without(row(AROUND, square), own)
+    behind = without(occupied, single(square))
+    safe = EMPTY
+    while some(left):
+        to = lowest(left)
+        left = without_lowest(left)
+        if _is_safe(to, foes, behind, way):
+            safe = union(safe, single(to))
+    return safe
+
+
+# ---- Actions -------------------------------------------------------------------------------------
+
+
+PLANES = 139
+ACTIONS = PLANES * SQUARES
+PROMOTION_PLANE = 66
+DROP_PLANE = 132
+PROMOTION = PROMOTION_PLANE * SQUARES
+"""Added to the action of the move without promotion."""
+
+
+def _steps() -> list[tuple[int, int]]:
+    """(files, ranks) of the planes 0-65."""
+    sliding = [(files * far, ranks * far) for files, ranks in DIRECTIONS for far in range(1, 9)]
+    return [*sliding, *KNIGHT_JUMPS]
+
+
+def _action_of() -> npt.NDArray[np.uint16]:
+    """`[from * 81 + to]`: the move without promotion. No two pieces share a step, so one table serves all."""
+    table = np.zeros(SQUARES * SQUARES, dtype=np.uint16)
+    for plane, (files, ranks) in enumerate(_steps()):
+        for square in range(SQUARES):
+            for target in walk(square, files, ranks, 1):
+                table[square * SQUARES + target] = plane * SQUARES + square
+    return table
+
+
+PLANE_SHIFT = np.array([9 * files + ranks for files, ranks in [*_steps() * 2, *[(0, 0)] * 7]], dtype=np.int64)
+"""`[plane]`: what a move adds to the square that its piece leaves; 0 for a drop."""
+ACTION_OF = _action_of()
+
+
+@jit
+def squares_of(action: int, side: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64]:
+    """(from, to, plane) of an action of `side`; squares as Black sees them, and the same two for a drop."""
+    plane, seen = np.uint64(action) // np.uint64(SQUARES), np.uint64(action) % np.uint64(SQUARES)
+    target = np.uint64(np.int64(seen) + PLANE_SHIFT[plane])
+    return turned_square(seen, side), turned_square(target, side), plane

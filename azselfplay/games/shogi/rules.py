@@ -1,0 +1,511 @@
+"""The rules of shogi: legal moves and drops, the position after a move, and how a game ends.
+
+Legal moves come by check mask and pins, as in chess (`games.chess.rules`): no move is made to see whether it
+was legal. The board is turned so that the side to move always moves up; so one generator serves both sides
+and directly writes policy indices. A pinned piece may only move on the ray from its king to the pinning
+piece. In check, only moves and drops that take the checker or come between it and the king remain. `actions`,
+in all functions, is uint16[max_legal]; `count` says how many are written.
+
+A move gives two squares new codes, and a piece goes into a hand or leaves it.
+
+A position that stands on the board for the fourth time (the same board, hands and side to move) ends the
+game. If from its first occurrence on every move of one side gave check, that side loses; if that is true of
+both sides or of neither, the game is drawn. The fourth occurrence may come after a move of either side.
+
+By declaration (the 27-point rule, a setting) the side to move wins when its king stands in the promotion zone
+and not in check, ten other pieces of its own stand there too, and these and its hand make 28 points for Black
+or 27 for White: five for each rook and bishop, promoted or not, one for any other piece.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games.bits import ONE, ZERO, count_ones, count_trailing_zeros
+from azselfplay.games.jit import jit
+from azselfplay.games.shogi.attacks import (
+    ACTION_OF,
+    DIAGONAL,
+    DOWN,
+    DROP_PLANE,
+    GOLD_STEP,
+    KNIGHT_STEP,
+    ORTHOGONAL,
+    PROMOTION,
+    PROMOTION_PLANE,
+    SILVER_STEP,
+    STEPS,
+    UP,
+    attackers_of,
+    bishop_attacks,
+    has_safe_step,
+    lance_attacks,
+    line_to,
+    pinned,
+    ray_through,
+    rook_attacks,
+    row,
+    safe_steps,
+    squares_of,
+)
+from azselfplay.games.shogi.board import (
+    BISHOP,
+    CODE_BITS,
+    EVERYWHERE,
+    HAND_BITS,
+    HAND_SHIFT,
+    IN_FIRST_WORD,
+    KNIGHT,
+    LANCE,
+    NOT_LAST_RANK,
+    NOT_LAST_TWO_RANKS,
+    OWN_LAST_RANK,
+    PAWN,
+    PLIES_SHIFT,
+    PROMOTED,
+    ROOK,
+    SAME_POSITION_MASK,
+    ZONE,
+    Board,
+    Men,
+    code_at,
+    contains,
+    hand_of,
+    in_hand,
+    kinds_seen,
+    lowest,
+    men_of,
+    occupied_of,
+    overlap,
+    sides_seen,
+    single,
+    some,
+    union,
+    without,
+    without_lowest,
+)
+from azselfplay.games.spec import NO_ROOT, EndReason, Positions, State
+
+# ---- Legal moves ---------------------------------------------------------------------------------
+
+
+Actions = npt.NDArray[np.uint16]
+
+MAX_LEGAL = 600
+"""593 is the largest number that a position can have."""
+
+_SQUARES = np.uint64(81)
+_PROMOTION = np.uint64(PROMOTION)
+
+
+class Bounds(NamedTuple):
+    """What limits the moves of all pieces except the king."""
+
+    king: np.uint64
+    """Its square."""
+    pinned: Board
+    occupied: Board
+    allowed: Board
+    """Where a piece may go: not onto a piece of its own side and, in check, only where it ends the check."""
+
+
+@jit
+def _write_steps(
+    square: np.uint64, targets: Board, added: np.uint64, actions: Actions, count: np.uint64
+) -> np.uint64:
+    """Append the moves from `square`; `added` is 0 or `PROMOTION`. Returns the new count."""
+    first = square * _SQUARES
+    low, high = targets
+    while low:
+        actions[count] = ACTION_OF[first + count_trailing_zeros(low)] + added
+        count += ONE
+        low &= low - ONE
+    first += IN_FIRST_WORD
+    while high:
+        actions[count] = ACTION_OF[first + count_trailing_zeros(high)] + added
+        count += ONE
+        high &= high - ONE
+    return count
+
+
+@jit
+def _write(
+    square: np.uint64, attacked: Board, stays: Board, bounds: Bounds, actions: Actions, count: np.uint64
+) -> np.uint64:
+    """Append the moves of a piece that may promote; on the squares `stays` it may also remain unpromoted."""
+    targets = _bounded(square, attacked, bounds)
+    count = _write_steps(square, overlap(targets, stays), ZERO, actions, count)
+    if not contains(ZONE, square):
+        targets = overlap(targets, ZONE)
+    return _write_steps(square, targets, _PROMOTION, actions, count)
+
+
+@jit
+def _bounded(square: np.uint64, attacked: Board, bounds: Bounds) -> Board:
+    """Where the piece on `square` may go."""
+    targets = overlap(attacked, bounds.allowed)
+    if contains(bounds.pinned, square):
+        targets = overlap(targets, ray_through(bounds.king, square))
+    return targets
+
+
+@jit
+def _pawn_moves(pawns: Board, bounds: Bounds, actions: Actions, count: np.uint64) -> np.uint64:
+    """Append all pawn moves: one bit down is forward."""
+    while some(pawns):
+        square = lowest(pawns)
+        pawns = without_lowest(pawns)
+        count = _write(square, row(STEPS, square), NOT_LAST_RANK, bounds, actions, count)
+    return count
+
+
+@jit
+def _stepping_moves(men: Men, bounds: Bounds, actions: Actions, count: np.uint64) -> np.uint64:
+    """Append the moves of knights, silvers and golds."""
+    left = without(men.knights, bounds.pinned)  # a pinned knight can never stay on the line
+    while some(left):
+        square = lowest(left)
+        left = without_lowest(left)
+        jumps = row(STEPS, KNIGHT_STEP + square)
+        count = _write(square, jumps, NOT_LAST_TWO_RANKS, bounds, actions, count)
+    left = men.silvers
+    while some(left):
+        square = lowest(left)
+        left = without_lowest(left)
+        count = _write(square, row(STEPS, SILVER_STEP + square), EVERYWHERE, bounds, actions, count)
+    left = men.golds
+    while some(left):
+        square = lowest(left)
+        left = without_lowest(left)
+        targets = _bounded(square, row(STEPS, GOLD_STEP + square), bounds)
+        count = _write_steps(square, targets, ZERO, actions, count)
+    return count
+
+
+@jit
+def _sliding_moves(men: Men, bounds: Bounds, actions: Actions, count: np.uint64) -> np.uint64:
+    """Append the moves of lances, bishops, horses, rooks and dragons."""
+    left = men.lances
+    while some(left):
+        square = lowest(left)
+        left = without_lowest(left)
+        attacked = lance_attacks(square, bounds.occupied)
+        count = _write(square, attacked, NOT_LAST_RANK, bounds, actions, count)
+    left = union(men.diagonal, men.straight)
+    while some(left):
+        square = lowest(left)
+        left = without_lowest(left)
+        if contains(men.diagonal, square):
+            attacked, more = bishop_attacks(square, bounds.occupied), row(ORTHOGONAL, square)
+        else:
+            attacked, more = rook_attacks(square, bounds.occupied), row(DIAGONAL, square)
+        if contains(union(men.horses, men.dragons), square):
+            targets = _bounded(square, union(attacked, more), bounds)
+            count = _write_steps(square, targets, ZERO, actions, count)
+        else:
+            count = _write(square, attacked, EVERYWHERE, bounds, actions, count)
+    return count
+
+
+@jit
+def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
+    """Write the legal actions of `positions[n - 1]` and return their number (see `games.spec`)."""
+    state = positions[n - 1]
+    side = state[10] & ONE
+    kinds = kinds_seen(state, side)
+    occupied = occupied_of(kinds)
+    own, foe = sides_seen(state, occupied, side)
+    men, foes = men_of(kinds, own), men_of(kinds, foe)
+    king = lowest(men.king)
+    count = _write_steps(king, safe_steps(king, own, foes, occupied, DOWN), ZERO, actions, ZERO)
+    checkers = attackers_of(king, foes, occupied, DOWN)
+    goals = EVERYWHERE
+    if some(checkers):
+        if some(without_lowest(checkers)):  # two at once: only the king can move
+            return int(count)
+        goals = line_to(king, lowest(checkers))
+    bounds = Bounds(king, pinned(king, own, foes, occupied, DOWN), occupied, without(goals, own))
+    count = _pawn_moves(men.pawns, bounds, actions, count)
+    count = _stepping_moves(men, bounds, actions, count)
+    count = _sliding_moves(men, bounds, actions, count)
+    hand = hand_of(state, side)
+    if hand:
+        count = write_drops(hand, men, foes, (own, foe), goals, actions, count)
+    return int(count)
+
+
+# ---- Drops ---------------------------------------------------------------------------------------
+
+
+_EIGHT = np.uint64(8)
+
+_BEFORE_PAWNS = np.uint64(DROP_PLANE - PAWN)
+
+
+@jit
+def _clear_of(pawns: np.uint64, last_rank: np.uint64) -> np.uint64:
+    """The files of one word without any of `pawns`, of which no file has two."""
+    # A pawn borrows its bit from the file's bit of the last rank, so that this bit stays set only on files
+    # without a pawn; twice that bit minus the file's lowest bit is the whole file.
+    free = (last_rank - pawns) & last_rank
+    return (free << ONE) - (free >> _EIGHT)
+
+
+@jit
+def files_clear_of(pawns: Board) -> Board:
+    """All squares of the files without any of `pawns`."""
+    return _clear_of(pawns[0], OWN_LAST_RANK[0]), _clear_of(pawns[1], OWN_LAST_RANK[1])
+
+
+@jit
+def mates(pawn: np.uint64, men: Men, foes: Men, sides: tuple[Board, Board]) -> bool:
+    """Whether a pawn dropped on the empty square `pawn`, in front of the other's king, mates.
+
+    It does when no piece but the king can take it (a pinned one cannot) and the king has no safe step: the
+    pawn itself may shield a square from the dropping side's pieces.
+    """
+    foe = sides[1]
+    king = lowest(foes.king)
+    occupied = union(union(sides[0], foe), single(pawn))
+    takers = attackers_of(pawn, foes, occupied, DOWN)
+    if some(without(takers, pinned(king, foe, men, occupied, UP))):
+        return False
+    return not some(safe_steps(king, foe, men, occupied, UP))
+
+
+@jit
+def _pawn_goals(men: Men, foes: Men, sides: tuple[Board, Board], goals: Board) -> Board:
+    """Where a pawn may be dropped: not on a file with a pawn of the same side, and not to mate."""
+    goals = overlap(overlap(goals, NOT_LAST_RANK), files_clear_of(men.pawns))
+    before_king = lowest(foes.king) + ONE
+    if contains(goals, before_king) and before_king % np.uint64(9) and mates(before_king, men, foes, sides):
+        goals = without(goals, single(before_king))
+    return goals
+
+
+@jit
+def write_drops(
+    hand: np.uint64,
+    men: Men,
+    foes: Men,
+    sides: tuple[Board, Board],
+    goals: Board,
+    actions: npt.NDArray[np.uint16],
+    count: np.uint64,
+) -> np.uint64:
+    """Append the drops onto empty squares of `goals`; returns the new count.
+
+    hand: of the side to move. sides: its squares and the other's. actions: uint16[max_legal].
+    """
+    empty = without(goals, union(sides[0], sides[1]))
+    for kind in range(PAWN, ROOK + 1):
+        if in_hand(hand, kind):
+            targets = empty
+            if kind == PAWN:
+                targets = _pawn_goals(men, foes, sides, empty)
+            elif kind == LANCE:
+                targets = overlap(empty, NOT_LAST_RANK)
+            elif kind == KNIGHT:
+                targets = overlap(empty, NOT_LAST_TWO_RANKS)
+            first = (_BEFORE_PAWNS + np.uint64(kind)) * _SQUARES
+            low, high = targets
+            while low:
+                actions[count] = first + count_trailing_zeros(low)
+                count += ONE
+                low &= low - ONE
+            first += IN_FIRST_WORD
+            while high:
+                actions[count] = first + count_trailing_zeros(high)
+                count += ONE
+                high &= high - ONE
+    return count
+
+
+# ---- The position after a move -------------------------------------------------------------------
+
+
+_KIND = np.uint64(7)
+_WHITE_SHIFT = np.uint64(4)
+
+
+@jit
+def _place(parent: State, cleared: Board, target: np.uint64, code: np.uint64, child: State) -> None:
+    """Write the board of `parent` with the squares `cleared` empty and then `code` on `target`."""
+    reached = single(target)
+    for bit in range(CODE_BITS):
+        one = (code >> np.uint64(bit)) & ONE  # multiplied by the square, this sets the bit without a branch
+        child[2 * bit] = (parent[2 * bit] & ~cleared[0]) | (reached[0] * one)
+        child[2 * bit + 1] = (parent[2 * bit + 1] & ~cleared[1]) | (reached[1] * one)
+
+
+@jit
+def play(parent: State, action: int, child: State) -> None:
+    """Write the position after a legal `action` (see `games.spec`)."""
+    rest = parent[10]
+    side = rest & ONE
+    origin, target, plane = squares_of(action, side)
+    hand_at = ONE + side * HAND_BITS
+    if plane >= np.uint64(DROP_PLANE):
+        kind = plane - np.uint64(DROP_PLANE - PAWN)
+        _place(parent, single(target), target, kind | side << _WHITE_SHIFT, child)
+        rest -= ONE << (hand_at + HAND_SHIFT[kind])
+    else:
+        code, took = code_at(parent, origin), code_at(parent, target)
+        if plane >= np.uint64(PROMOTION_PLANE):
+            code |= np.uint64(PROMOTED)
+        _place(parent, union(single(origin), single(target)), target, code, child)
+        if took:  # a captured piece loses promotion and colour
+            rest += ONE << (hand_at + HAND_SHIFT[took & _KIND])
+    child[10] = (rest ^ ONE) + (ONE << PLIES_SHIFT)
+
+
+# ---- How a game ends -----------------------------------------------------------------------------
+
+
+END_REASONS = (
+    EndReason("ongoing", 0),
+    EndReason("mate", -1),
+    EndReason("repetition", 0),
+    EndReason("perpetual_check_given", -1),
+    EndReason("perpetual_check_suffered", 1),
+    EndReason("declaration", 1),
+)
+MATE, REPETITION, PERPETUAL_CHECK_GIVEN, PERPETUAL_CHECK_SUFFERED, DECLARATION = range(1, 6)
+
+OCCURRENCES = 4
+"""Occurrences of a position, the last of which ends the game."""
+DECLARATION_PIECES = 10
+DECLARATION_POINTS = 28
+"""Points that Black needs; White needs one less."""
+_FOUR = 4
+
+
+@jit
+def in_check(state: State) -> bool:
+    """Whether the king of the side to move is attacked."""
+    side = state[10] & ONE
+    kinds = kinds_seen(state, ZERO)
+    occupied = occupied_of(kinds)
+    black, white = sides_seen(state, occupied, ZERO)
+    own, foe = (white, black) if side else (black, white)
+    king = lowest(overlap(men_of(kinds, own).king, own))
+    return some(attackers_of(king, men_of(kinds, foe), occupied, UP if side else DOWN))
+
+
+@jit
+def same_position(first: State, second: State) -> bool:
+    """Whether pieces, squares, hands and side to move are the same.
+
+    White's squares are compared first: between two positions of a game they nearly always differ.
+    """
+    if first[8] != second[8] or first[9] != second[9]:
+        return False
+    different = (first[10] ^ second[10]) & SAME_POSITION_MASK
+    for word in range(8):
+        different |= first[word] ^ second[word]
+    return different == ZERO
+
+
+@jit
+def occurrence_before(positions: Positions, last: int, before: int) -> int:
+    """The newest position before `before` that equals the position `last`, -1 if there is none.
+
+    The whole game is read, because drops undo captures. `before - last` is even.
+    """
+    earlier = before - 2
+    while earlier >= 0:
+        if same_position(positions[earlier], positions[last]):
+            return earlier
+        earlier -= 2  # with the same side to move
+    return -1
+
+
+@jit
+def _always_in_check(positions: Positions, last: int, first: int) -> bool:
+    """Whether the side to move is in check at `last`, `last - 2` and so on, `first` not included."""
+    while last > first:
+        if not in_check(positions[last]):
+            return False
+        last -= 2
+    return True
+
+
+@jit
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
+    """`ONGOING`, or why the game is over (see `games.spec`). In a search a first repetition ends it too, if
+    the earlier occurrence is in the searched line."""
+    if legal_count == 0:
+        return MATE
+    # `ONGOING`, or how the game ends when the last position has occurred three times before, or once
+    # from `positions[root]` on.
+    last = n - 1
+    first = newest = occurrence_before(positions, last, last)
+    found = 1
+    while first >= 0 and found < OCCURRENCES - 1:
+        first = occurrence_before(positions, last, first)
+        found += 1
+    if first < 0:  # not by the rules, but perhaps in the searched line
+        if root == NO_ROOT or newest < root:
+            return 0
+        first = newest
+    suffered = _always_in_check(positions, last, first)
+    given = _always_in_check(positions, last - 1, first)
+    if given == suffered:
+        return REPETITION
+    return PERPETUAL_CHECK_GIVEN if given else PERPETUAL_CHECK_SUFFERED
+
+
+@jit
+def maybe_won(positions: Positions, n: int) -> bool:
+    """Whether the last move may have won (see `games.spec`): by mate, or by ending a perpetual check.
+
+    Without check, a side may be out of moves only if its king cannot step and it has nothing but pawns in
+    hand: at least 41 squares are empty, and even a knight may be dropped on 23 of them.
+    """
+    state = positions[n - 1]
+    side = state[10] & ONE
+    kinds = kinds_seen(state, side)
+    occupied = occupied_of(kinds)
+    own, foe = sides_seen(state, occupied, side)
+    king, foes = lowest(overlap(men_of(kinds, own).king, own)), men_of(kinds, foe)
+    if some(attackers_of(king, foes, occupied, DOWN)):
+        return True
+    if hand_of(state, side) >> HAND_SHIFT[LANCE] == ZERO and not has_safe_step(
+        king, own, foes, occupied, DOWN
+    ):
+        return True
+    return in_check(positions[n - 2]) and occurrence_before(positions, n - 1, n - 1) >= 0
+
+
+@jit
+def _squares_in(board: Board) -> int:
+    return int(count_ones(board[0]) + count_ones(board[1]))
+
+
+@jit
+def can_declare(state: State) -> bool:
+    """Whether the side to move may declare that it has won."""
+    side = state[10] & ONE
+    kinds = kinds_seen(state, side)
+    own, _ = sides_seen(state, occupied_of(kinds), side)
+    inside = men_of(kinds, overlap(own, ZONE))
+    pieces = _squares_in(overlap(own, ZONE)) - 1
+    if not some(inside.king) or pieces < DECLARATION_PIECES or in_check(state):
+        return False
+    points = pieces + _FOUR * _squares_in(union(inside.diagonal, inside.straight))
+    hand = hand_of(state, side)
+    for kind in range(PAWN, ROOK + 1):
+        points += int(in_hand(hand, kind)) * (5 if kind >= BISHOP else 1)
+    return points >= DECLARATION_POINTS - int(side)
+
+
+@jit
+def end_reason_with_declaration(positions: Positions, n: int, legal_count: int, root: int) -> int:
+    """Like `end_reason`; in addition the side to move declares that it has won as soon as it may."""
+    reason = end_reason(positions, n, legal_count, root)
+    if reason == 0 and can_declare(positions[n - 1]):
+        return DECLARATION
+    return reason

@@ -1,0 +1,251 @@
+"""The common part of games that place stones on a board of at most 64 cells: turns, features, text and
+symmetries.
+
+State: word 0 the stones of the side to move, word 1 those of the other, word 2 stones played so far. Bit `i`
+is cell `i`, row by row from the bottom left. The first player's stones are written `x`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games.bits import ONE, ZERO, count_ones
+from azselfplay.games.jit import bind, jit, kernel
+from azselfplay.games.knowledge import Heuristic
+from azselfplay.games.spec import (
+    NO_ROOT,
+    Game,
+    Notation,
+    Positions,
+    Rules,
+    State,
+    Symmetry,
+    actions_like_cells,
+)
+
+STATE_WORDS = 3
+PLANES_PER_POSITION = 2
+SCALAR_PLANES = 1
+"""The side to move. It determines who gets which of the last free cells (Connect Four's odd and even
+threats), and a convolution cannot count the stones of a whole board."""
+_ONE = np.uint64(int(np.float32(1.0).view(np.uint32)))
+
+FIRST, SECOND, EMPTY = "x", "o", "."
+
+
+# ---- Rules ---------------------------------------------------------------------------------------
+
+
+@jit
+def start(state: State) -> None:
+    state[:] = ZERO
+
+
+@jit
+def side_to_move(state: State) -> int:
+    return int(state[2] & ONE)
+
+
+@jit
+def encode(positions: Positions, n: int, history: int, packed_features: npt.NDArray[np.uint64]) -> None:
+    """Write two planes per position, newest first: own stones, then the other's, for the side to move now;
+    then 1 if that is the first player, else 0 (AlphaGo Zero's colour plane). packed_features: [2 * history +
+    1]."""
+    for back in range(history):
+        own, other = ZERO, ZERO
+        if back < n:
+            turned = back & 1
+            own, other = positions[n - 1 - back, turned], positions[n - 1 - back, 1 - turned]
+        packed_features[2 * back] = own
+        packed_features[2 * back + 1] = other
+    packed_features[2 * history] = ZERO if positions[n - 1, 2] & ONE else _ONE
+
+
+# ---- Text ----------------------------------------------------------------------------------------
+
+
+def stones_by_player(state: State) -> tuple[int, int]:
+    """Stones of the first and of the second player, as Python integers."""
+    own, other = int(state[0]), int(state[1])
+    return (own, other) if int(state[2]) % 2 == 0 else (other, own)
+
+
+def board_rows(state: State, rows: int, cols: int) -> list[str]:
+    """The board as text, top row first."""
+    first, second = stones_by_player(state)
+
+    def letter(cell: int) -> str:
+        if first >> cell & 1:
+            return FIRST
+        return SECOND if second >> cell & 1 else EMPTY
+
+    return ["".join(letter(row * cols + col) for col in range(cols)) for row in reversed(range(rows))]
+
+
+def cells_in_line(rows: Sequence[str], length: int) -> set[tuple[int, int]]:
+    """(row from the top, column) of the stones in lines of at least `length` of one side; rows: of
+    `board_rows`."""
+    found: set[tuple[int, int]] = set()
+    for down, row in enumerate(rows):
+        for col, seen in enumerate(row):
+            for step_down, step_right in ((0, 1), (1, 0), (1, 1), (1, -1)):
+                line = [(down + n * step_down, col + n * step_right) for n in range(length)]
+                is_inside = line[-1][0] < len(rows) and 0 <= line[-1][1] < len(row)
+                if seen != EMPTY and is_inside and all(rows[y][x] == seen for y, x in line):
+                    found.update(line)
+    return found
+
+
+def stones_to_text(state: State, rows: int, cols: int) -> str:
+    """Rows from the top, joined by `/`: `x.o/.x./...`. The side to move follows from the counts."""
+    return "/".join(board_rows(state, rows, cols))
+
+
+def stones_from_text(text: str, rows: int, cols: int, has_line: Callable[[int], bool]) -> State:
+    """The state in `text`, the empty board for "". Raises ValueError saying what is wrong with it.
+
+    `has_line(stones)` tells whether one side's stones win; only the side that moved last may have won.
+    """
+    cells = _cells_of(text, rows, cols) if text else EMPTY * (rows * cols)
+    first, second = (
+        sum(1 << cell for cell, seen in enumerate(cells) if seen == letter) for letter in (FIRST, SECOND)
+    )
+    surplus = first.bit_count() - second.bit_count()
+    if surplus not in (0, 1):
+        raise ValueError(
+            f"{first.bit_count()} {FIRST} and {second.bit_count()} {SECOND}: {FIRST} begins, "
+            f"so there must be as many {FIRST} as {SECOND} or one more"
+        )
+    own, other = (first, second) if surplus == 0 else (second, first)
+    if has_line(own):
+        mover = FIRST if surplus == 0 else SECOND
+        raise ValueError(f"{mover} has won and is to move: the game ended before the last stone")
+    return np.array([own, other, (own | other).bit_count()], dtype=np.uint64)
+
+
+def _cells_of(text: str, rows: int, cols: int) -> str:
+    """The letters in cell order, bottom row first."""
+    lines = text.strip().split("/")
+    if len(lines) != rows:
+        raise ValueError(f"{len(lines)} rows, expected {rows} joined by '/'")
+    for number, row in enumerate(lines, start=1):
+        if len(row) != cols:
+            raise ValueError(f"row {number} from the top has {len(row)} cells, expected {cols}")
+        strange = set(row) - {FIRST, SECOND, EMPTY}
+        if strange:
+            raise ValueError(
+                f"row {number} from the top: {min(strange)!r} is none of '{FIRST}{SECOND}{EMPTY}'"
+            )
+    return "".join(reversed(lines))
+
+
+def action_from_number(rules: Rules, state: State, text: str, noun: str, max_legal: int) -> int:
+    """The legal action written as a number from 1. Raises ValueError listing the legal ones."""
+    positions, actions = state.reshape(1, -1), np.empty(max_legal, dtype=np.uint16)
+    count = rules.legal_actions(positions, 1, actions)
+    if rules.end_reason(positions, 1, count, NO_ROOT):
+        raise ValueError("the game is over")
+    legal = {str(int(action) + 1): int(action) for action in actions[:count]}
+    if text.strip() not in legal:
+        raise ValueError(f"{text.strip()!r} is not a legal {noun} here; legal: {' '.join(legal)}")
+    return legal[text.strip()]
+
+
+def render(state: State, rows: int, cols: int, footer: str = "", beside: Sequence[str] = ()) -> str:
+    """The board for a terminal, with `footer` below it and `beside`, one text per row, on its right."""
+    lines = [" ".join(row) for row in board_rows(state, rows, cols)]
+    if beside:
+        lines = [f"{line}    {text}" for line, text in zip(lines, beside, strict=True)]
+    to_move = FIRST if int(state[2]) % 2 == 0 else SECOND
+    return "\n".join([*lines, *([footer] if footer else []), f"{to_move} to move"])
+
+
+def notation(
+    rules: Rules,
+    state_from_text: Callable[[str], State],
+    *,
+    rows: int,
+    cols: int,
+    noun: str,
+    actions: int,
+    footer: str = "",
+    beside: Sequence[str] = (),
+) -> Notation:
+    """The notation of a game whose actions are numbers from 1: `noun` is what they number, and `footer` or
+    `beside` (`render`) shows where they are."""
+    return Notation(
+        state_from_text=state_from_text,
+        state_to_text=lambda state: stones_to_text(state, rows, cols),
+        action_to_text=lambda _state, action: str(action + 1),
+        action_from_text=lambda state, text: action_from_number(rules, state, text, noun, actions),
+        render=lambda state: render(state, rows, cols, footer, beside),
+    )
+
+
+# ---- Symmetries ----------------------------------------------------------------------------------
+
+
+def square_symmetries(rows: int, extra_actions: int = 0) -> tuple[Symmetry, ...]:
+    """The seven symmetries of a square board other than the identity, for a game whose actions are its cells
+    and then `extra_actions` others."""
+    grid = np.arange(rows * rows, dtype=np.int64).reshape(rows, rows)
+    arranged = {
+        "rotate_90": np.rot90(grid, 1),
+        "rotate_180": np.rot90(grid, 2),
+        "rotate_270": np.rot90(grid, 3),
+        "mirror_columns": grid[:, ::-1],
+        "mirror_rows": grid[::-1],
+        "transpose": grid.T,
+        "anti_transpose": np.rot90(grid, 2).T,
+    }
+    maps = {name: np.ascontiguousarray(cells).ravel() for name, cells in arranged.items()}
+    return tuple(
+        Symmetry(name, cells, actions_like_cells(cells, extra_actions=extra_actions))
+        for name, cells in maps.items()
+    )
+
+
+# ---- A heuristic ---------------------------------------------------------------------------------
+# Every window of k cells in a line that holds stones of only one side counts WEIGHTS[number of stones].
+
+
+WEIGHTS = np.array([0, 1, 4, 16, 0], dtype=np.int64)
+"""Value of a window by its number of stones; a full window ends the game and is never evaluated."""
+WINDOWS = np.zeros(0, dtype=np.uint64)
+"""[n] all windows that count, as boards; `window_heuristic` binds those of a game here."""
+
+
+def windows_of(rows: int, cols: int, length: int) -> npt.NDArray[np.uint64]:
+    """[n] all runs of `length` cells in a row, column or diagonal, as boards (bit i = cell i)."""
+    boards = []
+    for row in range(rows):
+        for col in range(cols):
+            for up, right in ((0, 1), (1, 0), (1, 1), (1, -1)):
+                last_row, last_col = row + up * (length - 1), col + right * (length - 1)
+                if last_row < rows and 0 <= last_col < cols:
+                    cells = [(row + up * k) * cols + col + right * k for k in range(length)]
+                    boards.append(sum(1 << cell for cell in cells))
+    return np.array(boards, dtype=np.uint64)
+
+
+@kernel
+def evaluate(state: State) -> int:
+    """The sum over WINDOWS, for the side to move."""
+    total = 0
+    for i in range(len(WINDOWS)):
+        own, other = count_ones(state[0] & WINDOWS[i]), count_ones(state[1] & WINDOWS[i])
+        if other == ZERO:
+            total += WEIGHTS[own]
+        if own == ZERO:
+            total -= WEIGHTS[other]
+    return total
+
+
+def window_heuristic(game: Game, length: int) -> Heuristic:
+    """The heuristic for a game that a line of `length` stones wins."""
+    windows = windows_of(game.rows, game.cols, length)
+    return Heuristic(evaluate=bind([sys.modules[__name__]], {game.name: [(WINDOWS, windows)]}).evaluate)

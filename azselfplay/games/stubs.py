@@ -1,0 +1,216 @@
+"""The rules of a game as jitted code outside `azselfplay/games/` imports them, and what follows from the
+rules of any game.
+
+The functions at the top are stubs, which `games.jit.bind` replaces by a game's own; `games.spec.Rules`
+describes each of them. Below are: moves that win at once, who made each move of a game (by replaying it, not
+by counting plies, because a player may move twice), and perft, the standard test of a move generator.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games.jit import bind, jit, kernel, signed
+from azselfplay.games.spec import NO_ROOT, Game, Positions, State
+
+Actions = npt.NDArray[np.uint16]
+"""[max_legal]"""
+Numbers = npt.NDArray[np.int32]
+Words = npt.NDArray[np.uint64]
+"""[feature_words]"""
+
+
+def side_to_move(state: State) -> int:
+    raise _unbound()
+
+
+def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
+    raise _unbound()
+
+
+def play(parent: State, action: int, child: State) -> None:
+    raise _unbound()
+
+
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
+    raise _unbound()
+
+
+def encode(positions: Positions, n: int, history: int, packed_features: Words) -> None:
+    raise _unbound()
+
+
+def maybe_won(positions: Positions, n: int) -> bool:
+    raise _unbound()
+
+
+@jit
+def _always(positions: Positions, n: int) -> bool:
+    """Stands for `maybe_won` in games that have no such test."""
+    return True
+
+
+def describe(
+    packed_features: Words, history: int, actions: Actions, count: int, active: Numbers, rows: Numbers
+) -> int:
+    """See `games.spec.SparseFeatures`."""
+    raise _unbound()
+
+
+END_VALUES: npt.NDArray[np.int8] = np.zeros(0, np.int8)
+"""[reasons] value of each end reason, for the side to move."""
+
+
+def _unbound() -> RuntimeError:
+    return RuntimeError("this is bound to the rules of a game by azselfplay.games.jit.bind")
+
+
+def bindings(game: Game) -> list[tuple[Any, Any]]:
+    """The bindings with which `games.jit.bind` replaces these stubs by the rules of `game`."""
+    rules = game.rules
+    return [
+        (side_to_move, rules.side_to_move),
+        (legal_actions, rules.legal_actions),
+        (play, rules.play),
+        (end_reason, rules.end_reason),
+        (encode, rules.encode),
+        (maybe_won, rules.maybe_won or _always),
+        *([] if game.sparse is None else [(describe, game.sparse.describe)]),
+        (END_VALUES, np.array([reason.value for reason in game.end_reasons], dtype=np.int8)),
+    ]
+
+
+# ---- Wins ----------------------------------------------------------------------------------------
+
+
+@kernel
+def wins_at_once(history: Any, positions: int, action: int, legal: Any) -> bool:
+    """Return whether `action` in the last of `positions` positions ends the game in a win for the side that
+    plays it. `history` uint64[> positions, state_words]: its next row is scratch, and `legal`
+    uint16[max_legal] too."""
+    play(history[positions - 1], action, history[positions])
+    if not maybe_won(history, positions + 1):
+        return False
+    count = legal_actions(history, positions + 1, legal)
+    reason = end_reason(history, positions + 1, count, NO_ROOT)
+    if reason == 0:
+        return False
+    same = side_to_move(history[positions]) == side_to_move(history[positions - 1])
+    return bool(END_VALUES[reason] == (1 if same else -1))
+
+
+@kernel
+def wins_among(history: Any, positions: int, actions: Any, found: Any, legal: Any) -> int:
+    """Write those of the legal `actions` (uint16[n]) that win at once to `found` (uint16[max_legal]). Returns
+    their number. `history` and `legal` as in `wins_at_once`."""
+    count = 0
+    for action in actions:
+        if wins_at_once(history, positions, signed(action), legal):
+            found[count] = action
+            count += 1
+    return count
+
+
+# ---- Who moves -----------------------------------------------------------------------------------
+
+
+KNOWN_STARTS = 1000
+"""Number of start positions that are remembered."""
+
+Signs = npt.NDArray[np.int8]
+MoversOf = Callable[[str, npt.NDArray[np.uint16]], Signs]
+"""The type of `Movers` for its users."""
+
+
+@kernel
+def write_movers(positions: Positions, actions: npt.NDArray[np.uint16], signs: Signs) -> None:
+    """Write +1 for each of the first player's `actions`, -1 for each of the second's.
+
+    positions: uint64[2, state_words]; row 0 is the start position, both are overwritten. actions:
+    uint16[plies]. signs: int8[plies].
+    """
+    for ply in range(len(actions)):
+        here = ply & 1
+        signs[ply] = 1 if side_to_move(positions[here]) == 0 else -1
+        play(positions[here], signed(actions[ply]), positions[1 - here])
+
+
+class Movers:
+    """Finds who makes each move, for one game. Holds scratch space: use one per thread."""
+
+    def __init__(self, game: Game) -> None:
+        self._game = game
+        self._write = bind([sys.modules[__name__]], {game.name: bindings(game)}).write_movers
+        self._line = np.zeros((2, game.state_words), np.uint64)
+        self._starts: dict[str, npt.NDArray[np.uint64]] = {}
+
+    def __call__(self, start: str, actions: npt.NDArray[np.uint16]) -> Signs:
+        """int8[plies]: +1 where the first player moves, -1 where the second does.
+
+        start: in the game's notation, as in a record; raises ValueError if it cannot be read. actions:
+        uint16[plies] of a game under the rules (they are not checked again).
+        """
+        if start not in self._starts:
+            if len(self._starts) >= KNOWN_STARTS:
+                self._starts.clear()
+            self._starts[start] = self._game.notation.state_from_text(start)
+        self._line[0] = self._starts[start]
+        signs = np.zeros(len(actions), np.int8)
+        self._write(self._line, actions, signs)
+        return signs
+
+
+# ---- Perft ---------------------------------------------------------------------------------------
+
+
+@kernel
+def count_leaves(
+    positions: Positions, actions: npt.NDArray[np.uint16], left: npt.NDArray[np.int64], depth: int, ends: bool
+) -> int:
+    """Depth-first over a stack of `depth` positions; the last level is counted, not played. With `ends`, a
+    finished game has no continuations.
+
+    positions [depth, state_words], whose row 0 is the root; actions [depth, max_legal] and left [depth]
+    (moves not tried yet) are scratch.
+    """
+    nodes, level = 0, 0
+    left[0] = legal_actions(positions, 1, actions[0])
+    if ends and end_reason(positions, 1, left[0], NO_ROOT) != 0:
+        return 0
+    if depth == 1:
+        return left[0]
+    while level >= 0:
+        if left[level] == 0:
+            level -= 1
+            continue
+        left[level] -= 1
+        play(positions[level], actions[level, left[level]], positions[level + 1])
+        count = legal_actions(positions, level + 2, actions[level + 1])
+        if ends and end_reason(positions, level + 2, count, NO_ROOT) != 0:
+            continue
+        if level + 2 == depth:
+            nodes += count
+        else:
+            level += 1
+            left[level] = count
+    return nodes
+
+
+def perft(game: Game, state: State, depth: int, *, ends: bool = False) -> int:
+    """Number of leaves of the tree of legal moves `depth` >= 1 half-moves deep, with `state` as its root.
+
+    Only a lack of legal moves ends a game here, as usual in perft for chess: repetitions and counters do not.
+    With `ends` (Go, where two passes end a game) all rules do. Raises ValueError for another depth.
+    """
+    if depth < 1:
+        raise ValueError(f"perft depth must be at least 1, not {depth}")
+    positions = np.zeros((depth, game.state_words), dtype=np.uint64)
+    positions[0] = state
+    actions = np.zeros((depth, game.max_legal), dtype=np.uint16)
+    count = bind([sys.modules[__name__]], {game.name: bindings(game)}).count_leaves
+    return int(count(positions, actions, np.zeros(depth, dtype=np.int64), depth, ends))

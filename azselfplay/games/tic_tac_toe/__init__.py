@@ -1,0 +1,188 @@
+"""Tic-tac-toe: small enough to count every game, so the tests know everything about it.
+
+Cells and actions are 0-8, row by row from the bottom left; the state is `games.small`'s. A sparse network
+reads stones on cells, and lines with the pattern of their stones. An action has two rows: its cell, and what
+the stone does on the lines through it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games import small
+from azselfplay.games.bits import ONE, ZERO, count_ones, count_trailing_zeros
+from azselfplay.games.jit import jit, signed
+from azselfplay.games.small import windows_of
+from azselfplay.games.spec import EndReason, Game, Positions, Rules, SparseFeatures, State
+from azselfplay.games.stubs import Actions, Numbers, Words
+
+ROWS, COLS = 3, 3
+CELLS = ROWS * COLS
+
+LINE_MADE, BOARD_FULL = 1, 2
+END_REASONS = (EndReason("ongoing", 0), EndReason("line", -1), EndReason("board_full", 0))
+
+_LINES = np.array([0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124], dtype=np.uint64)
+
+
+# ---- Rules ---------------------------------------------------------------------------------------
+
+
+@jit
+def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16]) -> int:
+    """Write the empty cells, ascending, to `actions` [9]. Returns their number."""
+    taken = positions[n - 1, 0] | positions[n - 1, 1]
+    count = 0
+    for cell in range(CELLS):
+        if not (taken >> np.uint64(cell)) & ONE:
+            actions[count] = cell
+            count += 1
+    return count
+
+
+@jit
+def play(parent: State, action: int, child: State) -> None:
+    child[0] = parent[1]
+    child[1] = parent[0] | (ONE << np.uint64(action))
+    child[2] = parent[2] + ONE
+
+
+@jit
+def has_line(stones: int) -> bool:
+    """Whether there are three in a row; `stones` is a uint64."""
+    for pattern in _LINES:  # noqa: SIM110 - Numba compiles loops, not generators
+        if stones & pattern == pattern:
+            return True
+    return False
+
+
+@jit
+def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int:
+    if has_line(positions[n - 1, 1]):
+        return LINE_MADE
+    return BOARD_FULL if legal_count == 0 else 0
+
+
+RULES = Rules(small.start, small.side_to_move, legal_actions, play, end_reason, small.encode)
+
+
+def _state_from_text(text: str) -> State:
+    return small.stones_from_text(text, ROWS, COLS, lambda stones: bool(has_line(np.uint64(stones))))
+
+
+NOTATION = small.notation(
+    RULES,
+    _state_from_text,
+    rows=ROWS,
+    cols=COLS,
+    noun="cell",
+    actions=CELLS,
+    beside=("7 8 9", "4 5 6", "1 2 3"),
+)
+
+
+# ---- Sparse features -----------------------------------------------------------------------------
+
+
+LINE_BOARDS = windows_of(3, 3, 3)
+LINES = len(LINE_BOARDS)
+PATTERNS = 27
+"""A line's cells in base 3, the lowest cell first: 0 empty, 1 an own stone, 2 the other's."""
+FIRST_LINE = 2 * CELLS
+FEATURES = FIRST_LINE + LINES * PATTERNS
+MOST_ACTIVE = CELLS + LINES
+
+FIRST_TACTIC = CELLS
+TACTICS = 2 * 2 * 3
+"""Whether the stone wins; whether it stops the other from winning there; lines in which it threatens, at
+most 2."""
+
+_BOARD = np.uint64((1 << CELLS) - 1)
+_TWO = np.uint64(2)
+
+
+@jit
+def _pattern(own: np.uint64, other: np.uint64, line: np.uint64) -> int:
+    pattern, worth = 0, 1
+    while line:
+        cell = count_trailing_zeros(line)
+        line &= line - ONE
+        pattern += worth * (signed((own >> cell) & ONE) + 2 * signed((other >> cell) & ONE))
+        worth *= 3
+    return pattern
+
+
+@jit
+def _tactic(own: np.uint64, other: np.uint64, stone: np.uint64) -> int:
+    wins = stops = threats = 0
+    for line in LINE_BOARDS:
+        if line & stone:
+            mine, his = count_ones(own & line), count_ones(other & line)
+            if mine == _TWO:
+                wins = 1
+            elif his == _TWO:
+                stops = 1
+            elif mine == ONE and his == ZERO:
+                threats = min(threats + 1, 2)
+    return (wins * 2 + stops) * 3 + threats
+
+
+@jit
+def describe(
+    packed_features: Words, history: int, actions: Actions, count: int, active: Numbers, rows: Numbers
+) -> int:
+    """Write the active features of a position and the rows of its legal actions (`games.spec`)."""
+    own = packed_features[0] & _BOARD
+    other = packed_features[1] & _BOARD & ~own
+    found = 0
+    for cell in range(CELLS):
+        bit = np.uint64(cell)
+        if ((own | other) >> bit) & ONE:
+            active[found] = 2 * cell + signed((other >> bit) & ONE)
+            found += 1
+    for line in range(LINES):
+        active[found] = FIRST_LINE + line * PATTERNS + _pattern(own, other, LINE_BOARDS[line])
+        found += 1
+    for i in range(count):
+        cell = signed(actions[i])
+        rows[2 * i] = cell
+        rows[2 * i + 1] = FIRST_TACTIC + _tactic(own, other, ONE << np.uint64(cell))
+    return found
+
+
+SPARSE = SparseFeatures(
+    name="tic_tac_toe-lines-1",
+    features=FEATURES,
+    most_active=MOST_ACTIVE,
+    tables=2,
+    action_rows=FIRST_TACTIC + TACTICS,
+    describe=describe,
+)
+
+
+# ---- The game ------------------------------------------------------------------------------------
+
+
+GAME = Game(
+    name="tic_tac_toe",
+    rows=ROWS,
+    cols=COLS,
+    actions=CELLS,
+    policy_planes=1,
+    state_words=small.STATE_WORDS,
+    max_legal=CELLS,
+    mean_legal=5.0,
+    dirichlet_alpha=2.0,
+    max_plies=CELLS,
+    planes_per_position=small.PLANES_PER_POSITION,
+    scalar_planes=small.SCALAR_PLANES,
+    history=1,
+    end_reasons=END_REASONS,
+    rules=RULES,
+    notation=NOTATION,
+    symmetries=small.square_symmetries(ROWS),
+    knowledge="azselfplay.games.tic_tac_toe.knowledge",
+    few_positions=True,
+    sparse=SPARSE,
+)

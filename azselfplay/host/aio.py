@@ -1,0 +1,161 @@
+"""Runs one asyncio program per process: uvloop, two-stage stop on signals, plain errors.
+
+The first SIGINT, SIGTERM or SIGHUP asks for a clean end (`Stop.finishing`), the second one cancels at once.
+Signals within TOGETHER of the first count as one: `timeout` and some supervisors signal a process and then
+its group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from azselfplay.host.exits import Exit, Fatal
+
+log = logging.getLogger(__name__)
+
+_ExceptionHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""And SIGHUP, which comes when a terminal is closed, unless it is ignored from outside (nohup)."""
+TOGETHER = 0.3
+"""Seconds. Nobody presses Ctrl-C twice so fast."""
+LEAST_FILES = 128
+"""File descriptors that any of our programs may need: a trainer has 34 open, and more while it writes a
+checkpoint or uses a GPU. Where none is left, libzmq ends the process without a message of ours."""
+
+
+class Stop:
+    """How a process is asked to end. `finishing` is set by the first signal or by `request()`."""
+
+    def __init__(self, waits_for: str = "what is in flight") -> None:
+        self.finishing = asyncio.Event()
+        self.waits_for = waits_for
+        """What a clean end waits for, as text for people. The program may set it to something more exact."""
+        self._cancel_now: Callable[[], object] | None = None
+        self._signalled: float | None = None
+
+    def request(self) -> None:
+        """First stage: finish cleanly. Safe to call more than once."""
+        self.finishing.set()
+
+    def cancel(self) -> None:
+        """Second stage: end now; unfinished work is lost."""
+        self.finishing.set()
+        if self._cancel_now is not None:
+            self._cancel_now()
+
+    def on_cancel(self, cancel: Callable[[], object]) -> None:
+        self._cancel_now = cancel
+
+    def on_signal(self, number: int, now: float) -> None:
+        """Handle a signal. `now` is in seconds, on any one clock."""
+        name = signal.Signals(number).name
+        if self._signalled is not None and now - self._signalled < TOGETHER:
+            return
+        self._signalled = now
+        if self.finishing.is_set():
+            log.warning("%s again: stopping at once", name)
+            self.cancel()
+            return
+        log.info("%s: finishing (waiting for %s); repeat it to stop at once", name, self.waits_for)
+        self.request()
+
+
+def run(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> None:
+    """Run `main(stop)` to its end on uvloop.
+
+    Raises the Fatal that a task inside raised, however many task groups wrapped it, Fatal(CONFIG) as
+    `raise_file_limit` does, and KeyboardInterrupt when a second signal cut the program short.
+    """
+    raise_file_limit()
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_with_signals(main))
+    except BaseExceptionGroup as group:
+        raise first_cause(group) from group
+
+
+def raise_file_limit(least: int = LEAST_FILES) -> int:
+    """Raise RLIMIT_NOFILE to this user's maximum. Returns it. Raises Fatal(CONFIG) if it is below `least`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = 1_048_576 if hard == resource.RLIM_INFINITY else hard
+    if files < least:
+        raise Fatal(
+            f"this user may open {files} files, and at least {least} are needed: raise the limit (ulimit -n, "
+            "LimitNOFILE= in systemd, --ulimit nofile= in Docker)",
+            Exit.CONFIG,
+        )
+    if soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    return files
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """Return the Fatal inside a (nested) exception group, else its first exception that is not a group."""
+    leaves = list(_leaves(error))
+    return next((leaf for leaf in leaves if isinstance(leaf, Fatal)), leaves[0])
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        log.info("uvloop is not installed: using asyncio's own loop, which is slower")
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+async def _with_signals(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> None:
+    """Run `main` as a task of its own, so that the second signal cancels it and not the runner."""
+    stop = Stop()
+    loop = asyncio.get_running_loop()
+    failures: list[BaseException] = []
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(main(stop))
+        stop.on_cancel(task.cancel)
+        loop.set_exception_handler(_ender(task, failures))
+        hangup = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+        handled = (*SIGNALS, *hangup)
+        for number in handled:
+            loop.add_signal_handler(number, _on_signal, stop, number)
+        try:
+            await asyncio.wait({task})
+        finally:
+            for number in handled:
+                loop.remove_signal_handler(number)
+    if failures:
+        raise failures[0]
+    if task.cancelled():
+        raise KeyboardInterrupt
+
+
+def _on_signal(stop: Stop, number: int) -> None:
+    stop.on_signal(number, time.monotonic())
+
+
+def _ender(task: asyncio.Task[None], failures: list[BaseException]) -> _ExceptionHandler:
+    """Return a handler that ends the program at an exception in a callback of the loop; otherwise half of it
+    would keep running."""
+
+    def on_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is None or "transport" in context:
+            loop.default_exception_handler(context)
+            return
+        failures.append(error)
+        task.cancel()
+
+    return on_error

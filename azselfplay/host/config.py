@@ -1,0 +1,273 @@
+"""Settings of a command: defaults < TOML file (`--config`; of several the last) < environment (`AZ_*`) <
+flags.
+
+A command's settings are one frozen dataclass whose field docstrings become the help texts. An unknown key or
+variable is an error that names the nearest one. It is never ignored, because a setting that silently does
+nothing costs a day of self-play. A value that its type does not allow (`protocol.settings`) is an error that
+says what is allowed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar, cast
+
+from azselfplay.games.names import with_board
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.help_texts import settings_rule
+from azselfplay.host.reading import read_toml
+from azselfplay.host.setting_hints import refuse_bare_game, refuse_foreign_flags, what_was_meant
+from azselfplay.host.version import version
+from protocol.settings import changed, check_settings, converted, settings_in
+
+T = TypeVar("T")
+
+PREFIX = "AZ_"
+NOT_SETTINGS = frozenset(
+    {"AZ_JIT_CACHE", "AZ_BENCH_SECONDS", "AZ_CRASH_AT", "AZ_PROFILE", "AZ_PROFILE_AFTER"}
+)
+"""Variables with our prefix that are not settings of a command."""
+FOREIGN = "AZ_BATCH_"
+"""Azure Batch sets variables of this name on its machines."""
+FOR_ALL_PROGRAMS = frozenset({"AZ_SERVER", "AZ_SERVER_KEY", "AZ_KEY", "AZ_KEYS"})
+"""Variables that say how a machine reaches its server. They are exported once for all programs, so a program
+without such a setting ignores them."""
+
+
+def load(
+    config_class: type[T],
+    argv: Sequence[str] | None = None,
+    *,
+    command: str,
+    examples: tuple[str, str, str, *tuple[str, ...]],
+    description: str = "",
+    environment: Mapping[str, str] | None = None,
+) -> T:
+    """Return the settings of `command`. `argv` (without the program's name) and `environment` default to this
+    process's own.
+
+    `description` is for `--help`; without one it is the docstring of `config_class`.
+
+    Raises Fatal(CONFIG) for a wrong file or variable, and exits with 2 for a wrong flag. `--help`,
+    `--version` and `--print-config` print and exit with 0.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if "--version" in arguments:
+        print(f"{command} {version()}")
+        raise SystemExit(Exit.OK)
+    values: dict[str, Any] = {}
+    while (file := _take_option(arguments, "--config")) is not None:
+        values |= _from_file(config_class, Path(file))
+    printing = "--print-config" in arguments
+    arguments = [argument for argument in arguments if argument != "--print-config"]
+    environment = os.environ if environment is None else environment
+    values |= _from_environment(config_class, environment, command)
+    about = description or inspect.getdoc(config_class) or ""
+    config = _parse_flags(config_class, values, arguments, command, examples, about)
+    try:
+        check_settings(config)
+    except ValueError as error:
+        name, _, why = str(error).partition(" ")
+        raise Fatal(f"--{name.replace('_', '-')} {why}", Exit.CONFIG) from None
+    config = _with_whole_game(config)
+    if printing:
+        print(to_toml(config), end="")
+        raise SystemExit(Exit.OK)
+    return config
+
+
+def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for a child process without our settings, which are passed to it as flags."""
+    return {name: value for name, value in environment.items() if not _is_setting(name)}
+
+
+def _is_setting(name: str) -> bool:
+    return name.startswith(PREFIX) and not name.startswith(FOREIGN) and name not in NOT_SETTINGS
+
+
+def _with_whole_game(config: T) -> T:
+    """Return the settings with the size in `board` joined to the name in `game` (if there are such
+    fields)."""
+    settings: Any = config
+    if not getattr(settings, "board", ""):
+        return config
+    try:
+        whole = with_board(settings.game, settings.board)
+    except ValueError as error:
+        raise Fatal(f"--board: {error}", Exit.CONFIG) from None
+    return cast(T, dataclasses.replace(settings, game=whole, board=""))
+
+
+# ---- Flags ---------------------------------------------------------------------------------------
+
+
+def _parse_flags(
+    config_class: type[T],
+    values: dict[str, Any],
+    arguments: list[str],
+    command: str,
+    examples: tuple[str, str, str, *tuple[str, ...]],
+    description: str,
+) -> T:
+    import tyro  # not at the top, so that processes without flags do not pay for it
+
+    if "--help" in arguments or "-h" in arguments:
+        print("examples:", *(f"  {example}" for example in examples), "", sep="\n")
+        if any(field.name == "game" for field in dataclasses.fields(cast(Any, config_class))):
+            from azselfplay.games.names import listed
+
+            print("games:", listed(), end="\n\n")
+    about = (
+        f"{description}\n\nSettings are taken from defaults, then --config FILE.toml, then {PREFIX}* "
+        f"environment variables (--some.thing is {PREFIX}SOME_THING), then flags; the last one counts. "
+        "--print-config prints the result as TOML and exits."
+    )
+    needed = {
+        one.name: tyro.MISSING
+        for one in dataclasses.fields(cast(Any, config_class))
+        if one.default is one.default_factory is dataclasses.MISSING
+    }
+    default = changed(config_class(**needed), values)
+    refuse_bare_game(config_class, arguments, command)
+    if not {"-h", "--help"} & set(arguments):
+        refuse_foreign_flags(config_class, arguments, command)
+    named = (tyro.conf.PositionalMetavarFromFieldName,)  # RUN, not STR
+    registry = tyro.constructors.ConstructorRegistry()
+    registry.struct_rule(settings_rule)
+    return tyro.cli(
+        config_class,
+        prog=command,
+        description=about,
+        args=arguments,
+        default=default,
+        config=named,
+        registry=registry,
+    )
+
+
+def _take_option(arguments: list[str], name: str) -> str | None:
+    """Remove `name VALUE` or `name=VALUE` from the arguments and return the value."""
+    for index, argument in enumerate(arguments):
+        if argument.startswith(f"{name}="):
+            del arguments[index]
+            return argument.partition("=")[2]
+        if argument == name:
+            if index + 1 == len(arguments):
+                print(f"{name} needs a file name", file=sys.stderr)
+                raise SystemExit(Exit.USAGE)
+            value = arguments[index + 1]
+            del arguments[index : index + 2]
+            return value
+    return None
+
+
+# ---- File and environment ------------------------------------------------------------------------
+
+
+def _from_file(config_class: type, file: Path) -> dict[str, Any]:
+    try:
+        table = read_toml(file)
+    except OSError as error:
+        raise Fatal(f"cannot read the settings file {file}: {error.strerror}", Exit.CONFIG) from error
+    except ValueError as error:
+        raise Fatal(f"{file} is not TOML: {error}", Exit.CONFIG) from error
+    known = settings_in(config_class)
+    values: dict[str, Any] = {}
+    for name, value in flattened(table).items():
+        if name not in known:
+            _unknown(f"{file}: {name!r}", name, list(known))
+        values[name] = _converted(value, known[name], f"{file}: {name}")
+    return values
+
+
+def _from_environment(config_class: type, environment: Mapping[str, str], command: str) -> dict[str, Any]:
+    kinds = settings_in(config_class)
+    known = {_variable(name): name for name in kinds}
+    values: dict[str, Any] = {}
+    for variable in sorted(filter(_is_setting, environment)):
+        if variable in known:
+            name, where = known[variable], f"environment variable {variable}"
+            values[name] = _converted(environment[variable], kinds[name], where, strict=False)
+        elif variable not in FOR_ALL_PROGRAMS:
+            what = f"the environment variable {variable}"
+            _unknown(what, variable, list(known), f" of {command}; unset it")
+    return values
+
+
+def _converted(value: Any, kind: Any, where: str, *, strict: bool = True) -> Any:
+    try:
+        return converted(value, kind, strict=strict)
+    except ValueError as error:
+        raise Fatal(f"{where} {error}", Exit.CONFIG) from None
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.replace(".", "_").upper()
+
+
+def _unknown(what: str, name: str, known: Sequence[str], more: str = "") -> NoReturn:
+    """Raise Fatal for an unknown name."""
+    raise Fatal(f"{what} is not a setting{more}{what_was_meant(name, known)}; --help lists all", Exit.CONFIG)
+
+
+# ---- Names ---------------------------------------------------------------------------------------
+
+
+def flattened(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of nested tables by their names, such as "search.c_init". An empty table yields
+    nothing."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            found |= {f"{key}.{name}": one for name, one in flattened(value).items()}
+        else:
+            found[key] = value
+    return found
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested tables: the inverse of `flattened`."""
+    tables: dict[str, Any] = {}
+    for name, value in values.items():
+        *groups, last = name.split(".")
+        table = tables
+        for group in groups:
+            table = table.setdefault(group, {})
+        table[last] = value
+    return tables
+
+
+# ---- Back to TOML --------------------------------------------------------------------------------
+
+
+def to_toml(config: Any, table: str = "") -> str:
+    """Return settings (a dataclass or a mapping) as a TOML file for `--config`. Settings that are None are
+    left out. Raises TypeError for values that cannot be settings."""
+    mapping = isinstance(config, Mapping)
+    names = config if mapping else (field.name for field in dataclasses.fields(config))
+    lines: list[str] = [f"\n[{table}]"] if table else []
+    nested: list[str] = []
+    for name in names:
+        value = config[name] if mapping else getattr(config, name)
+        if isinstance(value, Mapping) or dataclasses.is_dataclass(value):
+            nested.append(to_toml(value, f"{table}.{name}" if table else name))
+        elif value is not None:
+            lines.append(f"{name} = {_toml_value(value)}")
+    return "\n".join(lines) + "\n" + "".join(nested)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if not isinstance(value, str | Path):
+        raise TypeError(f"{value!r} cannot be a setting")
+    # As in JSON, except for DEL, which TOML requires to be escaped.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,243 @@
+"""Exit codes, and the exception that ends a process with a clear message instead of a traceback.
+
+The codes follow sysexits, so that a supervisor can tell what is worth retrying (systemd:
+`RestartPreventExitStatus=2 65 76 77 78`).
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import io
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from enum import IntEnum
+from pathlib import Path
+
+from azselfplay.games.names import UnknownGame
+
+
+class Exit(IntEnum):
+    """What an exit status means."""
+
+    OK = 0
+    USAGE = 2
+    """Wrong flags."""
+    FOUND = 3
+    """The command succeeded, but what it examined is not well: a fault (doctor), an alert (status), games
+    lost (salvage), training that failed without an exit status of ours (azrun)."""
+    BAD_DATA = 65
+    """A file or run folder is damaged or of the wrong kind."""
+    UNREACHABLE = 69
+    """The server did not answer within the allowed time."""
+    INTERNAL = 70
+    """A bug in azselfplay."""
+    DISK = 74
+    """Reading or writing failed."""
+    TRY_AGAIN = 75
+    PROTOCOL = 76
+    """Server and client speak different versions of the protocol."""
+    REFUSED = 77
+    """The server rejects this peer."""
+    CONFIG = 78
+    """A setting is wrong."""
+    INTERRUPTED = 130
+    """Ctrl-C."""
+
+
+NOT_RETRIED = frozenset({Exit.USAGE, Exit.BAD_DATA, Exit.PROTOCOL, Exit.REFUSED, Exit.CONFIG})
+"""A process that ended with one of these would fail the same way again."""
+
+
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""No space left, for everybody or for this user."""
+
+DISK_BROKEN = frozenset({errno.EIO, errno.ESTALE})
+"""A disk that fails, and a network drive whose server was restarted."""
+
+OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+"""No file descriptor left, for this process or for the machine."""
+
+EXTRAS = {
+    "train": (
+        *("apsw", "chess", "matplotlib", "nacl", "rich"),
+        *("sgfmill", "tensorboard", "torch", "zstandard"),
+    ),
+    "web": ("aiohttp",),
+    "onnx": ("onnx", "onnxruntime", "onnxscript"),
+}
+"""Names of the packages to import, by the extra of pyproject.toml that lists them."""
+
+
+class Fatal(Exception):
+    """Ends the process with `code`. The message says what happened, why, and what to do next."""
+
+    def __init__(self, message: str, code: Exit = Exit.INTERNAL) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def guarded(main: Callable[[], int]) -> int:
+    """Run `main`; print a Fatal as one "command: error: ..." line and return its code.
+
+    A full or read-only disk, missing permissions, and a missing optional package are reported the same way.
+    Any other exception is a bug: its traceback is printed, and the code is INTERNAL.
+    """
+    command = _command()
+    if sys.platform != "linux":
+        _say(f"{command}: error: azselfplay needs Linux (on Windows: WSL 2), and this is {sys.platform}")
+        return int(Exit.CONFIG)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A path in a script that the terminal's encoding lacks is shown with escapes and ends nothing.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        with _profile(command):
+            return main()
+    except Fatal as fatal:
+        _say(f"{command}: error: {fatal}")
+        return int(fatal.code)
+    except KeyboardInterrupt:
+        _say(f"{command}: interrupted")
+        return int(Exit.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output has closed it (`--help | head`); nothing more may be written to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(Exit.OK)
+    except ModuleNotFoundError as error:
+        return _not_installed(command, error.name or "")
+    except OSError as error:
+        text = _of_the_disk(error)
+        if not text:
+            return _fault(command)
+        _say(f"{command}: error: {text}")
+        return int(Exit.DISK)
+    except UnicodeEncodeError as error:
+        if not error.reason.startswith("surrogates"):
+            return _fault(command)
+        # Python's stand-ins for bytes of a path that are no text in the encoding of the file system.
+        what = (
+            "a path or a name has bytes that are not UTF-8 text; rename it (with LC_ALL=C: set PYTHONUTF8=1)"
+        )
+        _say(f"{command}: error: {what}: {error.object[max(0, error.start - 40) : error.end + 20]!a}")
+        return int(Exit.CONFIG)
+    except UnknownGame as error:  # of a file: those who read settings say which setting it was
+        _say(f"{command}: error: {error}")
+        return int(Exit.BAD_DATA)
+    except Exception:
+        return _fault(command)
+
+
+def _profile(command: str) -> AbstractContextManager[None]:
+    """`host.profiling`, imported only where it is asked for: every start would pay for it. Raises
+    Fatal(CONFIG) if `AZ_PROFILE` names no folder that can be made, or for a wrong `AZ_PROFILE_AFTER`."""
+    if not os.environ.get("AZ_PROFILE"):
+        return nullcontext()
+    from azselfplay.host.profiling import AFTER, VARIABLE, profiled
+
+    folder, after = Path(os.environ[VARIABLE]), os.environ.get(AFTER, "0")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        text = f"{VARIABLE} is {str(folder)!r}, but no such folder can be made ({error.strerror})"
+        raise Fatal(f"{text}: name a folder that can be written", Exit.CONFIG) from error
+    try:
+        seconds = float(after)
+    except ValueError as error:
+        raise Fatal(f"{AFTER} is {after!r}, but must be a number of seconds", Exit.CONFIG) from error
+    return profiled(command, folder, seconds)
+
+
+def _of_the_disk(error: OSError) -> str:
+    """Return the message for a full, broken or read-only disk or missing permissions; "" for any other error,
+    which is a bug."""
+    what = error.filename or "a file"
+    if error.errno in DISK_FULL:
+        return f"{what} cannot be written: {error.strerror}; free some space"
+    if error.errno in DISK_BROKEN:
+        return f"{what} cannot be read or written: {error.strerror}; look at the disk or the network drive"
+    if error.errno == errno.EROFS:
+        todo = "name a folder that can be written, or mount one there"
+        return f"{what} cannot be written: {error.strerror}; {todo}"
+    if error.errno == errno.EACCES and error.filename:
+        return f"{what}: {error.strerror}; run as a user who may use it, or name another file or folder"
+    return ""
+
+
+def _not_installed(command: str, module: str) -> int:
+    """Report the missing package. To be called while a ModuleNotFoundError is handled."""
+    package = module.partition(".")[0]
+    extra = extra_of(package)
+    if extra is None or is_installed(package):
+        return _fault(command)
+    text = how_to_install(command, [package], extra)
+    print(f"{command}: error: {text}", file=sys.stderr, flush=True)
+    return int(Exit.CONFIG)
+
+
+def _fault(command: str) -> int:
+    """Report a bug, or that too many files are open. To be called while an exception is handled."""
+    error = sys.exc_info()[1]
+    if getattr(error, "errno", None) in OUT_OF_FILES:  # an OSError, or ZeroMQ's own
+        _say(f"{command}: error: {error}; raise the limit on open files (ulimit -n), or run fewer programs")
+        return int(Exit.TRY_AGAIN)
+    traceback.print_exc()
+    _say(f"{command}: error: this is a bug in azselfplay; please report it with the traceback above")
+    return int(Exit.INTERNAL)
+
+
+def _say(text: str) -> None:
+    from logging import ERROR
+
+    from azselfplay.host.logs import as_line  # imported only when needed: most commands end well
+
+    print(as_line(text, ERROR), file=sys.stderr, flush=True)
+
+
+_COMMANDS = {
+    "server.main": "azserver",
+    "client.main": "azclient",
+    "azselfplay.lab.azrun": "azrun",
+    "azselfplay.lab.web.command": "azplay web",
+}
+
+
+def _command() -> str:
+    """Return the command as it was called: the name of a script, or the module of `python -m
+    package.module`."""
+    called = sys.argv[0] if sys.argv and sys.argv[0] else "azselfplay"
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is not None and called == spec.origin:
+        module: str = spec.name
+        return _COMMANDS.get(module, module.removesuffix(".__main__"))
+    return Path(called).stem
+
+
+# ---- packages that may be missing: a client that uses the server's evaluators needs none ---------
+
+
+def extra_of(package: str) -> str | None:
+    """Return the extra that contains `package`; None if no extra does."""
+    return next((extra for extra, packages in EXTRAS.items() if package in packages), None)
+
+
+def is_installed(package: str) -> bool:
+    """Return whether `package` can be imported. It is not imported, so this takes a millisecond."""
+    return importlib.util.find_spec(package) is not None
+
+
+def how_to_install(what: str, packages: Sequence[str], extra: str) -> str:
+    """Return the sentence for a person who asked for `what` without these packages."""
+    return (
+        f"{what} needs packages that are not installed ({', '.join(packages)}): "
+        f"pip install 'azselfplay[{extra}]'"
+    )
+
+
+def require(extra: str, what: str) -> None:
+    """Raise Fatal(CONFIG) naming the missing packages of `extra`, if there are any."""
+    missing = [package for package in EXTRAS[extra] if not is_installed(package)]
+    if missing:
+        raise Fatal(how_to_install(what, missing, extra), Exit.CONFIG)

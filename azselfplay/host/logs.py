@@ -1,0 +1,200 @@
+"""One line per event, to stderr and to a file in the run folder, as plain text or as one JSON object."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import sys
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from azselfplay.host.log_files import LogFile, LogFileHandler
+
+DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
+"""Format of local time."""
+LINES, WINDOW = 20, 60.0
+"""Most lines of one kind in this many seconds; further ones are only counted."""
+KINDS = 1000
+"""Number of kinds of lines that are remembered; some 200 places in the code log."""
+COUNTED = "counted"
+"""Attribute of a record that `Repeated` has already counted."""
+Form = Literal["text", "json"]
+"""Format of the lines (`--log-format`)."""
+FORMAT = "%(asctime)s %(levelname).1s %(process_name)s  %(message)s"
+
+
+def set_up(name: str, file: Path | None = None, *, quiet: bool = False, form: Form = "text") -> None:
+    """Log to stderr (not if `quiet`) and to `file`, each line with date, time, level and process name."""
+    formatter: logging.Formatter = JsonFormatter(name)
+    if form == "text":
+        formatter = CountingFormatter(FORMAT, datefmt=DATE_FORMAT, defaults={"process_name": name})
+    handlers: list[logging.Handler] = [] if quiet else [logging.StreamHandler(sys.stderr)]
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handlers.append(LogFileHandler(LogFile(file)))
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+        old.close()
+    for handler in handlers:
+        handler.setFormatter(formatter)
+        handler.addFilter(RepeatFilter())
+        root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    # Do not collect what our lines never show: it is half of what a line costs that is not written (Python's
+    # logging HOWTO, "Optimization").
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None
+
+
+class Allowance:
+    """Allows `lines` lines of one kind per `window` seconds; others are counted. Pure."""
+
+    def __init__(self, lines: int = LINES, window: float = WINDOW) -> None:
+        self._lines, self._window = lines, window
+        self._begun: dict[Hashable, float] = {}
+        self._written: Counter[Hashable] = Counter()
+        self._unsaid: Counter[Hashable] = Counter()
+
+    def admit(self, kind: Hashable, now: float) -> int | None:
+        """Return None if this line must not be written, else the number of lines of its kind left out before
+        it."""
+        if not 0 <= now - self._begun.get(kind, float("-inf")) < self._window:  # a clock may be set back
+            if len(self._begun) >= KINDS:
+                self._begun.clear()
+                self._written.clear()
+                self._unsaid.clear()
+            self._begun[kind], self._written[kind] = now, 0
+        if self._written[kind] >= self._lines:
+            self._unsaid[kind] += 1
+            return None
+        self._written[kind] += 1
+        return self._unsaid.pop(kind, 0)
+
+
+class RepeatFilter(logging.Filter):
+    """Prevents peers or repeated faults from filling a log. A kind is one place in the code that logs: its
+    logger, level, and text before the values are inserted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._allowance = Allowance()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if getattr(record, COUNTED, False):
+            return True
+        unsaid = self._allowance.admit((record.name, record.levelno, record.msg), record.created)
+        record.unsaid = unsaid
+        return unsaid is not None
+
+
+class CountingFormatter(logging.Formatter):
+    """Appends to a line how many of its kind `RepeatFilter` has left out before it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
+        unsaid = getattr(record, "unsaid", 0)
+        more = f" (and {unsaid} more like it before)" if unsaid else ""
+        return on_one_line(super().formatMessage(record) + more)
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a line as one JSON object (docs/metrics.md). `kind` is the text before its values are inserted,
+    which identifies lines about the same thing whatever their values are."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        args = record.args.values() if isinstance(record.args, Mapping) else record.args or ()
+        entry: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "process": self._process,
+            "event": record.getMessage(),
+            "logger": record.name,
+            "kind": str(record.msg),
+            "values": [_json_value(value) for value in args],
+        }
+        if unsaid := getattr(record, "unsaid", 0):
+            entry["left_out"] = unsaid
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry)
+
+
+def _json_value(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has neither NaN nor infinity
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def as_line(text: str, level: int = logging.INFO) -> str:
+    """Return `text`, which bypasses the log, as a line in the log's format."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, JsonFormatter):
+            return handler.formatter.format(logging.LogRecord("root", level, "", 0, text, None, None))
+    return text
+
+
+def event_in(line: str) -> str:
+    """Return the message of a log line, in either format."""
+    if line.startswith("{"):
+        try:
+            event = json.loads(line)["event"]
+        except (ValueError, KeyError):
+            return line
+        return str(event)
+    return line
+
+
+def on_one_line(text: str) -> str:
+    """Return `text` with line breaks, escape sequences and the like escaped: a name that a peer gives itself
+    must neither look like a line of ours nor control the terminal. A traceback is added after this."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
+    )
+
+
+class Sparing:
+    """Logs what peers can trigger, up to `LINES` times in `WINDOW`, like `RepeatFilter`. It decides before a
+    record is made, so a line that is not written costs almost nothing."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._allowance = Allowance()
+
+    def info(self, now: float, text: str, *values: object) -> None:
+        """Log `text`, which identifies the kind of line, with its values inserted (`%s`)."""
+        unsaid = self._allowance.admit(text, now)
+        if unsaid is not None:
+            self._log.info(text, *values, extra={COUNTED: True, "unsaid": unsaid})
+
+
+class Repeated:
+    """Logs a message that may come thousands of times a minute only now and then, with its count."""
+
+    def __init__(self, log: logging.Logger, every: float = 30.0) -> None:
+        """`every`: seconds between two lines of the same kind."""
+        self._log = log
+        self._allowance = Allowance(1, every)
+
+    def warning(self, kind: str, text: str, now: float) -> None:
+        """Log `text` unless a line of this `kind` was logged less than `every` seconds before `now`."""
+        self._tell(logging.WARNING, kind, text, now)
+
+    def info(self, kind: str, text: str, now: float) -> None:
+        """Like `warning`, for events that are no cause for concern."""
+        self._tell(logging.INFO, kind, text, now)
+
+    def _tell(self, level: int, kind: str, text: str, now: float) -> None:
+        unsaid = self._allowance.admit(kind, now)
+        if unsaid is not None:
+            more = f" (and {unsaid} more like it)" if unsaid else ""
+            self._log.log(level, "%s%s", text, more, extra={COUNTED: True})

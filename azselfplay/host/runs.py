@@ -1,0 +1,280 @@
+"""The run folder: everything a run leaves on disk, so that one folder is all there is to back up.
+
+runs/NAME/run.json       what the run is: game, history, when it was made, its identity (`id`)
+         config.toml     azserver's settings as last used
+         trainer.toml    the trainer's
+         games.db        finished games (trainer)
+         figures.json    the trainer's figures, as last written
+         figures.jsonl   the same over time, a line now and then
+         weights/        published networks by version and hash, current.json, newest (a link)
+         checkpoints/    the trainer's state
+         logs/ spool/ tensorboard/
+         azserver.lock, trainer.lock   held by the process that works on the run
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from azselfplay.host.crash_points import reach
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.reading import open_regular, read_json, read_toml
+from azselfplay.host.run_lock import RunLock
+
+OLD_PART = 600.0
+"""Seconds after which an unfinished file is abandoned."""
+FOLDERS = ("weights", "checkpoints", "logs", "spool", "tensorboard")
+FORMAT = 5
+"""Of run folders, in run.json. Records, spools and messages of this version have the same number."""
+PARTIAL = ".partial"
+"""Suffix of a file or folder that is being written; no run's name ends in it."""
+
+
+def _is_name(name: str) -> bool:
+    return bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name)) and not name.endswith(PARTIAL)
+
+
+def _why_no_name(name: str) -> str:
+    """Why a run cannot have this name, and what to give instead."""
+    path = Path(name)
+    if path.name != name and _is_name(path.name):
+        todo = f"use --runs {path.parent} --run {path.name}"
+        return f"{name!r} cannot be a run's name, because it names the run's folder: {todo}"
+    return (
+        f"{name!r} cannot be a run's name: use letters, digits and ._- , for example chess-1, and no "
+        f"{PARTIAL} at the end"
+    )
+
+
+class RunFolder:
+    """Paths of the run called `name` under `root`. Nothing is written before `create`."""
+
+    def __init__(self, root: Path | str, name: str) -> None:
+        if not _is_name(name):
+            raise Fatal(_why_no_name(name), Exit.CONFIG)
+        self.name = name
+        self.path = Path(root) / name
+        self.about = self.path / "run.json"
+        self.config = self.path / "config.toml"
+        self.trainer_config = self.path / "trainer.toml"
+        self.games = self.path / "games.db"
+        self.figures = self.path / "figures.json"
+        self.figures_log = self.path / "figures.jsonl"
+        self.weights = self.path / "weights"
+        self.checkpoints = self.path / "checkpoints"
+        self.logs = self.path / "logs"
+        self.spool = self.path / "spool"
+        self.tensorboard = self.path / "tensorboard"
+
+    def create(self, game: str, history: int, run_id: bytes = b"") -> None:
+        """Create the folder, or open it again if it has the same game, history and identity.
+
+        `run_id`: 16 bytes, the identity that the server names. Empty: the folder's own, which is drawn for a
+        new folder and for a restored one without. Raises Fatal(BAD_DATA) if it belongs
+        to another run, Fatal(DISK) if it cannot be written.
+        """
+        try:
+            for folder in FOLDERS:
+                (self.path / folder).mkdir(parents=True, exist_ok=True)
+            self._remove_old_parts()
+            if not self.about.exists():
+                created = datetime.now(UTC).isoformat(timespec="seconds")
+                write_atomically(
+                    self.about,
+                    json.dumps(
+                        {"format": FORMAT, "game": game, "history": history, "created": created}, indent=1
+                    ).encode(),
+                )
+            self._check(game, history)
+            self._identify(run_id)
+        except OSError as error:
+            raise Fatal(f"cannot write to the run folder {self.path}: {error.strerror}", Exit.DISK) from error
+
+    @property
+    def run_id(self) -> bytes:
+        """Return the run's identity, 16 bytes; empty in a restored folder that nobody has served yet.
+
+        Raises Fatal(BAD_DATA) as `describe` does.
+        """
+        found = self.describe().get("id", "")
+        with contextlib.suppress(ValueError, TypeError):
+            if len(run_id := bytes.fromhex(found)) in (0, 16):
+                return run_id
+        raise self._damaged()
+
+    def _identify(self, run_id: bytes) -> None:
+        found = self.run_id
+        if not found:
+            about = self.describe() | {"id": (run_id or secrets.token_bytes(16)).hex()}
+            write_atomically(self.about, json.dumps(about, indent=1).encode())
+        elif run_id and run_id != found:
+            raise Fatal(
+                f"{self.path} is of another run of this name: its identity is {found.hex()}, the server's "
+                f"{run_id.hex()}. Choose another --run or move the folder away; or, if its games and "
+                f'networks may go on in the server\'s run, delete the entry "id" in {self.about}',
+                Exit.BAD_DATA,
+            )
+
+    def _remove_old_parts(self) -> None:
+        """Remove what killed processes have left; a younger part may be in use at this moment."""
+        for part in self.path.glob("*.partial"):
+            with contextlib.suppress(FileNotFoundError):
+                # A folder is a backup under way that somebody makes here.
+                if part.is_file() and time.time() - part.stat().st_mtime > OLD_PART:
+                    part.unlink()
+
+    @contextlib.contextmanager
+    def removed_if_refused(self, *, with_games: bool = False) -> Iterator[None]:
+        """Remove the folder, if it is new, when an error comes before there is a network in it.
+
+        with_games: also remove `games.db`, which is this process's own and has no games yet.
+        """
+        new = [path for path in (self.path, self.path.parent) if not path.exists()]
+        try:
+            yield
+        except Exception:
+            kept = [
+                *self.path.glob("weights/*"),
+                *self.path.glob("checkpoints/*"),
+                *self.spool.rglob("*.game"),
+            ]
+            if self.path in new and not kept and (with_games or not self.games.exists()):
+                shutil.rmtree(self.path, ignore_errors=True)
+                with contextlib.suppress(OSError):  # others have runs there by now
+                    new[-1].rmdir()
+            raise
+
+    def describe(self) -> dict[str, Any]:
+        """Return the contents of run.json. Raises Fatal(BAD_DATA) if there is none, it is damaged or of
+        another version, Fatal(DISK) if it cannot be read now."""
+        try:
+            about = read_json(self.about)
+            if isinstance(about["game"], str) and isinstance(about["history"], int):
+                if about.get("format") != FORMAT:
+                    raise self._of_another_version(about.get("format"))
+                return dict(about)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise Fatal(
+                f"{self.path} is not a run folder (no run.json); give --run and --runs of a run that "
+                "azserver has made",
+                Exit.BAD_DATA,
+            ) from error
+        except OSError as error:
+            raise Fatal(f"{self.about} cannot be read: {error.strerror}", Exit.DISK) from error
+        except (ValueError, KeyError, TypeError):
+            pass
+        raise self._damaged()
+
+    def _of_another_version(self, found: object) -> Fatal:
+        of = f"format {found}" if found else "an older version, without a format"
+        text = f"{self.path} is of {of}, and this azselfplay reads format {FORMAT}"
+        return Fatal(f"{text}: use the version that made it, or choose another --run name", Exit.BAD_DATA)
+
+    def _damaged(self) -> Fatal:
+        text = f"{self.about} is damaged; restore it from a backup, or use another --run name"
+        return Fatal(text, Exit.BAD_DATA)
+
+    def lock(self, program: str) -> RunLock:
+        """Claim the folder for one `program` (azserver, trainer) until the lock is closed or this process has
+        ended in any way. Raises Fatal(TRY_AGAIN) if another process has it, which may be about to end;
+        Fatal(DISK) if the file cannot be made."""
+        try:
+            return RunLock(self.lock_of(program))
+        except BlockingIOError as error:
+            raise Fatal(
+                f"run {self.name!r} in {self.path} belongs to another {program} process: stop that one, or "
+                "give another --run name",
+                Exit.TRY_AGAIN,
+            ) from error
+        except OSError as error:
+            raise Fatal(f"cannot write to the run folder {self.path}: {error.strerror}", Exit.DISK) from error
+
+    def lock_of(self, program: str) -> Path:
+        """Return the file of that lock (`host.run_lock`)."""
+        return self.path / f"{program}.lock"
+
+    def write_figures(self, figures: dict[str, Any]) -> None:
+        """Write the trainer's figures, for programs that look at the run later. Raises OSError."""
+        write_atomically(self.figures, json.dumps(figures, indent=1).encode())
+
+    def read_figures(self) -> dict[str, Any]:
+        """Return the trainer's last figures; empty if there are none that can be read."""
+        try:
+            return dict(read_json(self.figures))
+        except (OSError, ValueError, TypeError):
+            return {}
+
+    def _check(self, game: str, history: int) -> None:
+        about = self.describe()
+        for key, wanted in (("game", game), ("history", history)):
+            if about[key] != wanted:
+                raise Fatal(
+                    f"run {self.name!r} in {self.path} has {key} {about[key]!r}, not {wanted!r}; "
+                    "choose another --run name, or the settings it was made with",
+                    Exit.BAD_DATA,
+                )
+
+
+def shown_settings(path: Path) -> dict[str, Any]:
+    """Return the tables of a program's settings file in a run folder, to be shown; empty if it cannot be
+    read."""
+    try:
+        return read_toml(path)
+    except (OSError, ValueError):
+        return {}
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock of this file (`RunFolder.lock`), which is shared for a moment
+    to find that out."""
+    try:
+        with open_regular(path) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def write_atomically(path: Path, data: bytes | bytearray) -> None:
+    """Write a file so that a crash leaves either the old or the new content, never a part.
+
+    Raises OSError; then the old content is still there, and the part is removed.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            reach("atomic.written")
+            os.fsync(file.fileno())
+        reach("atomic.synced")
+        partial.replace(path)
+        reach("atomic.replaced")
+    except OSError:
+        # On a full disk the part would take the space that others need to continue.
+        partial.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+    reach("atomic.folder_synced")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` survive a power loss."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

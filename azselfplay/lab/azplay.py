@@ -1,0 +1,88 @@
+"""`azplay COMMAND`: the commands that use a trained network. Only the requested command is imported."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from azselfplay.games.names import near
+from azselfplay.host.exits import Exit, guarded
+from azselfplay.host.version import version
+
+COMMANDS = {
+    "play": ("azselfplay.play.terminal", "play against a network in the terminal"),
+    "uci": ("azselfplay.play.uci:uci", "run a chess engine for GUIs and match runners (UCI)"),
+    "gtp": ("azselfplay.play.gtp", "run a Go engine for GUIs and match runners (GTP)"),
+    "usi": ("azselfplay.play.uci:usi", "run a shogi engine for GUIs and match runners (USI)"),
+    "analyse": ("azselfplay.play.analyse", "evaluate positions: JSON lines in, JSON lines out"),
+    "match": ("azselfplay.play.match", "play two players against each other; Elo with its error"),
+    "ladder": ("azselfplay.play.ladder:ladder", "rate the networks of a run: Elo over training"),
+    "scaling": ("azselfplay.play.ladder:scaling", "rate a network: Elo over simulations per move"),
+    "openings": ("azselfplay.play.opening_counts", "count openings in self-play, over training"),
+    "games": ("azselfplay.lab.report.games_command", "list, show, export, verify and count a run's games"),
+    "players": (
+        "azselfplay.lab.report.players_command",
+        "list who plays for a run and whose games stand out; quarantine",
+    ),
+    "status": (
+        "azselfplay.lab.report.status_command",
+        "say how a live run is; for scripts, exit status 3 on alerts",
+    ),
+    "report": ("azselfplay.lab.report.command", "write one HTML page on how a run is going, with alerts"),
+    "web": ("azselfplay.lab.web.command", "watch runs, look at their games and play, in a browser"),
+    "truth": ("azselfplay.play.truth", "measure a network on positions whose result is known"),
+    "mistakes": ("azselfplay.play.truth:mistakes", "count moves of self-play that throw a result away"),
+    "export": ("azselfplay.play.export", "write a network as an ONNX model, for other programs"),
+    "backup": ("azselfplay.lab.backup_command:backup", "copy a run, also while it goes on"),
+    "restore": (
+        "azselfplay.lab.backup_command:restore",
+        "restore a run from its backup, and verify all of it",
+    ),
+    "known": ("azselfplay.play.truth:known", "make the positions with known results (solvers, tables)"),
+    "completion": ("azselfplay.lab.completion", "print a script that makes your shell complete all this"),
+}
+"""Name: (module, or module:function, what it is for). The function (`main`) reads sys.argv."""
+
+EXAMPLES = (
+    "azplay uci chess-tiny --nodes 800",
+    "azplay match net:chess-tiny@200 alphabeta:2 --games 100",
+    "azplay ladder chess-tiny",
+)
+
+
+def usage() -> str:
+    lines = [
+        "examples:",
+        *(f"  {example}" for example in EXAMPLES),
+        "",
+        "usage: azplay COMMAND [--help]   (azplay --version)",
+        "",
+    ]
+    return "\n".join(lines + [f"  {name:10} {what}" for name, (_, what) in COMMANDS.items()])
+
+
+def _main() -> int:
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        print(usage())
+        return int(Exit.OK if len(sys.argv) > 1 else Exit.USAGE)
+    command = sys.argv[1]
+    if command == "--version":
+        print(f"azplay {version()}")
+        return int(Exit.OK)
+    if command not in COMMANDS:
+        meant = near(command, COMMANDS)
+        hint = f"did you mean `azplay {meant}`?" if meant else "the commands are listed above"
+        print(f"{usage()}\n\nazplay: unknown command {command!r}: {hint}", file=sys.stderr)
+        return int(Exit.USAGE)
+    sys.argv = [f"azplay {command}", *sys.argv[2:]]
+    module, _, function = COMMANDS[command][0].partition(":")
+    return int(getattr(importlib.import_module(module), function or "main")())
+
+
+def main() -> int:
+    """Entry point of `azplay`."""
+    return guarded(_main)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,94 @@
+"""`azrun`: the whole loop on one machine, with one command. `launcher` carries it out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from dataclasses import replace
+
+from azselfplay.host import config
+from azselfplay.host.exits import Exit, guarded, require
+from azselfplay.host.ports import claimed_base_port
+from azselfplay.host.processes import python_module
+from azselfplay.host.temporary import own_folder
+from azselfplay.host.writable import check_folders
+from azselfplay.lab.azrun_config import (
+    LIST,
+    RunConfig,
+    basis_of,
+    check,
+    check_parts,
+    for_one_process,
+    make_commands,
+    shown_recipes,
+)
+
+EXAMPLES = (
+    "azrun                                     # chess with the recipe for this machine, until Ctrl-C",
+    "azrun --game go --board 9 --minutes 5     # five minutes of Go on 9 x 9, then one line of JSON",
+    "azrun --run chess-1 --net small --simulations 200 --gpus 0,1",
+    "azrun --game connect_four --repeatable 200   # slower, but the same bits every time",
+)
+
+
+def _main() -> int:
+    settings = config.load(
+        RunConfig,
+        command="azrun",
+        examples=EXAMPLES,
+        description="Starts self-play and training on this machine, with one command.",
+    )
+    require("train", "azrun")
+    if settings.recipe == LIST:
+        print(shown_recipes())
+        return int(Exit.OK)
+    if settings.repeatable:
+        settings = for_one_process(settings)
+    basis = basis_of(settings)
+    settings = basis.settings
+    check(settings)
+    check_folders(settings.runs, "--runs")
+    from azselfplay.host.aio import run
+    from azselfplay.lab.launcher import Launcher
+    from azselfplay.lab.messages import compile_seconds, ending
+
+    with contextlib.ExitStack() as stack:
+        port = settings.port or stack.enter_context(claimed_base_port())
+        folder = stack.enter_context(own_folder())
+        basis.write(folder)
+        commands = make_commands(settings, port, folder)
+        server = check_parts(commands)
+        print(basis.line(server), file=sys.stderr, flush=True)
+        if settings.repeatable:
+            from azselfplay.lab.repeatable import Repeatable
+            from trainer.__main__ import load
+
+            words = commands["trainer"][len(python_module("")) :]
+            alone = Repeatable(server, load(words, {}), settings.repeatable, settings.minutes)
+            run(alone.main)
+            print(json.dumps(alone.summary), flush=True)
+            return int(Exit.OK)
+        settings = replace(settings, workers=server.workers)
+        compiling = compile_seconds(server) if settings.minutes else 0.0
+        launcher = Launcher(settings, port, commands, compiling)
+        run(launcher.main)
+    failure = launcher.failure()
+    print(json.dumps(launcher.summary()), flush=True)
+    print(
+        "",
+        *ending(settings, launcher.folder, launcher.figures, failure[0] if failure else ""),
+        sep="\n",
+        file=sys.stderr,
+        flush=True,
+    )
+    return int(failure[1] if failure else Exit.OK)
+
+
+def main() -> int:
+    """Entry point of `azrun`."""
+    return guarded(_main)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,419 @@
+"""Settings of `azrun`: its flags, what a run is based on, and the three command lines they become.
+
+The basis is a recipe, or the settings of the run itself if it exists. It is below all others: files,
+environment and flags count more. A new run takes the best recipe that is known for its game on this kind of
+machine. The parts read their command lines as if a person had typed them, so `check_parts` can find what is
+wrong before anything starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.games.names import DEFAULT_GAME
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.listening import check_base_port
+from azselfplay.host.processes import python_module
+from azselfplay.host.runs import RunFolder, is_locked
+from protocol.settings import Amount, Count, Port, Simulations
+
+if TYPE_CHECKING:
+    from server.config import ServerConfig
+import json
+import subprocess
+from collections.abc import Set
+from functools import cache
+from typing import Any
+
+from azselfplay.games.names import is_game, near, parts_of
+from azselfplay.host.config import flattened, nested, to_toml
+from azselfplay.host.cores import usable_cores
+from azselfplay.host.gpu_drivers import may_have_gpus
+from azselfplay.host.reading import read_json, read_toml
+from azselfplay.host.runs import shown_settings
+from azselfplay.host.text_table import aligned
+from azselfplay.lab.experiments import recipe as recipes
+from azselfplay.lab.experiments.recipe import Recipe
+from net.architectures.registry import check_name
+from protocol.settings import settings_in
+from server.config import ServerConfig
+from trainer.config import TrainerConfig
+
+LIST, NONE = "list", "none"
+"""Words for `--recipe` that are no recipes."""
+
+NET, SIMULATIONS = "tiny", 32
+"""Without a recipe."""
+
+KEPT = {"self_play", "gate", "games", "workers"}
+
+KEPT_BY_TRAINER = {"optimizer", "loss", "window", "samples", "publishing", "players", "cpu_threads"}
+"""Settings with which a run goes on. The others are about machines and addresses."""
+
+Commands = Mapping[str, Sequence[str]]
+"""Command lines by name: server, trainer, then the player."""
+
+TRAINER_GRACE = 30.0
+"""Seconds that the trainer gets for a clean end: the last games, the last weights, a checkpoint."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """The whole loop on this machine: azserver, azclient and the trainer."""
+
+    game: str = DEFAULT_GAME
+    """The game to play; the names are at the top of `--help`."""
+    board: str = ""
+    """Board size, such as 9 or 2x4, of a game that has several; empty: the size in the game's name, or the
+    usual one."""
+    recipe: str = ""
+    """Recipe of a new run: all settings that follow, and those of the parts, where no flag, variable or file
+    says otherwise. Empty: the best that we know for the game, chosen by whether there is a GPU; `list` prints
+    all; a file such as mine.toml; `none`: the programs' own settings. docs/learning.md."""
+    minutes: Amount = 0.0
+    """Minutes to run; 0 runs until Ctrl-C. Compiling the search counts: it takes up to a minute the first
+    time that a game is played on this machine."""
+    repeatable: Count = 0
+    """Games of a round: the whole run in one process, on the CPU, so many games and then the training steps
+    that they allow, again and again. It gives the same bits every time, however often it was stopped or
+    killed, on the same machine with the same torch. `--minutes` then ends with a whole round. 0: no rounds,
+    games and training side by side."""
+    run: str = ""
+    """Name of the run; empty is GAME-NET, or the name of the recipe if `--recipe` is given. A run that exists
+    is continued with its own network and settings."""
+    runs: Path = Path("runs")
+    """Folder of all runs."""
+    port: Port = 0
+    """Base port (it and the next one are used); 0 finds a free one."""
+    net: str = ""
+    """The network of a new run: a preset such as sparse, tiny, small, medium, alphazero, or sizes such as
+    4x64 (blocks x channels), 6x96se (with squeeze-excitation); docs/networks.md has all. Empty: the
+    recipe's, or tiny."""
+    gpus: str = ""
+    """GPUs of the evaluators, as for azserver; empty: all GPUs, or the CPU if there is none."""
+    web: Port = 0
+    """Port of the web pages about this run, for browsers on this machine (docs/web.md); 0: none."""
+    simulations: Simulations | None = None
+    """New simulations per move; unset: the recipe's, or 32 (AlphaZero: 800; small because this is for one
+    machine)."""
+    games: Count | None = None
+    """Games in flight per worker process; 0: as many as the devices need for full batches; unset: the
+    recipe's, or 0."""
+    workers: Count | None = None
+    """Worker processes of azserver; unset: most cores when GPUs evaluate or the network is `sparse`, one
+    core in four otherwise."""
+    client_workers: Count | None = None
+    """Worker processes of azclient; 0 starts no client. Unset: 0 with a recipe, unless azserver has no
+    workers or the client's settings are given; otherwise 1."""
+    client_device: str = "remote"
+    """Where azclient evaluates: `remote` (by the server's evaluators), `cpu` (by a network in each of its
+    processes), `cuda:N`. On two cores without a GPU, `--workers 0 --client-workers 2 --client-device cpu`
+    saves the transport; azserver does not count these evaluations."""
+    server_config: Path | None = None
+    """TOML file for azserver. It counts more than the recipe. azrun passes its own game, net and gpus as
+    flags, and simulations, games and workers if given; flags take precedence over the file."""
+    client_config: Path | None = None
+    """TOML file for azclient."""
+    trainer_config: Path | None = None
+    """TOML file for the trainer."""
+
+
+def run_name(settings: RunConfig) -> str:
+    return settings.run or f"{settings.game}-{settings.net}"
+
+
+def for_one_process(settings: RunConfig) -> RunConfig:
+    """Return the settings of a repeatable run, which has no other processes or devices. Raises Fatal(CONFIG)
+    if there are settings of such."""
+    for name in ("gpus", "web", "port", "workers", "client_workers", "client_device", "client_config"):
+        value = getattr(settings, name)
+        if value != getattr(RunConfig, name) and (name, value) != ("gpus", "cpu"):
+            raise Fatal(
+                f"--{name.replace('_', '-')} has no meaning with --repeatable, which is one process on the "
+                "CPU: leave out one of the two",
+                Exit.CONFIG,
+            )
+    return replace(settings, gpus="cpu", client_workers=0)
+
+
+def check(settings: RunConfig) -> None:
+    """Raise Fatal for wrong settings, before anything is started."""
+    from net.architectures.registry import check_name
+
+    try:
+        check_name(settings.net or "tiny")
+    except ValueError as error:
+        raise Fatal(f"--net: {error}", Exit.CONFIG) from None
+    try:
+        if settings.game not in GAME_NAMES:  # only other games need to be imported here
+            get_game(settings.game)
+    except ValueError as error:
+        raise Fatal(f"--game: {error}", Exit.CONFIG) from None
+    folder = RunFolder(settings.runs, run_name(settings))
+    if folder.about.exists() and folder.describe()["game"] != settings.game:
+        raise Fatal(
+            f"run {folder.name!r} in {folder.path} plays {folder.describe()['game']}, not {settings.game}; "
+            "choose another --run name",
+            Exit.BAD_DATA,
+        )
+    for program in ("azserver", "trainer"):
+        if is_locked(folder.lock_of(program)):
+            raise Fatal(
+                f"run {folder.name!r} in {folder.path} is in use by another {program}: stop that one, or "
+                "give another --run name",
+                Exit.TRY_AGAIN,
+            )
+    if settings.port:
+        check_base_port("127.0.0.1", settings.port)
+
+
+# ---- What a run is based on ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The lowest settings of a run, and where they come from."""
+
+    settings: RunConfig
+    """azrun's own, with name, network and number of clients decided."""
+    server: Mapping[str, Any]
+    trainer: Mapping[str, Any]
+    recipe: str = ""
+    """The name of the recipe, if there is one."""
+    goes_on: bool = False
+    """Whether the run exists, so that its own settings are the basis."""
+
+    def write(self, folder: Path) -> None:
+        """Write a settings file for each part, as `make_commands` takes them."""
+        (folder / "server.toml").write_text(to_toml(self.server))
+        (folder / "trainer.toml").write_text(to_toml(self.trainer))
+
+    def line(self, server: ServerConfig) -> str:
+        """What is begun, in one line. `server`: the settings with files and flags."""
+        played, name = server.self_play, run_name(self.settings)
+        history = f"history {played.history}, " if self.goes_on else ""
+        search = f"{played.search.selection}, {played.search.simulations} simulations"
+        what = f"{server.net} network, {history}{search}"
+        if self.goes_on:
+            return f"{name} goes on with its own settings: {what} (--recipe and --net are for new runs)"
+        if self.recipe:
+            why = f"recipe {self.recipe}; --recipe list shows others"
+        elif self.settings.recipe == NONE:
+            why = "no recipe: the programs' own settings"
+        else:
+            why = "the programs' own settings; --recipe list shows recipes of other games"
+        return f"{self.settings.game} on {_machine(self.settings.gpus)}: {what} ({why})"
+
+
+def basis_of(settings: RunConfig) -> Basis:
+    """Choose the recipe of a new run; an existing run goes on with its own settings, unless `--recipe` is
+    `none`. Raises Fatal(CONFIG) for a recipe that does not exist or is for another game, Fatal(BAD_DATA) for
+    a run whose settings cannot be read."""
+    named = _named(settings)
+    if settings.run and _exists(settings):
+        return _of_run(settings)
+    server = shown_settings(settings.server_config) if settings.server_config else {}
+    recipe = named
+    asked = flattened(server)
+    # A file that begins with the network of another run knows what it wants.
+    if not settings.recipe and "weights" not in asked:
+        found = recipes.default_for(settings.game, has_gpu=has_gpu(settings.gpus))
+        recipe = recipes.load(found) if found else None
+    net = settings.net or str(server.get("net", "")) or (recipe.net if recipe else NET)
+    settings = replace(settings, net=net, run=settings.run or (named.name if named else ""))
+    if _exists(settings):
+        return _of_run(settings)
+    settings = replace(settings, client_workers=_client_workers(settings, is_alone=recipe is not None))
+    if recipe is None:
+        return Basis(settings, {"self_play": {"search": {"simulations": SIMULATIONS}}}, {})
+    of_server, of_trainer = recipe.parts
+    # A repeatable run does not go by the clock.
+    of_trainer = _falling(of_trainer, 0.0 if settings.repeatable else settings.minutes)
+    of_file = shown_settings(settings.trainer_config) if settings.trainer_config else {}
+    if flattened(of_file).get("optimizer.cosine_steps"):
+        of_trainer = _falling(of_trainer, 0.0)
+    return Basis(settings, of_server, of_trainer, recipe.name)
+
+
+def _named(settings: RunConfig) -> Recipe | None:
+    """The recipe that `--recipe` names."""
+    name = settings.recipe
+    if name in ("", NONE):
+        return None
+    if name not in recipes.names() and not name.endswith(".toml"):
+        meant = near(name, recipes.names())
+        hint = f"; the nearest is {meant!r}" if meant else ""
+        raise Fatal(f"--recipe: there is no recipe {name!r}{hint}; --recipe list shows all", Exit.CONFIG)
+    recipe = recipes.load(name)
+    base = parts_of(settings.game)[0] if is_game(settings.game) else settings.game
+    if recipe.game not in (settings.game, base):
+        raise Fatal(
+            f"--recipe {name} is for {recipe.game}, not for {settings.game}: give --game {recipe.game}, or "
+            "another recipe (--recipe list)",
+            Exit.CONFIG,
+        )
+    return recipe
+
+
+def _falling(trainer: Mapping[str, Any], minutes: float) -> dict[str, Any]:
+    """The trainer's settings with a learning rate that falls over `minutes`, if it falls at all. Without an
+    end (0) it does not."""
+    optimizer = dict(trainer.get("optimizer", {}))
+    if not optimizer.pop("cosine_steps", 0) and not optimizer.get("cosine_minutes"):
+        return dict(trainer)
+    return {**trainer, "optimizer": {**optimizer, "cosine_minutes": float(minutes)}}
+
+
+def _client_workers(settings: RunConfig, *, is_alone: bool) -> int:
+    """Processes of azclient. `is_alone`: whether azserver's own workers use the machine best alone, as
+    recipes are measured."""
+    if settings.client_workers is not None:
+        return settings.client_workers
+    asked = settings.workers == 0 or settings.client_config or settings.client_device != "remote"
+    return 0 if is_alone and not asked else 1
+
+
+def _exists(settings: RunConfig) -> bool:
+    return settings.recipe != NONE and RunFolder(settings.runs, run_name(settings)).about.exists()
+
+
+def _of_run(settings: RunConfig) -> Basis:
+    """The settings with which an existing run was started last."""
+    folder = RunFolder(settings.runs, run_name(settings))
+    server = _stored(folder.config, ServerConfig, KEPT | {"net"})
+    trainer = _stored(folder.trainer_config, TrainerConfig, KEPT_BY_TRAINER)
+    server = {"self_play.search.simulations": SIMULATIONS, **server}
+    server["self_play.history"] = folder.describe()["history"]
+    server["net"] = _network(folder) or server.get("net") or settings.net or NET
+    settings = replace(settings, run=folder.name, net=server["net"])
+    # Its games may wait in the spool of a client.
+    is_alone = folder.config.exists() and not (folder.spool / "client").exists()
+    settings = replace(settings, client_workers=_client_workers(settings, is_alone=is_alone))
+    if before := trainer.get("optimizer.cosine_minutes"):
+        by_clock = settings.minutes and not settings.repeatable
+        trainer["optimizer.cosine_minutes"] = before + settings.minutes if by_clock else 0.0
+    return Basis(settings, nested(server), nested(trainer), goes_on=True)
+
+
+def _stored(path: Path, kind: type, kept: Set[str]) -> dict[str, Any]:
+    """Settings that a program wrote into a run's folder, by path; those that are gone are left out. Raises
+    Fatal(BAD_DATA) if the file cannot be read."""
+    try:
+        found = flattened(read_toml(path))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise Fatal(
+            f"{path}, with which the run goes on, cannot be read ({error}): restore it from a backup, or "
+            "give --recipe none for the programs' own settings",
+            Exit.BAD_DATA,
+        ) from error
+    known = settings_in(kind)
+    return {name: one for name, one in found.items() if name in known and name.partition(".")[0] in kept}
+
+
+def _network(folder: RunFolder) -> str:
+    """The name of the network that a run plays with; "" before it has one, or if it has no name today."""
+    try:
+        name = str(read_json(folder.weights / "current.json")["architecture"])
+        check_name(name)
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return name
+
+
+@cache
+def has_gpu(gpus: str) -> bool:
+    """Whether a GPU evaluates: one that `--gpus` names, or any of this machine."""
+    words = {word.strip() for word in gpus.split(",") if word.strip()}
+    if words:
+        return words != {"cpu"}
+    if not may_have_gpus():
+        return False
+    asked = subprocess.run(python_module("server.devices"), capture_output=True, check=False)
+    return asked.returncode == 0 and bool(json.loads(asked.stdout))
+
+
+def _machine(gpus: str) -> str:
+    cores = usable_cores()
+    text = f"{cores} core{'' if cores == 1 else 's'}"
+    return f"GPUs and {text}" if has_gpu(gpus) else text
+
+
+def shown_recipes() -> str:
+    """All recipes, one a line, for people."""
+    on = {"cpu": "default without a GPU", "gpu": "default with a GPU", "": ""}
+    rows = [(name, game, on[default], title) for game, name, default, title in recipes.listed_recipes()]
+    return aligned([("recipe", "game", "machine", "what it is"), *rows], left=4)
+
+
+# ---- Command lines ------------------------------------------------------------------------------
+
+
+def make_commands(settings: RunConfig, port: int, basis: Path | None = None) -> Commands:
+    """Server, trainer and, if wanted, the client, in this order. `basis`: folder with their lowest settings
+    (`Basis.write`)."""
+    commands = {
+        "server": _server(settings, port, basis),
+        "trainer": (
+            python_module(
+                "trainer",
+                *_config_flags(basis and basis / "trainer.toml", settings.trainer_config),
+                *("--server", f"127.0.0.1:{port}", "--run", run_name(settings), "--runs", str(settings.runs)),
+            )
+        ),
+    }
+    if settings.client_workers:
+        commands["client"] = _client(settings, port)
+    return commands
+
+
+def _server(settings: RunConfig, port: int, basis: Path | None) -> list[str]:
+    return python_module(
+        "server.main",
+        *_config_flags(basis and basis / "server.toml", settings.server_config),
+        *("--game", settings.game, "--net", settings.net, "--gpus", settings.gpus),
+        *_flag("--workers", settings.workers),
+        *_flag("--games", settings.games),
+        *_flag("--self-play.search.simulations", settings.simulations),
+        *("--port", str(port), "--run", run_name(settings), "--runs", str(settings.runs)),
+        *("--trainer-grace", str(TRAINER_GRACE), "--web", str(settings.web)),
+    )
+
+
+def _client(settings: RunConfig, port: int) -> list[str]:
+    return python_module(
+        "client.main",
+        *_config_flags(settings.client_config),
+        *("--server", f"127.0.0.1:{port}", "--device", settings.client_device, "--max-wait", "0"),
+        *("--workers", str(settings.client_workers), "--games", str(settings.games or 0)),
+        *("--spool", str(RunFolder(settings.runs, run_name(settings)).spool / "client")),
+    )
+
+
+def _config_flags(*files: Path | None) -> list[str]:
+    return [word for file in files if file is not None for word in ("--config", str(file))]
+
+
+def _flag(name: str, value: int | None) -> list[str]:
+    return [] if value is None else [name, str(value)]
+
+
+def check_parts(commands: Commands) -> ServerConfig:
+    """Read the settings of each part as the part itself will, with its file, and return those of azserver.
+    Raises Fatal or SystemExit as the parts would."""
+    from client.main import load as client
+    from server.main import load as server
+    from trainer.__main__ import load as trainer
+
+    readers: dict[str, Callable[[Sequence[str], Mapping[str, str]], object]] = {}
+    readers |= {"trainer": trainer, "client": client}
+    flags = {name: argv[len(python_module("")) :] for name, argv in commands.items()}
+    served = server(flags.pop("server"), {})  # parts get no settings from the environment
+    for name, words in flags.items():
+        readers[name](words, {})
+    return served

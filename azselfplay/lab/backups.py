@@ -1,0 +1,404 @@
+"""A copy of a run that goes on, as if all of it had been copied at one moment.
+
+Nothing is stopped or locked. What makes the copy consistent is the order in which its parts are read. What
+may be copied later than something else is what the other refers to:
+
+1. Spools before games.db. A worker deletes a game from its spool after the trainer has stored it. A game that
+   is stored between the two copies is in both, and counts once by its uid. In the other order it could be in
+   neither.
+2. Checkpoints before games.db. A checkpoint says up to which game of the store it has counted what training
+   may use. A younger store has all these games, and those behind are counted after the restore, once. An
+   older store would lack games that were paid for.
+3. games.db before weights. A stored game names the version of the weights that played it. azserver makes a
+   version current on its disk before anybody can play with it, so the younger weights/current.json has no
+   lower version than any stored game, and no number is given out twice after the restore. That holds on one
+   machine. With azserver's part copied first, on another machine, games may name versions that neither
+   restored part knows; then such a number may be given out again.
+4. Within weights/: current.json and gate.json are read first, then the files they name, then both once more.
+   If one has changed, the files that it named before may be gone, so the part is read again.
+5. Curves and ratings (figures.jsonl, ratings.json) inform people only, and nothing refers to them.
+
+Not copied: logs, TensorBoard's files (figures.jsonl has the same curves), locks, incomplete uploads.
+
+A backup is restored only if it is proven to be intact: every file by its hash while it is copied, every game
+by a replay under the rules. The run folder appears in its place when all of that is done, or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from azselfplay.games import get_game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.reading import read_json, read_struct
+from azselfplay.host.runs import RunFolder
+from azselfplay.host.version import version
+from azselfplay.host.whole_folders import (
+    SUMS,
+    copy_file,
+    filled,
+    hash_file,
+    is_unfinished,
+    read_sums,
+    write_file,
+    write_sums,
+)
+from azselfplay.lab.report.stored_games import fault_of
+from azselfplay.link.finding import find_run
+from azselfplay.link.weights_files import SUFFIX, find_weights
+from azselfplay.store.copying import check_file, copy_games
+from azselfplay.store.reader import Range, StoreReader
+from client.spool import run_folder
+from protocol.messages import WeightsInfo
+
+Identity = Literal["auto", "keep", "new"]
+"""Identity of a restored run: see `azplay restore --help`."""
+
+FILE = "backup.json"
+
+FORMAT = 1
+
+SPOOL_PASSES = 3
+"""How often the spools are read. A game may be moved from one folder to another (kept, taken over by another
+worker) exactly when these are listed; it is not moved three times in a row."""
+
+ATTEMPTS = 10
+"""Attempts at a part that changes while it is copied: weights and checkpoints change every few seconds at
+most."""
+
+_CURVES = "figures.jsonl"
+
+PROGRESS_EVERY = 10_000
+
+NAMED = 20
+"""Bad games that are named one by one."""
+
+
+class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which run it is a copy of, and when it was made."""
+
+    format: int
+    software: str
+    """Version of azselfplay that made it."""
+    made: str
+    """UTC, ISO 8601."""
+    run: str
+    """Name of the run."""
+    run_id: str
+    """Its identity, 32 hex digits, or empty."""
+    game: str
+    games: int | None
+    """Stored games; None where the run folder has no games.db (a server whose trainer is elsewhere)."""
+    step: int | None
+    """Step of the newest checkpoint; None without one."""
+    weights: int | None
+    """Version of the weights that play; None where the folder has none (a trainer on its own machine)."""
+
+    def __str__(self) -> str:
+        parts = [f"run {self.run} ({self.game}) as of {self.made}"]
+        if self.games is not None:
+            parts.append(f"{self.games} games")
+        if self.step is not None:
+            parts.append(f"checkpoint of step {self.step}")
+        if self.weights is not None:
+            parts.append(f"weights {self.weights}")
+        return ", ".join(parts)
+
+
+def read_about(backup: Path) -> About:
+    """Read the description. Raises Fatal(BAD_DATA) if `backup` is not a complete backup that this version can
+    read."""
+    if is_unfinished(backup):
+        raise Fatal(
+            f"{backup} is an incomplete backup, which was interrupted or is still being made: use another",
+            Exit.BAD_DATA,
+        )
+    try:
+        about = read_struct(backup / FILE, About)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        why = f"it has no {FILE}" if backup.is_dir() else "there is no such folder"
+        text = f"{backup} is not a backup of a run: {why}; name a folder that `azplay backup` has made"
+        raise Fatal(text, Exit.BAD_DATA) from error
+    except OSError as error:
+        raise Fatal(f"{backup / FILE} cannot be read: {error.strerror}", Exit.BAD_DATA) from error
+    except ValueError as error:
+        raise Fatal(f"{backup} is not a backup of a run ({FILE}: {error})", Exit.BAD_DATA) from error
+    if not re.fullmatch("(?:[0-9a-f]{32})?", about.run_id):
+        raise Fatal(
+            f"{backup / FILE} is damaged: {about.run_id[:50]!r} is not the identity of a run", Exit.BAD_DATA
+        )
+    if about.format != FORMAT:
+        raise Fatal(
+            f"{backup} was made by azselfplay {about.software} in format {about.format}; this version reads "
+            f"format {FORMAT}",
+            Exit.BAD_DATA,
+        )
+    return about
+
+
+def make_backup(run: RunFolder, target: Path, say: Callable[[str], None]) -> About:
+    """Copy `run` to the new folder `target`. `say` is told what is being copied.
+
+    Raises Fatal if `target` exists, the run cannot be read, or the disk is full.
+    """
+    about = run.describe()
+    with filled(target) as folder:
+        copy = _Copy(run, folder)
+        copy.settings()
+        waiting = copy.spools()
+        say(f"copied {waiting:,} finished game{'' if waiting == 1 else 's'} that wait in spools")
+        step = copy.checkpoints()
+        games = copy.games()
+        weights = copy.weights()
+        copy.curves()
+        made = datetime.now(UTC).isoformat(timespec="seconds")
+        identity = run.run_id.hex()
+        described = About(FORMAT, version(), made, run.name, identity, about["game"], games, step, weights)
+        copy.sums[FILE] = write_file(folder / FILE, msgspec.json.format(msgspec.json.encode(described)))
+        write_sums(folder, copy.sums)
+    return described
+
+
+class _Copy:
+    """The parts of a run, each copied to `folder`, and their hashes."""
+
+    def __init__(self, run: RunFolder, folder: Path) -> None:
+        self._run = run
+        self._folder = folder
+        self.sums: dict[str, str] = {}
+        """Hashes by path below the folder."""
+
+    def _take(self, path: Path) -> bool:
+        """Copy a file of the run. Returns False if it is gone."""
+        relative = str(path.relative_to(self._run.path))
+        try:
+            self.sums[relative] = copy_file(path, self._folder / relative)
+        except FileNotFoundError:
+            (self._folder / relative).unlink(missing_ok=True)
+            return False
+        return True
+
+    def settings(self) -> None:
+        """Copy run.json and the settings. Each is replaced as a whole, and never refers to another part."""
+        for path in (self._run.about, self._run.config, self._run.trainer_config):
+            if path.exists():
+                self._take(path)
+
+    def spools(self) -> int:
+        """Copy games that wait on this machine, and those kept or set aside with the reason. Returns their
+        number."""
+        copied: set[str] = set()
+        for _ in range(SPOOL_PASSES):
+            for path in sorted(self._run.spool.rglob("*.game")):
+                if path.stem in copied or not self._take(path):
+                    continue
+                copied.add(path.stem)
+                reason = path.with_suffix(".reason")
+                if reason.exists():
+                    self._take(reason)
+        return len(copied)
+
+    def checkpoints(self) -> int | None:
+        """Copy all complete checkpoints. Returns the step of the newest, None without any."""
+        if not any(self._run.checkpoints.glob("step-*.state")):
+            return None
+        for _ in range(ATTEMPTS):
+            steps = [
+                step
+                for path in sorted(self._run.checkpoints.glob("step-*.state"), reverse=True)
+                if (step := self._checkpoint(path)) is not None
+            ]
+            if steps:
+                return max(steps)
+        raise Fatal(
+            f"no checkpoint in {self._run.checkpoints} is complete: `python -m trainer` could not go on from "
+            "them either; its log says why",
+            Exit.BAD_DATA,
+        )
+
+    def _checkpoint(self, state: Path) -> int | None:
+        """Copy a checkpoint and return its step. Returns None, and copies nothing, if its two files are gone
+        or do not belong together: the trainer writes a checkpoint of the same step again when it ends."""
+        from trainer.checkpoint import Damaged, check  # imports torch, which only a trainer's machine has
+
+        pair = (state, state.with_suffix(".safetensors"))
+        if all(self._take(path) for path in pair):
+            with contextlib.suppress(Damaged):
+                return check(self._folder / state.relative_to(self._run.path)).step
+        for path in pair:
+            # Remove the copy of a file of the run.
+            relative = str(path.relative_to(self._run.path))
+            self.sums.pop(relative, None)
+            (self._folder / relative).unlink(missing_ok=True)
+        return None
+
+    def games(self) -> int | None:
+        """Copy the store as of one moment. Returns its number of games."""
+        if not self._run.games.exists():
+            return None
+        target = self._folder / self._run.games.name
+        copy_games(self._run.games, target)
+        with contextlib.closing(StoreReader(target)) as reader:
+            ((count,),) = reader.query("SELECT count(*) FROM games")
+        self.sums[target.name] = hash_file(target, sync=True)
+        return int(count)
+
+    def weights(self) -> int | None:
+        """Copy the networks. Returns the version of the one that plays, None where there are none."""
+        named = [self._run.weights / name for name in ("current.json", "gate.json")]
+        for _ in range(ATTEMPTS):
+            before = [_content(path) for path in named]
+            if before[0] is None:
+                return None
+            for path in (*named, *sorted(self._run.weights.glob(f"*{SUFFIX}"))):
+                if str(path.relative_to(self._run.path)) not in self.sums or path in named:
+                    self._take(path)
+            if before == [_content(path) for path in named] and (info := self._current()) is not None:
+                return info.version
+        raise Fatal(
+            f"{named[0]} names no complete file in {named[0].parent}, or a different one at each reading",
+            Exit.BAD_DATA,
+        )
+
+    def _current(self) -> WeightsInfo | None:
+        """The weights named by the copied current.json, if the copy has them, intact."""
+        folder = self._folder / self._run.weights.name
+        try:
+            info = read_struct(folder / "current.json", WeightsInfo)
+        except ValueError:
+            return None
+        file = find_weights(folder, info.sha256)
+        return info if file is not None and info.sha256.hex() in self.sums.values() else None
+
+    def curves(self) -> None:
+        """Copy files for people. The last line of a file that is being written may be incomplete."""
+        for path in sorted(self._run.path.glob("*.json")):
+            if path != self._run.about:
+                self._take(path)
+        lines = _content(self._run.path / _CURVES)
+        if lines:
+            whole = lines[: lines.rfind(b"\n") + 1]
+            self.sums[_CURVES] = write_file(self._folder / _CURVES, whole)
+
+
+def _content(path: Path) -> bytes | None:
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_bytes()
+    return None
+
+
+def restore(
+    backup: Path, run: RunFolder, identity: Identity, *, verify_games: bool, say: Callable[[str], None]
+) -> About:
+    """Make the run folder `run`, which must not exist, from `backup`.
+
+    Every file is compared with its hash while it is copied. Then, with `verify_games`, every game is replayed
+    under the rules, as `azplay games verify` does. `identity`: see `azplay restore --help`. Raises
+    Fatal(BAD_DATA) for an incomplete or damaged backup, Fatal(CONFIG) if the run exists, or if one with the
+    same identity is in the same folder; then nothing is left behind.
+    """
+    about = read_about(backup)
+    if run.path.exists() or run.path.is_symlink():
+        aside = run.path.with_name(f"{run.path.name}-old")
+        raise Fatal(
+            f"{run.path} exists already and is not overwritten: choose another name, or, if you no longer "
+            f"need that run, move it away first ({shlex.join(['mv', str(run.path), str(aside)])})",
+            Exit.CONFIG,
+        )
+    sums = read_sums(backup)
+    if identity == "auto":
+        _check_identity(about, run)
+    with filled(run.path) as folder:
+        for path, digest in sums.items():
+            target = _target(about, run, identity, path)
+            found = copy_file(backup / path, folder / target) if target else hash_file(backup / path)
+            if found != digest:
+                raise Fatal(
+                    f"{backup / path} is damaged: it has another hash than {SUMS} says", Exit.BAD_DATA
+                )
+        if identity == "new":
+            _forget_identity(folder / run.about.name)
+        games = folder / run.games.name
+        if games.exists():
+            check_file(games)
+            if verify_games:
+                _verify(games, about, say)
+    return about
+
+
+def _target(about: About, run: RunFolder, identity: Identity, path: str) -> str | None:
+    """Where in the run folder a file of the backup goes; None for a file that is not restored.
+
+    A spool is named for the run. Waiting games belong to the run that they were played for: a run with a new
+    identity leaves them to that one.
+    """
+    if path == FILE:
+        return None
+    parts = path.split("/")
+    if parts[0] != run.spool.name:
+        return path
+    if identity == "new":
+        return None
+    run_id = bytes.fromhex(about.run_id)
+    old, new = (run_folder(Path(), about.game, name, run_id).name for name in (about.run, run.name))
+    return "/".join(new if part == old else part for part in parts)
+
+
+def _check_identity(about: About, run: RunFolder) -> None:
+    """Raise Fatal(CONFIG) if a run in the same folder has the identity that the new one would have."""
+    for path in sorted(run.path.parent.glob("*/run.json")):
+        try:
+            beside = find_run(path.parent)
+            is_same = beside is not None and bool(about.run_id) and beside.run_id.hex() == about.run_id
+        except Fatal:
+            continue  # it cannot be read, so no azserver serves it
+        if is_same:
+            raise Fatal(
+                f"{path.parent} is the run that this is a backup of. If it goes on, restore with --identity "
+                "new: the copy is a run of its own then. If it is given up, restore with --identity keep: "
+                "games that wait for it go to the copy",
+                Exit.CONFIG,
+            )
+
+
+def _forget_identity(about: Path) -> None:
+    """Remove the identity: azserver draws a new one at its first start, and a trainer elsewhere adopts the
+    server's."""
+    described = read_json(about)
+    described.pop("id", None)
+    write_file(about, json.dumps(described, indent=1).encode())
+
+
+def _verify(path: Path, about: About, say: Callable[[str], None]) -> None:
+    """Raise Fatal(BAD_DATA) unless all games are there, intact, and follow the rules."""
+    checked = bad = 0
+    with closing(StoreReader(path)) as games:
+        game = get_game(games.game)
+        for stored in games.rows(Range()):
+            checked += 1
+            fault = fault_of(game, stored)
+            if fault is not None:
+                bad += 1
+                if bad <= NAMED:
+                    say(f"game {stored.seq}: {fault}")
+            if checked % PROGRESS_EVERY == 0:
+                say(f"{checked} games checked, {bad} bad")
+    say(f"{checked} games checked, {bad} bad")
+    if checked != about.games:
+        raise Fatal(f"{path.name} has {checked} games, {FILE} says {about.games}", Exit.BAD_DATA)
+    if bad:
+        raise Fatal(
+            f"{bad} games were damaged before the backup was made (its hashes are right); "
+            "--hashes-only restores it as it is, and the trainer leaves such games out",
+            Exit.BAD_DATA,
+        )

@@ -1,0 +1,83 @@
+"""`azplay completion bash|zsh`: a script with which the shell completes our commands. docs/install.md.
+
+It knows the commands of azplay, the flags of every command, and the runs in `runs/`. Commands and flags are
+written into the script, so that pressing Tab does not start Python.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Literal
+
+from tyro.conf import Positional
+
+from azselfplay.host.config import load
+from azselfplay.host.exits import Exit
+from azselfplay.lab.azplay import COMMANDS
+from azselfplay.lab.generated_pages import COMMANDS as SETTINGS
+from azselfplay.lab.generated_pages import settings_of
+
+EXAMPLES = (
+    "azplay completion bash > ~/.local/share/bash-completion/completions/azplay",
+    "source <(azplay completion bash)                  (in this shell only)",
+    "source <(azplay completion zsh)                   (in ~/.zshrc, after compinit)",
+)
+EVERYWHERE = ("--help", "--version", "--config", "--print-config")
+PROGRAMS = ("azrun", "azserver", "azclient")
+
+BASH = """\
+_azselfplay() {{
+    local current="${{COMP_WORDS[COMP_CWORD]}}" command="${{COMP_WORDS[0]##*/}}" flags="" words="" run
+    if [[ $command == azplay ]]; then
+        if (( COMP_CWORD == 1 )); then
+            COMPREPLY=($(compgen -W "{commands} --help --version" -- "$current"))
+            return
+        fi
+        command="azplay ${{COMP_WORDS[1]}}"
+    fi
+    case "$command" in
+{cases}
+    esac
+    if [[ $current == -* ]]; then
+        words="$flags"
+    else
+        for run in runs/*/run.json; do
+            [[ -e $run ]] || continue
+            run="${{run%/run.json}}"
+            words+=" ${{run#runs/}}"
+        done
+    fi
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
+}}
+complete -o default -F _azselfplay azplay {programs}
+"""
+
+
+@dataclass(frozen=True)
+class CompletionConfig:
+    """A script by which your shell completes commands, flags and the names of runs."""
+
+    shell: Positional[Literal["bash", "zsh"]]
+    """The shell to complete for."""
+
+
+def script(shell: str) -> str:
+    """The completion script for bash or zsh."""
+    cases = "\n".join(
+        f'        "{command}") flags="{" ".join(_flags(module, name))}" ;;'
+        for command, (module, name) in SETTINGS.items()
+    )
+    text = BASH.format(commands=" ".join(COMMANDS), cases=cases, programs=" ".join(PROGRAMS))
+    return text if shell == "bash" else f"autoload -U +X bashcompinit && bashcompinit\n{text}"
+
+
+def _flags(module: str, name: str) -> list[str]:
+    settings = settings_of(getattr(importlib.import_module(module), name))
+    return [*EVERYWHERE, *(one.name for one in settings if not one.positional)]
+
+
+def main() -> int:
+    """Print the script for the shell that is named."""
+    print(script(load(CompletionConfig, command="azplay completion", examples=EXAMPLES).shell), end="")
+    return int(Exit.OK)

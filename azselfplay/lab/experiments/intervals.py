@@ -1,0 +1,179 @@
+"""Means over seeds and differences from the base, with intervals for few seeds: as a table and as a picture.
+
+Three runs of one variant say little about its spread; the runs of all variants together say more. So all
+variants are assumed to have the same spread (pooled variance, as in an analysis of variance), and Student's t
+has the degrees of freedom of all runs. Runs without any error cannot spread, so variants whose runs are all
+alike are left out of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+T95 = (
+    math.inf,
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+"""Two-sided 95 % quantile of Student's t by degrees of freedom, from 0; beyond the end, the last one."""
+
+COLUMNS = 2
+"""Panels in a row."""
+
+OWN, BASE = "#1f6fb2", "#666666"
+
+Runs = Sequence[Mapping[str, Any]]
+
+
+class Spread(NamedTuple):
+    """The spread of the runs of one variant."""
+
+    deviation: float
+    """Standard deviation of a run."""
+    freedom: int
+    """Degrees of freedom of its estimate."""
+
+    def around(self, *counts: int) -> float:
+        """Half the width of the 95 % interval of a mean over `counts[0]` runs, or of the difference of two
+        such means; infinite if no two runs of a variant differ."""
+        t = T95[min(self.freedom, len(T95) - 1)]
+        return (
+            t * self.deviation * math.sqrt(sum(1 / count for count in counts)) if self.freedom else math.inf
+        )
+
+
+def values(runs: Runs, variant: str, figure: str) -> list[float]:
+    """The figure of every run of the variant that has it."""
+    own = [one["figures"] for one in runs if one["variant"] == variant]
+    return [figures[figure] for figures in own if figure in figures]
+
+
+def spread(runs: Runs, figure: str) -> Spread:
+    """The spread, pooled over all variants whose runs differ."""
+    squares, freedom = 0.0, 0
+    for variant in {one["variant"] for one in runs}:
+        own = values(runs, variant, figure)
+        if len(set(own)) < 2:
+            continue
+        mean = sum(own) / len(own)
+        squares += sum((value - mean) ** 2 for value in own)
+        freedom += len(own) - 1
+    return Spread(math.sqrt(squares / freedom) if freedom else 0.0, freedom)
+
+
+def table(runs: Runs, base: str) -> str:
+    """Markdown, the base first. Figures are shares, printed as per cent."""
+    variants = list(dict.fromkeys([base, *(one["variant"] for one in runs)]))
+    spreads = {figure: spread(runs, figure) for figure in runs[0]["figures"]}
+    head = ["variant", "seeds", "games", "steps", *spreads]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for variant in variants:
+        own = [one for one in runs if one["variant"] == variant]
+        cells = [
+            variant,
+            str(len(own)),
+            *(_mean(own, key) for key in ("games", "steps")),
+            *(_cell(runs, variant, base, figure, known) for figure, known in spreads.items()),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def remarks(runs: Runs) -> str:
+    """What readers of the table must know, one paragraph each; "" if nothing is special."""
+    texts = []
+    empty = [f"{one['variant']} (seed {one['seed']})" for one in runs if not one["games"]]
+    if empty:
+        texts.append(
+            f"**Warning:** no games were finished by {', '.join(empty)}. The figures there are those of an "
+            "untrained network: give more `--minutes`."
+        )
+    if len({one["seed"] for one in runs}) < 2:
+        texts.append("`-`: an interval takes two seeds or more.")
+    elif not all(spread(runs, figure).freedom for figure in runs[0]["figures"]):
+        texts.append("`-`: no interval, because no two runs of a variant differ.")
+    return "".join(f"{text}\n\n" for text in texts)
+
+
+def _mean(own: Runs, key: str) -> str:
+    """The mean of counts; in words if a run counted no games."""
+    mean, empty = sum(one[key] for one in own) / len(own), sum(not one["games"] for one in own)
+    if key != "games" or not empty:
+        return f"{mean:,.0f}"
+    return "no games" if empty == len(own) else f"{mean:,.0f} (no games in {empty} of {len(own)})"
+
+
+def _interval(known: Spread, *counts: int) -> str:
+    """The interval in per cent; "-" if no two runs of a variant differ."""
+    return f"{100 * known.around(*counts):.1f}" if known.freedom else "-"
+
+
+def _cell(runs: Runs, variant: str, base: str, figure: str, known: Spread) -> str:
+    own, others = values(runs, variant, figure), values(runs, base, figure)
+    mean = sum(own) / len(own)
+    text = f"{100 * mean:.1f} ± {_interval(known, len(own))} %"
+    if variant == base or not others:
+        return text
+    change = mean - sum(others) / len(others)
+    return f"{text} ({100 * change:+.1f} ± {_interval(known, len(own), len(others))})"
+
+
+class Bar(NamedTuple):
+    """One variant in one panel."""
+
+    variant: str
+    runs: tuple[float, ...]
+    mean: float
+    around: float
+    """Half the width of the interval of the mean; infinite if no variant was run twice."""
+
+
+def bars(runs: Runs, base: str, figure: str) -> list[Bar]:
+    """The lines of a panel, the base first."""
+    known, found = spread(runs, figure), []
+    for variant in dict.fromkeys([base, *(one["variant"] for one in runs)]):
+        own = values(runs, variant, figure)
+        if own:
+            found.append(Bar(variant, tuple(own), sum(own) / len(own), known.around(len(own))))
+    return found
+
+
+def draw(runs: Runs, base: str, path: Path, *, scale: float = 1.0, unit: str = "") -> None:
+    """Write the picture. `scale`: drawn numbers are figures times this, such as 100 for per cent."""
+    from azselfplay.play.plots import close, new_figure
+
+    figures = list(dict.fromkeys(figure for one in runs for figure in one["figures"]))
+    columns = min(COLUMNS, len(figures))
+    rows = -(-len(figures) // columns)
+    height = 1.0 + 0.3 * len({one["variant"] for one in runs})
+    picture, axes = new_figure(rows, columns, (6.0 * columns, height * rows))
+    flat = list(axes.flat)
+    for axis, figure in zip(flat, figures, strict=False):
+        _draw_panel(axis, bars(runs, base, figure), base, scale)
+        axis.set_title(figure, fontsize=10)
+        axis.set_xlabel(unit)
+    for axis in flat[len(figures) :]:
+        axis.set_visible(False)
+    picture.savefig(path, dpi=110)
+    close(picture)
+
+
+def _draw_panel(axis: Axes, lines: Sequence[Bar], base: str, scale: float) -> None:
+    for place, one in enumerate(lines):
+        colour = BASE if one.variant == base else OWN
+        axis.plot([scale * run for run in one.runs], [place] * len(one.runs), "o", color=colour, alpha=0.35)
+        around = scale * one.around if math.isfinite(one.around) else 0.0
+        axis.errorbar(scale * one.mean, place, xerr=around, fmt="|", color=colour, capsize=4, markersize=12)
+        if one.variant == base:
+            axis.axvline(scale * one.mean, color=BASE, linewidth=0.8, linestyle=":")
+    axis.set_yticks(range(len(lines)), [one.variant for one in lines], fontsize=8)
+    axis.invert_yaxis()
+    axis.grid(axis="x", alpha=0.3)

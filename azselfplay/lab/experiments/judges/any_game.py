@@ -1,0 +1,357 @@
+"""The judge of any game: what it measures follows from what is known about the game.
+
+Where the truth about positions of whole games is known, the curve shows errors on them. Otherwise it shows
+matches against fixed players, how the policy alone errs in positions that trainers watch, how the value
+follows material, and how self-play ended. All games have matches at the end. Curves and final figures use
+different positions, because a run may be stopped when its curve is good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory
+from azselfplay.games.knowledge import Odds, knowledge_of, nothing
+from azselfplay.games.spec import PLY_CAP, Game
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab.experiments.judges import matches
+from azselfplay.lab.experiments.judges.matches import (
+    CURVE_SEED,
+    FINAL_SEED,
+    PAIRS,
+    errors_of,
+    final_players,
+    opening_plies,
+    play,
+    play_openings,
+)
+from azselfplay.lab.experiments.measures import PLIES, SHARES, Judgement, Measure, mean_of, share
+from azselfplay.lab.experiments.recipe import Recipe
+from azselfplay.lab.experiments.training import Trained
+from azselfplay.play.nets import LoadedNet, load_net
+from azselfplay.play.openings import Opening, random_openings
+from azselfplay.play.truth_errors import Errors, PlayerErrors, TreeResult, final_rows, play_settings, rows_for
+from azselfplay.search.evaluator import LeafBatch, evaluate
+from azselfplay.search.tree import tree_for
+from azselfplay.store.reader import Range, StoreReader
+from azselfplay.store.rows import Stored
+from trainer.validation import final_watched_rows, watched_rows
+
+KEPT = "positions in which the result is kept"
+
+ALL_POSITIONS = "share of all positions in which the move is an error"
+
+IT_MATTERS = "errors where it matters"
+
+GAMES, EVERY = 40, 7
+"""Games between a random and a greedy player, and plies between two positions of the same game."""
+
+FIRST_PLY = 8
+"""Positions before this ply are too similar."""
+
+ODDS_SEED = 11
+
+CORRELATION = "correlation of the raw value with material"
+
+SPANS = 10
+"""Number of parts of a run."""
+
+
+def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
+    """Judge all snapshots for the curve; at the end, compare the last network, the untrained one and random
+    moves, and the last network with earlier ones."""
+    game, found = get_game(recipe.game), Judgement()
+    if knows_positions(game):
+        add_errors(found, game, trained, recipe, tell)
+    else:
+        matches.add_scores(found, game, trained, recipe)
+    matches.add_matches(found, game, trained, recipe, tell)
+    if not knows_positions(game):
+        add_watched(found, game, trained, recipe, tell)
+        if knowledge_of(game).heuristic.material is not nothing:
+            add_correlations(found, game, trained, recipe, tell)
+        add_odds(found, game, trained, recipe, tell)
+        add_self_play(found, spans(game, trained.folder))
+    return found
+
+
+def check(recipe: Recipe) -> None:
+    """Raise Fatal(CONFIG) if the matches of a recipe cannot be played here."""
+    matches.check(recipe)
+
+
+def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
+    """Errors of the last network on known positions, or, where none are known, points that it loses against
+    fixed players. Smaller is better."""
+    game = get_game(recipe.game)
+    if knows_positions(game):
+        return brief_errors(game, trained, recipe)
+    scores = matches.scores(game, trained, recipe, trained.snapshots[-1])
+    return {f"points lost against {opponent}": 1 - score for opponent, score in scores.items()}
+
+
+def knows_positions(game: Game) -> bool:
+    """Whether the truth about positions of whole games is known, not only about endgames."""
+    solution = knowledge_of(game).solution
+    return solution is not None and solution.plays_whole_games
+
+
+# ---- Positions of known truth -------------------------------------------------------------------
+
+
+def add_errors(
+    found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
+) -> None:
+    """Errors of all snapshots for the curve; errors of the untrained network, the last one and random moves
+    on the positions for final judgements, if the game has separate ones."""
+    rows, final = rows_for(game), final_rows(game)
+    first, last = trained.snapshots[0], trained.snapshots[-1]
+    for snapshot in trained.snapshots:
+        tell(f"known positions, minute {snapshot.minute}")
+        *players, random = errors_of(trained, snapshot, recipe, game, rows)
+        _add_points(found, game, snapshot.minute, players)
+        if snapshot in (first, last):
+            if final != rows:
+                *players, random = errors_of(trained, snapshot, recipe, game, final)
+            name = "trained" if snapshot is last else "untrained"
+            for player in players:
+                found.measures += _measures(game, f"{name}, {player.search}", player)
+    found.measures += _measures(game, "random moves", random)
+
+
+def add_watched(
+    found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
+) -> None:
+    """Errors of the policy alone in the positions that trainers watch in a game that is not solved: of all
+    snapshots for the curve; on others of their kind, of the untrained network, the last one and random
+    moves."""
+    rows, final = watched_rows(game), final_watched_rows(game)
+    if not rows:
+        return
+    first, last = trained.snapshots[0], trained.snapshots[-1]
+    for snapshot in trained.snapshots:
+        tell(f"watched positions, minute {snapshot.minute}")
+        policy, _ = errors_of(trained, snapshot, recipe, game, rows, with_search=False)
+        for group in _groups(policy):
+            found.add_point(
+                f"{IT_MATTERS}, {policy.search}", group.group, snapshot.minute, group.errors_matter
+            )
+        if snapshot in (first, last):
+            name = "trained" if snapshot is last else "untrained"
+            policy, random = errors_of(trained, snapshot, recipe, game, final, with_search=False)
+            found.measures += _errors_by_group(f"{name}, {policy.search}", policy)
+    found.measures += _errors_by_group("random moves", random)
+
+
+def brief_errors(game: Game, trained: Trained, recipe: Recipe) -> dict[str, float]:
+    """Errors of the last network where it matters, averaged over the groups, without search and with it."""
+    *players, _ = errors_of(trained, trained.snapshots[-1], recipe, game, rows_for(game))
+    names = ("errors, raw policy", f"errors, {recipe.judge_simulations} simulations")
+    means = [mean_of([group.errors_matter for group in _groups(player)]) for player in players]
+    return dict(zip(names, means, strict=True))
+
+
+def _groups(player: PlayerErrors) -> Sequence[Errors]:
+    """The groups without "all", which is the last of several."""
+    return player.groups[:-1] or player.groups
+
+
+def _add_points(found: Judgement, game: Game, minute: float, players: Sequence[PlayerErrors]) -> None:
+    for player in players:
+        if game.few_positions:
+            found.add_point(ALL_POSITIONS, player.search, minute, player.groups[0].errors)
+            continue
+        for group in _groups(player):
+            found.add_point(f"{IT_MATTERS}, {player.search}", group.group, minute, group.errors_matter)
+
+
+def _measures(game: Game, label: str, player: PlayerErrors) -> list[Measure]:
+    """Errors by group. For a game of few positions, all of which are tested: also the share in which the
+    result is kept, and games against all replies."""
+    if game.few_positions:
+        group = player.groups[0]
+        kept = Measure(KEPT, label, 1 - group.errors, group.rows)
+        return [kept, *(_games_lost(label, side, tree) for side, tree in player.trees.items())]
+    return _errors_by_group(label, player)
+
+
+def _errors_by_group(label: str, player: PlayerErrors) -> list[Measure]:
+    return [
+        share(
+            f"{IT_MATTERS}, {one.group}",
+            label,
+            round(one.errors_matter * one.matter),
+            one.matter,
+            at_most=True,
+        )
+        for one in _groups(player)
+        if one.matter
+    ]
+
+
+def _games_lost(label: str, side: str, tree: TreeResult) -> Measure:
+    what = f"games lost as {side} player against all replies"
+    return Measure(what, label, tree.lost, tree.lines, at_most=True, unit="")
+
+
+# ---- Material -----------------------------------------------------------------------------------
+
+
+def add_correlations(
+    found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
+) -> None:
+    """How the raw value follows material: all snapshots for the curve; the last network and the untrained one
+    on other positions."""
+    curve, final = material_positions(game, CURVE_SEED), material_positions(game, FINAL_SEED)
+    labels = list(final_players(trained, recipe))
+    for snapshot in trained.snapshots:
+        tell(f"value and material, minute {snapshot.minute}")
+        file = trained.path(snapshot)
+        found.add_point(CORRELATION, "network", snapshot.minute, correlation(game, file, curve))
+        for label, one in zip(labels, (trained.snapshots[-1], trained.snapshots[0]), strict=False):
+            if snapshot is one:
+                r = correlation(game, file, final)
+                found.measures.append(Measure(CORRELATION, label, r, len(final), unit=""))
+
+
+def material_positions(game: Game, seed: int) -> list[GameHistory]:
+    """Positions of games between a random and a greedy player, with all kinds of material balance."""
+    openings = random_openings(game, GAMES // 2, opening_plies(game), seed=seed)
+    positions = []
+    for played in play_openings(game, "random", "greedy", openings, seed=seed):
+        for plies in range(FIRST_PLY, len(played.actions), EVERY):
+            game_history = GameHistory(game, played.start)
+            for action in played.actions[:plies]:
+                game_history.play(action)
+            positions.append(game_history)
+    return positions
+
+
+def correlation(game: Game, file: Path, positions: Sequence[GameHistory]) -> float:
+    """Pearson's r of the raw value with material, both for the side to move."""
+    net = load_net(file)
+    try:
+        values = asyncio.run(_values(net, positions))
+    finally:
+        net.close()
+    material = knowledge_of(game).heuristic.material
+    amounts = [float(material(game_history.state)) for game_history in positions]
+    return float(np.corrcoef(values, amounts)[0, 1]) if np.std(values) > 0 else 0.0
+
+
+async def _values(net: LoadedNet, positions: Sequence[GameHistory]) -> list[float]:
+    settings = play_settings(net, 1)
+
+    async def one(game_history: GameHistory) -> float:
+        tree = tree_for(net.game, settings, np.random.default_rng(0))
+        tree.reset(game_history.states[0])
+        for action in game_history.actions:
+            tree.advance(action)
+        answer = await evaluate(net.evaluator, LeafBatch.of(tree.root_leaf()))
+        return float(answer.values[0])
+
+    return list(await asyncio.gather(*(one(game_history) for game_history in positions)))
+
+
+def add_odds(
+    found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
+) -> None:
+    """Games won from positions with more material, if the game defines such positions."""
+    odds = knowledge_of(game).matches.odds
+    if odds is None:
+        return
+    for label, player in final_players(trained, recipe).items():
+        tell(f"{label} with {odds.name}")
+        won, count = converted(game, odds, player)
+        found.measures.append(share(f"won with {odds.name} against random", label, won, count))
+
+
+def converted(game: Game, odds: Odds, player: str) -> tuple[int, int]:
+    """(games won, games) of `player` with more material against random moves."""
+    rng = np.random.default_rng(ODDS_SEED)
+    openings: list[Opening] = []
+    while len(openings) < PAIRS:
+        game_history = GameHistory(game, odds.starts[len(openings) % len(odds.starts)])
+        while game_history.ply < opening_plies(game) and game_history.end_reason() is None:
+            game_history.play(int(rng.choice(game_history.legal_actions())))
+        if game_history.end_reason() is None and abs(_lead(game_history)) >= odds.lead:
+            name = f"{odds.name} {len(openings)}"
+            openings.append(Opening(name, game_history.start, tuple(game_history.actions)))
+    played = play(game, player, "random", openings)
+    ahead = [one for one in played if (_lead(GameHistory(game, one.start)) > 0) != one.swapped]
+    return sum(one.outcome_for_a == 1 for one in ahead), len(ahead)
+
+
+def _lead(game_history: GameHistory) -> int:
+    """Material of the first player minus that of the second."""
+    value = int(knowledge_of(game_history.game).heuristic.material(game_history.state))
+    return value if game_history.side_to_move == 0 else -value
+
+
+# ---- The run's own games ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Span:
+    """A tenth of a run's self-play games."""
+
+    minute: float
+    """Minutes of the wall clock from the first game to its last one."""
+    games: int
+    decisive: float
+    """Share of games that were won."""
+    mean_plies: float
+    mates: float
+    """Share of games that ended by mate; 0 in a game without mates."""
+    capped: float
+    """Share of games that ended by the ply cap."""
+
+
+def spans(game: Game, folder: RunFolder) -> list[Span]:
+    """A run's games from the usual start in SPANS equal parts, oldest first; fewer if there are few games.
+
+    Games from other starts, such as won endgames, are left out: they would raise the share of decisive games.
+    """
+    with closing(StoreReader(folder.games)) as reader:
+        games = [stored for stored, record in reader.sound(game, Range()) if record.start == ""]
+    size = max(1, -(-len(games) // SPANS))
+    began = games[0].received_at if games else 0.0
+    mate = knowledge_of(game).matches.mate
+    return [_span(games[first : first + size], began, mate) for first in range(0, len(games), size)]
+
+
+def _span(games: list[Stored], began: float, mate: str) -> Span:
+    count = len(games)
+    return Span(
+        minute=(games[-1].received_at - began) / 60,
+        games=count,
+        decisive=sum(game.outcome != 0 for game in games) / count,
+        mean_plies=sum(game.plies for game in games) / count,
+        mates=sum(game.reason == mate for game in games) / count,
+        capped=sum(game.reason == PLY_CAP for game in games) / count,
+    )
+
+
+def add_self_play(found: Judgement, parts: Sequence[Span]) -> None:
+    """The curve of all parts, and the share of decisive games in the last one."""
+    for part in parts:
+        for label, value in (("decisive", part.decisive), ("mates", part.mates), (PLY_CAP, part.capped)):
+            found.add_point(SHARES, label, part.minute, value)
+        found.add_point(PLIES, "mean", part.minute, part.mean_plies)
+    if parts:
+        last = parts[-1]
+        hits = round(last.decisive * last.games)
+        what = "decisive games in the last tenth of self-play"
+        found.measures.append(share(what, "self-play", hits, last.games))
+        rising = sum(part.decisive for part in parts[-3:]) / len(parts[-3:])
+        before = sum(part.decisive for part in parts[:-3]) / max(1, len(parts[:-3]))
+        found.notes.append(
+            f"decisive share: {before:.1%} before the last three tenths of self-play, {rising:.1%} in them"
+        )

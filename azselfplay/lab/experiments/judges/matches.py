@@ -1,0 +1,249 @@
+"""Matches of a run's networks against players that never change, and against each other; and what else judges
+measure with a player: its score, and its errors on positions of known truth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from azselfplay.games import get_game
+from azselfplay.games.game_history import replay
+from azselfplay.games.knowledge import Row, knowledge_of
+from azselfplay.games.spec import Game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.lab.experiments.measures import Judgement, Measure, share
+from azselfplay.lab.experiments.recipe import Recipe
+from azselfplay.lab.experiments.training import Snapshot, Trained
+from azselfplay.play.elo import estimate, pair_counts
+from azselfplay.play.match import ms_a_move
+from azselfplay.play.nets import load_net, search_name
+from azselfplay.play.openings import Opening, random_openings, usual_plies
+from azselfplay.play.players import make_player
+from azselfplay.play.runner import MatchSettings, PlayedGame, play_match
+from azselfplay.play.truth_errors import PlayerErrors, measure, solution_of
+
+CONCURRENT = 48
+"""Concurrent games, which share the network's batches."""
+
+PAIRS, PAIRS_ON_THE_WAY = 100, 10
+"""Openings of a match, each from both sides: at the end, and for earlier networks."""
+
+CURVE_SEED, FINAL_SEED = 1, 2
+"""Seeds of openings and positions. A run may be stopped because its curve is good, so it is judged on other
+ones."""
+
+SOLVER = "solver"
+"""The player that never errs."""
+
+ON_THE_CURVE = 2
+"""Number of opponents on the curve: the first ones."""
+
+
+def add_scores(found: Judgement, game: Game, trained: Trained, recipe: Recipe) -> None:
+    """The curve: short matches of all snapshots."""
+    for snapshot in trained.snapshots:
+        for opponent, score in scores(game, trained, recipe, snapshot).items():
+            found.add_point("score", f"against {opponent}", snapshot.minute, score)
+
+
+def scores(game: Game, trained: Trained, recipe: Recipe, snapshot: Snapshot) -> dict[str, float]:
+    """The score of a snapshot in a short match against each opponent of the curve."""
+    player = player_of(trained, recipe, snapshot)
+    openings = openings_of(recipe, game, final=False)
+    return {
+        opponent: score("", "", play(game, player, opponent, openings)).value
+        for opponent in opponents_of(recipe, game)[:ON_THE_CURVE]
+    }
+
+
+def opponents_of(recipe: Recipe, game: Game) -> tuple[str, ...]:
+    """Player specs, weak to strong."""
+    return recipe.opponents or knowledge_of(game).matches.opponents
+
+
+def check(recipe: Recipe) -> None:
+    """Raise Fatal(CONFIG) if the game does not have the recipe's opening, or an opponent is not installed or
+    cannot play it. To be called before training."""
+    game = get_game(recipe.game)
+    openings_of(recipe, game, final=False)
+
+    async def main() -> None:
+        for opponent in opponents_of(recipe, game):
+            await make_player(opponent, game).close()
+
+    asyncio.run(main())
+
+
+def add_matches(
+    found: Judgement, game: Game, trained: Trained, recipe: Recipe, tell: Callable[[str], None]
+) -> None:
+    """The last network, the untrained one and random moves against all opponents, and the last network
+    against earlier ones."""
+    openings = openings_of(recipe, game, final=True)
+    for label, player in final_players(trained, recipe).items():
+        for opponent in opponents_of(recipe, game):
+            tell(f"{label} against {opponent}")
+            played = play(game, player, opponent, openings)
+            found.measures += measures_of(game, label, opponent, played, openings)
+    first, last = trained.snapshots[0], trained.snapshots[-1]
+    middle = trained.snapshots[len(trained.snapshots) // 2]
+    earlier = {"the untrained network": first, f"the network of minute {middle.minute}": middle}
+    # From one opening, two networks would play the same two games again and again.
+    openings = random_openings(game, PAIRS, opening_plies(game), seed=FINAL_SEED)
+    label, player = next(iter(final_players(trained, recipe).items()))
+    for name, snapshot in earlier.items():
+        if snapshot is not last:
+            tell(f"trained against {name}")
+            played = play(game, player, player_of(trained, recipe, snapshot), openings)
+            found.measures.append(score(f"score against {name}", label, played))
+
+
+def measures_of(
+    game: Game, label: str, opponent: str, played: list[PlayedGame], openings: Sequence[Opening]
+) -> list[Measure]:
+    """The score; games won by mate, if the game has mates; games won with each side, if all began alike; lost
+    results, if the opponent never errs."""
+    measures = [score(f"score against {opponent}", label, played)]
+    mate = knowledge_of(game).matches.mate
+    if mate:
+        hits = sum(one.outcome_for_a == 1 and one.reason == mate for one in played)
+        measures.append(share(f"games won by mate against {opponent}", label, hits, len(played)))
+    if len({one.id for one in openings}) == 1:
+        measures += [_won_as(side, label, opponent, played) for side in (0, 1)]
+    if opponent == SOLVER:
+        plies = {one.id: len(one.actions) for one in openings}
+        lost = sum(loses_result(game, one, plies[one.opening]) for one in played)
+        what = f"games against {opponent} that lose a result"
+        measures.append(share(what, label, lost, len(played), at_most=True))
+    return measures
+
+
+def _won_as(side: int, label: str, opponent: str, played: Sequence[PlayedGame]) -> Measure:
+    """Games that the player won as the first player (`side` 0) or as the second; each different game counts
+    once, because an opponent without chance may play the same one again and again."""
+    mine = {one.actions: one for one in played if one.swapped is bool(side)}.values()
+    what = f"won as {('first', 'second')[side]} player against {opponent}"
+    return share(what, label, sum(one.outcome_for_a == 1 for one in mine), len(mine))
+
+
+def loses_result(game: Game, one: PlayedGame, opening_plies: int) -> bool:
+    """Whether player A's result was worse than the truth after the opening. Raises ValueError if that truth
+    is unknown."""
+    history = Opening(one.opening, one.start, one.actions[:opening_plies]).game_history(game)
+    known = solution_of(game, "judge its networks by other matches").known(history.states)
+    if known is None:
+        raise ValueError(f"the truth of the opening {one.opening} is not known")
+    is_to_move = one.swapped == bool(history.side_to_move)
+    return one.outcome_for_a < (known.value if is_to_move else -known.value)
+
+
+def final_players(trained: Trained, recipe: Recipe) -> dict[str, str]:
+    """Specs of the players that are judged at the end, by label: the last network first."""
+    how = f"{recipe.in_matches} simulations, {search_name(trained.search(recipe, get_game(recipe.game)))}"
+    return {
+        f"trained, {how}": player_of(trained, recipe, trained.snapshots[-1]),
+        f"untrained, {how}": player_of(trained, recipe, trained.snapshots[0]),
+        "random moves": "random",
+    }
+
+
+def player_of(trained: Trained, recipe: Recipe, snapshot: Snapshot) -> str:
+    """The spec of a snapshot under the search of matches."""
+    search = search_name(trained.search(recipe, get_game(recipe.game)))
+    return net_player(trained.path(snapshot), recipe.in_matches, search)
+
+
+def openings_of(recipe: Recipe, game: Game, *, final: bool) -> list[Opening]:
+    """The recipe's opening for each pair of games, else random ones; the final ones differ from those of the
+    curve (in a small game some are the same). Raises Fatal(CONFIG) for invalid moves."""
+    pairs, seed = (PAIRS, FINAL_SEED) if final else (PAIRS_ON_THE_WAY, CURVE_SEED)
+    if not recipe.opening:
+        return random_openings(game, pairs, opening_plies(game), seed=seed)
+    try:
+        actions = tuple(replay(game, "", recipe.opening.split()).actions)
+    except ValueError as error:
+        raise Fatal(f"recipe {recipe.name}: opening: {error}", Exit.CONFIG) from error
+    return [Opening(recipe.opening, "", actions)] * pairs
+
+
+def opening_plies(game: Game) -> int:
+    """Random moves that begin a game of a match."""
+    return knowledge_of(game).matches.opening_plies or usual_plies(game)
+
+
+def play(game: Game, player: str, opponent: str, openings: list[Opening]) -> list[PlayedGame]:
+    """Every opening twice, colours swapped; drawn after the game's `matches.max_plies`. Raises
+    Fatal(INTERNAL) if a player failed, because a game that is won because an engine died says nothing about
+    the network."""
+    most = knowledge_of(game).matches.max_plies
+    played = play_openings(game, player, opponent, openings, max_plies=most)
+    failed = [one for one in played if one.failed]
+    if failed:
+        raise Fatal(
+            f"{failed[0].failed} failed in {len(failed)} of {len(played)} games ({failed[0].detail}), so "
+            "they measure nothing; try it by hand, then judge again with --judge-only",
+            Exit.INTERNAL,
+        )
+    return played
+
+
+def net_player(file: Path, simulations: int, search: str) -> str:
+    """The player spec of a network; 0 simulations: the raw policy."""
+    return f"net:{file}@{simulations}/{search}" if simulations else f"policy:{file}"
+
+
+def play_openings(
+    game: Game,
+    player: str,
+    opponent: str,
+    openings: Sequence[Opening],
+    *,
+    max_plies: int = 0,
+    seed: int = 0,
+) -> list[PlayedGame]:
+    """Play every opening twice, colours swapped. Player A is `player`.
+
+    The games of the last opening are played one after the other when everything is compiled, so their moves
+    show how long the players take for one.
+    """
+
+    async def main() -> list[PlayedGame]:
+        first, second = make_player(player, game), make_player(opponent, game)
+        try:
+            settings = MatchSettings(CONCURRENT, max_plies, seed=seed)
+            most = await play_match(game, first, second, openings[:-1], settings)
+            alone = await play_match(game, first, second, openings[-1:], replace(settings, concurrent=1))
+            return most + alone
+        finally:
+            await first.close()
+            await second.close()
+
+    return asyncio.run(main())
+
+
+def score(what: str, name: str, played: Sequence[PlayedGame]) -> Measure:
+    """Points per game (a draw is half a point), with the interval of paired games."""
+    found = estimate(pair_counts([one.outcome_for_a for one in played]))
+    ms = ms_a_move(played[-2:])[0]
+    return Measure(what, name, found.score, len(played), found.score_low, found.score_high, ms_a_move=ms)
+
+
+def errors_of(
+    trained: Trained,
+    snapshot: Snapshot,
+    recipe: Recipe,
+    game: Game,
+    rows: Sequence[Row],
+    *,
+    with_search: bool = True,
+) -> list[PlayerErrors]:
+    """Errors on `rows` of the raw policy, `with_search` of the search that judges
+    (`recipe.judge_simulations`), and of random moves."""
+    net = load_net(trained.path(snapshot))
+    kinds = (0, recipe.judge_simulations) if with_search else (0,)
+    found = asyncio.run(measure([net], rows, kinds, search=trained.search(recipe, game)))
+    net.close()
+    return found

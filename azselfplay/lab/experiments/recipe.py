@@ -1,0 +1,169 @@
+"""A recipe: all settings of a run that proves that learning works, in one TOML file."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from azselfplay.games import get_game
+from azselfplay.games.names import GAME_NAMES, is_game, listed, near, nearest, parts_of
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.reading import read_toml
+from net.architectures.registry import check_plays, is_sparse
+
+FOLDER = Path(__file__).parent / "recipes"
+ANY_GAME = "any_game"
+"""The judge of every game."""
+MINUTES = 10.0
+"""Minutes of a game without a recipe."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The settings of a recipe file."""
+
+    name: str
+    """Name of the file, without its ending."""
+    title: str
+    game: str
+    minutes: float
+    """Of self-play and training together, by `clock`."""
+    clock: Literal["wall", "cores"] = "wall"
+    """What `minutes` are: `wall`, or `cores`, the processor time of all processes of the run together. With
+    `cores`, runs on a machine that also does other work are comparable."""
+    judge: str = ANY_GAME
+    """Judge of the result: `any_game`, or `endgame` for a run that begins at an ending with tables."""
+    targets: dict[str, float] = field(default_factory=dict)
+    """What the last network should reach: figures of the judge by name, `NAME, raw policy` for the network
+    without search."""
+    seeds: tuple[int, ...] = (1, 2)
+    snapshot_minutes: float = 5.0
+    """Minutes between two networks of the learning curve."""
+    simulations: int = 64
+    """New simulations a move in self-play."""
+    judge_simulations: int = 64
+    """Simulations a move of the network when it is judged."""
+    match_simulations: int = 0
+    """Simulations a move in matches against other players; 0: `judge_simulations`."""
+    opponents: tuple[str, ...] = ()
+    """Players of the final matches, weak to strong; empty: the game's own list (`Knowledge.matches`)."""
+    opening: str = ""
+    """Moves that begin every game of the matches, in the game's notation, separated by spaces; empty: random
+    moves, different for each pair of games."""
+    judge_search: str = ""
+    """Search when it is judged, as in player specs: puct, gumbel, thompson, gumbel?gumbel_c_scale=0.1; empty:
+    as in self-play."""
+    net: str = "tiny"
+    games: int = 128
+    """Games in flight in the worker process."""
+    workers: int = 1
+    """Worker processes, on every machine, so that results can be compared; azrun lets azserver choose."""
+    default_on: Literal["", "cpu", "gpu"] = ""
+    """`cpu` or `gpu`: the recipe of azrun for this game on a machine without or with a GPU, if none is
+    named."""
+    most_games: int = 0
+    """Games after which the run ends early; 0: no such limit."""
+    server: dict[str, Any] = field(default_factory=dict)
+    """Further settings of azserver (those of self-play under `self_play`)."""
+    trainer: dict[str, Any] = field(default_factory=dict)
+    """Further settings of the trainer."""
+
+    @property
+    def in_matches(self) -> int:
+        """Simulations a move in matches."""
+        return self.match_simulations or self.judge_simulations
+
+    @property
+    def parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The settings of azserver and of the trainer, for their files."""
+        played = self.server.get("self_play", {})
+        search = {**played.get("search", {}), "simulations": self.simulations}
+        server = {"net": self.net, "games": self.games, **self.server}
+        return {**server, "self_play": {**played, "search": search}}, dict(self.trainer)
+
+    @property
+    def of_a_run(self) -> dict[str, Any]:
+        """All settings but `default_on`, which says nothing about a run."""
+        return {name: value for name, value in asdict(self).items() if name != "default_on"}
+
+
+def names() -> list[str]:
+    """The names of all recipes."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def listed_recipes() -> list[tuple[str, str, str, str]]:
+    """(game, name, `default_on`, title) of all recipes, by game. No game is imported."""
+    found = []
+    for name in names():
+        settings = read_toml(FOLDER / f"{name}.toml")
+        found.append((settings["game"], name, settings.get("default_on", ""), settings["title"]))
+    return sorted(found)
+
+
+def default_for(game: str, *, has_gpu: bool) -> str:
+    """The name of the recipe that `game` has by default on a machine with or without a GPU; "" if there is
+    none. On a GPU a recipe for a CPU is better than none, and for a variant, such as go_9x9, that of its
+    game."""
+    defaults = {(of, on): name for of, name, on, _ in listed_recipes() if on}
+    machines = ("gpu", "cpu") if has_gpu else ("cpu",)
+    base = parts_of(game)[0] if is_game(game) else game
+    return next((defaults[key] for key in product((game, base), machines) if key in defaults), "")
+
+
+def load(name: str) -> Recipe:
+    """The recipe `name` of `experiments/recipes`, or in the file of that name; a game without a recipe is
+    trained for MINUTES with default settings. Raises Fatal(CONFIG) otherwise."""
+    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
+    try:
+        settings = read_toml(path)
+    except FileNotFoundError as error:
+        if is_game(name):
+            return _of_game(name)
+        meant = near(name, [*names(), *GAME_NAMES])
+        raise Fatal(
+            f"there is no recipe and no game {name!r}{f'; the nearest is {meant!r}' if meant else ''}. "
+            f"Recipes: {', '.join(names())}. Games: {listed()}",
+            Exit.CONFIG,
+        ) from error
+    except (OSError, ValueError) as error:
+        raise Fatal(f"{path} cannot be read: {error}", Exit.CONFIG) from error
+    return from_settings(path.stem, settings)
+
+
+def _of_game(name: str) -> Recipe:
+    """Default settings for MINUTES. Raises Fatal(CONFIG) for a board size that the game does not have."""
+    try:
+        get_game(name)
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+    return Recipe(name, f"{name} in {MINUTES:.0f} minutes", name, MINUTES)
+
+
+def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
+    """A recipe from the settings in its file. Raises Fatal(CONFIG) for an unknown or missing setting, or a
+    value of the wrong type."""
+    known = {one.name for one in fields(Recipe)} - {"name"}
+    for key in settings:
+        if key not in known:
+            raise Fatal(
+                f"recipe {name}: {key!r} is not a setting; did you mean {nearest(key, known)!r}?", Exit.CONFIG
+            )
+    try:
+        recipe = msgspec.convert({**settings, "name": name}, Recipe)
+        if is_sparse(recipe.net):
+            check_plays(recipe.net, get_game(recipe.game))
+    except ValueError as error:  # msgspec.ValidationError is one
+        raise Fatal(f"recipe {name}: {error}", Exit.CONFIG) from error
+    return recipe
+
+
+def to_settings(recipe: Recipe) -> dict[str, Any]:
+    """The settings from which `from_settings` makes this recipe."""
+    settings = asdict(recipe)
+    del settings["name"]
+    return settings

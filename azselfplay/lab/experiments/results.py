@@ -1,0 +1,271 @@
+"""The folder of a recipe's results: what was run and what was measured, for programs and for people.
+
+results/NAME/seed-N.json   command, settings, machine, wall clock, measures, curves
+             curves.png    of all seeds
+             README.md     the table, and how to repeat it
+results/README.md          the targets of all recipes, and whether they were reached
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from azselfplay.host.config import flattened, to_toml
+from azselfplay.host.runs import write_atomically
+from azselfplay.lab.experiments.measures import PANELS, Judgement, Measure
+from azselfplay.lab.experiments.recipe import Recipe
+from azselfplay.lab.experiments.training import Trained
+from azselfplay.play.plots import close, new_figure
+
+STYLES = ("-", "--", ":", "-.")
+COLOURS = ("#1f6fb2", "#d9822b", "#3a9a5b", "#9b4f96", "#666666")
+COLUMNS = 2
+"""Curves: a style for each seed, a colour for each label; panels in a row."""
+SETTINGS = (
+    "Settings compared, at equal wall clock, on the stored games of one run, or with the same networks:"
+)
+TRIED = "what_was_tried.md"
+"""Page of notes, written by hand."""
+SINCE_FIRST_GAME = "minutes since the first game"
+EARLY = 0.97
+"""A run that took less than this share of its recipe's minutes was stopped early."""
+
+
+def write_seed(folder: Path, recipe: Recipe, seed: int, trained: Trained, found: Judgement) -> None:
+    """One seed's file. Recipe and machine are those of the training, also when it is judged later; of a run
+    from before these were stored with it, the recipe's present settings."""
+    about = {"recipe": recipe.of_a_run, "seed": seed, "machine": {}, **trained.to_json(), **found.to_json()}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / f"seed-{seed}.json", (json.dumps(about, indent=1) + "\n").encode())
+
+
+def read_seeds(folder: Path) -> dict[int, dict[str, Any]]:
+    """All seeds' files, by seed."""
+    found = [json.loads(path.read_bytes()) for path in sorted(folder.glob("seed-*.json"))]
+    return {one["seed"]: one for one in sorted(found, key=lambda one: int(one["seed"]))}
+
+
+def write_page(folder: Path, recipe: Recipe) -> None:
+    """Write page and picture from the seeds' files."""
+    seeds = read_seeds(folder)
+    judged = {seed: Judgement.from_json(about) for seed, about in seeds.items()}
+    draw(judged, recipe, folder / "curves.png")
+    write_atomically(folder / "README.md", _page(recipe, seeds, judged).encode())
+    write_overview(folder.parent)
+
+
+def draw(judgements: Mapping[int, Judgement], recipe: Recipe, path: Path) -> None:
+    """Draw the curves of all seeds: a panel for each measure."""
+    panels = list(dict.fromkeys(panel for one in judgements.values() for panel in one.curves))
+    columns = max(1, min(COLUMNS, len(panels)))
+    rows = max(1, -(-len(panels) // columns))
+    figure, axes = new_figure(rows, columns, (6.0 * columns, 3.6 * rows))
+    flat = list(axes.flat)
+    for axis, panel in zip(flat, panels, strict=False):
+        labels = list(
+            dict.fromkeys(label for one in judgements.values() for label in one.curves.get(panel, {}))
+        )
+        for style, (seed, judgement) in zip(STYLES, judgements.items(), strict=False):
+            for label, points in judgement.curves.get(panel, {}).items():
+                minutes, values = [minute for minute, _ in points], [value for _, value in points]
+                colour = COLOURS[labels.index(label) % len(COLOURS)]
+                name = f"{label}, seed {seed}"
+                axis.plot(minutes, values, style, color=colour, marker="o", markersize=3, label=name)
+        axis.set_title(panel, fontsize=10)
+        of_training = f"{_minutes(recipe.clock)} of self-play and training"
+        axis.set_xlabel(SINCE_FIRST_GAME if panel in PANELS else of_training)
+        axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=7)
+    for axis in flat[len(panels) :]:
+        axis.set_visible(False)
+    figure.suptitle(recipe.title)
+    figure.savefig(path, dpi=110)
+    close(figure)
+
+
+def write_overview(folder: Path) -> None:
+    """Write the page with the targets of all recipes in `folder`, and links to everything compared."""
+    write_atomically(folder / "README.md", _overview(folder).encode())
+
+
+def _overview(folder: Path) -> str:
+    lines = [
+        "# Results",
+        "",
+        "The targets of each recipe. Each page has the untrained network under the same search and random "
+        "moves beside it, curves, settings, and how to repeat it. Written by "
+        "`python -m azselfplay.lab.experiments`.",
+        "",
+        "| recipe | wall clock, min (core-min) | what | seeds | target | reached |",
+        "|---|---|---|---|---|---|",
+    ]
+    for page in sorted(folder.glob("*/seed-*.json")):
+        if page == min(page.parent.glob("seed-*.json")):
+            lines += _asked(page.parent)
+    lines += ["", SETTINGS, ""]
+    lines += [f"- [{title}]({name}/README.md)" for name, title in _comparisons(folder)]
+    if (folder / TRIED).exists():
+        lines += ["", f"[What was tried]({TRIED}) has the rest."]
+    return "\n".join(lines) + "\n"
+
+
+def _comparisons(folder: Path) -> list[tuple[str, str]]:
+    """(folder, title) of each table of settings compared, those of studies that are gone included."""
+    kinds = ("ablation", "on_games", "on_searches")
+    pages = [page for kind in kinds for page in sorted(folder.glob(f"{kind}-*/README.md"))]
+    return [(page.parent.name, page.read_text().partition("\n")[0].removeprefix("# ")) for page in pages]
+
+
+def _asked(folder: Path) -> list[str]:
+    seeds = read_seeds(folder)
+    judged = [Judgement.from_json(about) for about in seeds.values()]
+    title = f"[{next(iter(seeds.values()))['recipe']['title']}]({folder.name}/README.md)"
+    clock = ", ".join(
+        f"{one['minutes']:.0f} ({one['core_minutes']:.0f}){_stopped(one)}" for one in seeds.values()
+    )
+    lines = []
+    for asked in [one for one in judged[0].measures if one.target is not None]:
+        found = [_find(one.measures, (asked.what, asked.player)) for one in judged]
+        known = [one for one in found if one is not None]
+        values = "; ".join(one.text(one.value) for one in known)
+        what = f"{asked.what} ({asked.player})"
+        lines.append(f"| {title} | {clock} | {what} | {values} | {_target(asked)} | {_reached(known)} |")
+        title = clock = ""
+    return lines
+
+
+def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[int, Judgement]) -> str:
+    command = f"make learn-{recipe.name.replace('_', '-')}{_arguments(recipe, seeds)}"
+    parts = [
+        f"# {recipe.title}",
+        f"Repeat it with `{command}`: {recipe.minutes:g} {_minutes(recipe.clock)} of self-play and "
+        f"training for each seed, then the judging. {_changed(recipe, seeds)}Written by "
+        "`python -m azselfplay.lab.experiments`.",
+        _runs(seeds),
+        _table(judged),
+        *(f"- seed {seed}: {note}" for seed, one in judged.items() for note in one.notes),
+        "![curves](curves.png)",
+        f"Settings beside the defaults{f' (seed {next(iter(seeds))})' if _differences(seeds) else ''}:",
+        f"```toml\n{to_toml(_settings(next(iter(seeds.values()))))}```",
+        _differences(seeds),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _changed(recipe: Recipe, seeds: Mapping[int, dict[str, Any]]) -> str:
+    """A sentence if the recipe has other settings now than some of the seeds had."""
+    now = flattened(_settings({"recipe": recipe.of_a_run}))
+    others = [seed for seed, about in seeds.items() if flattened(_settings(about)) != now]
+    if not others:
+        return ""
+    named = f"seed{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}"
+    return f"The recipe has changed since {named}; the settings below are those of then. "
+
+
+def _arguments(recipe: Recipe, seeds: Iterable[int]) -> str:
+    """Of the command that trains these seeds; empty if they are all the recipe's."""
+    if set(seeds) <= set(recipe.seeds):
+        return ""
+    return f' ARGS="--seeds {" ".join(map(str, seeds))}"'
+
+
+def _runs(seeds: Mapping[int, dict[str, Any]]) -> str:
+    lines = [
+        "| seed | date, commit | wall clock, min | core-min | games | positions | steps | machine |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for seed, one in seeds.items():
+        machine, summary = one["machine"], one["summary"]
+        on = "not known"
+        if machine:
+            on = f"{machine['processor']}, {machine['cores']} cores, GPU: {machine['gpu']}"
+        when = f"{machine.get('date', '')} {machine.get('commit', '')}".strip()
+        minutes = f"{one['minutes']:.1f}{_stopped(one)}"
+        lines.append(
+            f"| {seed} | {when} | {minutes} | {one['core_minutes']:.0f} | {summary['games']:,} | "
+            f"{summary['positions']:,} | {summary['steps']:,} | {on} |"
+        )
+    return "\n".join(lines)
+
+
+def _minutes(clock: str) -> str:
+    """What the minutes of a recipe with this clock are."""
+    return "core-minutes" if clock == "cores" else "minutes"
+
+
+def _stopped(about: Mapping[str, Any]) -> str:
+    """A note for a run that ended before its time, and not because it had all its games."""
+    recipe = about["recipe"]
+    most = recipe.get("most_games", 0)
+    took = about["core_minutes" if recipe.get("clock") == "cores" else "minutes"]
+    is_early = took < EARLY * recipe["minutes"] and not 0 < most <= about["summary"]["games"]
+    return f", stopped early (of {recipe['minutes']:g})" if is_early else ""
+
+
+def _table(judged: Mapping[int, Judgement]) -> str:
+    """One line a measure and player, one column a seed."""
+    keys = list(dict.fromkeys((one.what, one.player) for found in judged.values() for one in found.measures))
+    head = ["what", "who", "over", "ms a move", *(f"seed {seed}" for seed in judged), "target", "reached"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for key in keys:
+        found = [_find(one.measures, key) for one in judged.values()]
+        known = [one for one in found if one is not None]
+        cells = [
+            *key,
+            str(known[0].count),
+            ", ".join(f"{one.ms_a_move:.2g}" for one in known if one.ms_a_move is not None),
+            *(_cell(one) for one in found),
+            _target(known[0]),
+            _reached(known),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _find(measures: Sequence[Measure], key: tuple[str, str]) -> Measure | None:
+    return next((one for one in measures if (one.what, one.player) == key), None)
+
+
+def _cell(one: Measure | None) -> str:
+    if one is None:
+        return ""
+    if one.low is None or one.high is None:
+        return one.text(one.value)
+    return f"{one.text(one.value)} [{one.text(one.low)}, {one.text(one.high)}]"
+
+
+def _target(one: Measure) -> str:
+    if one.target is None:
+        return ""
+    return ("at most " if one.at_most else "at least ") + one.text(one.target)
+
+
+def _reached(known: Sequence[Measure]) -> str:
+    """`yes` only if every seed reached the target."""
+    if known[0].target is None:
+        return ""
+    count = sum(one.reached is True for one in known)
+    return "yes" if count == len(known) else f"no ({count} of {len(known)} seeds)"
+
+
+def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe as it is in a seed's file: the recipe itself may have changed since."""
+    recipe = about["recipe"]
+    run = {key: recipe[key] for key in ("net", "simulations", "games", "workers")}
+    return {**run, "server": recipe["server"], "trainer": recipe["trainer"]}
+
+
+def _differences(seeds: Mapping[int, dict[str, Any]]) -> str:
+    """One line for each later seed that was run with other settings than the first; empty if none was."""
+    first, *others = [(seed, flattened(_settings(about))) for seed, about in seeds.items()]
+    lines = []
+    for seed, settings in others:
+        names = sorted(name for name in {**first[1], **settings} if settings.get(name) != first[1].get(name))
+        if names:
+            values = ", ".join(f"`{name}` = {settings.get(name, 'the default')}" for name in names)
+            lines.append(f"- seed {seed} differs: {values}")
+    return "\n".join(lines)

@@ -1,0 +1,337 @@
+"""Trains a recipe: runs `azrun` with its settings for its time, and saves networks along the way.
+
+The run is a process like any user's. This one only looks once a second: it copies the newest weights when a
+snapshot is due, and interrupts the run when it has its games, or its processor time, which azrun does not
+know. What was asked, and on which machine, is stored with the run, so that it can be judged later.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from azselfplay.games.spec import Game
+from azselfplay.host.config import to_toml
+from azselfplay.host.cores import seconds_of_trees
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.processes import python_module
+from azselfplay.host.runs import RunFolder, is_locked, write_atomically
+from azselfplay.lab.experiments.recipe import Recipe
+from azselfplay.link.finding import newest_weights
+from azselfplay.play.nets import search_for
+from protocol.settings import SelfPlaySettings
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks at the run."""
+
+LONGEST_ROW = 65536
+"""Most bytes in a row of figures."""
+
+END_SECONDS = 120.0
+"""Seconds that azrun has to end."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A network during training."""
+
+    minute: float
+    """Minutes since the start of the run, by the recipe's clock, rounded to a hundredth; different for each
+    snapshot."""
+    games: int
+    """Games that the trainer had."""
+    step: int
+    file: str
+    """Name in the folder of snapshots."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished run."""
+
+    folder: RunFolder
+    snapshots: list[Snapshot]
+    """In order: the first is the untrained network, the last the final one."""
+    summary: dict[str, Any]
+    """azrun's last line."""
+    minutes: float
+    """Wall-clock minutes, including start and stop."""
+    core_minutes: float
+    """Processor time of all its processes, in minutes."""
+    provenance: dict[str, Any] = field(default_factory=dict)
+    """`recipe`, its settings, `asked_minutes`, and `machine` (`describe_machine`), as they were before
+    training; empty for a run from before they were stored with it."""
+
+    def path(self, snapshot: Snapshot) -> Path:
+        return snapshots_folder(self.folder) / snapshot.file
+
+    def search(self, recipe: Recipe, game: Game) -> SelfPlaySettings:
+        """The search of this run's networks when they are judged."""
+        return search_for(recipe.judge_search, game, self.folder.weights / "any")
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields except the folder."""
+        listed = [asdict(snapshot) for snapshot in self.snapshots]
+        rest = {"summary": self.summary, "minutes": self.minutes, "core_minutes": self.core_minutes}
+        return {**self.provenance, "snapshots": listed, **rest}
+
+
+def snapshots_folder(folder: RunFolder) -> Path:
+    return folder.path / "snapshots"
+
+
+def command_of(recipe: Recipe, seed: int, minutes: float, runs: Path, run: str, settings: Path) -> list[str]:
+    """Write settings files into the folder `settings`. Returns azrun's command line. A learning rate that
+    falls over the recipe's minutes falls over `minutes`."""
+    server, trainer = recipe.parts
+    if falls := trainer.get("optimizer", {}).get("cosine_minutes"):
+        over = falls * minutes / recipe.minutes
+        trainer["optimizer"] = {**trainer["optimizer"], "cosine_minutes": over}
+    by_azrun = minutes if recipe.clock == "wall" else 0.0
+    server |= {"seed": seed, "self_play": {**server["self_play"], "seed": seed}}
+    settings.mkdir(parents=True, exist_ok=True)
+    (settings / "server.toml").write_text(to_toml(server))
+    (settings / "trainer.toml").write_text(to_toml({**trainer, "seed": seed}))
+    return python_module(
+        "azselfplay.lab.azrun",
+        *("--game", recipe.game, "--recipe", "none", "--minutes", str(by_azrun)),
+        *("--run", run, "--runs", str(runs), "--workers", str(recipe.workers), "--client-workers", "0"),
+        *("--server-config", str(settings / "server.toml")),
+        *("--trainer-config", str(settings / "trainer.toml")),
+    )
+
+
+def train(
+    recipe: Recipe,
+    seed: int,
+    runs: Path,
+    minutes: float,
+    *,
+    run: str = "",
+    tell: Callable[[str], None] = print,
+) -> Trained:
+    """Train in `runs` for `minutes` of the recipe's clock. Raises Fatal if the run exists already or ends
+    without a network."""
+    folder = RunFolder(runs, run or f"{recipe.name}-seed{seed}")
+    if folder.path.exists():
+        raise Fatal(
+            f"{folder.path} exists, but this run makes its own folder: remove or move that one",
+            Exit.CONFIG,
+        )
+    provenance = {**_asked(recipe, minutes), "machine": describe_machine()}
+    command = command_of(recipe, seed, minutes, runs, folder.name, folder.path / "recipe")
+    tell(" ".join(command))
+    began, used = time.monotonic(), _children_seconds()
+    with (folder.path / "azrun.txt").open("wb") as output:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=output, env=os.environ, start_new_session=True
+        )
+        try:
+            snapshots = _watch(process, recipe, folder, minutes)
+            last_line, _ = process.communicate(timeout=END_SECONDS)
+        finally:
+            _end(process)
+    if process.returncode != 0:
+        raise Fatal(
+            f"azrun ended with status {process.returncode}; see {folder.path}/azrun.txt", Exit.INTERNAL
+        )
+    took, core_minutes = (time.monotonic() - began) / 60, (_children_seconds() - used) / 60
+    end = took if recipe.clock == "wall" else core_minutes
+    snapshots.append(_snapshot(folder, minute_after(snapshots, end)))
+    summary = json.loads(last_line.splitlines()[-1])
+    trained = Trained(folder, snapshots, summary, took, core_minutes, provenance)
+    write_atomically(_about(folder), json.dumps(trained.to_json(), indent=1).encode())
+    return trained
+
+
+def remove_unfinished(folder: RunFolder) -> None:
+    """Remove what an interrupted `train` has left of a run. Raises Fatal(CONFIG) if it still plays."""
+    if not folder.path.exists() or _about(folder).exists():
+        return
+    if any(is_locked(folder.lock_of(program)) for program in ("azserver", "trainer")):
+        raise Fatal(f"{folder.path} is being trained at this moment: end that run first", Exit.CONFIG)
+    shutil.rmtree(folder.path)
+
+
+def trained_before(folder: RunFolder, recipe: Recipe, minutes: float) -> Trained | None:
+    """The finished run in `folder` if it was made with these settings in these minutes, else None."""
+    if not _about(folder).exists():
+        return None
+    found = read_trained(folder)
+    same = json.loads(json.dumps(_asked(recipe, minutes)))
+    return found if {name: found.provenance.get(name) for name in same} == same else None
+
+
+def _asked(recipe: Recipe, minutes: float) -> dict[str, Any]:
+    return {"recipe": recipe.of_a_run, "asked_minutes": minutes}
+
+
+def read_trained(folder: RunFolder) -> Trained:
+    """A run that `train` made earlier. Raises Fatal(BAD_DATA) if there is none, or it was not finished."""
+    if not folder.path.is_dir():
+        raise Fatal(
+            f"there is no run {folder.path}: train it first, without --judge-only, or say with --runs which "
+            "folder holds it",
+            Exit.BAD_DATA,
+        )
+    try:
+        about = json.loads(_about(folder).read_bytes())
+        snapshots = [Snapshot(**one) for one in about.pop("snapshots")]
+        provenance = {
+            name: about.pop(name) for name in ("recipe", "machine", "asked_minutes") if name in about
+        }
+        return Trained(folder, snapshots, **about, provenance=provenance)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Fatal(
+            f"{folder.path} holds no finished run ({error}); train it first, without --judge-only",
+            Exit.BAD_DATA,
+        ) from error
+
+
+def _about(folder: RunFolder) -> Path:
+    return snapshots_folder(folder) / "trained.json"
+
+
+def _watch(
+    process: subprocess.Popen[bytes], recipe: Recipe, folder: RunFolder, minutes: float
+) -> list[Snapshot]:
+    """Take snapshots until the run ends. Interrupt it when it has its games, or its time by a clock that
+    azrun does not know. Raises Fatal(INTERNAL) if it does not end."""
+    snapshots: list[Snapshot] = []
+    minutes_of, asked, over = _clock(recipe, process.pid), False, math.inf
+    while process.poll() is None:
+        minute, now = minutes_of(), time.monotonic()
+        if now > over:
+            raise Fatal(f"azrun does not end; see {folder.path}/azrun.txt", Exit.INTERNAL)
+        due = recipe.snapshot_minutes * len(snapshots)
+        if due <= minute < minutes and (folder.weights / "current.json").exists():
+            snapshots.append(_snapshot(folder, minute_after(snapshots, minute)))
+        has_games = bool(recipe.most_games) and _progress(folder)[0] >= recipe.most_games
+        if minute >= minutes or has_games:
+            over = min(over, now + END_SECONDS)
+            if not asked and (has_games or recipe.clock == "cores"):
+                process.send_signal(signal.SIGINT)
+                asked = True
+        _pause(process)
+    return snapshots
+
+
+def _clock(recipe: Recipe, pid: int) -> Callable[[], float]:
+    """Minutes since now by the recipe's clock; `pid` is azrun's."""
+    began = time.monotonic()
+    if recipe.clock == "wall":
+        return lambda: (time.monotonic() - began) / 60
+    return lambda: seconds_of_trees([pid]) / 60
+
+
+def _pause(process: subprocess.Popen[bytes]) -> None:
+    """Wait a little, or until the process ends."""
+    try:
+        process.wait(LOOK_EVERY)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End azrun if it still runs, with all its processes."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def minute_after(snapshots: Sequence[Snapshot], minute: float) -> float:
+    """`minute` to a hundredth, but later than all of `snapshots`, because their files are named by it."""
+    rounded = round(minute, 2)
+    return max(rounded, round(snapshots[-1].minute + 0.01, 2)) if snapshots else rounded
+
+
+def _snapshot(folder: RunFolder, minute: float) -> Snapshot:
+    target = snapshots_folder(folder)
+    target.mkdir(exist_ok=True)
+    games, step = _progress(folder)
+    snapshot = Snapshot(minute, games, step, f"{minute:06.2f}.safetensors")
+    shutil.copyfile(newest_weights(folder), target / snapshot.file)
+    return snapshot
+
+
+def _progress(folder: RunFolder) -> tuple[int, int]:
+    """(games, step) as the trainer last wrote them."""
+    try:
+        row = json.loads(_last_line(folder.figures_log))
+        return int(row["trainer/games"]), int(row["trainer/step"])
+    except (OSError, ValueError, KeyError):
+        return 0, 0
+
+
+def _last_line(path: Path) -> bytes:
+    """The last complete line. Reads only the end: the file grows for hours and is read every second."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - LONGEST_ROW))
+        whole, _, _ = file.read().rpartition(b"\n")
+        return whole.rpartition(b"\n")[2]
+
+
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+# ---- The machine that a recipe was run on, so that wall-clock times can be compared --------------
+
+
+def describe_machine() -> dict[str, str | int | float]:
+    """Processor, cores, memory (GB), versions, date, and whether anything else was running (load average)."""
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none",
+        "load_before": round(os.getloadavg()[0], 1),
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str:
+    """The commit of the working tree, with "+" if its files have changed since; empty without git."""
+    try:
+        # Results are written there while one seed is run after the other.
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
+        return _git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _git(*words: str) -> str:
+    command = ["git", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

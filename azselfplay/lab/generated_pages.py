@@ -1,0 +1,199 @@
+"""`python -m lab.generated_pages`: writes the generated pages of docs/.
+
+Every setting of every command comes from the dataclasses that the commands read: names, types, defaults, and
+the docstrings below the fields. The pages are committed, so that links to them work on GitHub and in a clone.
+`make docs` regenerates them, and tests/docs/test_generated_pages.py fails while they are out of date.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from tyro.conf import Positional
+
+from azselfplay.host.help_texts import field_docstrings
+from protocol.settings import allowed, bare
+
+DOCS = Path("docs")
+
+DECISIONS = """# Decisions
+
+Each page is one choice against a real alternative: what was chosen, why, what was measured, and the price.
+Other reasons are in the docstrings of the modules. Gaps in the numbering are choices about things that are
+gone.
+
+"""
+
+COMMANDS = {
+    "azrun": ("azselfplay.lab.azrun_config", "RunConfig"),
+    "azserver": ("server.config", "ServerConfig"),
+    "azclient": ("client.config", "ClientConfig"),
+    "azserver doctor": ("server.doctor", "DoctorConfig"),
+    "azclient doctor": ("client.doctor", "DoctorConfig"),
+    "python -m trainer": ("trainer.config", "TrainerConfig"),
+    "azplay web": ("azselfplay.lab.web.command", "WebConfig"),
+    "azplay status": ("azselfplay.lab.report.status_command", "StatusConfig"),
+    "azplay play": ("azselfplay.play.terminal", "PlayConfig"),
+    "azplay match": ("azselfplay.play.match", "MatchConfig"),
+    "azplay ladder": ("azselfplay.play.ladder", "LadderConfig"),
+    "azplay scaling": ("azselfplay.play.ladder", "ScalingConfig"),
+    "azplay openings": ("azselfplay.play.opening_counts", "OpeningsConfig"),
+    "azplay truth": ("azselfplay.play.truth", "TruthConfig"),
+    "azplay mistakes": ("azselfplay.play.truth", "MistakesConfig"),
+    "azplay known": ("azselfplay.play.truth", "KnownConfig"),
+    "azplay analyse": ("azselfplay.play.analyse", "AnalyseConfig"),
+    "azplay uci": ("azselfplay.play.uci", "UciConfig"),
+    "azplay gtp": ("azselfplay.play.gtp", "GtpConfig"),
+    "azplay usi": ("azselfplay.play.uci", "UsiConfig"),
+    "azplay export": ("azselfplay.play.export", "ExportConfig"),
+    "azplay games": ("azselfplay.lab.report.games_command", "GamesConfig"),
+    "azplay backup": ("azselfplay.lab.backup_command", "BackupConfig"),
+    "azplay restore": ("azselfplay.lab.backup_command", "RestoreConfig"),
+    "azplay players": ("azselfplay.lab.report.players_command", "PlayersConfig"),
+    "azplay report": ("azselfplay.lab.report.command", "ReportConfig"),
+    "azplay completion": ("azselfplay.lab.completion", "CompletionConfig"),
+}
+"""Command: (module, dataclass) of its settings."""
+
+INTRODUCTION = """# Settings
+
+This page is made from the code (`make docs`); do not edit it. `COMMAND --help` shows the same.
+
+A command takes its settings from four places; the last one that names a setting wins:
+
+1. the default;
+2. a TOML file, given with `--config FILE.toml`. Groups are tables: `search.simulations` under `[self_play]`;
+3. an environment variable: `AZ_` and the path in capitals, with `_` for each dot.
+   `--self-play.search.simulations` is `AZ_SELF_PLAY_SEARCH_SIMULATIONS`;
+4. a flag, as written below.
+
+`--print-config` prints the result as TOML, which `--config` takes. A name that does not exist is an error
+that names the nearest one. A name without dashes in the tables is an argument: write its value alone.
+"""
+
+IS_POSITIONAL = get_args(Positional[int])[1]
+
+
+def main() -> None:
+    """Write the pages that have changed."""
+    for path, text in generated_pages(DOCS).items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(f"{path} has changed: commit it")
+
+
+def generated_pages(docs: Path) -> dict[Path, str]:
+    """The texts of the pages, by their paths below `docs`."""
+    decisions = docs / "decisions"
+    return {docs / "settings.md": settings_page(), decisions / "index.md": decisions_page(decisions)}
+
+
+def decisions_page(folder: Path) -> str:
+    """The index of `folder`: a line for each decision, with the title that its page has."""
+    lines = []
+    for path in sorted(folder.glob("[0-9]*.md")):
+        title = path.read_text(encoding="utf-8").splitlines()[0]
+        lines.append(f"- [{path.name[:4]}]({path.name}) {re.sub(r'^# *[0-9]+[.]? *', '', title)}")
+    return DECISIONS + "\n".join(lines) + "\n"
+
+
+def settings_page() -> str:
+    """The whole page, as Markdown."""
+    parts = [INTRODUCTION]
+    shown: dict[type, str] = {}
+    for command, (module, name) in COMMANDS.items():
+        config_class = getattr(importlib.import_module(module), name)
+        found = list(settings_of(config_class))
+        note, base = "", next((one for one in config_class.__mro__[1:] if one in shown), None)
+        if base is not None:
+            note = f"All settings of [{shown[base]}](#{shown[base]}), and:\n\n"
+            known = {one.path for one in settings_of(base)}
+            found = [one for one in found if one.path not in known]
+        shown[config_class] = command
+        parts.append(f"## {command}\n\n{note}{_table(found)}")
+    return "\n".join(parts)
+
+
+class Setting(NamedTuple):
+    """One row of the page."""
+
+    path: str
+    """With dots between groups, such as `self_play.search.c_init`."""
+    kind: str
+    default: str
+    meaning: str
+    positional: bool
+
+    @property
+    def name(self) -> str:
+        """The name on the command line."""
+        return self.path if self.positional else "--" + self.path.replace("_", "-")
+
+
+def settings_of(config_class: type, path: str = "", base: Any = None) -> Iterator[Setting]:
+    """All settings of a dataclass and of those nested in it. `base`: an instance that holds other
+    defaults."""
+    hints = get_type_hints(config_class, include_extras=True)
+    texts = field_docstrings(config_class)
+    for field in dataclasses.fields(config_class):
+        kind = hints[field.name]
+        name = f"{path}.{field.name}" if path else field.name
+        default = _default(field) if base is None else getattr(base, field.name)
+        if dataclasses.is_dataclass(kind):
+            yield from settings_of(kind, name, default)  # type: ignore[arg-type]
+        else:
+            positional = IS_POSITIONAL in get_args(kind)
+            yield Setting(name, _kind(kind), _shown(default), texts.get(field.name, ""), positional)
+
+
+def _table(settings: list[Setting]) -> str:
+    """One table for the settings without a group, then one for each group."""
+    groups: dict[str, list[Setting]] = {}
+    for one in settings:
+        groups.setdefault(one.path.rpartition(".")[0], []).append(one)
+    lines: list[str] = []
+    for group in sorted(groups, key=bool):
+        if group:
+            lines += [f"### {'--' + group.replace('_', '-')}.*", ""]
+        lines += ["| setting | type | default | meaning |", "|---|---|---|---|"]
+        lines += [
+            f"| `{one.name}` | {one.kind} | {one.default} | {_cell(one.meaning)} |" for one in groups[group]
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def _default(field: Any) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    return field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+
+
+def _shown(default: Any) -> str:
+    if default is dataclasses.MISSING:
+        return "required"
+    if default is None or default == "":
+        return "none"
+    if isinstance(default, bool):
+        return "`true`" if default else "`false`"
+    return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
+
+
+def _kind(kind: Any) -> str:
+    plain, _ = bare(kind)
+    if get_origin(plain) is Literal:
+        return ", ".join(f"`{choice}`" for choice in get_args(plain))
+    return allowed(kind).removeprefix("a ")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,243 @@
+"""Runs `azrun`: it starts server, client and trainer, watches them, and ends them in order.
+
+Nothing here is special: the three are the commands a person would start, on a free port, as three processes.
+The figures shown come over the wire like any peer's (GET_STATUS).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from azselfplay.host import logs
+from azselfplay.host.aio import Stop
+from azselfplay.host.exits import Exit
+from azselfplay.host.log_files import LogFile
+from azselfplay.host.processes import Children
+from azselfplay.host.runs import RunFolder
+from azselfplay.host.view import View
+from azselfplay.lab.azrun_config import TRAINER_GRACE, Commands, RunConfig, make_commands, run_name
+from azselfplay.lab.messages import Milestones, Troubles, beginning, warning
+from azselfplay.link.connection import Connection
+from azselfplay.link.sockets import new_context
+from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Message, Status
+
+ASK_EVERY = 1.0
+"""Seconds between two GET_STATUS."""
+GRACE = 15.0
+"""Seconds that a part has to end cleanly, not counting what it waits for."""
+GRACES = {"trainer": TRAINER_GRACE, "server": GRACE + TRAINER_GRACE}
+"""The parts that get more time."""
+
+
+CONNECTION_LOG = "azselfplay.link.connection"
+"""The logger of connections."""
+
+
+class Part:
+    """One of the three processes, with its own stop so that they can be ended in order."""
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        sink: Callable[[bytes], None],
+        on_exit: Callable[[Part, int], None],
+    ) -> None:
+        """`sink` gets what it prints; `on_exit(part, code)` is called after each end of its process."""
+        self.name = name
+        self.stop = Stop()
+        self.children = Children(grace=GRACES.get(name, GRACE), sink=sink)
+        self.children.add(name, argv, on_exit=partial(on_exit, self))
+        self.ended = asyncio.Event()
+
+    async def run(self, begin: asyncio.Event) -> None:
+        """Wait for `begin`, then keep the process running until `end`."""
+        try:
+            await _first_of(begin, self.stop.finishing)
+            await self.children.run(self.stop)
+        finally:
+            self.ended.set()
+
+    async def end(self) -> None:
+        self.stop.request()
+        await self.ended.wait()
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    waits = {asyncio.ensure_future(event.wait()) for event in events}
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+class Launcher:
+    """The three parts, the watcher and the view, for the duration of one run."""
+
+    def __init__(
+        self, settings: RunConfig, port: int, commands: Commands | None = None, compiling: float = 0.0
+    ) -> None:
+        """`commands` are the processes, by default `make_commands(settings, port)`. `compiling`: seconds that
+        azserver will probably compile."""
+        self.settings = settings
+        self._compiling = compiling
+        self.name = run_name(settings)
+        self.folder = RunFolder(settings.runs, self.name)
+        self.port = port
+        self.commands = commands or make_commands(settings, port)
+        self.figures: dict[str, Any] = {}
+        self.answered = asyncio.Event()
+        """Set once figures have come."""
+        self._ready_for_clients = asyncio.Event()
+        self._no_workers = asyncio.Event()
+        self._is_ending = False
+        self._troubles = Troubles()
+        self._begun = self._step()
+
+    async def main(self, stop: Stop) -> None:
+        """Run until the time is over or a signal comes; then end players, trainer and server. A new run whose
+        parts are refused leaves no folder."""
+        with self.folder.removed_if_refused():
+            await self._run(stop)
+
+    async def _run(self, stop: Stop) -> None:
+        stop.waits_for = "games and training steps under way, at most a minute"
+        with View(f"{self.name}, port {self.port}") as view, contextlib.ExitStack() as stack:
+            logs.set_up("azrun", self.folder.logs / "azrun.log", quiet=True)
+            warnings = view.warnings()
+            warnings.addFilter(self._is_worth_telling)
+            logging.getLogger().addHandler(warnings)
+            stack.callback(logging.getLogger().removeHandler, warnings)
+            parts = self._parts(view)
+            told = beginning(self.settings, self.folder, self.port)
+            for text in [*told, *warning(self.settings, self._compiling)]:
+                view.note(text)
+            async with asyncio.TaskGroup() as group:
+                now = asyncio.Event()
+                now.set()
+                for part in parts:
+                    group.create_task(part.run(self._ready_for_clients if part.name == "client" else now))
+                watcher = group.create_task(self._watch(view))
+                seconds = 60 * self.settings.minutes
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds or None):
+                        await stop.finishing.wait()
+                stop.request()
+                at_end = dict(self.figures)
+                self._is_ending = True
+                view.note(
+                    f"{datetime.now():%H:%M:%S} ending: the last games are stored, the last weights written "
+                    "(some seconds; Ctrl-C ends it at once)"
+                )
+                await self._end(parts, watcher)
+            for key in ("evals", "uptime_s", "mean_batch"):
+                self.figures[key] = at_end.get(key, 0.0)
+
+    def summary(self) -> dict[str, Any]:
+        """The last line of output, for programs."""
+        trainer = self.figures.get("trainer") or {}
+        return {
+            "games": trainer.get("games", 0),
+            "positions": trainer.get("positions", 0),
+            "steps": trainer.get("step", 0),
+            "evals_per_s": round(
+                self.figures.get("evals", 0) / max(1.0, self.figures.get("uptime_s", 0.0)), 1
+            ),
+            "mean_batch": self.figures.get("mean_batch", 0.0),
+            "versions": trainer.get("versions", {"workers": 0, "clients": 0}),
+            "games_by_source": trainer.get("games_by_source", {"workers": 0, "clients": 0}),
+        }
+
+    def failure(self) -> tuple[str, Exit] | None:
+        """Why training failed, and the exit status for it; None if it did not."""
+        return self._troubles.of_training(time.monotonic(), self._step(), self._begun)
+
+    def _step(self) -> int:
+        trainer = self.figures.get("trainer") or self.folder.read_figures()
+        return int(trainer.get("step") or 0)
+
+    def _is_worth_telling(self, record: logging.LogRecord) -> bool:
+        """Whether to show a log record: not the lost connection of the watcher at the end, when the server
+        leaves as it should."""
+        return not (self._is_ending and record.name == CONNECTION_LOG)
+
+    async def _end(self, parts: list[Part], watcher: asyncio.Task[None]) -> None:
+        """End the players first, so that their games reach the store. Then the server begins to stop, which
+        ends its workers; then the trainer, whose last weights the server still accepts
+        (`--trainer-grace`)."""
+        server, trainer, *clients = parts
+        for client in clients:
+            await client.end()
+        server.stop.request()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await _first_of(self._no_workers, server.ended)
+        await trainer.end()
+        watcher.cancel()
+        await server.end()
+        self.figures["trainer"] = self.folder.read_figures() or self.figures.get("trainer")
+
+    async def _watch(self, view: View) -> None:
+        """Ask for the figures every second and show them."""
+        context, milestones = new_context(), Milestones()
+        hello = Hello(PROTOCOL_VERSION, "watcher", f"azrun {os.getpid()}")
+
+        def on_message(message: Message, frames: list[memoryview]) -> None:
+            if isinstance(message, Status) and not frames:
+                self._take(message.figures)
+                # At the end the parts leave one after the other, which need not be reported.
+                for text in [] if self._is_ending else milestones.lines(self.figures):
+                    view.note(f"{datetime.now():%H:%M:%S} {text}")
+                troubles = self._troubles.current(time.monotonic())
+                view.update({**self.figures, "troubles": troubles}, time.monotonic())
+
+        connection = Connection(context, f"tcp://127.0.0.1:{self.port}", hello, on_message=on_message)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(connection.run())
+                while True:
+                    connection.send(GetStatus())
+                    await asyncio.sleep(ASK_EVERY)
+        finally:
+            context.term()
+
+    def _take(self, figures: dict[str, Any]) -> None:
+        """Keep the trainer's last figures while it (or the server) has just restarted and has none yet."""
+        trainer = figures.get("trainer") or self.figures.get("trainer") or {}
+        self.figures = {**figures, "trainer": trainer}
+        self.answered.set()
+        if (figures.get("sessions") or {}).get("workers", 0):
+            self._no_workers.clear()
+        else:
+            self._no_workers.set()
+        # Otherwise the client would compile the game at the same time as the server, and both would take
+        # twice as long.
+        if (figures.get("sessions") or {}).get("workers", 0) >= (self.settings.workers != 0):
+            self._ready_for_clients.set()
+
+    def _parts(self, view: View) -> list[Part]:
+        self.folder.logs.mkdir(parents=True, exist_ok=True)
+
+        def said(name: str, log_file: LogFile, output: bytes) -> None:
+            log_file.write(output)
+            for text in self._troubles.said(name, output, time.monotonic(), self._step()):
+                view.note(f"{datetime.now():%H:%M:%S} {text}")
+
+        def ended(part: Part, code: int) -> None:
+            asked, why = part.stop.finishing.is_set(), part.children.told_error(part.name)
+            if not asked or part.name == "trainer":
+                self._troubles.ended(part.name, code, why, time.monotonic(), self._step(), asked=asked)
+
+        return [
+            Part(name, argv, partial(said, name, LogFile(self.folder.logs / f"azrun-{name}.log")), ended)
+            for name, argv in self.commands.items()
+        ]

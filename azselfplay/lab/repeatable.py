@@ -1,0 +1,307 @@
+"""`azrun --repeatable N`: a run in one process that repeats bit by bit, however often it was killed.
+
+    repeat: weights r -> N games by them alone -> one commit -> all steps they allow -> checkpoint
+
+Normally the clock decides what a step is made of: which games have arrived, when weights are published, which
+weights answer in the middle of a game. Here nothing but the settings does. Game k draws its random numbers
+and its uid from the seed of self-play and k. The network computes in the event loop's own thread, with
+nothing to wait for, so the loop always runs the games in the same order, and each batch has the same rows in
+the same places. A round begins with an empty forest, so nothing is left of what happened before it.
+
+All state is in the store and in the checkpoint. A killed round has left no game in the store, because its
+games are committed together, and is played again from its start. Games whose steps are in no checkpoint are
+read from the store and trained on again.
+
+The bits are the same on the same machine with the same torch and the same number of cores. Nothing is
+promised across machines, nor on a GPU, which is why everything runs on the CPU. The alternative was to do the
+same across the processes of a usual run: it cost thirteen files, and hooks in nine others. The price is
+speed: games and steps take turns. To compare two settings, this leaves no randomness but the seeds; for
+strength in a given time use azrun without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+from azselfplay.games import get_game
+from azselfplay.games.spec import Game
+from azselfplay.host import logs
+from azselfplay.host.aio import Stop
+from azselfplay.host.cores import usable_cores
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import RunFolder
+from azselfplay.search.evaluator import Evaluations, Evaluator, LeafBatch, Reply, WaitingLeaves, deliver, fail
+from azselfplay.search.forest import Forest
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.settings import resolve
+from azselfplay.store.sqlite import RETRY, STORED
+from client.self_play import Player, Resigning, play_game
+from net.inference import Inference
+from net.sparse import player_for
+from protocol.messages import WeightsInfo, Welcome
+from protocol.records import GameRecord, sha256, to_bytes
+from server.config import ServerConfig
+from server.preparation import opened_run, with_start_positions
+from server.weights import WeightsStore
+from trainer.config import TrainerConfig
+from trainer.ingest import Job
+from trainer.run_setup import open_run, resign_threshold
+from trainer.train_step import prepare_thread
+from trainer.weights import SERVER
+
+GAMES_AT_A_TIME = 64
+"""Games in flight where the settings do not say."""
+
+log = logging.getLogger("repeatable")
+
+
+def uid_of(seed: int, games: int, number: int) -> bytes:
+    """Return 16 bytes: 8 from the seed and the games of a round, then the number of the game."""
+    name = f"azselfplay repeatable {seed} {games}"
+    return hashlib.sha256(name.encode()).digest()[:8] + number.to_bytes(8, "big")
+
+
+def _check(server: ServerConfig, trainer: TrainerConfig) -> None:
+    """Raise Fatal for settings of the parts that such a run cannot follow."""
+    if trainer.optimizer.cosine_minutes:
+        reason = "--optimizer.cosine-minutes follows the clock: use --optimizer.cosine-steps"
+    elif trainer.device not in ("auto", "cpu"):
+        reason = f"--device {trainer.device} of the trainer: such a run is on the CPU; leave it out"
+    elif server.gate.mode != "alphazero":
+        reason = f"gate.mode {server.gate.mode}: such a run has no gate, each network plays; leave it out"
+    else:
+        return
+    raise Fatal(f"--repeatable does not go with a setting of the run: {reason}", Exit.CONFIG)
+
+
+class InTurns:
+    """Evaluates with `inference` in the event loop's thread, at the end of the turn in which it was asked."""
+
+    def __init__(self, inference: Inference, version: int) -> None:
+        self.version = version
+        self._inference = inference
+        self._asked = WaitingLeaves()
+        self._comes = False
+
+    def submit(self, batch: LeafBatch, reply: Reply) -> None:
+        self._asked.put(batch, reply)
+        if not self._comes:
+            self._comes = True
+            asyncio.get_running_loop().call_soon(self._answer)
+
+    def _answer(self) -> None:
+        self._comes = False
+        asked, self._asked = self._asked, WaitingLeaves()
+        while asked:
+            batch, parts = asked.take(self._inference.max_rows)
+            try:
+                priors, wdl = self._inference.run(batch.features, batch.counts, batch.actions)
+            except Exception as error:  # no search may wait forever
+                fail(parts, range(batch.rows), error)
+                continue
+            deliver(parts, batch.counts, 0, Evaluations(priors, wdl, self.version))
+
+
+class RepeatableRun:
+    """A run that is open; `close` it at the end. Its folder is an ordinary run folder."""
+
+    def __init__(self, server: ServerConfig, trainer: TrainerConfig, folder: RunFolder, games: int) -> None:
+        """Open or begin the run in `folder`, with `games` games in a round. Raises Fatal for settings that
+        cannot be repeated, and for a run that was not made this way."""
+        _check(server, trainer)
+        self.game: Game = get_game(server.game)
+        self.settings = resolve(with_start_positions(server), self.game)
+        self.games = games
+        self._at_a_time = min(games, server.games or GAMES_AT_A_TIME)
+        prepare_thread(trainer.cpu_threads or usable_cores())
+        weights = trainer.weights
+        if weights in ("", SERVER):
+            weights = str(server.weights or "")
+        trainer = replace(
+            trainer, device="cpu", weights=weights, runs=str(folder.path.parent), run=folder.name
+        )
+        welcome = Welcome(
+            session=1, software="azrun", run=folder.name, game=self.game.name, run_id=folder.run_id,
+            self_play=asdict(self.settings), credits=0, games_in_flight=0, heartbeat=0.0, lease=0.0,
+            network=server.net,
+        )  # fmt: skip
+        self._run = open_run(trainer, welcome)
+        self.training = self._run.training
+        self._weights = WeightsStore(folder.weights, self.game.name)
+        self._sparse = player_for(self.game, self.settings.history, self.training.architecture)
+        self._inference: Inference | None = None
+        if self._sparse is None:
+            # A size to collect is not measured: it would depend on how busy the machine is.
+            history, size = self.settings.history, self._at_a_time
+            self._inference = Inference(self.game, history, "cpu", target_rows=size)
+        # Raise Fatal unless the store has whole rounds of this seed and size alone. Its newest game says so,
+        # because a round is only ever added to such a store.
+        newest = self._run.store.newest
+        found = self._run.reader.query("SELECT uid FROM games WHERE seq = ?", newest)
+        expected = [(uid_of(self.settings.seed, self.games, newest - 1),)] if newest else []
+        if newest % self.games or [(bytes(uid),) for (uid,) in found] != expected:
+            raise Fatal(
+                f"run {self._run.folder.name} has {newest} games that were not played with --repeatable "
+                f"{self.games} and self_play.seed {self.settings.seed} from its beginning on: set both as "
+                "before, or choose another --run",
+                Exit.CONFIG,
+            )
+        self.training.fill(self._run.reader, self.training.last_seq)
+        self.weights = self._publish()
+        """The newest ones: those of the next round."""
+
+    def close(self) -> None:
+        """Release the files and threads."""
+        if self._inference is not None:
+            self._inference.close()
+        self._run.reader.close()
+        self._run.store.close()
+        self._run.lock.close()
+
+    @property
+    def round(self) -> int:
+        """Number of the round that comes next, and of the weights version that plays it."""
+        return self.training.last_seq // self.games
+
+    def _publish(self) -> WeightsInfo:
+        """Write the weights of the next round into the run folder. After a kill they are written again, with
+        the same bits."""
+        self.training.version = self.round - 1
+        version, step, data = self.training.publish(self.round - 1)
+        return self._weights.add(data, version, step, self.training.architecture)
+
+    async def play_and_train(self) -> None:
+        """Play the next round, unless the store has it, train on it, write a checkpoint, and publish. If it
+        is cancelled, `close` must follow."""
+        number = self.round
+        first, end = number * self.games + 1, (number + 1) * self.games
+        began = time.monotonic()
+        if self._run.store.newest < end:
+            self._commit(await self._play(number))
+        reader = self._run.reader
+        records = [record for _, record in reader.records(self.game, first, end)]
+        if len(records) < self.games:
+            raise Fatal(
+                f"games of round {number} are damaged in {reader.path}: restore it from a backup",
+                Exit.BAD_DATA,
+            )
+        ((positions,),) = reader.query("SELECT sum(CAST(plies AS INTEGER)) FROM games WHERE seq <= ?", end)
+        played = time.monotonic()
+        turn = self.training.turn(records, end, positions)
+        while turn.more:
+            await asyncio.sleep(0)  # for signals
+            turn = self.training.turn([], end, positions)
+        self.training.save()
+        self.weights = self._publish()
+        log.info(
+            "round %d: %d games in %.1f s, then up to step %d in %.1f s%s",
+            *(number, self.games, played - began, turn.step, time.monotonic() - played),
+            "" if turn.figures is None else f" (policy loss {turn.figures.policy_loss:.4f})",
+        )
+
+    def _commit(self, records: list[GameRecord]) -> None:
+        """Check and store a round's games, all or none. Raises Fatal."""
+        jobs = []
+        for record in records:
+            data = to_bytes(record)
+            jobs.append(Job(record.uid, sha256(data), "workers", data))
+        for one in self._run.intake.process(jobs, self.round).done:
+            if one.status != STORED:
+                code = Exit.DISK if one.status == RETRY else Exit.INTERNAL
+                raise Fatal(f"a game of round {self.round} cannot be stored: {one.reason}", code)
+
+    # ---- A round of games ------------------------------------------------------------------------
+
+    async def _play(self, number: int) -> list[GameRecord]:
+        """Return the games of a round in the order of their numbers."""
+        searches = self._searches()
+        resigning = Resigning(self.settings)
+        if self.settings.resignation.mistakes:
+            newest = number * self.games
+            safe = resign_threshold(self.settings, self.game, self._run.reader, newest)
+            resigning.heard(safe.threshold)
+        numbers = iter(range(number * self.games, (number + 1) * self.games))
+        played: dict[int, GameRecord] = {}
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._at_a_time):
+                group.create_task(self._play_on(searches, resigning, numbers, played))
+        return [played[one] for one in sorted(played)]
+
+    async def _play_on(
+        self,
+        searches: SearchPool,
+        resigning: Resigning,
+        numbers: Iterator[int],
+        played: dict[int, GameRecord],
+    ) -> None:
+        player = Player(self.settings.seed)
+        for number in numbers:
+            uid = uid_of(player.seed, self.games, number)
+            record = await play_game(
+                searches, player.rng(number), player=player, uid=uid, resigning=resigning
+            )
+            played[number] = replace(record, seconds=0.0)
+
+    def _searches(self) -> SearchPool:
+        """Return a new forest that is evaluated with the newest weights."""
+        evaluator: Evaluator
+        version, path = self.weights.version, self._weights.path(self.weights)
+        if self._sparse is not None:
+            self._sparse.load(path, version=version)
+            evaluator = self._sparse
+        else:
+            assert self._inference is not None
+            self._inference.load(path)
+            evaluator = InTurns(self._inference, version)
+        forest = Forest(self.game, self.settings, self._at_a_time, network=self._sparse)
+        return SearchPool(forest, evaluator)
+
+
+class Repeatable:
+    """What azrun does with `--repeatable`: round after round until the time is over or a signal comes."""
+
+    def __init__(self, server: ServerConfig, trainer: TrainerConfig, games: int, minutes: float) -> None:
+        self._server, self._trainer, self._games, self._minutes = server, trainer, games, minutes
+        self.summary: dict[str, Any] = {}
+        """The last line of output, for programs."""
+
+    async def main(self, stop: Stop) -> None:
+        """Run; an unfinished round is given up at the end. Raises Fatal."""
+        stop.waits_for = "nothing: an unfinished round is played again next time"
+        deadline = time.monotonic() + 60 * self._minutes if self._minutes else float("inf")
+        history = self._server.self_play.history or get_game(self._server.game).history
+        with opened_run(self._server, history, listens=False) as folder:
+            logs.set_up("azrun", folder.logs / "azrun.log")
+            run = RepeatableRun(self._server, self._trainer, folder, self._games)
+            try:
+                while not stop.finishing.is_set() and time.monotonic() < deadline:
+                    await self._one_round(run, stop)
+                self.summary = {
+                    "games": run.weights.version * self._games,
+                    "steps": run.weights.step,
+                    "version": run.weights.version,
+                    "weights_sha256": run.weights.sha256.hex(),
+                }
+            finally:
+                run.close()
+
+    @staticmethod
+    async def _one_round(run: RepeatableRun, stop: Stop) -> None:
+        """Play and train for a round, or until the stop, after which `run` can only be closed."""
+        part = asyncio.create_task(run.play_and_train())
+        asked = asyncio.create_task(stop.finishing.wait())
+        try:
+            await asyncio.wait((part, asked), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asked.cancel()
+            part.cancel()
+        try:
+            await part
+        except asyncio.CancelledError:
+            log.info("round %d is not finished; it is made again next time", run.weights.version)

@@ -1,0 +1,62 @@
+"""`azplay report RUN`: one page on how a run is going."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
+from tyro.conf import Positional
+
+from azselfplay.host.config import load
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.finding import RUNS
+
+EXAMPLES = (
+    "azplay report runs/chess-tiny                         # writes runs/chess-tiny/report.html",
+    "azplay report chess-tiny --out /tmp/chess.html",
+    "azplay report chess-tiny --games 1000                 # more games a bin: slower, less noise",
+)
+
+
+@dataclass(frozen=True)
+class ReportConfig:
+    """Writes one HTML page about a run, also while it goes on: curves, results, values, sample games,
+    alerts."""
+
+    run: Positional[str]
+    """Folder of a run, or its name in --runs."""
+    runs: Path = RUNS
+    """Folder of all runs."""
+    out: Path | None = None
+    """File to write. Not given: report.html in the run's folder."""
+    games: Annotated[int, Meta(ge=1, le=100_000)] = 200
+    """Games that are read in full, in each of about 24 bins of weights versions."""
+
+
+def main() -> int:
+    """Entry point. Returns the exit status."""
+    config = load(ReportConfig, command="azplay report", examples=EXAMPLES)
+    from azselfplay.host.runs import RunFolder, write_atomically
+    from azselfplay.store.reader import open_games
+
+    with closing(open_games(config.run, config.runs)) as games:
+        from azselfplay.lab.report.page import (
+            collect,  # once there is a run: these import much
+            page,
+        )
+
+        folder = games.path.resolve().parent
+        report = collect(RunFolder(folder.parent, folder.name), games, config.games)
+    out = config.out or folder / "report.html"
+    try:
+        write_atomically(out, page(report).encode())
+    except OSError as error:
+        raise Fatal(f"cannot write {out}: {error.strerror}; choose another --out", Exit.DISK) from error
+    for alert in report.alerts:
+        print(f"ALERT {alert}", file=sys.stderr)
+    print(out)
+    return int(Exit.OK)

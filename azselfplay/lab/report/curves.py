@@ -1,0 +1,373 @@
+"""The trainer's figures over time, from figures.jsonl, and the charts of them: for the pages of a run, which
+follow the file, and for the report, which reads it once.
+
+A reader continues where it stopped: each look reads only what the trainer has added since. However long the
+run, a page keeps at most twice MOST moments, evenly spread, and the newest: it doubles the distance between
+the moments that it keeps whenever there are too many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from azselfplay.diagnostics.alerts import Lesson
+from azselfplay.host.reading import json_in, open_regular
+from azselfplay.host.runs import RunFolder
+
+STEP = "trainer/step"
+LEARNED = ("policy_loss", "policy_entropy", "value_loss")
+LESSONS = 30
+"""Number of training figures that alerts compare."""
+MOST = 1000
+"""Most moments of a curve; a page is rarely wider in pixels."""
+CHUNK = 1 << 20
+"""Bytes read at once."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Curves in one chart, by the names that TensorBoard also shows."""
+
+    title: str
+    caption: str
+    """How to read it."""
+    curves: tuple[tuple[str, str], ...]
+    """(label, name of the figure)"""
+    unit: str
+    """What the y axis shows, with its unit."""
+    percent: bool = False
+    least_span: float | None = None
+    """The y axis follows the curves and shows at least this span. None: values are never negative, and the
+    axis begins at 0."""
+    explained: Mapping[str, str] = field(default_factory=dict)
+    """Sentences for the caption by the curve's label: only charts with that curve have them."""
+    prefix: str = ""
+    """The chart also has a curve for each figure whose name begins with this, if no other chart names it."""
+    only: Literal["", "web", "report"] = ""
+    """Where it is shown, if not in both: a report counts the games themselves, and has room for more."""
+
+
+PROBES, KNOWN_ERRORS = "probe_values/", "known_errors/"
+CHARTS = (
+    Chart(
+        "Policy loss",
+        "Cross-entropy with the search's policy. No network gets below the entropy of its targets; what is "
+        "between them is left to learn. Both rise when searches become less sure, which is no fault.",
+        (
+            ("training", "trainer/policy_loss"),
+            ("held-out games", "trainer/held_out_policy_loss"),
+            ("entropy of the targets", "trainer/policy_entropy"),
+        ),
+        "cross-entropy, nats",
+        least_span=0.3,
+    ),
+    Chart(
+        "Value loss",
+        "Cross-entropy with the result: 1.10 is a guess, 0.4 to 0.9 healthy while games are decisive. Low "
+        "with many draws: it only says draw. Held-out games far above training: the network memorises.",
+        (("training", "trainer/value_loss"), ("held-out games", "trainer/held_out_value_loss")),
+        "cross-entropy, nats",
+        least_span=0.3,
+    ),
+    Chart(
+        "Gradient norm",
+        "Before clipping.",
+        (("gradient norm", "trainer/gradient_norm"),),
+        "gradient norm",
+        only="report",
+    ),
+    Chart(
+        "Samples per position",
+        "How often a position has been trained on, mean over all searched positions.",
+        (("samples per position", "trainer/samples_per_position"),),
+        "samples per position",
+        only="report",
+    ),
+    Chart(
+        "Replay window",
+        "Positions in the window, and all positions so far.",
+        (("window", "trainer/window_positions"), ("all", "trainer/positions")),
+        "positions",
+        only="report",
+    ),
+    Chart(
+        "Weight norm",
+        "Of all weights. If it keeps rising, each step changes less: use a larger --optimizer.weight-decay.",
+        (("weight norm", "trainer/weight_norm"),),
+        "weight norm",
+        only="report",
+    ),
+    Chart(
+        "Results in the window",
+        "Shares of the positions whose game the first player won, nobody won, or the second player won. Few "
+        "runs recovered from more than 85 % draws with a value loss below 0.4.",
+        (
+            ("first", "window_outcomes/first"),
+            ("draw", "window_outcomes/draw"),
+            ("second", "window_outcomes/second"),
+        ),
+        "share of positions",
+        percent=True,
+    ),
+    Chart(
+        "Length of games",
+        "Of the newest games, 10 % have at most p10 plies, half at most p50, and 90 % at most p90.",
+        (("p10", "lengths/p10"), ("p50", "lengths/p50"), ("p90", "lengths/p90")),
+        "plies per game",
+        only="web",
+    ),
+    Chart(
+        "What the search adds",
+        "How much the search's policy differs from the network's. Near 0 it teaches nothing new.",
+        (("KL", "search/kl"),),
+        "KL divergence, nats",
+        only="web",
+    ),
+    Chart(
+        "Another move than the network's",
+        "Share of the searches whose most visited move is not the network's first choice.",
+        (("share", "search/differs"),),
+        "share of searches",
+        percent=True,
+        only="web",
+    ),
+    Chart(
+        "Games an hour",
+        "Over the last five minutes.",
+        (("games an hour", "trainer/games_per_h"),),
+        "games per hour",
+        only="web",
+    ),
+    Chart(
+        "Value of the start position",
+        "What the network says of the usual start, for the first player, -1 to 1.",
+        (("value", "probe_values/start"),),
+        "value",
+        least_span=0.5,
+        only="web",
+    ),
+    Chart(
+        "Values of known positions",
+        "What the network says of positions whose value is known, for the side to move, -1 to 1.",
+        (),
+        "value",
+        least_span=0.5,
+        explained={
+            "KQK": "KQK is won for the side to move (near +1), KKQ is lost (near -1), the start is level."
+        },
+        prefix=PROBES,
+    ),
+    Chart(
+        "Errors in known positions",
+        "Share in which the network's likeliest move, without a search, throws the result away. Only "
+        "positions in which some move does. Each line is a group of positions, of which a fixed sample is "
+        "asked about (100); `azplay truth` asks about all.",
+        (),
+        "share of positions",
+        explained={
+            "tree": "tree: positions of the whole game.",
+            "mate in one": "mate in one: every move that does not mate counts.",
+        },
+        percent=True,
+        prefix=KNOWN_ERRORS,
+    ),
+    Chart(
+        "Spread of values",
+        "Standard deviation over positions of held-out games: near 0, all values are the same.",
+        (("spread", "trainer/value_spread"), ("correlation with material", "trainer/value_material_r")),
+        "standard deviation, correlation",
+        explained={
+            "correlation with material": "Correlation with material: below 0 a sign is wrong, near 0 nothing "
+            "is learned."
+        },
+        only="report",
+    ),
+)
+ON_PAGES = tuple(chart for chart in CHARTS if chart.only != "report")
+IN_REPORTS = tuple(chart for chart in CHARTS if chart.only != "web")
+X_AXES = (STEP, "trainer/games", "time")
+PREFIXES = tuple(chart.prefix for chart in ON_PAGES if chart.prefix)
+NAMES = (*X_AXES, *(name for chart in ON_PAGES for _, name in chart.curves), "trainer/weights_version")
+"""Figures that a page needs, besides those with a prefix."""
+
+
+def with_curves(
+    charts: Iterable[Chart], found: Iterable[str]
+) -> list[tuple[Chart, str, list[tuple[str, str]]]]:
+    """(chart, caption, (label, figure) of its curves) of each chart that has curves. `found`: the figures of
+    this run."""
+    charts, found = list(charts), list(found)
+    named = {name for chart in charts for _, name in chart.curves}
+    shown = []
+    for chart in charts:
+        more = [
+            name for name in found if chart.prefix and name.startswith(chart.prefix) and name not in named
+        ]
+        curves = [*chart.curves, *((name.removeprefix(chart.prefix), name) for name in more)]
+        known = [label for label, name in curves if name in found]
+        caption = " ".join(
+            [chart.caption, *(text for label, text in chart.explained.items() if label in known)]
+        )
+        if curves:
+            shown.append((chart, caption, curves))
+    return shown
+
+
+def charts(named: Iterable[str]) -> list[dict[str, Any]]:
+    """The charts for a page. `named`: the figures of this run with a prefix."""
+    return [
+        {
+            "title": chart.title,
+            "caption": caption,
+            "curves": [list(curve) for curve in curves],
+            "percent": chart.percent,
+            "unit": chart.unit,
+            "least_span": chart.least_span,
+        }
+        for chart, caption, curves in with_curves(ON_PAGES, named)
+    ]
+
+
+class Curves:
+    """The figures of one run over time. Only one thread at a time may use it."""
+
+    def __init__(self, path: Path, most: float = MOST, *, whole_rows: bool = False) -> None:
+        """`most`: half the moments that are kept. `whole_rows`: keep all figures, not only those that
+        the pages have charts of."""
+        self._path = path
+        self._most = most
+        self._whole_rows = whole_rows
+        self._forget()
+
+    def _forget(self) -> None:
+        self._offset = 0
+        self._inode = 0
+        self._damaged = 0
+        self._rest = b""
+        self._stride = 1
+        self._read = 0
+        """Rows read so far."""
+        self.rows: list[dict[str, float]] = []
+        self._numbers: list[int] = []
+        """Number of each row, by which rows are kept evenly spread."""
+        self.named: dict[str, None] = {}
+        """Figures that only some games have: those with a prefix."""
+
+    def look(self) -> bool:
+        """Read what is new. Returns whether there was anything. A file that was replaced or cut is read
+        again."""
+        try:
+            with open_regular(self._path) as file:
+                about = self._path.stat()
+                if about.st_size < self._offset or about.st_ino != self._inode:
+                    self._forget()
+                    self._inode = about.st_ino
+                file.seek(self._offset)
+                before = self._read
+                while data := file.read(CHUNK):
+                    self._offset += len(data)
+                    self._take(data)
+                return self._read > before
+        except FileNotFoundError:
+            self._forget()
+            return False
+
+    def _take(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > CHUNK:  # damage: no line of ours is that long
+            self._rest = b""
+        for line in lines:
+            row = row_of(line)
+            if row is None:
+                self._damaged += 1
+            else:
+                self._add(row)
+
+    def _add(self, row: dict[str, float]) -> None:
+        """Add a row. Rows of steps that the trainer repeated after a checkpoint replace the former ones."""
+        while self.rows and self.rows[-1][STEP] >= row[STEP]:
+            self.rows.pop()
+            self._numbers.pop()
+        if self._numbers and self._numbers[-1] % self._stride:  # it was kept only as the newest
+            self.rows.pop()
+            self._numbers.pop()
+        self.named.update(dict.fromkeys(name for name in row if name.startswith(PREFIXES)))
+        shown = {name: row[name] for name in (*NAMES, *self.named) if name in row}
+        self.rows.append(row if self._whole_rows else shown)
+        self._numbers.append(self._read)
+        self._read += 1
+        if len(self.rows) > 2 * self._most:
+            self._stride *= 2
+            newest = self._numbers[-1]
+            kept = [
+                at
+                for at, number in enumerate(self._numbers)
+                if number % self._stride == 0 or number == newest
+            ]
+            self.rows = [self.rows[at] for at in kept]
+            self._numbers = [self._numbers[at] for at in kept]
+
+    def as_columns(self) -> dict[str, list[float | None]]:
+        """A list for each figure, with one entry per row."""
+        return {name: [row.get(name) for row in self.rows] for name in (*NAMES, *self.named)}
+
+    @property
+    def damaged(self) -> int:
+        """Lines that could not be read, or are not yet whole."""
+        return self._damaged + bool(self._rest)
+
+
+@dataclass(frozen=True)
+class History:
+    """Figures by name, one row per moment, in the order of training."""
+
+    rows: list[dict[str, float]]
+    """Rows of figures with the names that TensorBoard shows, such as `trainer/policy_loss`; `time` in seconds
+    since 1970."""
+    damaged: int = 0
+    """Lines that could not be read. The last line may be incomplete because it is being written."""
+
+    def curve(self, name: str) -> tuple[list[float], list[float]]:
+        """(steps, values) of the rows that have the figure."""
+        known = [row for row in self.rows if name in row]
+        return [row[STEP] for row in known], [row[name] for row in known]
+
+    def lessons(self) -> list[Lesson]:
+        """Losses at points spread over the last half of training."""
+        known = [row for row in self.rows if all(f"trainer/{name}" in row for name in LEARNED)]
+        last = known[len(known) // 2 :]
+        chosen = last[:: max(1, -(-len(last) // LESSONS))]
+        return [
+            Lesson(
+                int(row[STEP]),
+                row["trainer/policy_loss"],
+                row["trainer/policy_entropy"],
+                row["trainer/value_loss"],
+                row.get("trainer/held_out_value_loss"),
+            )
+            for row in chosen
+        ]
+
+
+def read_history(run: RunFolder) -> History:
+    """All figures of a run; none if it has not trained yet, or they cannot be read."""
+    curves = Curves(run.figures_log, math.inf, whole_rows=True)
+    with suppress(OSError):
+        curves.look()
+    return History(curves.rows, curves.damaged)
+
+
+def row_of(line: bytes) -> dict[str, float] | None:
+    """The numbers of a line of figures.jsonl; None if it is damaged, or incomplete."""
+    try:
+        found = json_in(line)
+        row = {name: float(n) for name, n in found.items() if isinstance(n, int | float)}
+        row[STEP], row["time"]
+    except (ValueError, AttributeError, KeyError, OverflowError):
+        return None
+    return row

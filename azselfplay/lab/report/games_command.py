@@ -1,0 +1,184 @@
+"""`azplay games RUN list|show|export|verify|stats|salvage`: look at what a run has played."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from tyro.conf import Positional
+
+from azselfplay.host.config import load
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.finding import RUNS, run_named
+from protocol.settings import Count
+
+if TYPE_CHECKING:
+    from azselfplay.store.reader import Range, StoreReader
+
+EXAMPLES = (
+    "azplay games chess-tiny list --newest 20",
+    "azplay games chess-tiny show 17 --boards 4",
+    "azplay games runs/chess-tiny export --first 100 --last 199 --out games.pgn",
+    "azplay games chess-tiny export --newest 1 --variations 3 --out newest.pgn",
+    "azplay games shogi-1 export --form kif --out games.kifu",
+    "azplay games chess-tiny salvage --out salvaged.db",
+)
+Action = Literal["list", "show", "export", "verify", "stats", "salvage"]
+ACTIONS = get_args(Action)
+PROGRESS_SECONDS = 5.0
+"""Seconds between two lines of progress of `verify`."""
+
+
+@dataclass(frozen=True)
+class GamesConfig:
+    """Lists, shows, exports, checks, counts or saves the games that a run has stored."""
+
+    run: Positional[str]
+    """Folder of a run, or its name in --runs."""
+    action: Positional[Action]
+    """list: one line per game; show: moves, boards, values; export: as PGN or another format; verify: check
+    that every game is whole and ends as recorded; stats: results by weights version; salvage: copy what
+    can still be read of a damaged games.db to --out."""
+    number: Positional[Count] = 0
+    """Which game to show, as `list` numbers them; 0 is the newest."""
+    runs: Path = RUNS
+    """Folder of all runs."""
+    first: Count = 0
+    """Leave out games before this number."""
+    last: Count = 0
+    """Leave out games after this number; 0: no limit."""
+    newest: Count = 0
+    """Only this many of the newest games; 0: all."""
+    boards: Count = 10
+    """show: plies between two boards; 0: only the start and the end."""
+    form: str = ""
+    """export: pgn, sgf, csa, kif or text, as far as the game has them; empty: the first that it has."""
+    out: Path | None = None
+    """export, salvage: file to write. Not given: standard output (export)."""
+    variations: Count = 0
+    """export: add this many other moves of each search, the most visited ones with their visits, as
+    variations in PGN and SGF, as comments in CSA and KIF."""
+
+
+def main() -> int:
+    """Entry point. Returns the exit status."""
+    _check_order(sys.argv[1:])
+    config = load(GamesConfig, command="azplay games", examples=EXAMPLES)
+    if config.action == "salvage":
+        return _salvage(config)
+    from azselfplay.store.reader import Range, open_games
+
+    wanted = Range(config.first, config.last, config.newest)
+    with closing(open_games(config.run, config.runs)) as games:
+        if config.action == "list":
+            return _list(games, wanted)
+        if config.action == "show":
+            return _show(games, config)
+        if config.action == "export":
+            return _export(games, wanted, config)
+        if config.action == "verify":
+            return _verify(games, wanted)
+        return _stats(games)
+
+
+def _check_order(words: Sequence[str]) -> None:
+    """Raise Fatal(USAGE) if the action comes before the run."""
+    first, second, *_ = (*words, "", "")
+    if first in ACTIONS and second and second not in ACTIONS and not second.startswith("-"):
+        raise Fatal(
+            f"the run comes before the action: azplay games {shlex.join([second, first, *words[2:]])}",
+            Exit.USAGE,
+        )
+
+
+def _list(games: StoreReader, wanted: Range) -> int:
+    from azselfplay.lab.report.stored_games import HEADER, listed
+
+    print(HEADER)
+    _print(listed(game) for game in games.rows(wanted, with_data=False))
+    return int(Exit.OK)
+
+
+def _show(games: StoreReader, config: GamesConfig) -> int:
+    from azselfplay.games import get_game
+    from azselfplay.lab.report.stored_games import shown
+    from protocol.records import BadRecord
+
+    number = config.number or games.span()[1]
+    stored = games.one(number)
+    try:
+        game = get_game(games.game)
+        _print(shown(game, stored, stored.record(game), config.boards))
+    except (BadRecord, ValueError) as error:
+        raise Fatal(f"game {number} of {games.path} is damaged: {error}", Exit.BAD_DATA) from error
+    return int(Exit.OK)
+
+
+def _export(games: StoreReader, wanted: Range, config: GamesConfig) -> int:
+    from azselfplay.lab.report.stored_games import Manner, export
+
+    exported, damaged = export(games, wanted, Manner(config.form, config.variations), config.out, _say)
+    _say(f"{exported} games exported, {damaged} damaged ones left out")
+    return int(Exit.BAD_DATA if damaged else Exit.OK)
+
+
+def _verify(games: StoreReader, wanted: Range) -> int:
+    from azselfplay.games import get_game
+    from azselfplay.lab.report.stored_games import fault_of
+
+    game, checked, bad, told = get_game(games.game), 0, 0, time.monotonic()
+    for stored in games.rows(wanted):
+        checked += 1
+        fault = fault_of(game, stored)
+        if fault is not None:
+            bad += 1
+            print(f"game {stored.seq}: {fault}", flush=True)
+        if time.monotonic() - told >= PROGRESS_SECONDS:
+            told = time.monotonic()
+            _say(f"{checked:,} games checked, {bad:,} bad")
+    print(f"{checked:,} games checked, {bad:,} bad")
+    return int(Exit.BAD_DATA if bad else Exit.OK)
+
+
+def _salvage(config: GamesConfig) -> int:
+    from azselfplay.games import get_game
+    from azselfplay.store.salvage import salvage
+
+    if config.out is None:
+        raise Fatal("salvage needs --out NEW.db, the file to write", Exit.USAGE)
+    run = run_named(config.run, config.runs)
+    done = salvage(
+        run.games,
+        config.out,
+        get_game(str(run.describe()["game"])),
+        lambda number, last, lost: _say(f"{number:,} of {last:,} games read, {lost:,} lost"),
+    )
+    print(f"{done.saved:,} games saved in {config.out}, {done.lost:,} lost")
+    if done.unread:
+        _say(
+            f"could not be read whole: {', '.join(done.unread)}; look at `azplay players` before you train on"
+        )
+    return int(Exit.FOUND if done.lost or done.unread else Exit.OK)
+
+
+def _stats(games: StoreReader) -> int:
+    from azselfplay.lab.report.figures import by_version
+    from azselfplay.lab.report.stored_games import results_by_version
+
+    _print(results_by_version(by_version(games)))
+    return int(Exit.OK)
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line)
+
+
+def _say(text: str) -> None:
+    print(f"azplay games: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,204 @@
+"""`azplay status`: one look at a run; the exit status tells scripts whether all is well."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tyro.conf import Positional
+
+from azselfplay.diagnostics.advice import told
+from azselfplay.diagnostics.doctor.service import Level, figure_findings, is_starting, service_findings
+from azselfplay.host.config import load
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.figures_text import rows
+from azselfplay.host.ports import ANYWHERE, DEFAULT_PORT, Address, parse_address
+from azselfplay.host.reading import json_in, open_regular, read_toml
+from azselfplay.host.runs import RunFolder, is_locked
+from azselfplay.host.text_table import aligned
+from azselfplay.link.finding import RUNS, SERVER_LOCK, run_named, served_runs
+from azselfplay.link.keys import dial_keys, own_server_keys
+
+EXAMPLES = (
+    "azplay status                              # the azserver on this machine",
+    "azplay status --server gpu-box:5700 --json # one on another, for scripts",
+    "azplay status runs/chess-tiny              # a run's folder: live if its azserver runs here",
+)
+LOCAL = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class StatusConfig:
+    """Says how a run is. Exit status: 0 if all is well, 3 for an alert or a fault, 69 if no azserver
+    answers, 2 if several run here and none is named."""
+
+    run: Positional[str] = ""
+    """Folder of a run, or its name in --runs; empty: ask --server."""
+    runs: Path = RUNS
+    """Folder of all runs."""
+    server: str = ""
+    """HOST or HOST:PORT of a live azserver; empty: the one that you have started on this machine."""
+    server_key: str = ""
+    """The public key of --server, if it asks for keys."""
+    key: Path | None = None
+    """File of this machine's key; not given: ~/.config/azselfplay/client.key."""
+    json: bool = False
+    """Print JSON, for scripts."""
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """What is known of a run."""
+
+    live: bool
+    """Whether the figures come from a running azserver just now; otherwise the trainer left them in the
+    folder."""
+    figures: Mapping[str, Any]
+    """Figures with the keys of STATUS (docs/protocol.md)."""
+
+    @property
+    def alerts(self) -> list[str]:
+        """Signs that the run does not learn."""
+        return [str(alert) for alert in (self.figures.get("trainer") or {}).get("alerts") or ()]
+
+    @property
+    def faults(self) -> list[str]:
+        """Problems that keep a live run from playing."""
+        found = figure_findings(self.figures) if self.live else []
+        return [f"{one.check}: {one.found}" for one in found if one.level is Level.FAULT]
+
+    @property
+    def exit(self) -> Exit:
+        return Exit.FOUND if self.alerts or self.faults else Exit.OK
+
+
+def main() -> int:
+    """Entry point. Returns the exit status."""
+    config = load(StatusConfig, command="azplay status", examples=EXAMPLES)
+    if config.run and config.server:
+        raise Fatal("give a run's folder or --server, not both", Exit.USAGE)
+    if config.run:
+        status = of_folder(config.run, config.runs)
+    else:
+        status = of_server(_address(config)) if config.server else of_this_machine()
+    print(as_json(status) if config.json else as_text(status))
+    return int(status.exit)
+
+
+def _address(config: StatusConfig) -> Address:
+    keys = dial_keys(config.server_key, config.key, "client")
+    return replace(parse_address(config.server), keys=keys)
+
+
+def of_this_machine() -> RunStatus:
+    """The status from the azserver that this user runs here, or else from any at the usual port.
+
+    Raises Fatal(USAGE) naming them if there are several, Fatal(UNREACHABLE) if there is none.
+    """
+    served = {folder.path: _address_in(folder) for folder in served_runs()}
+    if len(served) > 1:
+        which = ", ".join(f"{path} (port {address.port})" for path, address in served.items())
+        example = f"azplay status {next(iter(served))}"
+        raise Fatal(f"several azservers run here: {which}; name one, such as `{example}`", Exit.USAGE)
+    if served:
+        return of_server(next(iter(served.values())))
+    try:
+        return of_server(Address(LOCAL, DEFAULT_PORT))
+    except Fatal as error:
+        raise Fatal(
+            f"you have no azserver running on this machine, and none answers at port {DEFAULT_PORT}: give "
+            "--server HOST:PORT, or a run's folder or name to see how its trainer left it",
+            Exit.UNREACHABLE,
+        ) from error
+
+
+def of_server(address: Address) -> RunStatus:
+    """Ask a running azserver. Raises Fatal(UNREACHABLE) if it does not answer."""
+    from azselfplay.diagnostics.doctor.probe import Probing, probe
+
+    facts = probe(address, Probing(seconds=0.0))
+    if facts.figures is None:
+        fault = next((one for one in service_findings(facts) if one.level is Level.FAULT), None)
+        late = f"{address.server} did not tell its status in time; try again, or look at its log"
+        raise Fatal(f"{fault.found}; {fault.todo}" if fault else late, Exit.UNREACHABLE)
+    return RunStatus(True, facts.figures)
+
+
+def of_folder(run: str, runs: Path) -> RunStatus:
+    """A run by its folder or name: from its azserver if that runs on this machine, else from its files.
+
+    Raises Fatal(BAD_DATA) if it is not a run's folder.
+    """
+    folder = run_named(run, runs)
+    about = folder.describe()
+    if is_locked(folder.path / SERVER_LOCK):
+        return of_server(_address_in(folder))
+    # A trainer that was stopped has written both, the complete figures last; one that was killed only the
+    # lines.
+    stopped = _written_at(folder.figures) >= _written_at(folder.figures_log)
+    trainer = folder.read_figures() if stopped else _last_line(folder.figures_log)
+    return RunStatus(False, {"run": folder.name, "game": about["game"], "trainer": trainer})
+
+
+def _written_at(path: Path) -> float:
+    """When the file was written, in seconds since 1970; 0 if there is no such file."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _last_line(path: Path) -> dict[str, Any]:
+    """The trainer's newest figures over time."""
+    last: dict[str, Any] = {}
+    with contextlib.suppress(OSError), open_regular(path) as file:
+        for line in file:
+            with contextlib.suppress(ValueError, TypeError):  # cut off by a kill
+                last = dict(json_in(line))
+    figures: dict[str, Any] = {"alerts": last.get("alerts", [])}
+    for name, value in last.items():
+        group, _, key = name.partition("/")
+        if group == "trainer":
+            figures[key] = value
+        elif key:
+            figures.setdefault(group, {})[key] = value
+    return figures
+
+
+def _address_in(folder: RunFolder) -> Address:
+    """The address of the run's azserver, from the settings that it left in the folder."""
+    try:
+        settings = read_toml(folder.config)
+    except (OSError, ValueError) as error:
+        raise Fatal(
+            f"{folder.config} cannot be read ({error}); give --server HOST:PORT", Exit.BAD_DATA
+        ) from error
+    listen = str(settings.get("listen", LOCAL))
+    host, port = LOCAL if listen in ANYWHERE else listen, int(settings.get("port", DEFAULT_PORT))
+    return Address(host, port, own_server_keys(settings))
+
+
+def as_text(status: RunStatus) -> str:
+    """A table."""
+    state = "live" if status.live else "as its trainer left it: no azserver works on it here"
+    head = [("run", f"{status.figures.get('run')} ({status.figures.get('game')}), {state}")]
+    shown = [row for row in rows(status.figures) if row[0] != "alert" and (status.live or _is_known(row[1]))]
+    if status.live and is_starting(status.figures):
+        head.append(("starting", "azserver has no evaluator yet; ask again in a minute"))
+    table = aligned([*head, *shown, *(("FAULT", fault) for fault in status.faults)], left=2)
+    return "\n".join([table, *(f"ALERT {told(alert)}" for alert in status.alerts)])
+
+
+def _is_known(text: str) -> bool:
+    """Whether a row contains information about a run that is not live."""
+    return any(char.isdigit() for char in text)
+
+
+def as_json(status: RunStatus) -> str:
+    """One object."""
+    told = {"live": status.live, "alerts": status.alerts, "faults": status.faults}
+    return json.dumps({**told, "figures": status.figures}, indent=1)

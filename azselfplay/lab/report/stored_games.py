@@ -1,0 +1,345 @@
+"""Stored games as text: lists, one game ply by ply, PGN and other formats; and whether a game follows the
+rules.
+
+In PGN the results of the search are comments: `[%value +0.123] [%visits 312/800] [%prior_value +0.080]
+[%prior_kl 0.412] [%depth 5.3/14]`: the root's value after the search for the side that moves, in [-1, 1];
+visits of the move played and of all moves; the network's value; KL of the search's policy from the network's,
+nats; mean and largest depth of the simulations, plies. The last three stand only where they are known. Other
+moves that the search visited can be added: variations of one move in PGN and SGF, comments elsewhere. They
+have no values: records hold none.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial, reduce
+from operator import add
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory, board_text
+from azselfplay.games.knowledge import PgnWriter, WrittenMove, knowledge_of
+from azselfplay.games.spec import RESIGNATION, Game, outcome_for_first_player
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.logs import on_one_line
+from azselfplay.lab.report.figures import Bin
+from azselfplay.store.reader import Range, StoreReader
+from azselfplay.store.rows import Stored
+from protocol.records import BadRecord, GameRecord
+
+RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
+"""Outcomes for the first player, written as in chess."""
+
+HEADER = (
+    f"{'game':>8}  {'received (UTC)':19}  {'source':8}  {'plies':>5}  {'result':7}  {'weights':>11}  reason"
+)
+
+CANDIDATES = 4
+"""Moves shown with their visits."""
+
+Writer = Callable[[Game, dict[str, str], GameRecord, int], str]
+"""(game, tags, record, how many other moves of each search to add) -> the game as text."""
+
+TEXT = "text"
+"""Our own format, which every game has: tags and moves."""
+
+FORMS = {"gtp": "SGF", "usi": "CSA"}
+"""The format of `Knowledge.pgn` by the protocol of engines; PGN for others."""
+
+
+def listed(game: Stored) -> str:
+    received = datetime.fromtimestamp(game.received_at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return (
+        f"{game.seq:8}  {received}  {game.source:8}  {game.plies:5}  {RESULTS.get(game.outcome, '?'):7}  "
+        f"{versions(game):>11}  {game.reason}"
+    )
+
+
+def versions(game: Stored) -> str:
+    """The weights versions that played the game: "7", or "7-9" if new ones came meanwhile."""
+    low, high = game.version_min, game.version_max
+    return str(low) if low == high else f"{low}-{high}"
+
+
+@dataclass(frozen=True)
+class Ply:
+    """A move and the result of its search."""
+
+    side: int
+    """The side that moved; 0: the first player."""
+    move: str
+    value: float
+    """Value of the root after the search, for the side that moves, in [-1, 1]."""
+    visits: int
+    """Visits of the move that was played."""
+    all_visits: int
+    most_visited: tuple[tuple[str, int], ...]
+    """Moves and their visits, most visited first."""
+    prior_value: float | None = None
+    """The network's value of the root, before the search; None: unknown, like the next two."""
+    prior_kl: float | None = None
+    """KL of the search's policy from the network's, nats."""
+    depth: tuple[float, int] | None = None
+    """Mean and largest depth of the simulations, plies."""
+
+
+def plies(game: Game, record: GameRecord, game_history: GameHistory) -> Iterator[Ply]:
+    """Replay the record on `game_history`, and yield each ply after its move. Raises ValueError if it breaks
+    a rule."""
+    ends = np.cumsum(record.visited, dtype=np.int64).tolist()
+    begins = [0, *ends]
+    for index, action in enumerate(record.actions.tolist()):
+        begin, end = begins[index], ends[index]
+        visits = dict(
+            zip(record.visit_actions[begin:end].tolist(), record.visits[begin:end].tolist(), strict=True)
+        )
+        side, state = game_history.side_to_move, game_history.state
+        order = sorted(visits, key=lambda action: (-visits[action], action))
+        try:
+            move = game.notation.action_to_text(state, action)
+            most = tuple((game.notation.action_to_text(state, one), visits[one]) for one in order)
+            game_history.play(action)
+        except (ValueError, IndexError) as error:
+            raise ValueError(f"ply {index}: {error}") from error
+        value, played = float(record.root_values[index]), visits.get(action, 0)
+        yield Ply(side, move, value, played, sum(visits.values()), most, **_search(record, index))
+
+
+def _search(record: GameRecord, index: int) -> dict[str, Any]:
+    """The figures that older records do not have."""
+    found: dict[str, Any] = {}
+    for name, column in (("prior_value", record.prior_values), ("prior_kl", record.prior_kl)):
+        if not np.isnan(column[index]):
+            found[name] = float(column[index])
+    if not np.isnan(record.mean_depths[index]):
+        found["depth"] = float(record.mean_depths[index]), int(record.max_depths[index])
+    return found
+
+
+def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterator[str]:
+    """Lines of text; a board after every `boards` plies, and at the start and the end."""
+    yield HEADER
+    yield listed(stored)
+    player = on_one_line(record.source) or "?"
+    yield f"{record.simulations} simulations a move; played by {player} in {record.seconds:.1f} s"
+    yield "value: of the root after the search, for the side that moves; prior: the network's value of it"
+    yield "visits: of the move played, of all moves; KL: of the search's policy from the network's, nats"
+    game_history = GameHistory(game, record.start, record.max_plies)
+    yield from ("", game.notation.render(game_history.state), "")
+    yield f"{'ply':>4}  {'move':6} {'value':>7} {'prior':>7} {'KL':>6}  {'visits':>11}  most visited"
+    for number, ply in enumerate(plies(game, record, game_history), 1):
+        yield _ply_line(number, ply)
+        is_last = number == record.plies
+        if is_last or (boards and number % boards == 0):
+            yield from ("", board_text(game, game_history.state, is_over=is_last), "")
+    score = game_history.score()
+    points = "" if score is None else f", {score:+g}"
+    yield f"{RESULTS.get(record.outcome, '?')} {record.reason}{points}"
+
+
+def _ply_line(number: int, ply: Ply) -> str:
+    most = ", ".join(f"{move} {visits}" for move, visits in ply.most_visited[:CANDIDATES])
+    prior = f"{ply.prior_value:+7.3f}" if ply.prior_value is not None else f"{'?':>7}"
+    divergence = f"{ply.prior_kl:6.3f}" if ply.prior_kl is not None else f"{'?':>6}"
+    visits = f"{ply.visits:5}/{ply.all_visits:<5}"
+    return f"{number:4}  {ply.move:6} {ply.value:+7.3f} {prior} {divergence}  {visits}  {most}"
+
+
+def results_by_version(versions: Sequence[Bin]) -> Iterator[str]:
+    """Lines of text, one for each weights version, and a last one for all together. A game in which several
+    versions played counts for the newest."""
+    yield (
+        f"{'weights':>8} {'games':>8} {'first':>7} {'draw':>7} {'second':>7} {'plies':>7} "
+        f"{'workers':>8} {'clients':>8}  ends"
+    )
+    for one in versions:
+        yield _results(one.label, one)
+    yield _results("all", reduce(add, versions, Bin(0, 0, 0, 0)))
+
+
+def _results(name: str, results: Bin) -> str:
+    games = max(1, results.games)
+    first, draw, second = (f"{100 * results.outcomes[outcome] / games:.1f}%" for outcome in (1, 0, -1))
+    ends = ", ".join(f"{reason} {number}" for reason, number in results.reasons.most_common())
+    return (
+        f"{name:>8} {results.games:8} {first:>7} {draw:>7} {second:>7} {results.plies / games:7.1f} "
+        f"{results.sources['workers']:8} {results.sources['clients']:8}  {ends}"
+    )
+
+
+def forms_of(game: Game) -> dict[str, Writer]:
+    """The formats in which games can be written, the usual one first: `PGN`, `CSA`, `KIF`, `text`."""
+    known, found = knowledge_of(game), dict[str, Writer]()
+    if known.pgn is not None:
+        found[FORMS.get(game.notation.engine_protocol, "PGN")] = partial(as_pgn, known.pgn)
+    found |= {name.upper(): partial(as_pgn, write) for name, write in known.more_forms.items()}
+    return {**found, TEXT: as_text}
+
+
+def _form_named(name: str, game: Game) -> str:
+    forms = {form.lower(): form for form in forms_of(game)}
+    if not name:
+        return next(iter(forms.values()))
+    if name.lower() not in forms:
+        raise Fatal(
+            f"--form is {name!r}, but games of {game.name} are exported as {', '.join(forms)}", Exit.CONFIG
+        )
+    return forms[name.lower()]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How games are exported."""
+
+    form: str = ""
+    """One of `forms_of`, in upper or lower case; "" is the first."""
+    others: int = 0
+    """How many other moves of each search to add, the most visited ones."""
+
+
+def export(
+    games: StoreReader, wanted: Range, manner: Manner, out: Path | None, say: Callable[[str], None]
+) -> tuple[int, int]:
+    """Write the games in `wanted` to `out` (None: standard output). Returns (exported, damaged) games. Raises
+    Fatal(CONFIG) for a format that the game does not have."""
+    manner = replace(manner, form=_form_named(manner.form, get_game(games.game)))
+    if out is None:
+        return _export_to(sys.stdout, games, wanted, manner, say)
+    partial = out.with_name(out.name + ".partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            counts = _export_to(file, games, wanted, manner, say)
+        partial.replace(out)
+    except OSError as error:
+        raise Fatal(f"cannot write {out}: {error.strerror}", Exit.DISK) from error
+    return counts
+
+
+def _export_to(
+    file: TextIO, games: StoreReader, wanted: Range, manner: Manner, say: Callable[[str], None]
+) -> tuple[int, int]:
+    game, exported, damaged = get_game(games.game), 0, 0
+    forms = forms_of(game)
+    write = forms[manner.form]
+    between = knowledge_of(game).between_games if manner.form == next(iter(forms)) else ""
+    event = f"azselfplay {games.path.resolve().parent.name}"
+    for stored in games.rows(wanted):
+        try:
+            record = stored.record(game)
+            text = write(game, tags(event, stored, record), record, manner.others)
+        except (BadRecord, ValueError) as error:
+            damaged += 1
+            say(f"game {stored.seq} is damaged: {error}")
+            continue
+        file.write((between if exported else "") + text + "\n\n")
+        exported += 1
+    return exported, damaged
+
+
+def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
+    """PGN tags of a game: the usual seven first."""
+    player = f"weights {versions(stored)}"
+    source = on_one_line(record.source).replace('"', "'")  # not every writer escapes quotation marks
+    found = {
+        "Event": event,
+        "Site": source or "?",
+        "Date": datetime.fromtimestamp(stored.received_at, UTC).strftime("%Y.%m.%d"),
+        "Round": str(stored.seq),
+        "White": player,
+        "Black": player,
+        "Result": RESULTS[record.outcome],
+        "Termination": record.reason,
+        "PlyCount": str(record.plies),
+        "Simulations": str(record.simulations),
+    }
+    return {**found, "Start": record.start} if record.start else found
+
+
+def as_pgn(write: PgnWriter, game: Game, headers: dict[str, str], record: GameRecord, others: int) -> str:
+    """A game as PGN. Raises ValueError if it breaks the rules."""
+    game_history = GameHistory(game, record.start, record.max_plies)
+    moves = [
+        WrittenMove(ply.move, comment(ply), other_moves(ply, others))
+        for ply in plies(game, record, game_history)
+    ]
+    return write({name: text for name, text in headers.items() if name != "Start"}, record.start, moves, "")
+
+
+def as_text(game: Game, headers: dict[str, str], record: GameRecord, others: int = 0) -> str:
+    """A game as tags and moves, with other moves in brackets after the one played. The move number grows with
+    each turn of the first player. Raises ValueError if the game breaks the rules."""
+    game_history = GameHistory(game, record.start, record.max_plies)
+    lines, number, before = list[str](), 0, 1
+    for ply in plies(game, record, game_history):
+        number += ply.side < before or number == 0
+        before = ply.side
+        shown = [f"{ply.move} {{{comment(ply)}}}"]
+        shown += [f"({move} {{{its_comment}}})" for move, its_comment in other_moves(ply, others)]
+        lines.append(f"{number}{'...' if ply.side else '.'} {' '.join(shown)}")
+    all_tags = {"Game": game.name, **headers}
+    if (score := game_history.score()) is not None:
+        all_tags["Score"] = f"{score:+g}"
+    written = [f'[{name} "{text}"]' for name, text in all_tags.items()]
+    return "\n".join([*written, "", *lines, headers["Result"]])
+
+
+def other_moves(ply: Ply, most: int) -> list[tuple[str, str]]:
+    """(move, comment) of the most visited moves that were not played, at most `most`."""
+    visited = [(move, visits) for move, visits in ply.most_visited if move != ply.move]
+    return [
+        (move, f"[%visits {visits}/{ply.all_visits}] {visits / ply.all_visits:.0%}")
+        for move, visits in visited[:most]
+    ]
+
+
+def comment(ply: Ply) -> str:
+    parts = [f"[%value {ply.value:+.3f}]", f"[%visits {ply.visits}/{ply.all_visits}]"]
+    if ply.prior_value is not None:
+        parts.append(f"[%prior_value {ply.prior_value:+.3f}]")
+    if ply.prior_kl is not None:
+        parts.append(f"[%prior_kl {ply.prior_kl:.3f}]")
+    if ply.depth is not None:
+        parts.append(f"[%depth {ply.depth[0]:.1f}/{ply.depth[1]}]")
+    return " ".join(parts)
+
+
+# ---- Whether a game is intact and follows the rules -----------------------------------------------
+
+
+def fault_of(game: Game, stored: Stored) -> str | None:
+    """The fault of a stored game; None if it has none."""
+    try:
+        record = stored.record(game)
+    except BadRecord as error:
+        return f"damaged: {error}"
+    return _against_the_rules(game, record)
+
+
+def _against_the_rules(game: Game, record: GameRecord) -> str | None:
+    try:
+        game_history = GameHistory(game, record.start, record.max_plies)
+    except ValueError as error:
+        return f"start position {record.start!r}: {error}"
+    side = game_history.side_to_move
+    for ply, action in enumerate(record.actions.tolist()):
+        try:
+            side = game_history.side_to_move
+            game_history.play(action)
+        except ValueError as error:
+            return f"ply {ply}: {error}"
+    reason, outcome = game_history.end_reason(), game_history.outcome()
+    if reason is None and record.reason == RESIGNATION:
+        reason, outcome = RESIGNATION, outcome_for_first_player(-1, side)
+    if reason != record.reason:
+        return (
+            f"it ends by {record.reason!r}, but after its last move the rules say {reason or 'it goes on'!r}"
+        )
+    if outcome != record.outcome:
+        return f"its outcome is {record.outcome:+d}, but by {reason} it is {outcome:+d}"
+    return None

@@ -1,0 +1,337 @@
+"""The application: which handler answers which address. Handlers only read the request and hand the work to a
+thread or to the objects of the `Site`; pages are frames that our scripts fill with answers of `/api/`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta, Struct
+
+from azselfplay.lab.web.games import Filter, Shelf, moves
+from azselfplay.lab.web.guarding import (
+    MOST_BODY,
+    REQUEST_WITHIN,
+    Handler,
+    Trouble,
+    add_headers,
+    as_json,
+    as_visitor,
+    errors_as_pages,
+    is_our_fault,
+    only_for,
+    page,
+)
+from azselfplay.lab.web.rooms import MOST_SIMULATIONS, Room, Rooms, Terms, find_weights, weights_of
+from azselfplay.lab.web.runs import strength_of
+from azselfplay.lab.web.site import MOST, SITE, Site, number_in, whole
+from azselfplay.lab.web.watching import Watching
+from azselfplay.play.analysis import Analyst, Request
+
+ASSETS = Path(__file__).parent / "assets"
+
+TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+PAGES = (
+    ("run", "/run/{run}", "{run}"),
+    ("games", "/run/{run}/games", "Games of {run}"),
+    ("game", "/run/{run}/games/{number}", "Game {number} of {run}"),
+    ("play", "/run/{run}/play", "Play against {run}"),
+    ("strength", "/run/{run}/strength", "Strength of {run}"),
+)
+"""Pages of a run: script, address, title."""
+
+OUTCOMES = {"": None, "first": 1, "draw": 0, "second": -1}
+
+SHOWN = 12
+"""Most moves shown of the network's policy."""
+
+LONGEST_LINE = 1000
+"""Most characters in a line of moves."""
+
+S = TypeVar("S", bound=Struct)
+
+routes = web.RouteTableDef()
+"""The handlers with their addresses; those of pages and assets are made in `make_app`."""
+
+
+@asynccontextmanager
+async def open_site(runs: Path, threads: int = 1) -> AsyncIterator[Site]:
+    """Everything behind the pages for the folder `runs`; `threads`: threads of each network that plays."""
+    async with asyncio.TaskGroup() as group:
+        site = Site(runs, Watching(group), Shelf(), Rooms(threads))
+        try:
+            yield site
+        finally:
+            await site.watching.close()
+            site.rooms.close()
+            site.readers.shutdown(wait=True, cancel_futures=True)
+
+
+def make_app(site: Site, listen: str = "127.0.0.1") -> web.Application:
+    """The application for a server that listens on `listen`. The owner of the site closes it."""
+    app = web.Application(
+        middlewares=[as_visitor, errors_as_pages, only_for(listen)], client_max_size=MOST_BODY
+    )
+    app[SITE] = site
+    logging.getLogger("aiohttp.server").addFilter(is_our_fault)
+    app.on_response_prepare.append(add_headers)
+    app.add_routes(routes)
+    for script, address, title in PAGES:
+        app.router.add_get(address, _page_of(script, title))
+    app.router.add_get("/assets/{file}", _assets())
+    return app
+
+
+def _html(text: str) -> web.Response:
+    return web.Response(text=text, content_type="text/html", headers={"Cache-Control": "no-cache"})
+
+
+@routes.get("/")
+async def runs_page(request: web.Request) -> web.Response:
+    return _html(page("Runs", "runs", {"folder": str(request.app[SITE].runs)}))
+
+
+@routes.get("/compare")
+async def compare_page(_request: web.Request) -> web.Response:
+    return _html(page("Compare two runs", "compare"))
+
+
+def _page_of(script: str, title: str) -> Handler:
+    """The handler of a page for a run."""
+
+    async def answer(request: web.Request) -> web.Response:
+        run = request.app[SITE].run_of(request)
+        parts = dict(request.match_info)
+        return _html(page(title.format(**parts), script, parts, run.name))
+
+    return answer
+
+
+def _assets() -> Handler:
+    """The handler of our scripts and styles: only these files."""
+    files = {file.name: (file.read_bytes(), TYPES[file.suffix]) for file in ASSETS.iterdir()}
+
+    async def answer(request: web.Request) -> web.Response:
+        found = files.get(request.match_info["file"])
+        if found is None:
+            raise Trouble("There is no such file.", HTTPStatus.NOT_FOUND)
+        body, kind = found
+        response = web.Response(body=body, content_type=kind, charset="utf-8")
+        response.headers["Cache-Control"] = "no-cache"
+        response.enable_compression()
+        return response
+
+    return answer
+
+
+# ---- About runs -------------------------------------------------
+
+
+@routes.get("/api/runs")
+async def runs_listed(request: web.Request) -> web.Response:
+    return as_json(await request.app[SITE].listed())
+
+
+@routes.get("/api/run/{run}/history")
+async def history(request: web.Request) -> web.Response:
+    site = request.app[SITE]
+    return as_json(await site.watching.history(site.run_of(request), site.reading))
+
+
+@routes.get("/api/run/{run}/events")
+async def events(request: web.Request) -> web.StreamResponse:
+    """Server-sent events: one `data:` line of JSON for each look at the run."""
+    site = request.app[SITE]
+    run = site.run_of(request)
+    async with site.watching.watch(run, site.reading) as updates:
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+        )
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            while (figures := await updates.next()) is not None:
+                await response.write(b"data: " + figures + b"\n\n")
+    return response
+
+
+@routes.get("/api/run/{run}/strength")
+async def strength(request: web.Request) -> web.Response:
+    site = request.app[SITE]
+    run = site.run_of(request)
+    return as_json(await site.reading(lambda: strength_of(run)))
+
+
+# ---- Stored games --------------------------------------------------------------------------------
+
+
+def _filter(request: web.Request) -> Filter:
+    outcome = request.query.get("outcome", "")
+    if outcome not in OUTCOMES:
+        raise Trouble("outcome is first, draw or second.", HTTPStatus.BAD_REQUEST)
+    version = number_in(request, "version", -1, 0, MOST)
+    return Filter(
+        OUTCOMES[outcome],
+        request.query.get("reason", "")[:80],
+        request.query.get("source", "")[:80],
+        None if version < 0 else version,
+        number_in(request, "min_plies", 0, 0, MOST),
+        number_in(request, "max_plies", 0, 0, MOST),
+    )
+
+
+@routes.get("/api/run/{run}/games")
+async def games(request: web.Request) -> web.Response:
+    site = request.app[SITE]
+    run, wanted, before = site.run_of(request), _filter(request), number_in(request, "before", 0, 0, MOST)
+    return as_json(await site.reading(lambda: site.shelf.listed(run, wanted, before)))
+
+
+def _number(request: web.Request) -> int:
+    return whole(request.match_info["number"], "the game's number", 0, 1, MOST)
+
+
+@routes.get("/api/run/{run}/games/{number}")
+async def game(request: web.Request) -> web.Response:
+    site = request.app[SITE]
+    run, number = site.run_of(request), _number(request)
+    return as_json(await site.reading(lambda: site.shelf.shown(run, number)))
+
+
+@routes.get("/api/run/{run}/games/{number}/at/{ply}")
+async def position(request: web.Request) -> web.Response:
+    site = request.app[SITE]
+    run, number = site.run_of(request), _number(request)
+    ply = whole(request.match_info["ply"], "the ply", 0, 0, MOST)
+    line = request.query.get("line", "")[:LONGEST_LINE].split()
+    return as_json(await site.reading(lambda: site.shelf.position(run, number, ply, line)))
+
+
+@routes.get("/api/run/{run}/games/{number}/at/{ply}/network")
+async def network(request: web.Request) -> web.Response:
+    """A network's own evaluation of a position, without a search."""
+    site = request.app[SITE]
+    run, number = site.run_of(request), _number(request)
+    ply = whole(request.match_info["ply"], "the ply", 0, 0, MOST)
+    way = await site.reading(lambda: site.shelf.moves_to(run, number, ply))
+    file = await site.reading(lambda: find_weights(run, request.query.get("weights", "")))
+    async with site.rooms.nets.using(file) as net:
+        asked = Request(id="", fen=way.start, moves=way.moves, simulations=0)
+        analyst = Analyst.of(net.game, net.evaluator, net.history)
+        await asyncio.to_thread(analyst.warm_up)
+        found = await analyst.answer(asked)
+        if "policy" not in found:
+            raise Trouble("The game is over in that position.", HTTPStatus.CONFLICT)
+        texts = list(found["policy"])[:SHOWN]
+        actions = [net.game.notation.action_from_text(way.state, text) for text in texts]
+        clicks = moves(net.game, way.state, actions)
+    policy = [{**move, "share": found["policy"][move["text"]]} for move in clicks]
+    return as_json({"weights": net.name, "value": found["value"], "wdl": found["wdl"], "policy": policy})
+
+
+@routes.get("/api/run/{run}/weights")
+async def weights(request: web.Request) -> web.Response:
+    site = request.app[SITE]
+    run = site.run_of(request)
+    return as_json(await site.reading(lambda: weights_of(run)))
+
+
+@routes.get("/run/{run}/games/{number}/download")
+async def download(request: web.Request) -> web.Response:
+    site = request.app[SITE]
+    run, number = site.run_of(request), _number(request)
+    form, others = request.query.get("form", ""), number_in(request, "variations", 0, 0, MOST)
+    name, text = await site.reading(lambda: site.shelf.download(run, number, form, others))
+    headers = {"Content-Disposition": f'attachment; filename="{quote(name)}"'}
+    return web.Response(text=text, content_type="text/plain", headers=headers)
+
+
+# ---- Games of a person against a network: actions are POST requests with JSON --------------------
+
+
+class Opening(Struct, forbid_unknown_fields=True):
+    """A new game."""
+
+    weights: Annotated[str, Meta(max_length=200)] = ""
+    """Name of the network; "": the newest."""
+    side: Annotated[int, Meta(ge=0, le=1)] = 0
+    """The person's side; 0: the first player."""
+    simulations: Annotated[int, Meta(ge=1, le=MOST_SIMULATIONS)] = 100
+    game: Annotated[int, Meta(ge=0, le=MOST)] = 0
+    """Number of a stored game to continue; 0: a new game from the start."""
+    ply: Annotated[int, Meta(ge=0, le=MOST)] = 0
+    """Position in that game."""
+
+
+class Order(Struct, forbid_unknown_fields=True):
+    """An action in an open game."""
+
+    move: Annotated[str, Meta(max_length=40)] = ""
+
+
+async def _body(request: web.Request, kind: type[S]) -> S:
+    try:
+        async with asyncio.timeout(REQUEST_WITHIN):
+            body = await request.read()
+    except TimeoutError:
+        text = f"The request did not arrive within {REQUEST_WITHIN:.0f} s."
+        raise Trouble(text, HTTPStatus.REQUEST_TIMEOUT) from None
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        text = f"The order cannot be understood: {error}."
+        raise Trouble(text, HTTPStatus.BAD_REQUEST) from error
+
+
+@routes.post("/api/run/{run}/play")
+async def open_room(request: web.Request) -> web.Response:
+    site = request.app[SITE]
+    run, wanted = site.run_of(request), await _body(request, Opening)
+    file = await site.reading(lambda: find_weights(run, wanted.weights))
+    terms = Terms(wanted.side, wanted.simulations)
+    if wanted.game:
+        way = await site.reading(lambda: site.shelf.moves_to(run, wanted.game, wanted.ply))
+        terms = replace(terms, start=way.start, moves=way.moves, max_plies=way.max_plies)
+    room = await site.rooms.open(run, file, terms)
+    return as_json(room.view())
+
+
+def _room(request: web.Request) -> Room:
+    return request.app[SITE].rooms.find(request.match_info["room"])
+
+
+@routes.get("/api/play/{room}")
+async def look_at_room(request: web.Request) -> web.Response:
+    return as_json(_room(request).view())
+
+
+@routes.post("/api/play/{room}/{what}")
+async def act_in_room(request: web.Request) -> web.Response:
+    """Carry out `move`, `reply`, `hint`, `back` or `leave`."""
+    room, order = _room(request), await _body(request, Order)
+    async with room.lock:
+        match request.match_info["what"]:
+            case "move":
+                room.play(order.move)
+            case "reply":
+                await room.reply()
+            case "hint":
+                await room.hint()
+            case "back":
+                room.take_back()
+            case "leave":
+                request.app[SITE].rooms.leave(room)
+            case _:
+                raise Trouble("There is no such order.", HTTPStatus.NOT_FOUND)
+        return as_json(room.view())

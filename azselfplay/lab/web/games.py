@@ -1,0 +1,326 @@
+"""Stored games for the pages: lists with a filter, single games ply by ply, and the board of each position
+with the clicks that make each move.
+
+Each call opens the store and closes it again, so that a deleted run is released. Replayed games stay in
+memory for a while, because stepping through a game requests each of its positions.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from threading import Lock
+from typing import Any
+
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory, board_text, replay
+from azselfplay.games.knowledge import Clicks, Spot, knowledge_of
+from azselfplay.games.spec import PLY_CAP, RESIGNATION, Game, State
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab.report.stored_games import RESULTS, TEXT, Ply, forms_of, plies, tags, versions
+from azselfplay.lab.web.guarding import Trouble
+from azselfplay.store.reader import StoreReader
+from azselfplay.store.rows import COLUMNS, Stored
+from protocol.records import POLICY_TARGET, BadRecord, GameRecord
+
+PAGE = 50
+"""Games per page."""
+
+LOOKED_AT = 100_000
+"""Most games that a filter reads for one page: rare ones are searched for further back on the next page."""
+
+KEPT = 8
+"""Games kept in memory, because stepping through a game requests each of its positions."""
+
+CANDIDATES = 12
+"""Moves shown with their visits."""
+
+ENDINGS = {TEXT: "txt", "KIF": "kifu"}
+"""File endings of formats, where they differ from the format's name; `.kif` would be read as Shift JIS."""
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which games to list; "" and None do not filter."""
+
+    outcome: int | None = None
+    reason: str = ""
+    source: str = ""
+    version: int | None = None
+    """A weights version that played in it."""
+    min_plies: int = 0
+    max_plies: int = 0
+    """0: no limit."""
+
+    def clauses(self) -> list[tuple[str, list[Any]]]:
+        """SQL with a `?` for each value."""
+        found: list[tuple[str, list[Any]]] = []
+        if self.outcome is not None:
+            found.append(("outcome = ?", [self.outcome]))
+        if self.reason:
+            found.append(("reason = ?", [self.reason]))
+        if self.source:
+            found.append(("source = ?", [self.source]))
+        if self.version is not None:
+            found.append(("version_min <= ? AND version_max >= ?", [self.version, self.version]))
+        if self.min_plies:
+            found.append(("plies >= ?", [self.min_plies]))
+        if self.max_plies:
+            found.append(("plies <= ?", [self.max_plies]))
+        return found
+
+
+@dataclass(frozen=True)
+class Open:
+    """A stored game, replayed."""
+
+    game: Game
+    stored: Stored
+    record: GameRecord
+    played: GameHistory
+    plies: list[Ply]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a position of a stored game is reached."""
+
+    start: str
+    moves: tuple[str, ...]
+    max_plies: int
+    """The cap on the length of that game, plies."""
+    state: State
+    """uint64[state_words] the position."""
+
+
+class Shelf:
+    """The games of all runs. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[tuple[str, bytes], Open] = OrderedDict()
+        self._lock = Lock()
+
+    def listed(self, run: RunFolder, wanted: Filter, before: int) -> dict[str, Any]:
+        """A page of games older than number `before` (0: the newest), newest first."""
+        with _store(run) as games:
+            low, high = games.span()
+            last = min(before - 1, high) if before else high
+            first = max(low, last - LOOKED_AT + 1)
+            clauses = [("seq BETWEEN ? AND ?", [first, last]), *wanted.clauses()]
+            where = " AND ".join(text for text, _ in clauses)
+            values = [value for _, some in clauses for value in some]
+            sql = f"SELECT {COLUMNS} FROM games WHERE {where} ORDER BY seq DESC LIMIT {PAGE}"
+            rows = [Stored.of(row) for row in games.query(sql, *values)]
+            reasons = [reason.name for reason in get_game(games.game).end_reasons[1:]]
+            older = rows[-1].seq if len(rows) == PAGE else first
+            return {
+                "games": [_about(row) for row in rows],
+                "older": older if older > low else None,
+                "looked_at": [first, last],
+                "span": [low, high],
+                "reasons": [*reasons, PLY_CAP, RESIGNATION],
+            }
+
+    def shown(self, run: RunFolder, number: int) -> dict[str, Any]:
+        """A game with its moves and values; values are for the first player."""
+        one = self._of(run, number)
+        turn = [1 if ply.side == 0 else -1 for ply in one.plies]
+        return {
+            **_about(one.stored),
+            "player": one.record.source,
+            "simulations": one.record.simulations,
+            "seconds": one.record.seconds,
+            "score": one.played.score(),
+            "start": one.record.start,
+            "forms": list(forms_of(one.game)),
+            "moves": [ply.move for ply in one.plies],
+            "sides": [ply.side for ply in one.plies],
+            "values": [
+                ply.value * sign if ply.all_visits else None
+                for ply, sign in zip(one.plies, turn, strict=True)
+            ],
+            "priors": [
+                None if ply.prior_value is None else ply.prior_value * sign
+                for ply, sign in zip(one.plies, turn, strict=True)
+            ],
+            "kl": [ply.prior_kl for ply in one.plies],
+        }
+
+    def position(self, run: RunFolder, number: int, ply: int, line: Sequence[str] = ()) -> dict[str, Any]:
+        """The position after `ply` moves, and the search result there; with a `line` of other moves from
+        there, the position after those."""
+        one = self._of(run, number)
+        _check_ply(one, ply)
+        if line:
+            return {"ply": ply, "board": board(one.game, _after(one, ply, line), line[-1]), "search": None}
+        before = one.plies[ply - 1].move if ply else ""
+        state = one.played.states[ply]
+        is_over = ply == len(one.plies)
+        found = {"ply": ply, "board": board(one.game, state, before, is_over=is_over), "search": None}
+        if ply < len(one.plies):
+            found["search"] = _search(one, ply)
+        return found
+
+    def moves_to(self, run: RunFolder, number: int, ply: int) -> Way:
+        """The moves of a game up to the position after `ply` of them."""
+        one = self._of(run, number)
+        _check_ply(one, ply)
+        moves = tuple(done.move for done in one.plies[:ply])
+        return Way(one.record.start, moves, one.record.max_plies, one.played.states[ply])
+
+    def download(self, run: RunFolder, number: int, form: str, others: int) -> tuple[str, str]:
+        """(file name, contents) of a game in one of its `forms_of`; "" is the first. `others`: how many other
+        moves of each search to add."""
+        one = self._of(run, number)
+        forms = forms_of(one.game)
+        form = form or next(iter(forms))
+        if form not in forms:
+            text = f"Games of {one.game.name} can be had as {' or '.join(forms)}, not as {form[:40]!r}."
+            raise Trouble(text, HTTPStatus.BAD_REQUEST)
+        its_tags = tags(f"azselfplay {run.name}", one.stored, one.record)
+        text = forms[form](one.game, its_tags, one.record, others)
+        ending = ENDINGS.get(form, form.lower())
+        with_others = "-variations" if others else ""
+        return f"{run.name}-{number}{with_others}.{ending}", text + "\n"
+
+    def _of(self, run: RunFolder, number: int) -> Open:
+        with _store(run) as games:
+            stored = next(games.numbered([number]), None)
+            if stored is None:
+                low, high = games.span()
+                there = f"Its games have the numbers {low} to {high}." if high else "It has no games yet."
+                raise Trouble(f"Run {run.name} has no game {number}. {there}")
+            name = games.game
+        with self._lock:
+            kept = self._open.get((run.name, stored.uid))
+            if kept is None:
+                kept = _opened(get_game(name), stored)
+                self._open[run.name, stored.uid] = kept
+            self._open.move_to_end((run.name, stored.uid))
+            while len(self._open) > KEPT:
+                self._open.popitem(last=False)
+            return kept
+
+
+@contextmanager
+def _store(run: RunFolder) -> Iterator[StoreReader]:
+    if not run.games.is_file():
+        raise Trouble(f"Run {run.name} has no games yet.")
+    with closing(StoreReader(run.games)) as games:
+        yield games
+
+
+def _opened(game: Game, stored: Stored) -> Open:
+    try:
+        record = stored.record(game)
+        played = GameHistory(game, record.start, record.max_plies)
+        return Open(game, stored, record, played, list(plies(game, record, played)))
+    except (BadRecord, ValueError) as error:
+        text = f"Game {stored.seq} is damaged: {error}"
+        raise Trouble(text, HTTPStatus.UNPROCESSABLE_ENTITY) from error
+
+
+def _check_ply(one: Open, ply: int) -> None:
+    if not 0 <= ply <= len(one.plies):
+        raise Trouble(f"Game {one.stored.seq} has the positions 0 to {len(one.plies)}, not {ply}.")
+
+
+def _after(one: Open, ply: int, line: Sequence[str]) -> State:
+    try:
+        moves = [*(done.move for done in one.plies[:ply]), *line]
+        return replay(one.game, one.record.start, moves, one.record.max_plies).state
+    except ValueError as error:
+        text = f"That line cannot be played from position {ply}: {error}"
+        raise Trouble(text, HTTPStatus.BAD_REQUEST) from error
+
+
+def _about(row: Stored) -> dict[str, Any]:
+    return {
+        "number": row.seq,
+        "received": row.received_at,
+        "source": row.source,
+        "plies": row.plies,
+        "outcome": row.outcome,
+        "result": RESULTS.get(row.outcome, "?"),
+        "reason": row.reason,
+        "weights": versions(row),
+    }
+
+
+def _search(one: Open, ply: int) -> Mapping[str, Any]:
+    done, state = one.plies[ply], one.played.states[ply]
+    notation = one.game.notation
+    most = done.most_visited[:CANDIDATES]
+    actions = [notation.action_from_text(state, text) for text, _ in most]
+    total = max(1, done.all_visits)
+    return {
+        "move": done.move,
+        "side": done.side,
+        "value": done.value,
+        "prior_value": done.prior_value,
+        "kl": done.prior_kl,
+        "depth": done.depth,
+        "visits": done.all_visits,
+        "is_target": bool(one.record.flags[ply] & POLICY_TARGET),
+        "candidates": [
+            {**move, "visits": visits, "share": visits / total}
+            for move, (_, visits) in zip(moves(one.game, state, actions), most, strict=True)
+        ],
+    }
+
+
+# ---- A position for a page -----------------------------------------------------------------------
+
+
+def board(game: Game, state: State, move: str, *, side: int = 0, is_over: bool = False) -> dict[str, Any]:
+    """The position `state` [state_words] reached by `move` ("" at the start), as `side` sees it. `is_over`:
+    the game has ended with it, so its text names nobody to move."""
+    known = knowledge_of(game)
+    clicks = known.clicks if known.svg is not None else None
+    turned = clicks.svg_turned if clicks is not None and side == 1 else None
+    draw = turned or known.svg
+    return {
+        "svg": None if draw is None else draw(state, move).decode(),
+        "text": board_text(game, state, is_over=is_over),
+        "position": game.notation.state_to_text(state),
+        "width": 0.0 if clicks is None else clicks.width,
+        "height": 0.0 if clicks is None else clicks.height,
+        "spots": [] if clicks is None else [list(spot) for spot in spots_of(clicks, turned=bool(turned))],
+    }
+
+
+def spots_of(clicks: Clicks, *, turned: bool) -> tuple[Spot, ...]:
+    """Where to click; on a turned picture every spot is in the opposite place."""
+    if not turned:
+        return clicks.spots
+    return tuple(
+        spot._replace(x=clicks.width - spot.x - spot.width, y=clicks.height - spot.y - spot.height)
+        for spot in clicks.spots
+    )
+
+
+def moves(game: Game, state: State, actions: Iterable[int]) -> list[dict[str, Any]]:
+    """Legal actions in `state` as text, and the names of the spots to click in order; for a game
+    without a picture also the `place_of` each."""
+    known = knowledge_of(game)
+    clicks = known.clicks if known.svg is not None else None
+    return [
+        {
+            "text": game.notation.action_to_text(state, action),
+            "clicks": [] if clicks is None else list(clicks.clicked(state, action)),
+            "place": place_of(game, action) if known.svg is None else None,
+        }
+        for action in actions
+    ]
+
+
+def place_of(game: Game, action: int) -> tuple[int, int] | None:
+    """(row from the top, column) of a button for `action`: its cell where actions are cells, its column where
+    they are columns (in row 0). None: the action has no place on the board."""
+    if game.actions - game.extra_actions == game.cells and action < game.cells:
+        row, col = divmod(action, game.cols)
+        return game.rows - 1 - row, col
+    return (0, action) if game.actions == game.cols else None

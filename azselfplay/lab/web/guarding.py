@@ -1,0 +1,335 @@
+"""What every answer goes through: who may be connected, who may send requests, what browsers may load, and
+errors as sentences, in a page or as JSON.
+
+A page of another site can make a browser send requests to 127.0.0.1. So the Host header must name this
+machine (otherwise another site could point a name of its own here), and POST requests must come from our own
+pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import ipaddress
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import cast
+from urllib.parse import quote, urlsplit
+
+import msgspec
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Middleware
+
+from azselfplay.games.names import UnknownGame
+from azselfplay.host.exits import Fatal
+from azselfplay.host.ports import network_of
+from azselfplay.link.door_connection import Strangers
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+MOST_BODY = 16 * 1024
+"""Most bytes in a request's body."""
+
+JSON = "application/json"
+
+REQUEST_WITHIN = 30.0
+"""Seconds that a connection may be without a whole request: between two, in the middle of a header (by
+default aiohttp waits for an hour), or in the middle of a body."""
+
+MOST_SENT = 64 * 1024
+"""Most bytes that a visitor may send from the beginning of one request to that of the next. (aiohttp keeps an
+unfinished header, and allows 1 MB of it.)"""
+
+FAULT = "That is a fault in azselfplay itself; the terminal of azplay web shows it."
+
+NEW_GAME = "If the game is new, start `azplay web` again."
+"""This process knows the packages that were installed when it started."""
+
+_REASONS = {
+    HTTPStatus.NOT_FOUND: "There is no such page.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "This address does not take that kind of request.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: f"The request is longer than {MOST_BODY} bytes.",
+}
+
+SECTIONS = {"run": "Overview", "games": "Games", "play": "Play", "strength": "Strength"}
+"""Pages of a run: script and name."""
+
+
+class Trouble(Exception):
+    """A request that cannot be answered. `text` says what is wrong and what to do."""
+
+    def __init__(self, text: str, status: HTTPStatus = HTTPStatus.NOT_FOUND) -> None:
+        super().__init__(text)
+        self.text = text
+        self.status = status
+
+
+def trouble_of(error: Exception) -> Trouble | None:
+    """The Trouble for errors caused by files of a run; None for a bug."""
+    if isinstance(error, Trouble):
+        return error
+    if isinstance(error, UnknownGame) or isinstance(error.__cause__, UnknownGame):
+        return Trouble(f"{error}. {NEW_GAME}", HTTPStatus.CONFLICT)
+    if isinstance(error, Fatal):
+        return Trouble(str(error), HTTPStatus.CONFLICT)
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return Trouble(
+            f"{error.filename or 'a file'} is gone: the run is being deleted or moved. Go back to the list "
+            "of runs.",
+            HTTPStatus.GONE,
+        )
+    if isinstance(error, OSError):
+        where = error.filename or "a file"
+        return Trouble(f"{where} cannot be read: {error.strerror}", HTTPStatus.INTERNAL_SERVER_ERROR)
+    return None
+
+
+class Visitor(asyncio.Protocol):
+    """A connection as aiohttp serves it: `inner` does all the work. What the connection may cost is bounded.
+
+    There may be so many that wait, `idle`, and so many with a request in progress, `busy`. For one more, the
+    oldest from the address with the most of its kind is cut. So whoever comes is answered, and no number of
+    connections keeps others out.
+    """
+
+    def __init__(self, inner: asyncio.Protocol, idle: Strangers[Visitor], busy: Strangers[Visitor]) -> None:
+        self._inner, self._idle, self._busy = inner, idle, busy
+        self._transport: asyncio.Transport | None = None
+        self._sent = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not derived from it
+        self._inner.connection_made(transport)
+        self._be(self._idle)
+
+    def data_received(self, data: bytes) -> None:
+        self._sent += len(data)
+        if self._sent > MOST_SENT:
+            self._cut()
+        else:
+            self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._leave()
+        self._inner.connection_lost(error)
+
+    def request_begins(self) -> None:
+        self._sent = 0
+        self._be(self._busy)
+
+    def request_ends(self) -> None:
+        self._be(self._idle)
+
+    def _be(self, kind: Strangers[Visitor]) -> None:
+        if self._transport is None:
+            return
+        self._idle.remove(self)
+        self._busy.remove(self)
+        peer = self._transport.get_extra_info("peername")
+        leaving = kind.add(self, network_of(peer[0]) if peer else "", 0.0)
+        if leaving is not None:
+            leaving._cut()
+
+    def _cut(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()  # what a visitor does not read is not waited for
+        self._leave()
+
+    def _leave(self) -> None:
+        self._transport = None
+        self._idle.remove(self)
+        self._busy.remove(self)
+
+
+@web.middleware
+async def as_visitor(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Count a visitor as busy while its request is being answered."""
+    visitor = None if request.transport is None else request.transport.get_protocol()
+    if not isinstance(visitor, Visitor):
+        return await handler(request)
+    visitor.request_begins()
+    try:
+        return await handler(request)
+    finally:
+        visitor.request_ends()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a server that listens on `host` can only be reached from this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def may_name(host: str, listen: str) -> bool:
+    """Whether the Host header `host` is a valid name for a server that listens on `listen`.
+
+    Another site cannot make a browser send an address instead of a name. Names must be this machine's own.
+    """
+    if is_loopback(listen):
+        return is_loopback(host)
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        own = socket.gethostname().lower()
+        return host in {"localhost", listen.lower(), own, own.partition(".")[0]}
+    return True
+
+
+def only_for(listen: str) -> Middleware:
+    """Refuses requests with another Host, and changes requested by other sites' pages."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not may_name(_name_in(request.host), listen):
+            raise Trouble(
+                f"This server does not answer to the name {request.host[:80]!r}. Use the address that it "
+                "printed when it started.",
+                HTTPStatus.MISDIRECTED_REQUEST,
+            )
+        if request.method not in ("GET", "HEAD"):
+            origin = request.headers.get("Origin")
+            site = request.headers.get("Sec-Fetch-Site", "same-origin")
+            foreign = origin is not None and origin not in (
+                f"http://{request.host}",
+                f"https://{request.host}",
+            )
+            if foreign or site != "same-origin":
+                raise Trouble("Only pages of this server may do that.", HTTPStatus.FORBIDDEN)
+            if request.content_type != JSON:
+                raise Trouble(f"The body must be {JSON}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        return await handler(request)
+
+    return check
+
+
+def _name_in(host: str) -> str:
+    """The name in a Host header, without the port; "" if there is none."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:  # brackets without a valid address
+        return ""
+
+
+@web.middleware
+async def errors_as_pages(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn any error into a sentence for a person, with the right status; never a traceback."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        if error.status < HTTPStatus.BAD_REQUEST:
+            raise
+        found = Trouble(_REASONS.get(HTTPStatus(error.status), error.reason), HTTPStatus(error.status))
+    except Exception as error:
+        known = trouble_of(error)
+        if known is None:
+            log.exception("fault in the answer to %s %s", request.method, request.path)
+            known = Trouble(FAULT, HTTPStatus.INTERNAL_SERVER_ERROR)
+        found = known
+    if request.path.startswith("/api/"):
+        return as_json({"error": found.text}, found.status)
+    page = error_page(found.status, found.text)
+    return web.Response(text=page, content_type="text/html", status=found.status)
+
+
+def is_our_fault(record: logging.LogRecord) -> bool:
+    """For aiohttp's log, which has a traceback for every request that is no HTTP. Such a request is answered
+    400, and anybody can send many."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+def as_json(found: object, status: int = HTTPStatus.OK) -> web.Response:
+    """An answer for our scripts; numbers that are not finite become null."""
+    response = web.Response(body=msgspec.json.encode(found), content_type=JSON, status=status)
+    response.headers["Cache-Control"] = "no-store"
+    response.enable_compression()
+    return response
+
+
+async def add_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    """Add our headers; for `on_response_prepare`."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+
+
+# ---- HTML of the pages ---------------------------------------------------------------------------
+
+
+def page(title: str, script: str, data: Mapping[str, str] = {}, run: str = "") -> str:
+    """A page that `assets/<script>.js` fills.
+
+    data: passed to the script as attributes of <main>. run: the run whose links are in the head; "" for pages
+    without a run.
+    """
+    told = "".join(f' data-{name}="{html.escape(value)}"' for name, value in data.items())
+    body = (
+        f"<main id=main tabindex=-1{told}><h1>{html.escape(title)}</h1>"
+        "<noscript><p>These pages need scripts, which are switched off in this browser.</p></noscript>"
+        "</main>"
+    )
+    head = f'<script type="module" src="/assets/{script}.js"></script>'
+    return _frame(title, head, _links(run, script) + body)
+
+
+def error_page(status: HTTPStatus, text: str) -> str:
+    """A page that explains an error."""
+    title = status.phrase
+    body = (
+        f"<main id=main><h1>{html.escape(title)}</h1><p>{html.escape(text)}</p>"
+        '<p><a href="/">All runs</a></p></main>'
+    )
+    return _frame(title, "", _links("", "") + body)
+
+
+def _frame(title: str, head: str, body: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(title)} · azselfplay</title>"
+        '<link rel="icon" href="/assets/icon.svg"><link rel="stylesheet" href="/assets/style.css">'
+        f"{head}</head><body>{body}</body></html>"
+    )
+
+
+def _links(run: str, script: str) -> str:
+    """The head of a page: a link to all runs, and links to the pages of this one."""
+    base = f"/run/{quote(run)}"
+    links = [("/", "Runs", script == "runs"), ("/compare", "Compare", script == "compare")]
+    found = "".join(_link(*one) for one in links)
+    if run:
+        found += f'<span class="of">{html.escape(run)}</span>' + "".join(
+            _link(base if name == "run" else f"{base}/{name}", text, script == name or script == name[:-1])
+            for name, text in SECTIONS.items()
+        )
+    return f'<a class="skip" href="#main">Skip to the content</a><nav aria-label="Pages">{found}</nav>'
+
+
+def _link(address: str, text: str, is_here: bool) -> str:
+    here = ' aria-current="page"' if is_here else ""
+    return f'<a href="{html.escape(address)}"{here}>{html.escape(text)}</a>'

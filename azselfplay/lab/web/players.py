@@ -1,0 +1,175 @@
+"""Who plays for a run, and how fast: counted from the games that the trainer stored recently."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from azselfplay.host.exits import Fatal
+from azselfplay.store.players import KEYS
+from azselfplay.store.reader import StoreReader
+from azselfplay.store.rows import Stored
+from protocol.records import BadRecord, from_bytes
+
+WINDOW = 600.0
+"""Seconds over which rates are measured."""
+SHORTEST = 10.0
+"""Least number of seconds for a rate, for a run that has just begun."""
+MOST_READ = 400
+"""Most games of the window whose records are read; if there are more, these represent all."""
+KINDS = {"workers": "worker of azserver", "clients": "azclient"}
+KIND_OF_KEY = "azclient, by its key"
+MIX = 0x9E3779B97F4A7C15
+"""2^64 over the golden ratio: its multiples are spread evenly, whatever is counted."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """A stored game."""
+
+    seq: int
+    at: float
+    """When it was stored, seconds since 1970."""
+    player: str
+    """Name of its key, or else the name that the player gives itself."""
+    kind: str
+    plies: int
+    seconds: float
+    version: int
+
+
+class Players:
+    """The players of one run. A second thread waits until the first is done."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._reader: StoreReader | None = None
+        self._inode = 0
+        self._games: dict[int, Played] = {}
+        """Games by number: those of the window that were read."""
+
+    def close(self) -> None:
+        """Close the store; `rates` opens it again."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def rates(self, now: float | None = None) -> list[dict[str, Any]]:
+        """One row for each recently active player, the most active first. A missing store gives none.
+
+        now: end of the window, in seconds since 1970.
+        """
+        with self._lock:
+            try:
+                return self._rates(self._opened(), time.time() if now is None else now)
+            except (Fatal, OSError):
+                self._forget()
+                return []
+
+    def _opened(self) -> StoreReader:
+        inode = self._path.stat().st_ino
+        if self._reader is not None and inode != self._inode:  # a new run under the old name
+            self._forget()
+        if self._reader is None:
+            self._reader, self._inode = StoreReader(self._path), inode
+        return self._reader
+
+    def _forget(self) -> None:
+        self._close()
+        self._games.clear()
+
+    def _rates(self, reader: StoreReader, now: float) -> list[dict[str, Any]]:
+        first, last = _since(reader, now - WINDOW), reader.span()[1]
+        if last == 0 or first > last:
+            return []
+        self._read(reader, first, last)
+        ((began,),) = reader.query("SELECT received_at FROM games ORDER BY seq LIMIT 1")
+        hours = max(now - max(began, now - WINDOW), SHORTEST) / 3600
+        by_player: dict[tuple[str, str], list[Played]] = {}
+        for _, game in sorted(self._games.items()):
+            by_player.setdefault((game.kind, game.player), []).append(game)
+        weight = (last - first + 1) / max(1, len(self._games))
+        rows = [_rate(who, games, weight, hours, now) for who, games in by_player.items()]
+        return sorted(rows, key=lambda row: (-row["games_per_h"], row["player"]))
+
+    def _read(self, reader: StoreReader, first: int, last: int) -> None:
+        """Read evenly spread games of the window that were not read before."""
+        wanted = _sample(first, last)
+        self._games = {number: self._games[number] for number in wanted if number in self._games}
+        fresh = [number for number in wanted if number not in self._games]
+        owners = reader.players_of(fresh)
+        played = (_played(row, owners.get(row.seq, "")) for row in reader.numbered(fresh))
+        self._games.update((game.seq, game) for game in played)
+
+
+def _since(reader: StoreReader, moment: float) -> int:
+    """Number of the first game that was stored at `moment` (seconds since 1970) or later."""
+    low, high = reader.span()
+    sql = "SELECT received_at FROM games WHERE seq >= ? ORDER BY seq LIMIT 1"
+    while low <= high:
+        middle = (low + high) // 2
+        ((at,),) = reader.query(sql, middle)
+        if at < moment:
+            low = middle + 1
+        else:
+            high = middle - 1
+    return low
+
+
+def _sample(first: int, last: int) -> list[int]:
+    """At most about MOST_READ of the numbers, spread evenly, at a cost that does not depend on their count.
+
+    From a long stretch one number of each block of 2, 4, 8 ... is taken: the number of one of the block's
+    halves. So the numbers for a longer stretch are among those for a shorter one.
+    """
+    level = max(0, math.ceil(math.log2((last - first + 1) / MOST_READ)))
+    blocks = range(first >> level, (last >> level) + 1)
+    return [number for block in blocks if first <= (number := _number_of(block, level)) <= last]
+
+
+def _number_of(block: int, level: int) -> int:
+    """A number of the block that begins at `block << level`: the half is chosen each time as if by a coin, so
+    players who alternate are sampled equally."""
+    for _ in range(level):
+        block = 2 * block + (block * MIX % 2**64 >> 40 & 1)
+    return block
+
+
+def _rate(
+    who: tuple[str, str], games: list[Played], weight: float, hours: float, now: float
+) -> dict[str, Any]:
+    """Figures of the player `who` (kind, name), each of whose `games` represents `weight` games in
+    `hours`."""
+    kind, player = who
+    newest = games[-1]
+    return {
+        "player": player,
+        "kind": kind,
+        "games_per_h": len(games) * weight / hours,
+        "positions_per_s": sum(game.plies for game in games) * weight / hours / 3600,
+        "seconds_per_game": sum(game.seconds for game in games) / len(games),
+        "version": newest.version,
+        "seen": max(0.0, now - newest.at),
+    }
+
+
+def _played(row: Stored, owner: str) -> Played:
+    """`owner`: the game's player according to the store, if known."""
+    try:
+        record = from_bytes(row.unpacked())
+        player, seconds = record.source or "?", record.seconds
+    except BadRecord:
+        player, seconds = "?", 0.0
+    kind = KINDS.get(row.source, row.source)
+    if owner.startswith(KEYS):
+        player, kind = owner.removeprefix(KEYS), KIND_OF_KEY
+    return Played(row.seq, row.received_at, player, kind, row.plies, seconds, row.version_max)

@@ -1,0 +1,376 @@
+"""Live figures: every two seconds one look at each watched run, sent to all its watchers.
+
+Files are read in a thread and only where they have grown; azserver is asked for its STATUS over one
+connection, as any watcher may. Runs without watchers are not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, TypeVar
+
+import msgspec
+
+from azselfplay.diagnostics.advice import advice_on
+from azselfplay.host.exits import Fatal
+from azselfplay.host.figures_text import rows as as_rows
+from azselfplay.host.runs import RunFolder, shown_settings
+from azselfplay.lab.report.curves import STEP, Curves, charts
+from azselfplay.lab.web.guarding import FAULT, Trouble, trouble_of
+from azselfplay.lab.web.players import Players
+from azselfplay.lab.web.runs import State, locked_inodes, summary
+from azselfplay.link.connection import Connection, ConnectionSettings
+from azselfplay.link.keys import own_server_keys
+from azselfplay.link.sockets import Context, new_context
+from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Message, Status
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+EVERY = 2.0
+"""Seconds between two looks."""
+
+KEPT = 8
+"""Runs whose curves stay in memory after the last page is closed."""
+
+OLD = 10.0
+"""Seconds after which figures are out of date."""
+
+ANYWHERE = frozenset({"0.0.0.0", "::", "*"})
+
+VERSION = "trainer/weights_version"
+
+LOOKS_BACK = 300.0
+"""Seconds over which the speed of training is measured."""
+
+Reading = Callable[[Callable[[], T]], Awaitable[T]]
+
+
+@dataclass
+class Files:
+    """What is read of one run. Only one thread at a time may use it: `lock` is for the event loop."""
+
+    run: RunFolder
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.curves = Curves(self.run.figures_log)
+        self.players = Players(self.run.games)
+
+    def look(self) -> dict[str, Any]:
+        """Read what is new. Returns the present figures. Raises Trouble if the run is gone."""
+        if not (self.run.about.is_file() or self.run.games.is_file()):
+            self.players.close()
+            raise Trouble(f"Run {self.run.name} is gone: it is being deleted, or was moved.", HTTPStatus.GONE)
+        self.curves.look()
+        about = summary(self.run, locked_inodes())
+        pace = Pace.of(shown_settings(self.run.trainer_config))
+        to_next = seconds_to_next(self.curves.rows, pace, time.time()) if about["running"] else None
+        return {
+            "summary": about,
+            "alerts": [_with_advice(text) for text in about["alerts"]],
+            "players": self.players.rates(None if about["running"] else about["changed"]),
+            "next_weights_s": to_next,
+            "row": self.curves.rows[-1] if self.curves.rows else None,
+        }
+
+    def history(self) -> dict[str, Any]:
+        """All curves."""
+        self.curves.look()
+        return {"charts": charts(list(self.curves.named)), "columns": self.curves.as_columns()}
+
+
+def _with_advice(text: str) -> dict[str, str]:
+    """An alert of the trainer, `name: what was seen`, with what to do, its likely cause and what else to
+    change."""
+    name, _, seen = text.partition(": ")
+    advice = advice_on(name)
+    found = {"name": name, "seen": seen}
+    if advice is None:
+        return found
+    return {**found, "first": advice.first, "cause": advice.cause, "change": advice.change}
+
+
+def newest_alerts(written: list[dict[str, str]], live: Mapping[str, Any] | None) -> list[dict[str, str]]:
+    """The alerts that azserver reports, like everywhere else; those `written` in the run's folder are
+    older."""
+    told = ((live or {}).get("trainer") or {}).get("alerts")
+    return written if told is None else [_with_advice(str(text)) for text in told]
+
+
+class Watching:
+    """All watched runs. Its tasks belong to `group`."""
+
+    def __init__(self, group: asyncio.TaskGroup) -> None:
+        self._group = group
+        self._files: dict[str, Files] = {}
+        self._watched: dict[str, _Watched] = {}
+
+    @property
+    def watched(self) -> frozenset[str]:
+        """Names of the runs that are being watched."""
+        return frozenset(self._watched)
+
+    def files_of(self, run: RunFolder) -> Files:
+        """The files of a run. Those of the run that was unused for longest are dropped."""
+        found = self._files.pop(run.name, None) or Files(run)
+        self._files[run.name] = found
+        idle = [name for name in self._files if name not in self._watched and name != run.name]
+        for name in idle[: max(0, len(self._files) - KEPT)]:
+            files = self._files[name]
+            if not files.lock.locked():
+                del self._files[name]
+                files.players.close()
+        return found
+
+    async def history(self, run: RunFolder, reading: Reading[Any]) -> dict[str, Any]:
+        """The curves of a run up to now."""
+        files = self.files_of(run)
+        async with files.lock:
+            found: dict[str, Any] = await reading(files.history)
+        return found
+
+    @asynccontextmanager
+    async def watch(self, run: RunFolder, reading: Reading[Any]) -> AsyncIterator[Updates]:
+        """Subscribe to a run's figures. How many may is bounded by their connections (`guarding.Visitor`)."""
+        watched = self._watched.get(run.name)
+        if watched is None:
+            watched = self._watched[run.name] = _Watched(self.files_of(run), reading, self._group)
+        updates = Updates(watched.newest)
+        watched.told.add(updates)
+        try:
+            yield updates
+        finally:
+            watched.told.discard(updates)
+            if not watched.told and self._watched.get(run.name) is watched:
+                del self._watched[run.name]
+                watched.task.cancel()
+                watched.files.players.close()  # else a deleted run's store would keep its space on the disk
+
+    async def close(self) -> None:
+        """Send every page the last figures, then end its stream: azserver ends its pages at the end of a run,
+        when the trainer has just written them."""
+        watched = list(self._watched.values())
+        for one in watched:
+            one.task.cancel()
+        await asyncio.gather(*(one.task for one in watched), return_exceptions=True)
+        for one in watched:
+            await one.look_for_the_last_time()
+        for files in self._files.values():
+            files.players.close()
+
+
+class Updates:
+    """The newest figures, for one page. Figures that a slow page has not taken are replaced by newer ones."""
+
+    def __init__(self, newest: bytes) -> None:
+        self._newest = newest
+        self._is_new = bool(newest)
+        self._ended = False
+        self._changed = asyncio.Event()
+        if newest:
+            self._changed.set()
+
+    def put(self, figures: bytes) -> None:
+        self._newest, self._is_new = figures, True
+        self._changed.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._changed.set()
+
+    async def next(self) -> bytes | None:
+        """The next figures as JSON, as soon as there are newer ones; None at the end."""
+        await self._changed.wait()
+        if not self._is_new:
+            return None
+        self._is_new = False
+        if not self._ended:
+            self._changed.clear()
+        return self._newest
+
+
+class _Watched:
+    """A watched run, and the task that reads it."""
+
+    def __init__(self, files: Files, reading: Reading[Any], group: asyncio.TaskGroup) -> None:
+        self.told: set[Updates] = set()
+        self.newest = b""
+        self.files = files
+        self._reading = reading
+        self._was_running = False
+        self.task = group.create_task(self._look_on(group))
+
+    async def _look_on(self, group: asyncio.TaskGroup) -> None:
+        async with ServerFigures(self.files.run, group) as server:
+            while True:
+                self._tell(await self._look(server))
+                await asyncio.sleep(EVERY)
+
+    def _tell(self, figures: dict[str, Any]) -> None:
+        self.newest = msgspec.json.encode(figures)
+        for updates in self.told:
+            updates.put(self.newest)
+
+    async def look_for_the_last_time(self) -> None:
+        """The present figures, marked as the last ones."""
+        self._tell({**await self._look(None), "last": True})
+        for updates in self.told:
+            updates.end()
+
+    async def _look(self, server: ServerFigures | None) -> dict[str, Any]:
+        """The present figures, or what is wrong; without a server those of the files."""
+        try:
+            async with self.files.lock:
+                figures: dict[str, Any] = await self._reading(self.files.look)
+            about = figures["summary"]
+            if self._was_running and not about["running"]:
+                said = "has ended" if about["state"] == State.ENDED else "does not answer any more"
+                log.info("run %s %s; its pages show the last figures", about["name"], said)
+            self._was_running = about["running"]
+            if server is None:
+                return {**figures, "server": "", "live": None, "lines": None}
+            live = await server.ask(running=figures["summary"]["running"])
+            lines = as_rows(live) if live else None
+            figures["alerts"] = newest_alerts(figures["alerts"], live)
+            return {**figures, "server": server.state, "live": live, "lines": lines}
+        except Exception as error:
+            known = trouble_of(error)
+            if known is None:
+                log.exception("fault while looking at run %s", self.files.run.name)
+            return {"error": FAULT if known is None else known.text}
+
+
+def address_of(settings: Mapping[str, Any]) -> str | None:
+    """HOST:PORT of the server with these settings (config.toml); None if they do not contain it."""
+    listen, port = settings.get("listen"), settings.get("port")
+    if not isinstance(listen, str) or not isinstance(port, int) or isinstance(port, bool):
+        return None
+    return f"{'127.0.0.1' if listen in ANYWHERE else listen}:{port}"
+
+
+class ServerFigures:
+    """A connection to the run's azserver while that runs, with tasks in `group`. A context manager."""
+
+    def __init__(self, run: RunFolder, group: asyncio.TaskGroup) -> None:
+        self._group = group
+        self.state = "The run is not running."
+        """Why there are no figures, for people; "" while there are."""
+        self._run = run
+        self._figures: dict[str, Any] = {}
+        self._came = -OLD
+        self._address: str | None = None
+        self._context: Context | None = None
+        self._connection: Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> ServerFigures:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close()
+
+    async def ask(self, *, running: bool) -> dict[str, Any] | None:
+        """Return the latest figures, if there are any, and request new ones."""
+        if not running:
+            await self._close()
+            self.state = "The run is not running."
+            return None
+        address = address_of(shown_settings(self._run.config))
+        if address is None:
+            self.state = f"{self._run.config} does not say where azserver listens."
+            return None
+        if self._task is None:
+            self._connect(address, shown_settings(self._run.config))
+        if self._connection is not None:
+            self._connection.send(GetStatus())
+        if time.monotonic() - self._came > OLD:
+            self.state = self.state or f"azserver does not answer at {self._address}."
+            return None
+        if self._figures.get("run") != self._run.name:
+            self.state = f"Another run answers at {self._address}: {self._figures.get('run')}."
+            return None
+        self.state = ""
+        return self._figures
+
+    def _connect(self, address: str, settings: Mapping[str, Any]) -> None:
+        self._address, self.state = address, f"Asking azserver at {address} ..."
+        try:
+            keys = ConnectionSettings(keys=own_server_keys(settings))
+        except Fatal as error:
+            self.state = str(error)
+            return
+        self._context = new_context()
+        hello = Hello(PROTOCOL_VERSION, "watcher", f"azplay web {os.getpid()}")
+        self._connection = Connection(
+            self._context, f"tcp://{address}", hello, on_message=self._take, settings=keys
+        )
+        self._task = self._group.create_task(self._be_connected(self._connection))
+
+    async def _be_connected(self, connection: Connection) -> None:
+        try:
+            await connection.run()
+        except Fatal as error:
+            self.state = str(error)
+            self._connection = None
+
+    def _take(self, message: Message, frames: list[memoryview]) -> None:
+        if isinstance(message, Status) and not frames:
+            self._figures, self._came = message.figures, time.monotonic()
+            self.state = ""
+
+    async def _close(self) -> None:
+        """Close the connection. The next `ask` may connect again."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._context is not None:
+            self._context.term()
+        self._task = self._context = self._connection = None
+        self._figures, self._came = {}, -OLD
+
+
+@dataclass(frozen=True)
+class Pace:
+    """`[publishing]` of the trainer's settings: weights are published after this many steps or seconds."""
+
+    steps: int = 100
+    seconds: float = 30.0
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Pace:
+        """The settings in trainer.toml, or defaults where they are missing or invalid."""
+        found = settings.get("publishing")
+        found = found if isinstance(found, Mapping) else {}
+        steps, seconds = found.get("steps", cls.steps), found.get("seconds", cls.seconds)
+        sound = isinstance(steps, int) and isinstance(seconds, int | float)
+        return cls(steps, float(seconds)) if sound else cls()
+
+
+def seconds_to_next(rows: Sequence[Mapping[str, float]], pace: Pace, now: float) -> float | None:
+    """Seconds until the next weights are published; None while there is no training.
+
+    rows: rows of figures.jsonl, oldest first. `now` in seconds since 1970, like their `time`.
+    """
+    recent = [row for row in rows if row["time"] >= now - LOOKS_BACK and VERSION in row]
+    if len(recent) < 2:
+        return None
+    steps, seconds = (recent[-1][name] - recent[0][name] for name in (STEP, "time"))
+    if steps <= 0 or seconds <= 0:
+        return None
+    newest = recent[-1]
+    came = next((row for row in recent if row[VERSION] == newest[VERSION]), newest)
+    steps_left = pace.steps - (newest[STEP] - came[STEP])
+    at = min(newest["time"] + steps_left * seconds / steps, came["time"] + pace.seconds)
+    return max(0.0, at - now)

@@ -1,0 +1,1 @@
+"""Connections between machines: sockets, the door with CURVE, keys, and the transfer of weights."""

@@ -1,0 +1,409 @@
+"""A connection that joins, stays alive and joins again: Channel + ClientSession + one timer.
+
+The session makes all decisions (`protocol.sessions`, pure); this file only carries them out.
+
+libzmq dials again when a connection is lost. It does not after a refused handshake, nor after a message
+that breaks its protocol, such as a damaged header or a frame that is too large: then the socket would stay
+without a connection for good. `HandshakeWatch` reads from libzmq's monitor why a server refused and that a
+connection has ended; `Redial` (pure) decides when to dial anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import zmq
+from zmq.utils.monitor import parse_monitor_message
+
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.keys import as_text
+from azselfplay.link.sockets import (
+    LEAVES_LIMIT,
+    Channel,
+    Context,
+    Frame,
+    Socket,
+    dial,
+    dial_again,
+    new_dealer,
+)
+from protocol.errors import Code
+from protocol.keys import DialKeys
+from protocol.messages import BadMessage, Goodbye, Hello, Message, Ping, Welcome, decode, encode
+from protocol.sessions import ClientSession, ClientState, Instruction, Joined, Lost, Refused, Send
+
+log = logging.getLogger(__name__)
+
+FIRST_NOTICE = 4.0
+"""Seconds without an answer at the start after which the person who gave the address is told."""
+WAIT_NOTICE = 60.0
+"""Seconds between two log lines that say that we are waiting for the server."""
+NOT_NOW_HOLDS = 90.0
+"""Seconds for which a server's "not now" counts as the reason for waiting; longer than the wait it
+requests."""
+BYE_LINGER = 200
+"""Milliseconds that BYE has to be sent."""
+REACT_AFTER = 0.001
+"""Seconds added to a due time, so that the timer never fires just before it."""
+
+OnMessage = Callable[[Message, list[memoryview]], None]
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """How connections differ besides their endpoints."""
+
+    server: str = ""
+    """HOST:PORT as the user gave it, for messages; empty for ipc, which has no such name."""
+    carries: str = ""
+    """What this connection is for; used in messages of a process with two connections to one server."""
+    max_wait: float = 0.0
+    """Seconds without a session after which `Connection.run` gives up; 0: never."""
+    limit: int = LEAVES_LIMIT
+    """Most bytes in a message: see `link.sockets.dealer`."""
+    hwm: int = 64
+    """Most messages in a queue: see `link.sockets.dealer`."""
+    keys: DialKeys | None = None
+    """Keys for a server that requires one."""
+
+
+class Connection:
+    """A DEALER connection to azserver. Callbacks run in the event loop and must not block.
+
+    `on_message(message, frames)`: called for every message that is not about the session itself.
+    `on_joined(welcome)`: a session has begun, also after each loss: send again what is unanswered.
+    `on_lost(reason)`: the session has ended; the connection rejoins by itself. `on_unreadable(header,
+    error)`: a message was dropped because its header could not be decoded.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        endpoint: str,
+        hello: Hello,
+        *,
+        on_message: OnMessage,
+        on_joined: Callable[[Welcome], None] = lambda _: None,
+        on_lost: Callable[[str], None] = lambda _: None,
+        on_unreadable: Callable[[memoryview, str], None] = lambda _header, _error: None,
+        settings: ConnectionSettings = ConnectionSettings(),
+    ) -> None:
+        self.endpoint = endpoint
+        self._name = settings.server or endpoint
+        """The server as the user knows it: one port only."""
+        self._server = f"{self._name} ({settings.carries})" if settings.carries else self._name
+        self._first_notice = FIRST_NOTICE if settings.server else WAIT_NOTICE
+        keys = settings.keys
+        self._socket = new_dealer(context, endpoint, limit=settings.limit, hwm=settings.hwm, keys=keys)
+        self._watch = HandshakeWatch(
+            self._socket, keys, hello.role, self._on_refused_handshake, self._on_ended
+        )
+        # Only now: libzmq reports a refused handshake once, to monitors that exist by then, and ends there.
+        dial(self._socket, endpoint)
+        self._redial = Redial()
+        self._has_ended = False
+        """True after a connection ended, until something arrives on the next one."""
+        self._channel = Channel(self._socket, self._on_frames, self._on_writable)
+        self._session = ClientSession(hello, time.monotonic(), random.Random())
+        self._on_message = on_message
+        self._on_joined = on_joined
+        self._on_lost = on_lost
+        self._on_unreadable = on_unreadable
+        self._max_wait = settings.max_wait
+        self._unsent_hello: Message | None = None
+        self._changed = asyncio.Event()
+        """Set when the session's next due time may have changed."""
+        self._refusal: Goodbye | None = None
+        self._refused_handshake = ""
+        """Why the server refused the connection's handshake."""
+        self._alone_since = time.monotonic()
+        self._next_notice = 0.0
+        self._not_now = ""
+        """The reason that the server last gave for making this peer wait."""
+        self._not_now_at = -math.inf
+        self.evaluations: Callable[[], int] = lambda: 0
+        """Returns what PING tells: the evaluations of the peer's own network since this session began."""
+        self.bad_messages = 0
+        """Messages from the server that could not be decoded; they are dropped."""
+
+    @property
+    def welcome(self) -> Welcome | None:
+        """WELCOME of the current session; None while there is none."""
+        return self._session.welcome
+
+    @property
+    def is_up(self) -> bool:
+        """Return whether there is a session, and no sign that the server is gone."""
+        return self.welcome is not None and not self._has_ended
+
+    def send(self, message: Message, *frames: Frame) -> bool:
+        """Send a message. Returns False if there is no session or the queue is full: keep it and send it
+        later."""
+        return self._session.state is ClientState.JOINED and self._send(message, *frames)
+
+    async def run(self) -> None:
+        """Stay connected until cancelled; send BYE at the end.
+
+        Raises Fatal(PROTOCOL or REFUSED) if the server rejects this peer for good, and Fatal(UNREACHABLE)
+        after `max_wait` seconds without a session.
+        """
+        now = time.monotonic()
+        self._alone_since = now
+        self._next_notice = now + self._first_notice
+        self._channel.start()
+        self._watch.start()
+        try:
+            self._carry_out(self._session.start(now))
+            while True:
+                await self._wait_for_change()
+                self._raise_refusal()
+                self._changed.clear()
+                now = time.monotonic()
+                self._carry_out(self._session.tick(now))
+                self._watch_absence(now)
+                self._watch_silence(now)
+        finally:
+            self._carry_out(self._session.leave())
+            self._watch.close()
+            self._channel.close(BYE_LINGER)
+
+    async def _wait_for_change(self) -> None:
+        """Wait until the session, or the watch over its absence, has something to do."""
+        all_dues = self._session.due(), self._absence_due(), self._redial.due()
+        dues = [due for due in all_dues if due is not None]
+        delay = max(0.0, min(dues) - time.monotonic()) + REACT_AFTER if dues else None
+        try:
+            async with asyncio.timeout(delay):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def _carry_out(self, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case Send(Ping()):
+                    self._send(Ping(self.evaluations()))
+                case Send(message):
+                    sent = self._send(message)
+                    self._unsent_hello = message if isinstance(message, Hello) and not sent else None
+                case Joined(welcome):
+                    log.info("joined %s: run %s, game %s", self._server, welcome.run, welcome.game)
+                    self._on_joined(welcome)
+                case Lost(reason):
+                    log.warning("lost the session with %s: %s; joining again", self._server, reason)
+                    self._alone_since = time.monotonic()
+                    self._next_notice = self._alone_since + WAIT_NOTICE
+                    self._on_lost(reason)
+                case Refused(goodbye):
+                    self._refusal = goodbye
+            self._changed.set()
+
+    def _send(self, message: Message, *frames: Frame) -> bool:
+        return self._channel.send([encode(message), *frames])
+
+    def _on_frames(self, frames: list[memoryview]) -> None:
+        self._has_ended = False
+        self._redial.heard()
+        try:
+            message = decode(frames[0])
+        except BadMessage as error:
+            self.bad_messages += 1
+            log.warning("dropped a message from %s that is not ours: %s", self._server, error)
+            self._on_unreadable(frames[0], str(error))
+            return
+        now, joining = time.monotonic(), self.welcome is None
+        if instructions := self._session.on_message(message, now):
+            self._carry_out(instructions)
+        if joining and isinstance(message, Goodbye) and message.retry_after > 0:
+            self._on_not_now(message.reason, now)
+        if not isinstance(message, Welcome | Goodbye):
+            self._on_message(message, frames[1:])
+
+    def _on_not_now(self, reason: str, now: float) -> None:
+        """Handle a server that makes us wait. It is logged at once, and later by `_watch_absence`."""
+        if reason != self._waits_for(now):
+            log.info("%s does not accept this process yet: %s; asking again", self._name, reason)
+            self._next_notice = now + WAIT_NOTICE
+        self._not_now, self._not_now_at = reason, now
+
+    def _waits_for(self, now: float) -> str:
+        """Return the reason that the server gave recently; "" if it gave none."""
+        return self._not_now if now - self._not_now_at < NOT_NOW_HOLDS else ""
+
+    def _on_writable(self) -> None:
+        """Handle a new connection: a HELLO that could not be sent goes out now, not at its next turn."""
+        if self._unsent_hello is not None and self._send(self._unsent_hello):
+            self._unsent_hello = None
+
+    def _on_ended(self) -> None:
+        """Handle the end of the connection. The session may continue: a peer that has one says so on the next
+        connection, and is told if it has ended."""
+        if self.is_up:
+            log.warning("the connection to %s has ended; dialling again", self._server)
+        self._has_ended = True
+        self._changed.set()
+
+    def _on_refused_handshake(self, reason: str) -> None:
+        self._refused_handshake = reason
+        self._changed.set()
+
+    def _raise_refusal(self) -> None:
+        if self._refused_handshake:
+            text = f"{self._name} does not let this process in: {self._refused_handshake}"
+            raise Fatal(text, Exit.REFUSED)
+        if self._refusal is None:
+            return
+        versions = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
+        code = Exit.PROTOCOL if self._refusal.code in versions else Exit.REFUSED
+        raise Fatal(f"{self._name} refuses this session: {self._refusal.reason}", code)
+
+    def _absence_due(self) -> float | None:
+        if self.welcome is not None:
+            return None
+        give_up = self._alone_since + self._max_wait if self._max_wait else self._next_notice
+        return min(self._next_notice, give_up)
+
+    def _watch_absence(self, now: float) -> None:
+        """Log now and then that the server does not answer; give up after `max_wait`."""
+        if self.welcome is not None:
+            return
+        alone = now - self._alone_since
+        reason = self._waits_for(now)
+        if self._max_wait and alone >= self._max_wait and reason:
+            text = f"{self._name} did not accept this process for {alone:.0f} s: {reason}"
+            raise Fatal(text, Exit.UNREACHABLE)
+        if self._max_wait and alone >= self._max_wait:
+            raise Fatal(
+                f"no azserver answered at {self._name} for {alone:.0f} s: check that it runs, that host "
+                "and port are right, and (from another machine) that it was started with --listen 0.0.0.0 "
+                "and that no firewall blocks it",
+                Exit.UNREACHABLE,
+            )
+        if now >= self._next_notice:
+            self._tell_absence(reason, alone)
+            self._next_notice = now + WAIT_NOTICE
+
+    def _watch_silence(self, now: float) -> None:
+        """Dial again where libzmq has given up (`Redial`). What the old connection still had to send
+        is lost, as at the end of any connection."""
+        if not self.is_up and not self._waits_for(now):
+            self._redial.waits(now)
+        if self._redial.take(now):
+            log.debug("nothing comes from %s; dialling again", self._server)
+            dial_again(self._socket, self.endpoint)
+
+    def _tell_absence(self, reason: str, alone: float) -> None:
+        """`reason`: why the server makes this process wait, "" if it does not answer. `alone`: seconds so
+        far."""
+        if reason:
+            log.warning("%s makes this process wait: %s (%.0f s so far)", self._name, reason, alone)
+        elif alone < WAIT_NOTICE:
+            how_long = f"for {self._max_wait:.0f} s" if self._max_wait else "until one does"
+            what_to_do = f"check host and port; `azclient doctor {self._name}` says more"
+            log.info("no azserver answers at %s yet; trying %s (%s)", self._name, how_long, what_to_do)
+        else:
+            log.warning("no azserver at %s (%.0f s so far)", self._name, alone)
+
+
+FIRST_SECONDS = 30.0
+"""Seconds without a sign of the server after which we dial: as long as libzmq waits at most between two
+attempts. The time doubles until something is heard, so that many peers do not dial an absent server at
+once."""
+LONGEST_SECONDS = 600.0
+"""Longest wait between two dials."""
+
+
+class Redial:
+    """Counts from the end of a connection, or from the beginning of a time without a session, until something
+    is heard."""
+
+    def __init__(self) -> None:
+        self._quiet_since: float | None = None
+        self._wait = FIRST_SECONDS
+
+    def waits(self, now: float) -> None:
+        """Note that nothing comes from the server: the connection has ended, or there is no session."""
+        if self._quiet_since is None:
+            self._quiet_since = now
+
+    def heard(self) -> None:
+        """Note that a message has come."""
+        self._quiet_since, self._wait = None, FIRST_SECONDS
+
+    def due(self) -> float | None:
+        """Return when to call `take` if nothing else happens; None: never."""
+        return None if self._quiet_since is None else self._quiet_since + self._wait
+
+    def take(self, now: float) -> bool:
+        """Return whether to dial now. The next time is counted from here."""
+        due = self.due()
+        if due is None or now < due:
+            return False
+        self._quiet_since = now
+        self._wait = min(2 * self._wait, LONGEST_SECONDS)
+        return True
+
+
+UNKNOWN_KEY = 400
+"""The server's ERROR for an unknown key, as the monitor reports it (`protocol.curve`). Any other code means a
+wrong server key."""
+
+
+class HandshakeWatch:
+    """Calls `on_refused(reason)` once the server has refused the handshake of `socket`, or the two sides
+    disagree about using keys, and `on_ended()` when a connection has ended. `socket` must not have dialled
+    yet: what happened before there was a watch is lost."""
+
+    def __init__(
+        self,
+        socket: Socket,
+        keys: DialKeys | None,
+        role: str,
+        on_refused: Callable[[str], None],
+        on_ended: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._socket, self._keys, self._role = socket, keys, role
+        self._on_refused, self._on_ended = on_refused, on_ended
+        refused = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+        monitor = socket.get_monitor_socket(refused | zmq.EVENT_DISCONNECTED)
+        self._channel = Channel(monitor, self._on_event)
+
+    def start(self) -> None:
+        self._channel.start()
+
+    def close(self) -> None:
+        """Stop watching. To be called before the socket is closed."""
+        if not self._socket.closed:
+            self._socket.disable_monitor()
+        self._channel.close()
+
+    def _on_event(self, frames: list[memoryview]) -> None:
+        event = parse_monitor_message([bytes(frame) for frame in frames])
+        if int(event["event"]) == zmq.EVENT_DISCONNECTED:
+            self._on_ended()
+        if reason := refusal(int(event["event"]), int(event["value"]), self._keys, self._role):
+            self._on_refused(reason)
+
+
+def refusal(event: int, value: int, keys: DialKeys | None, role: str) -> str:
+    """Explain an event of the monitor to a person, with what to do; "" if the server refused nothing."""
+    if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH and keys is not None:
+        if value != UNKNOWN_KEY:
+            return "--server-key is not the key of this server; it prints its own at its start"
+        kind = "trainer" if role == "trainer" else "client"
+        allow = f"azserver allow {kind} NAME '{as_text(keys.own.public)}'"
+        return f"it does not allow this key (or not any more): on its machine, run {allow}"
+    if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
+        if keys is not None:
+            return "it asks for no keys (--insecure, or for its own machine only): leave --server-key out"
+        return (
+            "it asks for a key: run `azclient keygen` here, have it allowed there (`azserver allow`), and "
+            "give --server-key, which azserver prints at its start"
+        )
+    return ""

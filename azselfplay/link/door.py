@@ -1,0 +1,443 @@
+"""The door of azserver: a listening ZMTP socket that strangers may connect to (decision 21).
+
+It replaces a ROUTER, with the same bytes on the wire, and bounds what a ROUTER does not: the size of an
+unfinished message, what is queued for a peer that does not read, connections without a session, and all of
+it together. The door numbers its peers; the names they give themselves are not read. Everything happens in
+the event loop, with plain sockets; no task, no polling, no thread.
+
+With a `DoorLock`, peers from the network must prove an allowed key (CURVE); this user's own processes need
+none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from azselfplay.host.faults import Faults
+from azselfplay.host.listening import LOCAL, Listener
+from azselfplay.host.logs import Repeated
+from azselfplay.link import pacing
+from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings, Silence, Strangers
+from azselfplay.link.pacing import AddressPaces, Pace, end_of_pause, pause_of, place_of
+from protocol.curve import CurveIncoming, Handshake, NotNow, OwnerOf
+from protocol.keys import KeyOwner, KeyPair
+from protocol.zmtp import Broken, Incoming, Limits
+
+log = logging.getLogger(__name__)
+
+READ_SIZE = 128 * 1024
+"""Bytes read from one connection before the others get their turn: one message of 128 chess leaves."""
+TURN = 64
+"""Messages handled from one connection before the others get their turn."""
+TICK_SECONDS = 1.0
+
+OnMessage = Callable[[bytes, list[memoryview]], None]
+OnGone = Callable[[bytes, str], None]
+
+
+class Door:
+    """A listening socket for messages. Call `start` with the callbacks. Peers are identified by numbers."""
+
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        limits: DoorLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        lock: DoorLock | None = None,
+    ) -> None:
+        """Listen at once (`tcp://` and `ipc://`). Raises Fatal as `listen` does if an endpoint is
+        unavailable.
+
+        `lock`: keys required from all but this user's own processes; None: no keys.
+        """
+        self._limits = limits or DoorLimits()
+        self._lock = lock
+        self._clock = clock
+        self._listener = Listener(endpoints, clock)
+        self._numbers = itertools.count(1)
+        self._connections: dict[bytes, DoorConnection] = {}
+        self._strangers: Strangers[bytes] = Strangers(self._limits.strangers, self._limits.stranger_patience)
+        self._held = Holdings(self._limits.held, self._limits.patience)
+        self._addresses = AddressPaces(self._limits.talk_of_address)
+        self._newcomers = Pace(self._limits.newcomers, clock())
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._warn = Repeated(log)
+        self.faults = Faults(log)  # of ours, each in the reading of one connection
+        self.on_drained: Callable[[], None] = lambda: None
+        """Called when everything queued for some peer has been passed to the kernel."""
+        self.cut = self.refused = 0
+        """Connections that the door closed because of what they did; `refused` counts those among them
+        without an allowed key."""
+
+    def start(self, on_message: OnMessage, on_gone: OnGone) -> None:
+        """Begin to accept and read. `on_message(peer, frames)` is called for each message, and `on_gone(peer,
+        why)` when a connection has ended; `why` is "" if the peer hung up."""
+        self._on_message, self._on_gone = on_message, on_gone
+        self._loop = asyncio.get_running_loop()
+        self._listener.start(self._loop, self._take_in)
+        self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+
+    def close(self) -> None:
+        """Close all connections without calling back."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for connection in list(self._connections.values()):
+            self._forget(connection)
+        self._listener.close()
+        self._loop = None
+
+    @property
+    def held(self) -> int:
+        """Return the bytes held for all peers."""
+        return self._held.total
+
+    def __len__(self) -> int:
+        """Return the number of connections."""
+        return len(self._connections)
+
+    def admit(self, peer: bytes) -> None:
+        """Note that the peer has a session: whole messages are kept for it."""
+        if (connection := self._connections.get(peer)) is not None:
+            connection.incoming.joined = True
+            self._strangers.remove(peer)
+
+    def dismiss(self, peer: bytes) -> None:
+        """Note that the peer's session has ended."""
+        if (connection := self._connections.get(peer)) is not None and not connection.broken:
+            connection.incoming.joined = False
+            self._add_stranger(connection)
+
+    def unsent(self, peer: bytes) -> int:
+        """Return the bytes queued for a peer, besides those in the kernel; 0 if it is gone."""
+        connection = self._connections.get(peer)
+        return 0 if connection is None else connection.unsent_size
+
+    def address(self, peer: bytes) -> str:
+        """Return the address of a peer; "" for a local socket, and for a peer that is gone."""
+        connection = self._connections.get(peer)
+        return LOCAL if connection is None else connection.address
+
+    def owner(self, peer: bytes) -> KeyOwner | None:
+        """Return the owner of the key that the peer has proved; None where no keys are needed."""
+        connection = self._connections.get(peer)
+        return None if connection is None else connection.incoming.owner
+
+    def revoke(self, tell: Callable[[bytes], None]) -> None:
+        """Cut all connections whose key is no longer allowed; call `tell(peer)` before each."""
+        lock = self._lock
+        for peer in [
+            one.peer for one in self._connections.values() if lock and lock.is_revoked(one.incoming)
+        ]:
+            tell(peer)
+            self._cut_soon(peer, "its key is not allowed any more")
+
+    def charge(self, peer: bytes, size: int = 0, price: float = 1.0, is_ping: bool = False) -> None:
+        """Charge a peer for a message of `size` bytes that brings no work and costs as much as `price`
+        others. A peer that sends many of them is read more slowly, or cut. Peers that share its address or
+        its key and do the same are read more slowly.
+
+        A pause is no answer to a large message of a crowd: each of its connections could send another one
+        after the longest pause. So who sends one while the debt is longer than that is cut.
+
+        Peers on local sockets are this user's own processes and are never delayed. Some PINGs are free.
+        """
+        connection = self._connections.get(peer)
+        if connection is None or connection.is_local:
+            return
+        now = self._clock()
+        if is_ping and not connection.crumbs.take(now):
+            return
+        price += size / pacing.PRICED_BYTES
+        wait, of_all = connection.talk.take(now, price), self._take(connection, now, price)
+        if wait > pacing.LONGEST_PAUSE:
+            self._cut_soon(peer, f"it sent more messages than {self._limits.talk.rate:.0f} a second")
+        elif of_all > pacing.LONGEST_PAUSE and size > pacing.PRICED_BYTES:
+            self._cut_soon(peer, "its address or its key sends too many bytes that bring no work")
+        connection.pause = pause_of(max(wait, of_all))
+
+    def _take(self, connection: DoorConnection, now: float, price: float) -> float:
+        """Charge the address of a connection, and its key if it has shown one. Returns seconds until both
+        have paid."""
+        wait, owner = self._addresses.take(connection.address, now, price), connection.incoming.owner
+        if owner is None:
+            return wait
+        return max(wait, self._addresses.take(place_of(owner.name, ""), now, price))
+
+    def send(self, peer: bytes, frames: Sequence[bytes | memoryview]) -> bool:
+        """Send a message. Returns False if the peer is gone or does not read. Never waits.
+
+        Frames that must wait for a slow reader are copied, unless they are read-only.
+        """
+        connection = self._connections.get(peer)
+        if connection is None or connection.broken or not connection.incoming.ready:
+            return False
+        return self._send(connection, connection.incoming.wire(frames))
+
+    # ---- out --------------------------------------------------------------------------------
+
+    def _send(self, connection: DoorConnection, parts: list[bytes | memoryview]) -> bool:
+        limits = self._limits
+        limit = limits.unsent if connection.incoming.joined else limits.unsent_stranger
+        size = sum(map(len, parts))
+        if connection.unsent_size and connection.unsent_size + size > limit:
+            return False
+        try:
+            taken = 0 if connection.unsent else connection.write(parts)
+        except OSError as error:
+            self._drop_soon(connection, error.strerror or str(error))
+            return False
+        if taken < size:
+            connection.queue(parts, taken)
+            if connection.unsent_size == size - taken:  # the first part that must wait
+                self._in_loop.add_writer(connection.fd, self._on_writable, connection)
+            self._account(connection, progress=False)
+        return True
+
+    def _on_writable(self, connection: DoorConnection) -> None:
+        if connection.broken:
+            return
+        try:
+            taken = connection.flush()
+        except OSError as error:
+            self._drop_soon(connection, error.strerror or str(error))
+            return
+        if not connection.unsent:
+            self._in_loop.remove_writer(connection.fd)
+            self.on_drained()
+        self._account(connection, progress=taken > 0)
+
+    # ---- in ---------------------------------------------------------------------------------
+
+    def _take_in(self, sock: socket.socket, address: str) -> bool:
+        """Accept a connection. If its address is in debt, it is greeted and read once the debt is paid.
+
+        Returns False if it is turned away.
+        """
+        now = self._clock()
+        lock = None if address == LOCAL else self._lock
+        pause = 0.0
+        if address != LOCAL:
+            wait = max(self._addresses.wait(address, now), self._newcomers.wait(now))
+            if wait > pacing.LONGEST_GREETING:
+                self._turn_away(sock, address)
+                return False
+            price = lock.price if lock else pacing.CONNECTION_PRICE
+            pause = pause_of(max(self._addresses.take(address, now, price), self._newcomers.take(now, price)))
+        if len(self._connections) >= self._limits.connections:
+            leaving = self._strangers.next_to_go()
+            if leaving is None:
+                sock.close()
+                return False
+            self._cut_soon(leaving, f"there are {self._limits.connections} connections")
+        peer = next(self._numbers).to_bytes(8, "big")
+        incoming = (lock.incoming if lock else Incoming)(self._limits.incoming)
+        connection = DoorConnection(sock, peer, address, incoming, self._limits, now)
+        self._connections[peer] = connection
+        self._add_stranger(connection)
+        if pause:
+            self._in_loop.call_at(end_of_pause(self._in_loop.time(), pause), self._begin, connection)
+        else:
+            self._begin(connection)
+        return True
+
+    def _turn_away(self, sock: socket.socket, address: str) -> None:
+        sock.close()
+        self.cut += 1
+        text = f"turned away a connection of {address}, which makes too many or says too much"
+        self._warn.warning("turned away", text, self._clock())
+
+    def _begin(self, connection: DoorConnection) -> None:
+        """Greet the connection, and read from it from now on."""
+        if connection.broken:
+            return
+        if connection.has_hung_up():
+            self._drop(connection, "")
+            return
+        connection.heard = connection.began = self._clock()
+        self._in_loop.add_reader(connection.fd, self._on_readable, connection)
+        self._send(connection, [connection.incoming.opening])
+        if not connection.broken:
+            self._on_readable(connection)  # usually its greeting has arrived, which saves a turn of the loop
+
+    def _on_readable(self, connection: DoorConnection) -> None:
+        try:
+            data = connection.sock.recv(READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._drop(connection, error.strerror or str(error))
+            return
+        if not data:
+            self._drop(connection, "")
+            return
+        connection.heard = self._clock()
+        self._read(connection, connection.incoming.feed(data), len(data))
+
+    def _read(self, connection: DoorConnection, messages: Iterator[list[memoryview]], size: int = 0) -> None:
+        """Pass on up to `TURN` messages; the others follow in the next turn of the loop, or after a pause.
+
+        `size`: bytes that were read; 0: none, because these messages were read before.
+        """
+        handled = 0
+        try:
+            for message in messages:
+                handled += 1
+                self._on_message(connection.peer, message)
+                if connection.broken:
+                    return
+                if handled == TURN or connection.pause:
+                    break
+        except Broken as error:
+            if error.answer:
+                self.refused += 1
+                self._send(connection, [error.answer])
+            self._cut(connection, str(error), "refused" if error.answer else "broken")
+            return
+        except NotNow:
+            self._cut(connection, "nobody new is let in while the allowed keys cannot be read", "not now")
+            return
+        except Exception as error:  # it ends this connection, and neither the others nor the process
+            self.faults.note("reading a connection", error, self._clock())
+            self._cut(connection, "a fault of ours", "fault")
+            return
+        if price := connection.price_of_reading(size, handled):
+            wait = pause_of(self._take(connection, connection.heard, price))
+            connection.pause = max(connection.pause, wait if price >= pacing.CRUMB_PRICE else 0.0)
+        if handled == TURN or connection.pause:
+            self._stop_reading(connection, messages)
+            return
+        if not size:
+            self._in_loop.add_reader(connection.fd, self._on_readable, connection)
+        if connection.incoming.replies:
+            self._pong(connection)
+        if connection.is_held or connection.incoming.held or connection.unsent_size:
+            self._account(connection, progress=handled > 0)
+
+    def _stop_reading(self, connection: DoorConnection, messages: Iterator[list[memoryview]]) -> None:
+        """Stop reading for one turn of the loop, or for a pause."""
+        loop, pause = self._in_loop, connection.pause
+        connection.pause = 0.0
+        loop.remove_reader(connection.fd)
+        at = end_of_pause(loop.time(), pause) if pause else 0.0
+        loop.call_at(at, self._read_on, connection, messages)
+
+    def _read_on(self, connection: DoorConnection, messages: Iterator[list[memoryview]]) -> None:
+        if not connection.broken:
+            connection.heard = self._clock()  # it is not silent: we did not read
+            self._read(connection, messages)
+
+    def _pong(self, connection: DoorConnection) -> None:
+        """Answer its handshake and its PINGs, unless it does not read."""
+        self._send(connection, [connection.incoming.take_replies()])
+
+    # ---- ends -------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        now = self._clock()
+        for peer in self._held.expire(now):
+            self._cut_soon(peer, f"no progress for {self._limits.patience:.0f} s")
+        for peer in self._strangers.expire(now):
+            self._drop_soon(self._connections[peer], "")
+        self._addresses.tidy(now)
+        patience = self._limits.ping_patience
+        for connection in self._connections.values():
+            if not connection.incoming.ready and now - connection.began >= self._limits.handshake_patience:
+                self._cut_soon(connection.peer, "it has not finished its handshake in time")
+            match connection.silence(now, self._limits.ping_after, patience):
+                case Silence.PING:
+                    self._send(connection, [connection.incoming.ping()])
+                case Silence.DEAD:
+                    self._drop_soon(connection, f"nothing heard for {patience:g} s after a PING")
+        self._timer = self._in_loop.call_later(TICK_SECONDS, self._tick)
+
+    def _account(self, connection: DoorConnection, *, progress: bool) -> None:
+        """Update the amount held for this connection."""
+        size = connection.incoming.held + connection.unsent_size
+        connection.is_held = size > 0
+        for peer in self._held.update(connection.peer, size, self._clock(), progress=progress):
+            self._cut_soon(peer, f"all peers hold {self._limits.held} bytes, and this one the longest")
+
+    def _add_stranger(self, connection: DoorConnection) -> None:
+        leaving = self._strangers.add(connection.peer, connection.address, self._clock())
+        if leaving is not None:
+            self._cut_soon(leaving, f"{self._limits.strangers} connections have no session")
+
+    def _cut_soon(self, peer: bytes, reason: str) -> None:
+        connection = self._connections[peer]
+        if not connection.broken:
+            self._say_cut(connection, reason, reason)
+            self._drop_soon(connection, reason)
+
+    def _cut(self, connection: DoorConnection, reason: str, kind: str) -> None:
+        self._say_cut(connection, reason, kind)
+        self._drop(connection, reason)
+
+    def _say_cut(self, connection: DoorConnection, reason: str, kind: str) -> None:
+        """Log a cut connection. `kind`: one of a few fixed texts, each logged at most every half a minute."""
+        self.cut += 1
+        text = f"cut a connection of {connection.address or 'this machine'}: {reason}"
+        self._warn.warning(kind, text, self._clock())
+
+    def _drop_soon(self, connection: DoorConnection, reason: str) -> None:
+        """Drop the connection in the next turn of the loop, because the caller may be using it."""
+        if not connection.broken:
+            connection.broken = True
+            self._held.forget(connection.peer)
+            self._strangers.remove(connection.peer)
+            self._in_loop.call_soon(self._drop, connection, reason)
+
+    def _drop(self, connection: DoorConnection, reason: str) -> None:
+        if self._connections.get(connection.peer) is connection:
+            self._take(connection, self._clock(), connection.incoming.held / pacing.PRICED_BYTES)
+            connection.broken = True
+            try:  # it is forgotten last: what it leaves undone is charged to its address
+                self._on_gone(connection.peer, reason)
+            finally:
+                self._forget(connection)
+
+    def _forget(self, connection: DoorConnection) -> None:
+        connection.broken = True
+        del self._connections[connection.peer]
+        self._held.forget(connection.peer)
+        self._strangers.remove(connection.peer)
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(connection.fd)
+            if connection.unsent:
+                self._loop.remove_writer(connection.fd)
+        connection.sock.close()
+
+    @property
+    def _in_loop(self) -> asyncio.AbstractEventLoop:
+        assert self._loop is not None, "start comes first"
+        return self._loop
+
+
+LOCKED_PRICE = 6.0
+"""Messages without work that a connection with a CURVE handshake counts as (without one: 4): its six
+multiplications take 0.2 ms."""
+
+
+@dataclass(frozen=True)
+class DoorLock:
+    """The lock of one server, for all its doors."""
+
+    keys: KeyPair
+    """The server's key pair."""
+    owner_of: OwnerOf = field(repr=False)
+    price: float = LOCKED_PRICE
+
+    def incoming(self, limits: Limits) -> CurveIncoming:
+        """Return the decoder for a new connection."""
+        return CurveIncoming(limits, Handshake(self.keys, self.owner_of, os.urandom))
+
+    def is_revoked(self, incoming: Incoming | CurveIncoming) -> bool:
+        """Return whether the key it joined with is no longer allowed, or now has another owner or role."""
+        return isinstance(incoming, CurveIncoming) and incoming.is_revoked(self.owner_of)

@@ -1,0 +1,297 @@
+"""One connection of the door, and the limits on what connections may cost (decision 21).
+
+`DoorConnection` has the socket, what it is sending, and what it has received but not handled. Two tables
+count over all connections, without sockets: `Holdings` bounds the bytes held for peers that do not finish
+what they send or do not read what they get (who has made no progress for the longest time must go, because
+an honest peer's message takes milliseconds and an attacker's may never end); `Strangers` bounds the
+connections without a session (the oldest one from the address with the most of them must go, so that one
+host cannot keep the others out).
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Generic, TypeVar
+
+from azselfplay.host.listening import LOCAL
+from azselfplay.link.pacing import CRUMB, CRUMB_PRICE, PRICED_BYTES, Pace, PaceLimits
+from protocol.curve import CurveIncoming
+from protocol.zmtp import Incoming, Limits
+
+
+@dataclass(frozen=True)
+class DoorLimits:
+    """Limits on what peers may cost. They hold whatever the peers send."""
+
+    incoming: Limits = field(default_factory=Limits)
+    unsent: int = 4 * 1024 * 1024 + 256 * 1024
+    """Bytes queued for one peer with a session, besides those in the kernel: eight chunks of weights."""
+    unsent_stranger: int = 64 * 1024
+    """Bytes queued for one peer without a session."""
+    held: int = 256 * 1024 * 1024
+    """Bytes held for all peers together: unfinished messages and messages that they do not read."""
+    patience: float = 60.0
+    """Seconds without progress after which a peer for which something is held is cut."""
+    connections: int = 11_000
+    """Most connections. Beyond that a new one replaces one without a session, or is turned away."""
+    strangers: int = 1000
+    """Most connections without a session."""
+    stranger_patience: float = 60.0
+    """Seconds that a connection may have no session: longer than the waits between two HELLOs."""
+    talk: PaceLimits = PaceLimits(rate=100.0, burst=60.0)
+    """Messages of one connection that bring no work (`Door.charge`)."""
+    talk_of_address: PaceLimits = PaceLimits(rate=240.0, burst=60.0)
+    """The same for all connections from one address, including the connections themselves. A thousand workers
+    behind one address have all joined after 20 s, or after 29 s with keys."""
+    newcomers: PaceLimits = PaceLimits(rate=1200.0, burst=1200.0)
+    """The connections of all addresses together, each at its price: 200 handshakes with keys a second, which
+    take a twentieth of a core. Sessions do not wait for it."""
+    crumbs: PaceLimits = PaceLimits(rate=1.0, burst=10.0)
+    """Free allowance of one connection for crumbs (`link.pacing.CRUMB`) and PINGs: those of its handshake
+    and of an honest peer. So these never wait, and a thousand quiet peers cost nothing."""
+    handshake_patience: float = 10.0
+    """Seconds that a peer has for greeting and handshake."""
+    ping_after: float = 5.0
+    """Seconds of silence after which a peer gets a PING, because a host that vanished sends nothing."""
+    ping_patience: float = 15.0
+    """Seconds that the peer has to answer a PING."""
+
+
+TCP_INFO, ESTABLISHED = socket.TCP_INFO, 1
+"""The first byte of TCP_INFO is the connection's state, as in Linux's `tcp_states.h`."""
+PARTS_AT_ONCE = 64
+"""Buffers passed to one `sendmsg`."""
+SMALL = 4096
+"""Parts of up to so many bytes are copied when they must wait: that takes less memory than the objects around
+each."""
+
+
+class Silence(Enum):
+    """What to do about a peer's silence."""
+
+    SHORT = "short"
+    PING = "ping"
+    DEAD = "dead"
+
+
+class DoorConnection:
+    """One peer: its socket, what it is sending, and what it has received but not handled."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        peer: bytes,
+        address: str,
+        incoming: Incoming | CurveIncoming,
+        limits: DoorLimits,
+        now: float,
+    ) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.peer = peer
+        self.address = address
+        self.incoming = incoming
+        self.unsent: deque[memoryview] = deque()
+        self.unsent_size = 0
+        self.heard = self.pinged = self.began = now
+        self.talk = Pace(limits.talk, now)
+        self.crumbs = Pace(limits.crumbs, now)
+        self.pause = 0.0
+        """Seconds until more is read from it; set while one of its messages is handled."""
+        self.is_held = False
+        """Whether anything was held for it at the last count."""
+        self.broken = False
+        """Whether it will be dropped in the next turn of the loop: nothing is read or sent any more."""
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether it came over a local socket, which only this user's processes can reach."""
+        return self.address == LOCAL
+
+    def has_hung_up(self) -> bool:
+        """Return whether the peer has closed the connection, which is known before reading. If it was waiting
+        for its greeting, it need not be greeted, and what it sent is of no use to it. A local peer never
+        waits."""
+        return not self.is_local and self.sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 1)[0] != ESTABLISHED
+
+    def price_of_reading(self, size: int, messages: int) -> float:
+        """Return the price, in messages without work, of reading `size` bytes that completed `messages`
+        messages: it covers bytes before a session, and crumbs beyond the free ones."""
+        if not size or self.is_local:
+            return 0.0
+        price = 0.0 if self.incoming.joined else size / PRICED_BYTES
+        is_crumb = not messages and (size < CRUMB or not self.incoming.joined)
+        return price + (CRUMB_PRICE if is_crumb and self.crumbs.take(self.heard) > 0.0 else 0.0)
+
+    def write(self, parts: Sequence[bytes | memoryview]) -> int:
+        """Send as much of these buffers as the kernel accepts. Returns the bytes sent. Raises OSError."""
+        try:
+            return self.sock.sendmsg(parts)
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+    def queue(self, parts: Sequence[bytes | memoryview], skip: int) -> None:
+        """Queue everything after the first `skip` bytes. Writable buffers are copied, because the sender may
+        change them, and so are small parts: a few answers to a peer that reads nothing would keep the whole
+        batch that they came in."""
+        copied = bytearray()
+        for part in parts:
+            if skip < len(part):
+                rest = memoryview(part)[skip:]
+                self.unsent_size += len(rest)
+                if _is_kept(rest):
+                    self._queue_copied(copied)
+                    copied = bytearray()
+                    self.unsent.append(rest)
+                else:
+                    copied += rest
+            skip = max(0, skip - len(part))
+        self._queue_copied(copied)
+
+    def _queue_copied(self, copied: bytearray) -> None:
+        if copied:
+            self.unsent.append(memoryview(bytes(copied)))
+
+    def flush(self) -> int:
+        """Send what is queued. Returns the bytes sent. Raises OSError."""
+        taken = left = self.write(list(itertools.islice(self.unsent, PARTS_AT_ONCE))) if self.unsent else 0
+        self.unsent_size -= taken
+        while left:
+            if left < len(self.unsent[0]):
+                self.unsent[0] = self.unsent[0][left:]
+                break
+            left -= len(self.unsent.popleft())
+        return taken
+
+    def silence(self, now: float, ping_after: float, patience: float) -> Silence:
+        """Return what to do about a peer that was silent. PING is due again after each answer.
+
+        `ping_after`: seconds of silence until a PING. `patience`: seconds to wait for its answer.
+        """
+        if not self.incoming.answers_pings or now - self.heard < ping_after:
+            return Silence.SHORT
+        if self.pinged <= self.heard:
+            self.pinged = now
+            return Silence.PING
+        return Silence.DEAD if now - self.pinged >= patience else Silence.SHORT
+
+
+def _is_kept(part: memoryview) -> bool:
+    """Return whether a part that waits need not be copied: nobody changes it, and it is at least half of the
+    buffer that it keeps alive."""
+    return part.readonly and len(part) > SMALL and 2 * len(part) >= memoryview(part.obj).nbytes
+
+
+@dataclass
+class _Holding:
+    size: int
+    since: float
+    """When the peer last made progress."""
+
+
+class Holdings:
+    """How much is held for which peer, least recent progress first."""
+
+    def __init__(self, budget: int, patience: float) -> None:
+        """`budget`: bytes for all together. `patience`: seconds that a peer may go without progress."""
+        self.total = 0
+        self._budget = budget
+        self._patience = patience
+        self._by_peer: OrderedDict[bytes, _Holding] = OrderedDict()
+
+    def update(self, peer: bytes, size: int, now: float, *, progress: bool) -> list[bytes]:
+        """Note that `size` bytes are held for `peer` now. Returns the peers that must go, perhaps including
+        this one."""
+        if not size:
+            self.forget(peer)
+            return []
+        holding = self._by_peer.get(peer)
+        if holding is None:
+            holding = self._by_peer[peer] = _Holding(0, now)
+        elif progress:
+            holding.since = now
+            self._by_peer.move_to_end(peer)
+        self.total += size - holding.size
+        holding.size = size
+        return self._beyond()
+
+    def forget(self, peer: bytes) -> None:
+        """Note that nothing is held for the peer any more."""
+        holding = self._by_peer.pop(peer, None)
+        if holding is not None:
+            self.total -= holding.size
+
+    def expire(self, now: float) -> list[bytes]:
+        """Return the peers that have made no progress for too long."""
+        late = []
+        for peer, holding in self._by_peer.items():
+            if now - holding.since < self._patience:
+                break
+            late.append(peer)
+        return late
+
+    def _beyond(self) -> list[bytes]:
+        over, leaving = self.total - self._budget, []
+        for peer, holding in self._by_peer.items():
+            if over <= 0:
+                break
+            over -= holding.size
+            leaving.append(peer)
+        return leaving
+
+
+P = TypeVar("P", bound=Hashable)
+
+
+class Strangers(Generic[P]):
+    """The connections without a session, by address. A connection is known by any hashable value."""
+
+    def __init__(self, limit: int, patience: float) -> None:
+        """`limit`: for all addresses together. `patience`: seconds that one may go without a session."""
+        self._limit = limit
+        self._patience = patience
+        self._since: OrderedDict[P, float] = OrderedDict()
+        self._address: dict[P, str] = {}
+        self._of: dict[str, OrderedDict[P, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def add(self, peer: P, address: str, now: float) -> P | None:
+        """Add a connection that has no session (any more). Returns the connection that must go for it, if
+        any."""
+        self.remove(peer)
+        self._since[peer] = now
+        self._address[peer] = address
+        self._of.setdefault(address, OrderedDict())[peer] = None
+        return self.next_to_go() if len(self._since) > self._limit else None
+
+    def next_to_go(self) -> P | None:
+        """Return the oldest one from the address with the most of them."""
+        crowd = max(self._of.values(), key=len, default=None)
+        return None if crowd is None else next(iter(crowd))
+
+    def remove(self, peer: P) -> None:
+        """Remove a connection that has a session, or is gone."""
+        if self._since.pop(peer, None) is None:
+            return
+        address = self._address.pop(peer)
+        crowd = self._of[address]
+        del crowd[peer]
+        if not crowd:
+            del self._of[address]
+
+    def expire(self, now: float) -> list[P]:
+        """Return those that have been without a session for too long."""
+        late = []
+        for peer, since in self._since.items():
+            if now - since < self._patience:
+                break
+            late.append(peer)
+        return late

@@ -1,0 +1,121 @@
+"""Finds a run by its folder or its name, and a network by its file or its run, as users write them.
+
+`chess-tiny` is the run of that name in the folder of all runs; `runs/chess-tiny` and `/data/chess-tiny` are
+folders. Where a weights file is needed, a run stands for its newest network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from pathlib import Path
+
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.reading import read_struct
+from azselfplay.host.runs import RunFolder
+from azselfplay.link.weights_files import SUFFIX, weights_path
+from protocol.messages import WeightsInfo
+
+RUNS = Path("runs")
+"""Default folder of all runs."""
+SERVER_LOCK = "azserver.lock"
+"""File in a run's folder, locked by its azserver."""
+SHOWN = 5
+"""Number of runs listed where none is similar to the requested one."""
+MARKS = ("run.json", "games.db", "weights/current.json")
+"""A folder with one of these belongs to a run, or is a copy of a part of one."""
+
+
+def run_named(text: str | Path, runs: Path = RUNS) -> RunFolder:
+    """Return the run in the folder `text`, or called `text` in `runs`.
+
+    Raises Fatal(BAD_DATA) naming the nearest run, or some if none is near.
+    """
+    found = find_run(text, runs)
+    if found is None:
+        why = f"{_looked(text, runs)}; {_nearest(text, runs)}"
+        raise Fatal(f"there is no run {str(text)!r}: {why}", Exit.BAD_DATA)
+    return found
+
+
+def weights_named(text: str | Path, runs: Path = RUNS) -> Path:
+    """Return the weights file `text`, or the newest network of the run that `run_named` finds. Raises
+    Fatal(BAD_DATA)."""
+    path = Path(text)
+    if path.is_file():
+        return path
+    run = find_run(text, runs)
+    if run is None:
+        what = f"{path} does not exist" if path.suffix == SUFFIX else f"there is no network {str(text)!r}"
+        raise Fatal(
+            f"{what}: give a {SUFFIX} file, or the name or the folder of a run; {_nearest(text, runs)}",
+            Exit.BAD_DATA,
+        )
+    return newest_weights(run)
+
+
+def newest_weights(run: RunFolder) -> Path:
+    """Return the network of a run that plays now. Raises Fatal(BAD_DATA) if it has none yet."""
+    current = run.weights / "current.json"
+    try:
+        info = read_struct(current, WeightsInfo)
+    except (OSError, ValueError) as error:
+        raise Fatal(
+            f"the run {run.path} has no network yet (cannot read {current}: {error}); wait until azserver "
+            "has begun it",
+            Exit.BAD_DATA,
+        ) from error
+    file = weights_path(run.weights, info)
+    if not file.exists():
+        raise Fatal(f"{current} names {file.name}, which is missing; restore it from a backup", Exit.BAD_DATA)
+    return file
+
+
+def one_network(first: str, weights: Path | None, runs: Path) -> Path | None:
+    """Return the network file given as an argument (`first`), by `--weights`, or not at all."""
+    if first and weights is not None:
+        raise Fatal(f"two networks: {first} and --weights {weights}; give one of them", Exit.CONFIG)
+    wanted = first or weights
+    return weights_named(wanted, runs) if wanted else None
+
+
+def find_run(text: str | Path, runs: Path = RUNS) -> RunFolder | None:
+    """Like `run_named`, but return None if there is no such run."""
+    for folder in (Path(text), runs / text):
+        if str(text) and _is_run(folder):
+            full = folder.resolve()
+            return RunFolder(full.parent, full.name)
+    return None
+
+
+def served_runs(proc: Path = Path("/proc")) -> list[RunFolder]:
+    """Return the runs that an azserver of this user is serving at this moment, wherever their folders are.
+
+    Such a process has the lock of its run open. Linux shows a process's open files only to its own user.
+    """
+    folders = set()
+    for link in proc.glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):  # another user's process, or closed meanwhile
+            target = link.readlink()
+            if target.name == SERVER_LOCK and _is_run(target.parent):
+                folders.add(target.parent)
+    return [RunFolder(folder.parent, folder.name) for folder in sorted(folders)]
+
+
+def _is_run(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in MARKS)
+
+
+def _looked(text: str | Path, runs: Path) -> str:
+    places = [Path(text)] if Path(text).is_absolute() else [Path(text), runs / text]
+    return f"no run.json in {' nor in '.join(str(place) for place in places)}"
+
+
+def _nearest(text: str | Path, runs: Path) -> str:
+    known = sorted({folder.name for folder in runs.glob("*") if _is_run(folder)})
+    if not known:
+        return f"there are no runs in the folder {runs.absolute()} (--runs, in Python runs=, names another)"
+    if near := difflib.get_close_matches(Path(text).name, known, n=1):
+        return f"the nearest run in {runs.absolute()} is {near[0]!r}"
+    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+    return f"the runs in {runs.absolute()} are {', '.join(known[:SHOWN])}{more}"

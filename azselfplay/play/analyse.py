@@ -1,0 +1,121 @@
+"""`azplay analyse`: JSON lines on standard input, JSON lines on standard output."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tyro.conf import Positional
+
+from azselfplay.host.config import load
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.finding import RUNS, one_network
+from protocol.settings import Count, Seed, SomeSimulations
+
+if TYPE_CHECKING:
+    from azselfplay.host.aio import Stop
+    from azselfplay.play.analysis import Counts
+    from azselfplay.play.nets import LoadedNet
+
+EXAMPLES = (
+    """echo '{"id": 1, "moves": ["e2e4"]}' | azplay analyse --weights FILE.safetensors""",
+    "azplay analyse --weights FILE.safetensors --simulations 0 < positions.jsonl > policy.jsonl",
+    """echo '{"id": 1, "moves": ["4", "4"]}' | azplay analyse --game connect_four""",
+)
+
+
+@dataclass(frozen=True)
+class AnalyseConfig:
+    """Positions in, evaluations out, one JSON object per line; docs/use_a_network.md lists all fields."""
+
+    game: str = ""
+    """The game; the names are at the top of `--help`. Empty: the network's game (without a network:
+    chess)."""
+    network: Positional[str] = ""
+    """A run, by its folder or its name in --runs (its newest network is used), or a weights file. Empty: an
+    untrained network."""
+    weights: Path | None = None
+    """The network, as a flag instead of NETWORK."""
+    runs: Path = RUNS
+    """Folder of all runs."""
+    simulations: SomeSimulations = 800
+    """Simulations of lines without a number of their own (AlphaZero: 800); 0 uses the network alone."""
+    search: str = ""
+    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the self-play
+    of the run to which the weights belong, else puct. Never with noise."""
+    device: str = "cpu"
+    """cpu, cuda or cuda:N."""
+    in_flight: Count = 0
+    """Positions analysed at once; 0: as many as keep the device's batches full (3 times its best batch
+    size)."""
+    threads: Count = 0
+    """CPU threads of the network; 0: one per core."""
+    net: str = "tiny"
+    """The untrained network: tiny, small, medium, alphazero, or sizes such as 6x96se."""
+    seed: Seed = 0
+    """Seed of the untrained network."""
+
+
+def main() -> int:
+    """Entry point. Returns the exit status."""
+    config = load(AnalyseConfig, command="azplay analyse", examples=EXAMPLES)
+    config = replace(config, weights=one_network(config.network, config.weights, config.runs))
+
+    from azselfplay.play.nets import load_net  # imports torch: not on the way to --help
+
+    net = load_net(
+        config.weights,
+        config.game,
+        device=config.device,
+        threads=config.threads,
+        preset=config.net,
+        seed=config.seed,
+    )
+    if config.weights is None:
+        _say(f"no network given: an untrained {config.net} network for {net.game.name} answers")
+    try:
+        _analyse(config, net)
+    finally:
+        net.close()
+    return int(Exit.OK)
+
+
+def _analyse(config: AnalyseConfig, net: LoadedNet) -> None:
+    from azselfplay.host import aio
+    from azselfplay.play.analysis import Analyst, Service, positions_in_flight
+    from azselfplay.play.nets import search_for, search_name
+
+    search = search_for(config.search, net.game, config.weights)
+    _say(f"search {search_name(search)}; the first answers may wait up to a minute for it to be compiled")
+    service = Service(
+        Analyst.of(net.game, net.evaluator, net.history, search),
+        in_flight=positions_in_flight(config.in_flight, net.target_rows),
+        simulations=config.simulations,
+    )
+
+    async def serve(stop: Stop) -> None:
+        stop.waits_for = "positions in flight"
+        try:
+            await service.run(sys.stdin.fileno(), sys.stdout.fileno(), stop)
+        except* OSError as errors:
+            raise Fatal(f"cannot write the answers: {aio.first_cause(errors)}", Exit.DISK) from errors
+
+    began = time.perf_counter()
+    aio.run(serve)
+    _say(_summary(service.counts, net, time.perf_counter() - began))
+
+
+def _summary(counts: Counts, net: LoadedNet, seconds: float) -> str:
+    evaluator = net.evaluator
+    return (
+        f"{counts.answers} positions and {counts.errors} errors in {seconds:.1f} s: "
+        f"{counts.answers / seconds:,.0f} positions/s, {evaluator.rows / seconds:,.0f} evals/s, "
+        f"mean batch {evaluator.rows / max(1, evaluator.batches):.0f} of {net.target_rows}"
+    )
+
+
+def _say(text: str) -> None:
+    print(f"azplay analyse: {text}", file=sys.stderr, flush=True)

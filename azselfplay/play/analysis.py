@@ -1,0 +1,369 @@
+"""Positions to analyse as a stream: lines of JSON in and out, many positions at once through one evaluator.
+
+`parse` turns a line into a request, or refuses it with a sentence. An `Analyst` searches the position and
+puts the result into words and numbers. `Service` does so for many lines at once, so that the network's
+batches are full; answers come in the order in which they are found. A position keeps its place until the
+writer takes its answer: when our output is read slowly, no place becomes free, and we stop reading our input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games.knowledge import knowledge_of
+from azselfplay.games.names import nearest
+from azselfplay.games.spec import Game, outcome_for_first_player
+from azselfplay.host.aio import Stop
+from azselfplay.play.driver import Input, Line, Output, OutputClosed
+from azselfplay.search.evaluator import BadEvaluation, Evaluator, LeafBatch, evaluate
+from azselfplay.search.mcts import search
+from azselfplay.search.moves import choose_action
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.result import SearchResult, evenly
+from azselfplay.search.settings import FOR_EVALUATION, resolve
+from azselfplay.search.tree import SearchTree, tree_for
+from protocol.messages import MAX_START
+from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
+
+UNWRITTEN = 1024
+"""Most answers that may wait for the writer."""
+
+BATCHES_IN_FLIGHT = 3
+"""Batches worth of positions: one is computed, one waits, one is being answered."""
+
+MAX_SIMULATIONS_IN_FLIGHT = 1_500_000
+"""Limit over all trees. It bounds memory: in chess about 0.7 kB a simulation, so 1 GB."""
+
+MAX_LINE = 256 * 1024
+"""Most bytes in a line."""
+
+MAX_MOVES = 4096
+"""Most moves before the position."""
+
+MAX_MOVE, MAX_FEN, MAX_ID = 16, MAX_START, 200
+"""Most characters in a move, a start position and an id: error messages repeat them."""
+
+MAX_INTEGER_ID = 2**63
+
+FIELDS = ("id", "fen", "moves", "simulations")
+
+DIGITS = 6
+"""Decimals of numbers in an answer."""
+
+Id = str | int
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A position: `fen` (empty: the usual start), then `moves`. 0 simulations: the network alone."""
+
+    id: Id
+    fen: str
+    moves: tuple[str, ...]
+    simulations: int
+
+
+class BadRequest(ValueError):
+    """The text says what is wrong with a line. `request_id` is None when the id could not be read."""
+
+    def __init__(self, reason: str, request_id: Id | None = None) -> None:
+        super().__init__(reason)
+        self.request_id = request_id
+
+
+@dataclass
+class Counts:
+    """Lines answered so far."""
+
+    answers: int = 0
+    errors: int = 0
+
+
+class Service:
+    """Answers a stream of lines, `in_flight` positions at once; `simulations` is a line's default."""
+
+    def __init__(self, analyst: Analyst, *, in_flight: int, simulations: int) -> None:
+        self.counts = Counts()
+        self._analyst = analyst
+        self._simulations = simulations
+        self._room = Room(in_flight)
+        self._left = asyncio.Event()
+        self._unwritten: asyncio.Queue[bytes | None] = asyncio.Queue(UNWRITTEN)
+
+    async def run(self, source: int, sink: int, stop: Stop) -> None:
+        """Answer the lines of `source` to `sink` (file descriptors) until `source` ends or `sink` is closed.
+
+        `stop.finishing` ends the reading. Raises OSError when the output cannot be written.
+        """
+        lines = Input(source, MAX_LINE)
+
+        async def end_reading() -> None:
+            await stop.finishing.wait()
+            lines.end()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                ender = group.create_task(end_reading())
+                group.create_task(self._write(Output(sink)))
+                async with asyncio.TaskGroup() as positions:
+                    while (together := await lines.lines()) is not None and not stop.finishing.is_set():
+                        for line in together:
+                            if not stop.finishing.is_set() and (line is None or line.strip()):
+                                await self._accept(line, positions)
+                ender.cancel()
+                await self._unwritten.put(None)
+        except* OutputClosed:
+            pass
+
+    async def _accept(self, line: Line, positions: asyncio.TaskGroup) -> None:
+        try:
+            request = parse(line, self._simulations)
+        except BadRequest as error:
+            await self._refuse(error)
+            return
+        # No further line is read meanwhile: memory is bounded by what is in flight.
+        while not self._room.fits(request.simulations):
+            self._left.clear()
+            await self._left.wait()
+        self._room.enter(request.simulations)
+        positions.create_task(self._answer(request))
+
+    async def _answer(self, request: Request) -> None:
+        try:
+            answer = await self._analyst.answer(request)
+            self.counts.answers += 1
+            await self._unwritten.put(_line(answer))
+        except BadRequest as error:
+            await self._refuse(error)
+        except BadEvaluation as error:
+            await self._refuse(BadRequest(str(error), request.id))
+        finally:
+            self._room.leave(request.simulations)
+            self._left.set()
+
+    async def _refuse(self, error: BadRequest) -> None:
+        self.counts.errors += 1
+        await self._unwritten.put(_line({"id": error.request_id, "error": str(error)}))
+
+    async def _write(self, output: Output) -> None:
+        """Write the answers in the order in which they were finished, all that wait at once. None ends it."""
+        # All that wait are written with one call: a system call an answer would limit fast networks.
+        waiting: list[bytes | None] = [b""]
+        while waiting[-1] is not None:
+            waiting = [await self._unwritten.get()]
+            while not self._unwritten.empty():
+                waiting.append(self._unwritten.get_nowait())
+            await output.write(b"".join(line for line in waiting if line is not None))
+
+
+class Room:
+    """Bounds positions and their simulations in flight. A position alone always fits."""
+
+    def __init__(self, positions: int, simulations: int = MAX_SIMULATIONS_IN_FLIGHT) -> None:
+        self.positions = 0
+        self._simulations = 0
+        self._max_positions = positions
+        self._max_simulations = simulations
+
+    def fits(self, simulations: int) -> bool:
+        if not self.positions:
+            return True
+        return (
+            self.positions < self._max_positions and self._simulations + simulations <= self._max_simulations
+        )
+
+    def enter(self, simulations: int) -> None:
+        self.positions += 1
+        self._simulations += simulations
+
+    def leave(self, simulations: int) -> None:
+        self.positions -= 1
+        self._simulations -= simulations
+
+
+def positions_in_flight(wanted: int, target_rows: int) -> int:
+    """Return `wanted`; for 0, as many as keep batches of `target_rows` full."""
+    return wanted or max(BATCHES_IN_FLIGHT * target_rows, 2)
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def parse(line: bytes | None, simulations: int) -> Request:
+    """The request in `line` (None: a line that was too long). Raises BadRequest.
+
+    `simulations` is for lines without a number of their own.
+    """
+    if line is None:
+        raise BadRequest(f"the line is longer than {MAX_LINE} bytes")
+    try:
+        fields = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"not a line of JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise BadRequest('not a JSON object; a line looks like {"id": 1, "moves": []}')
+    if "id" not in fields:
+        raise BadRequest("no id; give each line a text or a whole number of its own")
+    request_id = fields["id"]
+    if isinstance(request_id, str):
+        is_id = len(request_id) <= MAX_ID
+    else:
+        is_id = type(request_id) is int and abs(request_id) < MAX_INTEGER_ID  # a bool is no id
+    if not is_id:
+        raise BadRequest(f"the id must be a text of at most {MAX_ID} characters or a whole number of 64 bits")
+    unknown = [name for name in fields if name not in FIELDS]
+    if unknown:
+        meant = nearest(unknown[0], FIELDS)
+        raise BadRequest(f"{unknown[0][:50]!r} is not a field; the nearest is {meant!r}", request_id)
+    fen, moves = fields.get("fen", ""), fields.get("moves", [])
+    if not isinstance(fen, str) or len(fen) > MAX_FEN:
+        raise BadRequest(f"fen must be a text of at most {MAX_FEN} characters", request_id)
+    if not isinstance(moves, list) or not all(isinstance(move, str) for move in moves):
+        raise BadRequest('moves must be a list of texts, such as ["e2e4", "e7e5"]', request_id)
+    if len(moves) > MAX_MOVES:
+        raise BadRequest(f"{len(moves)} moves, at most {MAX_MOVES} are taken", request_id)
+    for number, move in enumerate(moves, 1):
+        if len(move) > MAX_MOVE:
+            raise BadRequest(
+                f"move {number} has {len(move)} characters, a move has at most {MAX_MOVE}", request_id
+            )
+    count = fields.get("simulations", simulations)
+    # Not isinstance: True would be a number.
+    if type(count) is not int or not 0 <= count <= MAX_SIMULATIONS:
+        raise BadRequest(f"simulations must be a whole number from 0 to {MAX_SIMULATIONS}", request_id)
+    return Request(request_id, fen, tuple(moves), count)
+
+
+@dataclass(frozen=True)
+class Analyst:
+    """A game, a network behind its batching evaluator, and the settings of the search."""
+
+    game: Game
+    evaluator: Evaluator
+    settings: SelfPlaySettings
+    """The search without noise and temperature. `simulations` and `max_plies` come from the request."""
+
+    @classmethod
+    def of(
+        cls,
+        game: Game,
+        evaluator: Evaluator,
+        history: int,
+        search: SelfPlaySettings = FOR_EVALUATION,
+    ) -> Analyst:
+        """`search`: see `play.nets`."""
+        settings = changed(search, {"history": history, "search.reuse_tree": False})
+        return cls(game, evaluator, settings)
+
+    def warm_up(self) -> None:
+        """Compile the kernels that `answer` without simulations calls. The first time takes up to a minute,
+        so a server does it in a thread."""
+        tree = self._tree(Request(id="", fen="", moves=(), simulations=0))
+        actions = tree.root_leaf().actions
+        tree.expand_root(np.full(len(actions), 1 / len(actions), np.float32), 0.0)
+        tree.advance(int(actions[0]))
+        tree.end_reason()
+
+    async def answer(self, request: Request) -> Answer:
+        """Analyse a position. Raises BadRequest."""
+        began = time.perf_counter()
+        tree = self._tree(request)
+        finished = tree.end_reason()
+        if finished is not None:
+            outcome = tree.outcome()
+            won = outcome_for_first_player(outcome, int(self.game.rules.side_to_move(tree.state)))
+            return {"id": request.id, "finished": finished, "outcome": outcome, "value": won}
+        leaf = tree.root_leaf()
+        evaluation = await evaluate(self.evaluator, LeafBatch.of(leaf))
+        value = float(evaluation.values[0])
+        visits: dict[int, int] = {}
+        tree.expand_root(evaluation.priors, value)
+        priors = dict(zip(leaf.actions.tolist(), evaluation.priors.tolist(), strict=True))
+        if request.simulations:
+            result = await search(tree, SearchPool(tree.forest, self.evaluator))
+            best, value = (
+                choose_action(result, tree.ply, tree.settings, np.random.default_rng(0)),
+                result.value,
+            )
+            visits = _visits(tree, result)
+            line = tuple(tree.principal_variation(best)) or (
+                best,
+            )  # a move that wins at once is not searched
+        else:
+            best = min(priors, key=lambda action: (-priors[action], action))
+            line = (best,)
+        text = {action: self.game.notation.action_to_text(tree.state, action) for action in priors}
+        return {
+            "id": request.id,
+            "best": text[best],
+            "visits": {text[a]: visits[a] for a in sorted(visits, key=lambda a: (-visits[a], a))},
+            "policy": {
+                text[a]: round(priors[a], DIGITS) for a in sorted(priors, key=lambda a: (-priors[a], a))
+            },
+            "value": round(value, DIGITS),
+            "wdl": [round(probability, DIGITS) for probability in evaluation.wdl[0].tolist()],
+            "pv": _line_of_play(tree, line),
+            "ms": round((time.perf_counter() - began) * 1000, 3),
+        }
+
+    def _tree(self, request: Request) -> SearchTree:
+        """A tree with the position at its root. The limit on the length of games counts from this
+        position."""
+        changes = {
+            "search.simulations": max(1, request.simulations),
+            # The cap of self-play is no rule of the game: it counts from the given position.
+            "max_plies": self.game.max_plies + len(request.moves),
+        }
+        settings = changed(self.settings, changes)
+        tree = tree_for(self.game, resolve(settings, self.game), np.random.default_rng(0))
+        try:
+            tree.reset(self.game.notation.state_from_text(knowledge_of(self.game).read_start(request.fen)))
+        except ValueError as error:
+            raise BadRequest(f"fen: {error}", request.id) from error
+        for number, move in enumerate(request.moves, 1):
+            try:
+                if (reason := tree.end_reason()) is not None:
+                    raise ValueError(f"the game is over ({reason})")
+                action = self.game.notation.action_from_text(tree.state, move)
+                if action not in tree.legal_actions():  # the notation does not know the past: superko in Go
+                    raise ValueError("not legal: it repeats an earlier position")
+                tree.advance(action)
+            except ValueError as error:
+                raise BadRequest(f"move {number} ({move!r}): {error}", request.id) from error
+        return tree
+
+
+def _visits(tree: SearchTree, result: SearchResult) -> dict[int, int]:
+    """Visits of the visited actions; a Gumbel search reports shares, and has the visits in its scores."""
+    actions, visits = result.actions, result.visits
+    if result.is_improved and result.scores is None:  # moves that win at once are not searched
+        visits = evenly(tree.settings.search.simulations, len(actions))
+    elif result.is_improved and result.scores is not None:
+        seen = result.scores.visits > 0
+        actions, visits = result.scores.actions[seen], result.scores.visits[seen]
+    return dict(zip(actions.tolist(), visits.tolist(), strict=True))
+
+
+def _line_of_play(tree: SearchTree, actions: tuple[int, ...]) -> list[str]:
+    game = tree.game
+    texts: list[str] = []
+    state: npt.NDArray[np.uint64] = tree.state.copy()
+    for action in actions:
+        texts.append(game.notation.action_to_text(state, action))
+        child = np.zeros_like(state)
+        game.rules.play(state, action, child)
+        state = child
+    return texts
+
+
+def _line(answer: Answer) -> bytes:
+    return _encoder.encode(answer) + b"\n"

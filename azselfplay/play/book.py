@@ -1,0 +1,325 @@
+"""Who is rated, and the games played for ratings, on disk.
+
+The book is one JSON file that grows pairing by pairing and is always complete. Ratings are computed from the
+games whenever the file is read. A ladder that is stopped, or extended, plays only the missing games.
+
+Rated players are networks of a run (`points_of` lists them) at some number of simulations, and anchors, which
+never change. The anchors and their Elo are part of the game (`games.knowledge`). Their Elo was measured once
+(`play.ladder.calibrate`, docs/measure_strength.md) and is fixed: based on a ladder's own few games, an
+interval down to `random` would be hundreds of Elo wide.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from azselfplay.games.knowledge import knowledge_of
+from azselfplay.games.spec import Game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.reading import open_regular, read_struct
+from azselfplay.host.runs import RunFolder, write_atomically
+from azselfplay.link.weights_files import hash_in_name, short_hash
+from azselfplay.play.bradley_terry import Fit, Rating, Score, fit, unconnected
+from azselfplay.store.reader import StoreReader
+
+ZERO = "random"
+"""The player whose rating is 0."""
+
+UNMEASURED = (ZERO, "greedy")
+"""Anchors of a game for which none have been measured."""
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Point:
+    """A weights file of a run."""
+
+    path: Path
+    version: int
+    step: int
+    games_before: int | None
+    """Self-play games that only older weights took part in."""
+    hours: float
+    """Hours from the creation of the run to the file's last change."""
+    sha256: str
+    """Hash of the file, hexadecimal: at least the digits in its name (`link.weights_files`)."""
+
+
+def points_of(run: RunFolder) -> list[Point]:
+    """All complete weights files of a run, oldest version first. A file removed meanwhile is left out.
+
+    Raises Fatal(BAD_DATA) when there is none.
+    """
+    from net.weights import BadWeights, read_meta
+
+    about = run.describe()
+    created = datetime.fromisoformat(str(about["created"])).timestamp()
+    games: dict[int, int] | None = None
+    if run.games.exists():
+        # Counted once, not for each file: a run may have millions of games.
+        rows = StoreReader(run.games).query("SELECT version_max, count(*) FROM games GROUP BY version_max")
+        games = {int(version): int(count) for version, count in rows}
+    found = []
+    for path in run.weights.glob("*.safetensors"):
+        try:
+            # The head alone: reading hundreds of networks would take minutes.
+            meta = read_meta(head(path))
+            changed = path.stat().st_mtime
+        except (BadWeights, OSError):
+            continue
+        if meta.game != about["game"]:
+            continue
+        before = None if games is None else sum(n for version, n in games.items() if version < meta.version)
+        hours = max(0.0, (changed - created) / 3600)
+        found.append(Point(path, meta.version, meta.step, before, hours, hash_in_name(path)))
+    if not found:
+        raise Fatal(
+            f"there are no weights in {run.weights}; wait until azserver has begun the run", Exit.BAD_DATA
+        )
+    return sorted(found, key=lambda point: (point.version, point.step))
+
+
+def thinned(points: Sequence[Point], room: int, rated: Collection[str] = ()) -> list[Point]:
+    """At most `room` (at least 2) points: the first, the newest, and an even spread of steps in between.
+
+    `rated`: hashes of networks that already have games. They are preferred unless another one improves the
+    spread by half, so that a longer ladder extends the shorter one.
+    """
+    left = list(points)
+
+    def gap(index: int) -> tuple[float, int]:
+        width = left[index + 1].step - left[index - 1].step
+        return width * (2.0 if left[index].sha256 in rated else 1.0), index
+
+    while len(left) > max(room, 2):
+        left.pop(min(gap(index) for index in range(1, len(left) - 1))[1])
+    return left
+
+
+def head(path: Path) -> bytes:
+    """The part of a weights file that holds its metadata."""
+    with open_regular(path) as file:
+        length = file.read(8)
+        if len(length) < 8:
+            return length
+        return length + file.read(min(struct.unpack("<Q", length)[0], 8 << 20))
+
+
+class Entrant(Struct, frozen=True, omit_defaults=True):
+    """A rated player. Entrants with the same name are always the same player."""
+
+    name: str
+    label: str
+    """Name for people."""
+    simulations: int = 0
+    """Simulations per move; 0 for players that do not count them."""
+    step: int | None = None
+    """Training steps of the weights; None for a player without a network."""
+    version: int | None = None
+    games_before: int | None = None
+    """Self-play games finished by older weights; None where there is no games.db."""
+    hours: float | None = None
+    """Hours from the creation of the run to the publication of the weights, wall clock."""
+    sha256: str = ""
+    search: str = "puct"
+    """Search of a network (`play.nets`)."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A player that can play now."""
+
+    entrant: Entrant
+    spec: str
+    """Spec for `play.players.make_player`."""
+    file: Path | None = None
+    """Its weights file. The server may remove it at any time."""
+
+
+class Gone(Exception):
+    """A weights file was removed after the players were chosen: choose again."""
+
+
+def network(point: Point, simulations: int, search: str = "puct") -> Candidate:
+    """A network of a run at `simulations` a move of `search` (`play.nets.search_name`).
+
+    Its name is the same in every ladder of the run.
+    """
+    how = f"@{simulations}" if search == "puct" else f"@{simulations}/{search}"
+    entrant = Entrant(
+        name=f"v{point.version}-{short_hash(point.sha256)}{how}",
+        label=f"v{point.version} {how}",
+        simulations=simulations,
+        step=point.step,
+        version=point.version,
+        games_before=point.games_before,
+        hours=round(point.hours, 4),
+        sha256=point.sha256,
+        search=search,
+    )
+    return Candidate(entrant, f"net:{point.path}@{simulations}/{search}", point.path)
+
+
+def anchor(spec: str) -> Candidate:
+    """A player that never changes."""
+    return Candidate(Entrant(name=spec, label=spec), spec)
+
+
+def anchors_of(chosen: str, game: Game) -> list[str]:
+    """Player specs from a comma-separated list, or the game's own. Raises Fatal(CONFIG) unless `random` comes
+    first."""
+    specs = [spec.strip() for spec in chosen.split(",") if spec.strip()]
+    found = list(dict.fromkeys(specs or knowledge_of(game).anchors or UNMEASURED))
+    if found[0] != ZERO:
+        raise Fatal(f"--anchors must begin with {ZERO!r}, the zero of the scale", Exit.CONFIG)
+    return found
+
+
+def fixed_ratings(specs: list[str], game: Game) -> dict[str, float]:
+    """Elo of those of `specs` that were measured; the others are rated together with the networks."""
+    known = {ZERO: 0.0, **knowledge_of(game).anchors}
+    return {spec: known[spec] for spec in specs if spec in known}
+
+
+def names_of(candidates: Iterable[Candidate]) -> list[str]:
+    return [candidate.entrant.name for candidate in candidates]
+
+
+def networks_at(players: Iterable[Entrant], simulations: int, search: str = "puct") -> list[Entrant]:
+    """All networks ever rated at `simulations` a move of `search`, in the order of training."""
+    wanted = (simulations, search)
+    chosen = [one for one in players if one.version is not None and (one.simulations, one.search) == wanted]
+    return sorted(chosen, key=lambda player: (player.version or 0, player.step or 0, player.name))
+
+
+def searches_of(players: Iterable[Entrant], sha256: str, search: str = "puct") -> list[Entrant]:
+    """One network at all its numbers of simulations of `search`, ascending."""
+    wanted = short_hash(sha256), search
+    chosen = [one for one in players if (short_hash(one.sha256), one.search) == wanted]
+    return sorted(chosen, key=lambda one: one.simulations)
+
+
+def doublings(most: int) -> Sequence[int]:
+    """1, 2, 4, ... and `most` itself."""
+    return sorted({1 << power for power in range(most.bit_length()) if 1 << power <= most} | {most})
+
+
+class Rated(NamedTuple):
+    """A player and its rating."""
+
+    entrant: Entrant
+    rating: Rating
+
+
+class Pairing(Struct):
+    """All games between two players, counted for the player called `first`; each plays each opening from both
+    sides."""
+
+    first: str
+    second: str
+    wins: int = 0
+    draws: int = 0
+    losses: int = 0
+    openings: int = 0
+    """Openings used so far; the next games begin with the one after."""
+
+
+class _File(Struct):
+    game: str
+    players: list[Entrant]
+    pairings: list[Pairing]
+    ratings: dict[str, dict[str, float]] = {}
+    """Ratings for people and reports; never read back."""
+    settings: dict[str, Any] = {}
+    format: int = FORMAT
+
+
+class Book:
+    """Players and pairings of one file. Only `save` writes."""
+
+    def __init__(self, path: Path, game: str, settings: Mapping[str, Any]) -> None:
+        """`settings`: those that all games of the file share (how openings are made).
+
+        Raises Fatal(BAD_DATA) if the file cannot be read, or is for another game or other settings.
+        """
+        self.path = path
+        self.game = game
+        self.settings = dict(settings)
+        self.players: dict[str, Entrant] = {}
+        self._pairings: dict[tuple[str, str], Pairing] = {}
+        if not path.exists():
+            return
+        again = "move it away to begin anew"
+        try:
+            found = read_struct(self.path, _File)
+        except (OSError, ValueError) as error:
+            raise Fatal(f"{self.path} cannot be read ({error}); {again}", Exit.BAD_DATA) from error
+        if (found.format, found.game) != (FORMAT, self.game):
+            what = f"format {found.format} and game {found.game}, not {FORMAT} and {self.game}"
+            raise Fatal(f"{self.path} has {what}; {again}", Exit.BAD_DATA)
+        if found.settings != self.settings:
+            raise Fatal(
+                f"{self.path} was played with {found.settings}, not {self.settings}: games of both do not "
+                f"belong on one scale; {again}, or use the same settings",
+                Exit.BAD_DATA,
+            )
+        self.players = {player.name: player for player in found.players}
+        for pairing in found.pairings:
+            self._pairings[_key(pairing.first, pairing.second)] = pairing
+
+    def enter(self, entrants: Iterable[Entrant]) -> None:
+        """Add players; existing ones stay unchanged."""
+        for entrant in entrants:
+            self.players.setdefault(entrant.name, entrant)
+
+    def pairing(self, first: str, second: str) -> Pairing:
+        """The games of two players so far; `first` may be either."""
+        low, high = _key(first, second)
+        return self._pairings.setdefault((low, high), Pairing(low, high))
+
+    def add(self, score: Score, openings: int) -> None:
+        """Add the games of `openings` new openings."""
+        pairing = self.pairing(score.first, score.second)
+        same = pairing.first == score.first
+        pairing.wins += score.wins if same else score.losses
+        pairing.losses += score.losses if same else score.wins
+        pairing.draws += score.draws
+        pairing.openings += openings
+
+    def scores(self) -> list[Score]:
+        """The results of all pairings that have games."""
+        found = [Score(p.first, p.second, p.wins, p.draws, p.losses) for p in self._pairings.values()]
+        return [score for score in found if score.games]
+
+    def fit(self, anchors: Mapping[str, float]) -> Fit:
+        """Ratings of all players that games connect to an anchor."""
+        scores = self.scores()
+        # A pairing may have been played with anchors that this command does not name.
+        outside = set(unconnected(scores, anchors))
+        return fit([score for score in scores if not outside & {score.first, score.second}], anchors)
+
+    def save(self, anchors: Mapping[str, float]) -> None:
+        """Write the file, with the present ratings. Raises Fatal(DISK)."""
+        ratings = {
+            name: {"elo": round(rating.elo, 1), "margin95": round(rating.margin, 1), "games": rating.games}
+            for name, rating in self.fit(anchors).ratings.items()
+        }
+        pairings = [self._pairings[key] for key in sorted(self._pairings) if self._pairings[key].openings]
+        file = _File(self.game, list(self.players.values()), pairings, ratings, self.settings)
+        try:
+            write_atomically(self.path, msgspec.json.format(msgspec.json.encode(file), indent=1))
+        except OSError as error:
+            raise Fatal(f"cannot write {self.path}: {error.strerror}", Exit.DISK) from error
+
+
+def _key(first: str, second: str) -> tuple[str, str]:
+    return (first, second) if first < second else (second, first)

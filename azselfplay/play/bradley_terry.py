@@ -1,0 +1,293 @@
+"""Ratings from many pairings at once: maximum likelihood in the Bradley-Terry model, on the Elo scale.
+
+The probability that a player rated `a` beats one rated `b` is `1 / (1 + 10 ** ((b - a) / 400))`; a draw
+counts as half a win and half a loss. (A model of draws would narrow the intervals of drawish games; with
+draws as halves, they are too wide, never too narrow.) There is no term for the first move: pairings are
+played from paired openings, each side once, so that its advantage cancels.
+
+Players in `anchors` keep their rating; all others are estimated. Weak prior: every free player gets
+`PRIOR_DRAWS` extra drawn games, distributed over its opponents like its real games, so that a score of 100 %
+has a finite rating. 20 wins of 20 are 763 Elo over an anchor; 10 of 20 stay 0.
+
+`next_pair` chooses what to play next: first a chain that connects all players, then always the pairing whose
+games lower the sum of the squared errors of all ratings most (A-optimal design). Games between players far
+apart tell little (`p (1 - p)` is small), and so do games between two whose difference is well known. So it
+chooses players with similar ratings and those about whom least is known, such as new weights.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.play.elo import Z95, score_of_elo
+
+Pair = tuple[str, str]
+
+Array = npt.NDArray[np.float64]
+
+PER_ELO = float(np.log(10.0) / 400.0)
+"""Log odds of one Elo."""
+
+PRIOR_DRAWS = 0.5
+"""Drawn games added for each free player; half a game in 40 shrinks a difference by about 1 %."""
+
+_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Score:
+    """Games between two players, counted for `first` (the name, not who moved first)."""
+
+    first: str
+    second: str
+    wins: int = 0
+    draws: int = 0
+    losses: int = 0
+
+    @property
+    def games(self) -> int:
+        return self.wins + self.draws + self.losses
+
+    @property
+    def points(self) -> float:
+        return self.wins + self.draws / 2
+
+
+@dataclass(frozen=True)
+class Rating:
+    """One player's result. The 95 % interval is `elo - margin .. elo + margin`; an anchor's margin is 0."""
+
+    elo: float
+    margin: float
+    games: int
+    points: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """All ratings, and their common uncertainty."""
+
+    ratings: dict[str, Rating]
+    free: list[str]
+    """Names of the estimated players, in the order of `covariance`."""
+    covariance: Array
+    """Elo squared, [free, free]."""
+
+    def spread(self, first: str, second: str) -> Array:
+        """[free] covariance of every free player with the difference between two players, Elo squared."""
+        column = np.zeros(len(self.free))
+        for name, sign in ((first, 1.0), (second, -1.0)):
+            if name in self.free:
+                column += sign * self.covariance[self.free.index(name)]
+        return column
+
+
+class NotConnected(ValueError):
+    """Some players have no chain of games to an anchor, so they cannot be rated."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(f"not connected to an anchor by games: {', '.join(names)}")
+        self.names = names
+
+
+def merged(scores: Iterable[Score]) -> list[Score]:
+    """One score per pair, sorted by names."""
+    totals: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for score in scores:
+        if score.first == score.second:
+            raise ValueError(f"{score.first} cannot play itself")
+        if min(score.wins, score.draws, score.losses) < 0:
+            raise ValueError(f"negative count in the score of {score.first} and {score.second}")
+        won, lost = score.wins, score.losses
+        pair = (score.first, score.second)
+        if score.first > score.second:
+            pair, won, lost = (score.second, score.first), lost, won
+        totals[pair].update(wins=won, draws=score.draws, losses=lost)
+    found = [
+        Score(*pair, count["wins"], count["draws"], count["losses"]) for pair, count in sorted(totals.items())
+    ]
+    return [score for score in found if score.games]
+
+
+def unconnected(scores: Iterable[Score], anchors: Iterable[str], names: Iterable[str] = ()) -> list[str]:
+    """Players (of the scores, and `names`) without a chain of games to any anchor, sorted."""
+    opponents: defaultdict[str, set[str]] = defaultdict(set)
+    for score in scores:
+        if score.games:
+            opponents[score.first].add(score.second)
+            opponents[score.second].add(score.first)
+    reached = set(anchors)
+    edge = list(reached)
+    while edge:
+        new = opponents[edge.pop()] - reached
+        reached |= new
+        edge.extend(new)
+    return sorted((opponents.keys() | set(names)) - reached)
+
+
+def fit(scores: Iterable[Score], anchors: Mapping[str, float]) -> Fit:
+    """Most likely ratings with 95 % intervals from the curvature of the log-likelihood.
+
+    `anchors`: name to fixed Elo, at least one. Raises NotConnected, naming the players that games do not
+    connect to an anchor.
+    """
+    pairs = merged(scores)
+    if missing := unconnected(pairs, anchors):
+        raise NotConnected(missing)
+    names = sorted({name for score in pairs for name in (score.first, score.second)} | anchors.keys())
+    free = [name for name in names if name not in anchors]
+    elo = np.array([float(anchors.get(name, 0.0)) for name in names])
+    place = {name: index for index, name in enumerate(names)}
+    first = np.array([place[score.first] for score in pairs], dtype=np.int64)
+    second = np.array([place[score.second] for score in pairs], dtype=np.int64)
+    games = _with_prior(pairs, set(free))
+    points = np.array([score.points for score in pairs]) + (games - [score.games for score in pairs]) / 2
+    rows = np.array([place[name] for name in free], dtype=np.int64)
+    problem = _Problem(first, second, games, points, rows)
+    elo = _maximise(problem, elo)
+    covariance: Array = np.linalg.inv(problem.curvature(elo)).astype(np.float64)
+    return Fit(_ratings(names, elo, free, covariance, pairs), free, covariance)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The likelihood of all pairs as arrays. Its methods take `elo [players]`."""
+
+    first: npt.NDArray[np.int64]
+    """[pairs] index of one player."""
+    second: npt.NDArray[np.int64]
+    """[pairs] index of the other."""
+    games: Array
+    """[pairs] games, with those of the prior."""
+    points: Array
+    """[pairs] of the first player."""
+    rows: npt.NDArray[np.int64]
+    """[free] indices of the players whose rating is estimated."""
+
+    def likelihood(self, elo: Array) -> float:
+        """Logarithm of the likelihood."""
+        odds = PER_ELO * (elo[self.first] - elo[self.second])
+        return float(np.sum(self.points * odds - self.games * np.logaddexp(0.0, odds)))
+
+    def slope(self, elo: Array) -> Array:
+        """[free] derivative of the log-likelihood per Elo."""
+        surplus = PER_ELO * (self.points - self.games * self._expected(elo))
+        slope = np.zeros(len(elo))
+        np.add.at(slope, self.first, surplus)
+        np.subtract.at(slope, self.second, surplus)
+        return np.asarray(slope[self.rows])
+
+    def curvature(self, elo: Array) -> Array:
+        """[free, free] minus its second derivative."""
+        share = self._expected(elo)
+        weight = PER_ELO**2 * self.games * share * (1.0 - share)
+        full = np.zeros((len(elo), len(elo)))
+        np.add.at(full, (self.first, self.first), weight)
+        np.add.at(full, (self.second, self.second), weight)
+        np.subtract.at(full, (self.first, self.second), weight)
+        np.subtract.at(full, (self.second, self.first), weight)
+        return full[np.ix_(self.rows, self.rows)]
+
+    def _expected(self, elo: Array) -> Array:
+        return np.asarray(1.0 / (1.0 + np.exp(-PER_ELO * (elo[self.first] - elo[self.second]))))
+
+
+def _with_prior(pairs: list[Score], free: set[str]) -> Array:
+    """[pairs] games, with those of the prior."""
+    played: Counter[str] = Counter()
+    for score in pairs:
+        played[score.first] += score.games
+        played[score.second] += score.games
+    extra = [
+        sum(PRIOR_DRAWS * score.games / played[name] for name in (score.first, score.second) if name in free)
+        for score in pairs
+    ]
+    return np.array([score.games for score in pairs], dtype=np.float64) + extra
+
+
+def _maximise(problem: _Problem, elo: Array) -> Array:
+    """Newton's method from `elo [players]`. The likelihood is concave; a step that does not raise it is
+    halved."""
+    for _ in range(_STEPS if len(problem.rows) else 0):
+        step = np.linalg.solve(problem.curvature(elo), problem.slope(elo))
+        # Far from the maximum Newton's step may leave the range in which the model is smooth.
+        step *= min(1.0, 400.0 / max(float(np.abs(step).max()), 1e-12))
+        before, moved = problem.likelihood(elo), elo
+        while float(np.abs(step).max()) > 1e-7:
+            moved = elo.copy()
+            moved[problem.rows] += step
+            if problem.likelihood(moved) > before:
+                break
+            step /= 2
+        else:
+            return elo
+        elo = moved
+    return elo
+
+
+def _ratings(
+    names: list[str], elo: Array, free: list[str], covariance: Array, pairs: list[Score]
+) -> dict[str, Rating]:
+    margins = dict(zip(free, Z95 * np.sqrt(np.diag(covariance)), strict=True))
+    games: Counter[str] = Counter()
+    points: defaultdict[str, float] = defaultdict(float)
+    for score in pairs:
+        for name, gained in ((score.first, score.points), (score.second, score.games - score.points)):
+            games[name] += score.games
+            points[name] += gained
+    return {
+        name: Rating(float(elo[index]), float(margins.get(name, 0.0)), games[name], points[name])
+        for index, name in enumerate(names)
+    }
+
+
+def chain_of(anchors: Sequence[str], players: Sequence[str]) -> list[Pair]:
+    """Neighbours among the anchors (weak to strong), the first of both, neighbours among the players."""
+    pairs = list(pairwise(anchors))
+    if players:
+        pairs.append((anchors[0], players[0]))
+    return pairs + list(pairwise(players))
+
+
+def next_pair(
+    names: Sequence[str],
+    chain: Iterable[Pair],
+    scores: Iterable[Score],
+    anchors: Mapping[str, float],
+    games: int,
+    spent: Collection[Pair] = (),
+) -> Pair | None:
+    """The pairing for the next `games` games between players in `names` (at least two).
+
+    `chain`: pairs that connect all of them, played in this order as long as they are needed. `spent`: pairs,
+    in the order of `names`, that cannot play any more; returns None if there is no other. `scores` may
+    include players that are not in `names`: they count, but play no more.
+    """
+    known = list(scores)
+    missing = set(unconnected(known, anchors, names))
+    for first, second in chain:
+        if first in missing or second in missing:
+            return first, second
+    if stray := missing & set(names):
+        raise ValueError(f"the chain does not connect {', '.join(sorted(stray))}")
+    # Players of another ladder, which nothing connects to these, have no rating to learn from.
+    known = [score for score in known if not missing & {score.first, score.second}]
+    found = fit(known, anchors)
+    pairs = [pair for pair in combinations(names, 2) if not set(pair) <= anchors.keys() and pair not in spent]
+    return max(pairs, key=lambda pair: gain(found, pair[0], pair[1], games), default=None)
+
+
+def gain(found: Fit, first: str, second: str, games: int) -> float:
+    """By how much `games` games between two players would lower the sum of variances, Elo squared."""
+    share = score_of_elo(found.ratings[first].elo - found.ratings[second].elo)
+    information = PER_ELO**2 * games * share * (1.0 - share)
+    column = found.spread(first, second)
+    signs = ((first, 1.0), (second, -1.0))
+    variance = sum(sign * column[found.free.index(name)] for name, sign in signs if name in found.free)
+    return float(information * np.sum(column**2) / (1.0 + information * variance))

@@ -1,0 +1,278 @@
+"""Players of our own: networks, perfect players, and blends of a player with random moves.
+
+`NetPlayer` searches with a network; its tree follows the game. A `ThinkingPlayer` is one function from the
+game to a move; `play.kernel_players` has those that search without a network, and `solver` and
+`tablebase` here look up what is known about a game (`games.knowledge`). Slow ones run in a thread pool with
+one thread per core, because jitted code releases the interpreter lock.
+"""
+# ruff: noqa: ARG002
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
+
+import numpy as np
+
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory
+from azselfplay.games.knowledge import Solution, knowledge_of
+from azselfplay.games.names import WITH_SOLVED
+from azselfplay.games.spec import Game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.play.kernel_players import Think, alphabeta_think, random_think
+from azselfplay.play.nets import LoadedNet
+from azselfplay.play.player import Choice, Clock, Player, PlayerFailed, Seat
+from azselfplay.search.evaluator import LeafBatch, evaluate
+from azselfplay.search.mcts import search
+from azselfplay.search.moves import choose_action
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.settings import FOR_EVALUATION, resolve
+from azselfplay.search.tree import SearchTree, tree_for
+from protocol.settings import SelfPlaySettings, changed
+
+T = TypeVar("T")
+
+
+class NetPlayer:
+    """Searches with `simulations` per move (0: plays the policy's first choice, without a search).
+
+    It plays without noise and without temperature: the most visited move, or with a Gumbel root the winner of
+    sequential halving. The tree is kept from move to move unless the search says otherwise (a Gumbel root
+    keeps none).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        net: LoadedNet,
+        simulations: int,
+        release: Callable[[], None] = lambda: None,
+        search: SelfPlaySettings | None = None,
+    ) -> None:
+        """`search`: see `play.nets.search_for`; the default is PUCT."""
+        self.name = name
+        self.net = net
+        self.simulations = simulations
+        self._release = release
+        self._search = search or FOR_EVALUATION
+
+    def settings(self, max_plies: int) -> SelfPlaySettings:
+        """Settings of the search in games of at most `max_plies`."""
+        changes = {
+            "search.simulations": max(1, self.simulations),
+            "history": self.net.history,
+            "max_plies": max_plies,
+        }
+        return resolve(changed(self._search, changes), self.net.game)
+
+    async def sit_down(self, seed: int) -> Seat:
+        return NetSeat(self)
+
+    async def close(self) -> None:
+        self._release()
+
+
+class NetSeat:
+    """One game: a tree that follows the moves."""
+
+    def __init__(self, player: NetPlayer) -> None:
+        self._player = player
+        self._game_history: GameHistory | None = None
+        self._tree: SearchTree | None = None
+        self._followed: list[int] = []
+        self._rng = np.random.default_rng(0)  # never used: no noise, no temperature
+
+    def _follow(self, game_history: GameHistory) -> SearchTree:
+        """Set the tree to the game's position: by advancing if possible, else from the start."""
+        tree = self._tree
+        if (
+            tree is None
+            or game_history is not self._game_history
+            or game_history.actions[: len(self._followed)] != self._followed
+        ):
+            settings = self._player.settings(game_history.max_plies)
+            net = self._player.net
+            tree = tree_for(net.game, settings, self._rng, net.own)
+            tree.reset(game_history.states[0])
+            self._tree, self._game_history, self._followed = tree, game_history, []
+        for action in game_history.actions[len(self._followed) :]:
+            tree.advance(action)
+            self._followed.append(action)
+        return tree
+
+    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
+        """Make the tree."""
+        self._follow(game_history)
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
+        tree, net = self._follow(game_history), self._player.net
+        evaluator = net.evaluator
+        if not self._player.simulations:
+            leaf = tree.root_leaf()
+            answer = await evaluate(evaluator, LeafBatch.of(leaf))
+            return Choice(int(leaf.actions[np.argmax(answer.priors)]), float(answer.values[0]), 1)
+        before = tree.forest.evaluated
+        result = await search(tree, SearchPool(tree.forest, evaluator))
+        net.evaluator.rows += tree.forest.evaluated - before
+        best = choose_action(result, tree.ply, tree.settings, self._rng)
+        return Choice(best, result.value, self._player.simulations)
+
+    async def close(self) -> None:
+        """Do nothing: the evaluator belongs to the player."""
+
+
+class ThinkingPlayer:
+    """A player whose every move is one call of `think(game_history, rng)`.
+
+    `threaded`: in a thread of the pool. `alone`: one call at a time, for a `think` with a memory.
+    """
+
+    def __init__(self, name: str, think: Think, *, threaded: bool = True, alone: bool = False) -> None:
+        self.name = name
+        self._think = think
+        self._threaded = threaded
+        self._turn: contextlib.AbstractAsyncContextManager[None] = (
+            # A memory (a solver's table) may be used by one thread at a time.
+            asyncio.Lock() if alone else contextlib.nullcontext()
+        )
+
+    async def sit_down(self, seed: int) -> Seat:
+        return ThinkingSeat(self, np.random.default_rng(seed))
+
+    async def think(self, game_history: GameHistory, rng: np.random.Generator) -> Choice:
+        """The move to play; `rng` breaks ties."""
+        if not self._threaded:
+            return self._think(game_history, rng)
+        async with self._turn:
+            return await in_thread(lambda: self._think(game_history, rng))
+
+    async def close(self) -> None:
+        """Do nothing: the threads belong to the process."""
+
+
+class ThinkingSeat:
+    """One game of a ThinkingPlayer."""
+
+    def __init__(self, player: ThinkingPlayer, rng: np.random.Generator) -> None:
+        self._player = player
+        self._rng = rng
+
+    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
+        """Do nothing: its kernels are compiled with its first move."""
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
+        return await self._player.think(game_history, self._rng)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+class Blend:
+    """Plays like `inner` with probability `share`, else any legal move.
+
+    Blends are intermediate steps for ratings: in chess `greedy` beats `random` in 99 of 100 games, which says
+    little about how far apart they are.
+    """
+
+    def __init__(self, name: str, inner: Player, share: float) -> None:
+        self.name = name
+        self.inner = inner
+        self.share = share
+
+    async def sit_down(self, seed: int) -> Seat:
+        return BlendSeat(await self.inner.sit_down(seed), self.share, np.random.default_rng([seed, 1]))
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+class BlendSeat:
+    """One game of a Blend."""
+
+    def __init__(self, inner: Seat, share: float, rng: np.random.Generator) -> None:
+        self._inner = inner
+        self._share = share
+        self._rng = rng
+
+    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
+        await self._inner.be_ready(game_history, clock)
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
+        if self._rng.random() < self._share:
+            return await self._inner.choose(game_history, clock)
+        return random_think(game_history, self._rng)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="player")
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run CPU-bound jitted work beside the event loop."""
+    return await asyncio.get_running_loop().run_in_executor(_pool(), work)
+
+
+def solver_think(game: Game) -> Think:
+    """A random one of the actions that keep the result of perfect play; a shallow search where it is unknown.
+
+    Fails in an unknown position if the game says that searching makes no sense there. Raises Fatal(CONFIG)
+    for a game of which too little is solved.
+    """
+    solution = knowledge_of(game).solution
+    if solution is None or not solution.plays_whole_games:
+        have = _games_with(lambda one: one.plays_whole_games)
+        raise Fatal(f"there is no solver for {game.name}; there is one for {have}", Exit.CONFIG)
+    before = alphabeta_think(game, solution.depth) if solution.depth else None
+
+    def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
+        known = solution.known(game_history.states)
+        if known is not None:
+            return Choice(int(rng.choice(sorted(known.keeps))), float(known.value))
+        if before is None:
+            raise PlayerFailed(f"{game.notation.state_to_text(game_history.state)} is not solved")
+        return before(game_history, rng)
+
+    return think
+
+
+def tablebase_think(game: Game) -> Think:
+    """The fastest way to win, or the slowest to lose. Fails in a position without a table.
+
+    Raises Fatal(CONFIG) for a game without tables that count the plies to the end.
+    """
+    table = table_of(game, "tablebase")
+
+    def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
+        known = table.probe(game_history.state)
+        if known is None:
+            position = game.notation.state_to_text(game_history.state)
+            raise PlayerFailed(f"no endgame table for {position}; there are {table.covers}")
+        return Choice(int(rng.choice(sorted(known.best))), float(known.value))
+
+    return think
+
+
+def table_of(game: Game, what: str) -> Solution:
+    """The game's solution, if it counts the plies to the end. Otherwise raises Fatal(CONFIG), naming `what`
+    needs it."""
+    solution = knowledge_of(game).solution
+    if solution is None or not solution.counts_plies:
+        have = _games_with(lambda one: one.counts_plies)
+        raise Fatal(f"{what}: there are no tables for {game.name}; there are some for {have}", Exit.CONFIG)
+    return solution
+
+
+def _games_with(has_it: Callable[[Solution], bool]) -> str:
+    """The games whose solution fulfils `has_it`."""
+    solutions = {name: knowledge_of(get_game(name)).solution for name in WITH_SOLVED}
+    return ", ".join(name for name, one in solutions.items() if one is not None and has_it(one))

@@ -1,0 +1,296 @@
+"""Other programs' engines as players: the spec, the seat, and a child process that speaks in lines.
+
+There is one process per game in progress, reused for the next game. An engine that fails (dies, does not
+answer, plays an illegal move) loses its game; its process is killed, and the next game gets a new one. What
+differs between UCI, USI and GTP is a `Connection` (`play.engine_protocols`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+import shutil
+from asyncio.subprocess import DEVNULL, SubprocessStreamProtocol
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeVar
+from urllib.parse import parse_qsl
+
+from azselfplay.games.game_history import GameHistory
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.play.player import Choice, Clock, PlayerFailed, PlayerResigned, Seat
+
+T = TypeVar("T")
+
+START_SECONDS = 120.0
+"""An engine that is not ready after this time counts as dead; `timeout=` in the spec may allow more."""
+
+GRACE_SECONDS = 5.0
+"""Time after `movetime` or the clock until an engine that does not answer counts as hung."""
+
+PATIENCE_SECONDS = 120.0
+"""Time until an engine without `movetime` and clock counts as hung. `timeout=` in the spec overrides both."""
+
+DEBIANS_GAMES = "/usr/games"
+"""Where Debian installs engines, which is not on everyone's path."""
+
+LONGEST_LINE = 1 << 20
+"""Most bytes in a line."""
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """The text after `uci:`: COMMAND[?nodes=..&depth=..&movetime=..&timeout=..&Option Name=value]."""
+
+    command: tuple[str, ...]
+    nodes: int | None = None
+    depth: int | None = None
+    movetime: float | None = None
+    """Seconds; milliseconds in the spec, as in UCI."""
+    timeout: float = 0.0
+    """Seconds of silence that count as a hang; 0: see GRACE_SECONDS."""
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether the engine is told when to stop, without a clock."""
+        return (self.nodes, self.depth, self.movetime) != (None, None, None)
+
+
+def parse_spec(kind: str, text: str, example: str) -> EngineSpec:
+    """The spec after `kind:`. Raises Fatal(CONFIG) if the program is not installed or a number is invalid."""
+    command, _, query = text.partition("?")
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise Fatal(
+            f"{kind}:{text}: {error}; close the quotation marks in the command", Exit.CONFIG
+        ) from error
+    found = (shutil.which(words[0]) or shutil.which(words[0], path=DEBIANS_GAMES)) if words else None
+    if found is None:
+        raise Fatal(
+            f"there is no engine {command!r} to run; give the path of a {kind.upper()} engine, such as "
+            f"{example}",
+            Exit.CONFIG,
+        )
+    # In a query a plus means a blank, but option values such as +1 contain it.
+    values = dict(parse_qsl(query.replace("+", "%2B"), keep_blank_values=True))
+    try:
+        numbers = {name: int(values.pop(name)) for name in ("nodes", "depth", "movetime") if name in values}
+        timeout = float(values.pop("timeout", 0))
+    except ValueError as error:
+        raise Fatal(
+            f"{kind}:{text}: {error}; nodes, depth, movetime and timeout are numbers", Exit.CONFIG
+        ) from error
+    movetime = numbers["movetime"] / 1000 if "movetime" in numbers else None
+    return EngineSpec(
+        (found, *words[1:]), numbers.get("nodes"), numbers.get("depth"), movetime, timeout, values
+    )
+
+
+class EngineError(Exception):
+    """An engine broke the rules of its protocol, or has ended."""
+
+
+class EngineGame(NamedTuple):
+    """A game that an engine takes part in."""
+
+    number: int
+    """Number of the game among the player's games, from 1."""
+    seed: int
+    """Seed for an engine that accepts one."""
+
+
+class Connection(Protocol):
+    """One engine process. Raises EngineError, OSError or ValueError when it fails."""
+
+    async def begin(self) -> None:
+        """Say hello, set the options, wait until the engine is ready."""
+        ...
+
+    async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
+        """Say that a game begins, and wait until the engine could move at once: its network is loaded."""
+        ...
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
+        """The engine's move in the game that was begun last. Raises PlayerResigned if it resigns."""
+        ...
+
+    async def quit(self) -> None:
+        """Ask it to end."""
+        ...
+
+    def kill(self) -> None:
+        """End the process at once, if it has not ended."""
+        ...
+
+
+Connect = Callable[[EngineSpec], Awaitable[Connection]]
+"""Starts a process and waits until it is ready; leaves no process behind when it fails or is cancelled."""
+
+
+class EnginePlayer:
+    """Engines of one spec: one process for each concurrent game."""
+
+    def __init__(self, name: str, spec: EngineSpec, connect: Connect) -> None:
+        self.name = name
+        self.spec = spec
+        self._connect = connect
+        self._idle: list[Connection] = []
+        self._games = 0
+
+    async def sit_down(self, seed: int) -> Seat:
+        """A seat with an engine of its own. Raises PlayerFailed if none starts."""
+        self._games += 1
+        connection = self._idle.pop() if self._idle else await self._start()
+        return EngineSeat(self, connection, EngineGame(self._games, seed))
+
+    async def prepare(self) -> None:
+        """Start one engine before the games. Raises Fatal(CONFIG) if it does not speak the protocol or
+        refuses an option."""
+        try:
+            self._idle.append(await self._start())
+        except PlayerFailed as error:
+            raise Fatal(f"{error}; try the command and its options by hand", Exit.CONFIG) from error
+
+    async def _start(self) -> Connection:
+        try:
+            async with asyncio.timeout(max(START_SECONDS, self.spec.timeout)):
+                return await self._connect(self.spec)
+        except (TimeoutError, OSError, EngineError) as error:
+            raise PlayerFailed(f"{self.name} did not start: {str(error) or 'it says nothing'}") from error
+
+    def give_back(self, connection: Connection) -> None:
+        """Take back an engine after its game, so that it may play another one."""
+        self._idle.append(connection)
+
+    async def close(self) -> None:
+        """Ask all engines to end, and kill those that do not, also when this is interrupted."""
+        engines, self._idle = self._idle, []
+        try:
+            for connection in engines:
+                with contextlib.suppress(TimeoutError, OSError, EngineError):
+                    async with asyncio.timeout(GRACE_SECONDS):
+                        await connection.quit()
+        finally:
+            for connection in engines:
+                connection.kill()
+
+
+class EngineSeat:
+    """One game with one engine process."""
+
+    def __init__(self, player: EnginePlayer, connection: Connection, game: EngineGame) -> None:
+        self._player = player
+        self._connection: Connection | None = connection
+        self._game = game
+        self._is_ready = False
+
+    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
+        self._is_ready = True
+        patience = max(START_SECONDS, self._player.spec.timeout)
+        await self._answer(lambda engine: engine.begin_game(game_history, clock, self._game), patience)
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
+        if not self._is_ready:
+            await self.be_ready(game_history, clock)
+        spec = self._player.spec
+        patience = PATIENCE_SECONDS if spec.movetime is None else spec.movetime + GRACE_SECONDS
+        if clock is not None:
+            patience = max(0.0, clock.remaining) + GRACE_SECONDS
+        return await self._answer(lambda engine: engine.choose(game_history, clock), spec.timeout or patience)
+
+    async def _answer(self, ask: Callable[[Connection], Awaitable[T]], patience: float) -> T:
+        """What the engine answers within `patience` seconds. Raises PlayerFailed otherwise, and kills it."""
+        if self._connection is None:
+            raise PlayerFailed(f"{self._player.name} has failed in this game before")
+        try:
+            async with asyncio.timeout(patience):
+                return await ask(self._connection)
+        except PlayerResigned:
+            raise
+        except asyncio.CancelledError:
+            # Its answer to this search would be taken for that to the next one.
+            self._drop()  # the match ends early, in the middle of a search
+            raise
+        except TimeoutError as error:
+            self._drop()
+            raise PlayerFailed(
+                f"{self._player.name} said nothing for {patience:g} s and was killed"
+            ) from error
+        except (EngineError, ValueError, OSError) as error:
+            self._drop()
+            raise PlayerFailed(f"{self._player.name}: {error}") from error
+
+    def _drop(self) -> None:
+        """Kill the engine, which has failed. From now on the seat has none."""
+        if self._connection is not None:
+            self._connection.kill()
+            self._connection = None
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            self._player.give_back(self._connection)
+            self._connection = None
+
+
+class LineProcess:
+    """Lines to and from a process. `kill` it when done."""
+
+    def __init__(self, transport: asyncio.SubprocessTransport, streams: _Streams) -> None:
+        assert streams.stdin is not None, "started with pipes"
+        assert streams.stdout is not None, "started with pipes"
+        self._transport = transport
+        self._input, self._output = streams.stdin, streams.stdout
+        self._ended = streams.ended
+
+    @classmethod
+    async def start(cls, command: Sequence[str]) -> LineProcess:
+        """Start a process. Raises OSError if it cannot be run."""
+        loop = asyncio.get_running_loop()
+        transport, streams = await loop.subprocess_exec(
+            lambda: _Streams(LONGEST_LINE, loop), *command, stderr=DEVNULL
+        )
+        return cls(transport, streams)
+
+    async def send(self, line: str) -> None:
+        """Send a line. Raises OSError if the process has ended."""
+        self._input.write(line.encode() + b"\n")
+        await self._input.drain()
+
+    async def line(self) -> str:
+        """The next line, without its end. Raises EngineError if the process has ended or the line is too
+        long."""
+        try:
+            read = await self._output.readline()
+        except ValueError as error:
+            raise EngineError(f"a line of more than {LONGEST_LINE} bytes") from error
+        if not read:
+            raise EngineError("the engine has ended: its process died")
+        return read.decode(errors="replace").rstrip("\r\n")
+
+    async def ended(self) -> None:
+        """Wait until the process has ended. Its remaining output is dropped."""
+        # A full pipe would keep the process from ending.
+        while await self._output.read(LONGEST_LINE):
+            pass
+        await self._ended.wait()
+
+    def kill(self) -> None:
+        """End the process at once, if it has not ended."""
+        with contextlib.suppress(ProcessLookupError):
+            self._transport.kill()
+        self._transport.close()
+
+
+class _Streams(SubprocessStreamProtocol):
+    """Knows when the process has ended."""
+
+    def __init__(self, limit: int, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit, loop)
+        self.ended = asyncio.Event()
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        self.ended.set()

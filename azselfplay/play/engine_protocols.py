@@ -1,0 +1,398 @@
+"""UCI, USI and GTP as spoken to other programs' engines: chess, shogi, Go.
+
+Each protocol is a `Connection` to one process. UCI goes through python-chess, which knows the protocol's
+corners; only the announced options are read here, because for python-chess a name ends at the first word such
+as `max`, and a default that the option does not allow is an error. USI and GTP are lines to a child process.
+An engine without any limit would think forever, so where the protocol can count nodes it gets USUAL_NODES.
+"""
+# ruff: noqa: ARG002
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import re
+from itertools import pairwise
+
+import chess
+import chess.engine
+
+from azselfplay.games.game_history import GameHistory
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.play.engine_player import (
+    Connection,
+    EngineError,
+    EngineGame,
+    EnginePlayer,
+    EngineSpec,
+    LineProcess,
+    parse_spec,
+)
+from azselfplay.play.gtp_board import as_json, rules_of, stones_of
+from azselfplay.play.player import Choice, Clock, PlayerResigned
+
+EXAMPLES = {
+    "uci": "uci:/usr/games/stockfish?nodes=1000 (Debian: apt-get install stockfish)",
+    "usi": "usi:/usr/games/fairy-stockfish?nodes=1000 (Debian: apt-get install fairy-stockfish)",
+    "gtp": "'gtp:gnugo --mode gtp?level=1' (Debian: apt-get install gnugo)",
+}
+
+
+def engine_player(name: str, kind: str, text: str) -> EnginePlayer:
+    """The engine that `text` after `kind:` describes.
+
+    Raises Fatal(CONFIG) if it is not installed, or for limits that the protocol does not have.
+    """
+    spec = parse_spec(kind, text, EXAMPLES[kind])
+    if kind == "gtp" and (spec.nodes is not None or spec.depth is not None):
+        raise Fatal(
+            f"gtp:{text}: GTP has neither nodes nor depth; give movetime=MS, or a command of the engine's, "
+            "such as level=1",
+            Exit.CONFIG,
+        )
+    return EnginePlayer(name, spec, {"uci": connect_uci, "usi": connect_usi, "gtp": connect_gtp}[kind])
+
+
+async def connect_uci(spec: EngineSpec) -> Connection:
+    """A running engine with its options set. Raises EngineError or OSError if there is none."""
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.subprocess_exec(Uci, *spec.command, stderr=asyncio.subprocess.DEVNULL)
+    return await begun(UciConnection(spec, transport, protocol))
+
+
+async def connect_usi(spec: EngineSpec) -> Connection:
+    """The same for USI."""
+    return await begun(UsiConnection(spec, await LineProcess.start(spec.command)))
+
+
+async def connect_gtp(spec: EngineSpec) -> Connection:
+    """The same for GTP."""
+    return await begun(GtpConnection(spec, await LineProcess.start(spec.command)))
+
+
+async def begun(connection: Connection) -> Connection:
+    """The connection, ready to play; its process is killed if that fails or is cancelled."""
+    try:
+        await connection.begin()
+    except BaseException:
+        connection.kill()
+        raise
+    return connection
+
+
+USUAL_NODES = 1000
+"""Default where the protocol can count nodes and nothing else limits a move."""
+
+OPTION = re.compile(
+    r"\s*option\s+name\s+(?P<name>\S.*?)\s+type\s+(?P<kind>check|spin|combo|button|string)"
+    r"(?:\s+(?P<rest>(?:default|min|max|var)\b.*))?\s*$"
+)
+"""An option that an engine for UCI or USI announces. Its name may contain `type`, `default`, `min`, `max` and
+`var`: it ends where one of the types follows, and then values or nothing."""
+
+
+class UciConnection:
+    """One engine process."""
+
+    def __init__(
+        self, spec: EngineSpec, transport: asyncio.SubprocessTransport, protocol: chess.engine.UciProtocol
+    ) -> None:
+        self._spec = spec
+        self._transport = transport
+        self._protocol = protocol
+
+    async def begin(self) -> None:
+        try:
+            await self._protocol.initialize()
+            await self._protocol.configure(dict(self._spec.options))
+        except chess.engine.EngineError as error:
+            raise EngineError(str(error)) from error
+
+    async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
+        protocol = self._protocol
+        protocol.send_line("ucinewgame")
+        # Else python-chess sends it again, while a clock runs.
+        protocol.game, protocol.first_game = game, False
+        try:
+            await protocol.ping()
+        except chess.engine.EngineError as error:
+            raise EngineError(str(error)) from error
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
+        board = board_of(game_history)
+        spec = self._spec
+        limit = chess.engine.Limit(nodes=spec.nodes, depth=spec.depth, time=spec.movetime)
+        if clock is not None:
+            mine, other = ("white", "black") if board.turn == chess.WHITE else ("black", "white")
+            setattr(limit, f"{mine}_clock", clock.remaining)
+            setattr(limit, f"{other}_clock", clock.opponent or clock.remaining)
+            limit.white_inc = limit.black_inc = clock.increment
+        elif not spec.has_limit:
+            limit.nodes = USUAL_NODES
+        wanted = chess.engine.INFO_SCORE | chess.engine.INFO_BASIC
+        try:
+            played = await self._protocol.play(board, limit, game=self._protocol.game, info=wanted)
+        except chess.engine.EngineError as error:
+            raise EngineError(str(error)) from error
+        if played.move is None:
+            raise EngineError(f"gave no move in {board.fen()}")
+        action = game_history.game.notation.action_from_text(game_history.state, played.move.uci())
+        score = played.info.get("score")
+        value = None if score is None else 2.0 * score.relative.wdl().expectation() - 1.0
+        return Choice(action, value, int(played.info.get("nodes", 0)))
+
+    async def quit(self) -> None:
+        try:
+            await self._protocol.quit()
+        except chess.engine.EngineError as error:
+            raise EngineError(str(error)) from error
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._transport.kill()
+        self._transport.close()
+
+
+class Uci(chess.engine.UciProtocol):
+    """Reads the announced options itself: for python-chess a name ends at the first word such as `max`, and a
+    default that the option does not allow is an error."""
+
+    def _line_received(self, line: str) -> None:
+        if self.initialized or line.split()[:1] != ["option"]:
+            super()._line_received(line)
+            return
+        option = option_of(line)
+        if option is None:
+            return
+        self.options[option.name] = option
+        with contextlib.suppress(chess.engine.EngineError, TypeError):
+            self.config[option.name] = option.parse(option.default)
+
+
+MANAGED = {"ponder": "check", "uci_analysemode": "check", "uci_chess960": "check", "multipv": "spin"}
+"""Options that python-chess sets, and their types."""
+
+
+def option_of(line: str) -> chess.engine.Option | None:
+    """The option that a line announces; None if the line makes no sense. A number or default that makes no
+    sense counts as missing."""
+    found = OPTION.match(line)
+    if found is None or MANAGED.get(found["name"].lower(), found["kind"]) != found["kind"]:
+        return None
+    name, kind, rest = found["name"], found["kind"], found["rest"] or ""
+    low = high = None
+    default: str | int | bool | None = None
+    values: list[str] = []
+    if kind == "spin":
+        numbers = (
+            re.search(rf"\b{word}\s+(-?[0-9]{{1,18}})(?!\S)", rest) for word in ("min", "max", "default")
+        )
+        low, high, default = (None if number is None else int(number[1]) for number in numbers)
+        if low is not None and high is not None and low > high:
+            low = high = None
+        if name.lower() == "multipv":  # python-chess sets it to its default
+            default = 1 if default is None else default
+    elif kind == "combo":
+        first, *values = re.split(r"(?:^|\s+)var\s+", rest)
+        default = first.removeprefix("default").strip()
+    elif kind == "check":
+        default = rest.split()[:2] == ["default", "true"]
+    elif kind == "string":
+        default = rest.removeprefix("default").strip()
+    return chess.engine.Option(name, kind, default, low, high, values)
+
+
+def board_of(game_history: GameHistory) -> chess.Board:
+    """A chess game as a board of python-chess with all its moves."""
+    board = chess.Board(game_history.start or chess.STARTING_FEN)
+    for move in game_history.moves_text():
+        board.push_uci(move)
+    return board
+
+
+CENTIPAWN_SCALE = 600.0
+"""Centipawns at which the chances are 73 to 27, as in most shogi engines."""
+
+
+class UsiConnection:
+    """One engine process."""
+
+    def __init__(self, spec: EngineSpec, process: LineProcess) -> None:
+        self._spec = spec
+        self._process = process
+
+    async def begin(self) -> None:
+        await self._process.send("usi")
+        # An option that an engine does not announce would be ignored in silence, and a match mean nothing.
+        known = {""}
+        while (line := await self._process.line()).strip() != "usiok":
+            if option := OPTION.match(line):
+                known.add(option["name"].lower())
+        for name, value in self._spec.options.items():
+            if name.lower() not in known:
+                raise EngineError(f"it has no option {name!r}")
+            await self._process.send(f"setoption name {name} value {value}")
+        await self._be_ready()
+
+    async def _be_ready(self) -> None:
+        await self._process.send("isready")
+        while (await self._process.line()).strip() != "readyok":
+            pass
+
+    async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
+        await self._process.send("usinewgame")
+        await self._be_ready()
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
+        start = f"sfen {game_history.start}" if game_history.start else "startpos"
+        moves = game_history.moves_text()
+        await self._process.send(" ".join(["position", start, *(["moves", *moves] if moves else [])]))
+        await self._process.send(go_line(self._spec, clock, game_history.side_to_move))
+        value, nodes = None, 0
+        while not (line := await self._process.line()).startswith("bestmove"):
+            value, nodes = heard(line, value, nodes)
+        move = [*line.split(), ""][1]
+        if move == "resign":
+            raise PlayerResigned
+        if move == "win":
+            raise EngineError("declares that it has won, which these rules do not know")
+        return Choice(game_history.game.notation.action_from_text(game_history.state, move), value, nodes)
+
+    async def quit(self) -> None:
+        await self._process.send("quit")
+        await self._process.ended()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+def go_line(spec: EngineSpec, clock: Clock | None, side: int) -> str:
+    """The `go` command with the limits of the spec, or by the clock of `side` (0: the first player)."""
+    words = ["go"]
+    if clock is not None:
+        times = (clock.remaining, clock.opponent or clock.remaining)
+        first, second = times if side == 0 else times[::-1]
+        words += ["btime", _ms(first), "wtime", _ms(second)]
+        words += ["binc", _ms(clock.increment), "winc", _ms(clock.increment)]
+    elif spec.movetime is not None:
+        words += ["btime", "0", "wtime", "0", "byoyomi", _ms(spec.movetime)]
+    if spec.depth is not None:
+        words += ["depth", str(spec.depth)]
+    if spec.nodes is not None or (clock is None and not spec.has_limit):
+        words += ["nodes", str(spec.nodes or USUAL_NODES)]
+    return " ".join(words)
+
+
+def heard(line: str, value: float | None, nodes: int) -> tuple[float | None, int]:
+    """(value for the side to move, nodes) after an `info` line, which may contain neither."""
+    words = line.split()
+    if words[:1] != ["info"] or "string" in words[:2]:
+        return value, nodes
+    pairs = dict(pairwise(words))
+    if pairs.get("nodes", "").isdecimal():
+        nodes = int(pairs["nodes"])
+    if pairs.get("score") == "mate":
+        value = -1.0 if pairs.get("mate", "").startswith("-") else 1.0
+    elif re.fullmatch(r"-?[0-9]{1,9}", pairs.get("cp", "")):
+        value = math.tanh(int(pairs["cp"]) / (2 * CENTIPAWN_SCALE))
+    return value, nodes
+
+
+def _ms(seconds: float) -> str:
+    return str(max(0, round(1000 * seconds)))
+
+
+SEEDS = 2**31
+"""gnugo only accepts smaller numbers."""
+
+COLOURS = ("black", "white")
+
+RULES = "kata-set-rules"
+
+SEED = "set_random_seed"
+"""Command of gnugo. Without it, engines that start in the same second all play the same game."""
+
+
+class GtpConnection:
+    """One engine process. Options of the spec are commands: `level=10` is sent as `level 10`."""
+
+    def __init__(self, spec: EngineSpec, process: LineProcess) -> None:
+        self._spec = spec
+        self._process = process
+        self._knows: set[str] = set()
+        """Commands that the engine has beyond those that every engine has."""
+        self._played: list[int] = []
+        """Actions on the engine's board."""
+
+    async def begin(self) -> None:
+        """Check that it is a GTP engine, and send the options."""
+        if await self.command("protocol_version") != "2":
+            raise EngineError("it does not speak version 2 of GTP")
+        # Asked once: a command that the engine does not know would be an error in every game.
+        for name in (RULES, SEED):
+            if await self.command(f"known_command {name}") == "true":
+                self._knows.add(name)
+        for name, value in self._spec.options.items():
+            await self.command(f"{name} {value}".strip())
+
+    async def command(self, text: str) -> str:
+        """The answer to a command. Raises EngineError if it is refused, or the answer is invalid."""
+        await self._process.send(text)
+        # Empty lines before an answer are allowed; the one after it ends it.
+        while not (head := await self._process.line()).strip():
+            pass
+        if head[:1] not in ("=", "?"):
+            raise EngineError(f"answers {text!r} with {head[:60]!r}, which is not GTP")
+        lines = [head[1:].strip()]
+        while (line := await self._process.line()).strip():
+            lines.append(line)
+        if head[0] == "?":
+            raise EngineError(f"refuses {text!r}: {lines[0]}")
+        return "\n".join(lines)
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
+        game, side = game_history.game, game_history.side_to_move
+        for ply in range(len(self._played), game_history.ply):  # its own moves are already on its board
+            action, state = game_history.actions[ply], game_history.states[ply]
+            colour = COLOURS[game.rules.side_to_move(state)]
+            await self.command(f"play {colour} {game.notation.action_to_text(state, action)}")
+            self._played.append(action)
+        if clock is not None:
+            await self.command(f"time_left {COLOURS[side]} {max(0, int(clock.remaining))} 0")
+        move = await self.command(f"genmove {COLOURS[side]}")
+        if move.lower() == "resign":
+            raise PlayerResigned
+        action = game.notation.action_from_text(game_history.state, move)
+        self._played.append(action)
+        return Choice(action)
+
+    async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
+        """Set up the board and the clock. An engine that loads its network late, such as ours, does so before
+        it answers `time_settings`."""
+        rules = rules_of(game_history.game)
+        await self.command(f"boardsize {rules.size}")
+        await self.command("clear_board")
+        await self.command(f"komi {rules.komi:g}")
+        # Engines that start in the same second would otherwise all play the same game.
+        if SEED in self._knows:
+            await self.command(f"{SEED} {game.seed % SEEDS}")
+        if RULES in self._knows:
+            await self.command(f"{RULES} {as_json(rules)}")
+        for colour, vertices in zip(
+            COLOURS, stones_of(game_history.game, game_history.states[0]), strict=True
+        ):
+            for vertex in vertices:
+                await self.command(f"play {colour} {vertex}")
+        self._played.clear()
+        if clock is not None:
+            await self.command(f"time_settings {int(clock.remaining)} 0 0")
+        elif self._spec.movetime is not None:
+            await self.command(f"time_settings 0 {max(1, int(self._spec.movetime))} 1")
+
+    async def quit(self) -> None:
+        await self.command("quit")
+        await self._process.ended()
+
+    def kill(self) -> None:
+        self._process.kill()

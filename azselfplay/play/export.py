@@ -1,0 +1,96 @@
+"""`azplay export`: a trained network as an ONNX model for other programs. docs/networks.md."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from azselfplay.host.config import load
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.finding import RUNS, one_network
+from azselfplay.link.weights_files import read_weights
+
+EXAMPLES = (
+    "azplay export chess-tiny --onnx chess.onnx",
+    "azplay export --weights FILE --onnx PATH",
+    "pip install 'azselfplay[onnx]'                   (what it needs beside the usual packages)",
+)
+
+
+@dataclass(frozen=True)
+class ExportConfig:
+    """A trained network for other programs: planes in, policy and win/draw/loss out (docs/networks.md)."""
+
+    onnx: Path
+    """File to write."""
+    network: Positional[str] = ""
+    """A run, by its folder or its name in --runs (its newest network is used), or a weights file."""
+    weights: Path | None = None
+    """The network, as a flag instead of NETWORK."""
+    runs: Path = RUNS
+    """Folder of all runs."""
+
+
+def main() -> int:
+    """Entry point. Returns the exit status."""
+    config = load(ExportConfig, command="azplay export", examples=EXAMPLES)
+    # Before anything is computed, which takes a minute.
+    if config.onnx.is_dir():
+        raise Fatal(f"--onnx {config.onnx} is a folder; name a file to write", Exit.CONFIG)
+    if not config.onnx.parent.is_dir():
+        folder = config.onnx.parent
+        raise Fatal(f"--onnx {config.onnx}: there is no folder {folder}; make it first", Exit.CONFIG)
+    weights = one_network(config.network, config.weights, config.runs)
+    if weights is None:
+        raise Fatal("say which network: azplay export RUN --onnx PATH", Exit.USAGE)
+    model, about = _model(weights)
+    partial = config.onnx.with_name(f".{config.onnx.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(model)
+        partial.replace(config.onnx)
+    except OSError as error:
+        raise Fatal(f"cannot write {config.onnx}: {error.strerror}", Exit.DISK) from error
+    finally:
+        partial.unlink(missing_ok=True)
+    print(f"{config.onnx}, {len(model):,} bytes: {about}")
+    return int(Exit.OK)
+
+
+def _model(weights: Path) -> tuple[bytes, str]:
+    """(the model, its description). Raises Fatal(BAD_DATA) for weights that cannot be used."""
+    from azselfplay.games import get_game
+    from net.architectures.registry import name_of
+    from net.onnx_export import RELATIVE, differences, onnx_model
+    from net.weights import BadWeights, from_bytes, read_meta
+
+    try:
+        data = read_weights(weights)
+        game = get_game(read_meta(data).game)
+        network, meta = from_bytes(data, game=game, history=read_meta(data).history)
+    except (BadWeights, ValueError) as error:
+        raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
+    if network.reads_features:
+        raise Fatal(
+            f"{weights} holds a network of the family {meta.architecture.family}, which reads lists of "
+            "features and no planes, so other programs could not ask it: there is no ONNX form of it",
+            Exit.CONFIG,
+        )
+    try:
+        model = onnx_model(network, game, meta)
+        wrong = differences(model, network, game, meta.history)
+    except ImportError as error:
+        raise Fatal(
+            f"the package {error.name} is not installed, and azplay export needs it: "
+            "pip install 'azselfplay[onnx]'",
+            Exit.CONFIG,
+        ) from error
+    if wrong:
+        raise Fatal(
+            f"ONNX Runtime and our network give different answers ({wrong}): nothing was written; please "
+            "report this"
+        )
+    matches = f"its answers match the original network's to within {RELATIVE:.1%}"
+    return model, f"{name_of(network.architecture)} for {game.name}, step {meta.step}; {matches}"

@@ -1,0 +1,183 @@
+"""`python -m play.gate`: plays the games of a gate and reports on stdout, one JSON line per pair.
+
+azserver starts it with `gate.mode = alphago_zero`; the last line decides. It runs with low priority, so that
+self-play continues. Each pair of games has its own opening: neither player makes random choices, so two games
+from one opening would be the same game. (In AlphaGo Zero the random symmetry of each evaluation made games
+differ; most games have no symmetries.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from azselfplay.games import get_game
+from azselfplay.games.spec import Game
+from azselfplay.host import aio
+from azselfplay.host.exits import Exit, Fatal, guarded
+from azselfplay.host.gating import PROGRESS_SECONDS, GateReport, verdict
+from azselfplay.play.builtin_players import NetPlayer
+from azselfplay.play.nets import load_net
+from azselfplay.play.openings import RANDOM_PLIES, Opening, book_openings, random_openings, usual_plies
+from azselfplay.play.player import Player
+from azselfplay.play.runner import MatchSettings, PlayedGame, play_match
+from azselfplay.search.settings import resolve
+from protocol.settings import SelfPlaySettings
+
+NICE = 10
+"""Added to this process's niceness: on a CPU, self-play has priority over the gate."""
+
+
+LEAST_CONCURRENT = 16
+"""Games at once. More games fill batches better, but those in progress at the decision are wasted."""
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m azselfplay.play.gate", description=__doc__)
+    parser.add_argument("--game", required=True)
+    parser.add_argument("--best", required=True, help="weights file of the best player")
+    parser.add_argument("--candidate", required=True, help="weights file of the candidate")
+    parser.add_argument("--games", type=int, default=400, help="rounded up to pairs")
+    parser.add_argument("--share", type=float, default=0.55, help="share of the points to exceed")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the openings")
+    parser.add_argument("--self-play", required=True, help="protocol.settings.SelfPlaySettings as JSON")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda:N")
+    parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0: all")
+    return parser.parse_args(argv)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Load both, play, and print reports. Raises Fatal(BAD_DATA) for a weights file that cannot be used."""
+    game = get_game(options.game)
+    try:
+        settings = resolve(msgspec.json.decode(options.self_play, type=SelfPlaySettings), game)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise Fatal(f"--self-play: {error}", Exit.CONFIG) from error
+    nets = [
+        load_net(Path(file), game.name, device=options.device, threads=options.threads)
+        for file in (options.candidate, options.best)
+    ]
+    openings = gate_openings(game, (options.games + 1) // 2, options.seed, settings.start.position)
+    if not openings:
+        raise Fatal(f"{game.name} has no openings from {settings.start.position!r}", Exit.CONFIG)
+    players = [
+        NetPlayer(f"{net.name}, {name}", net, settings.search.simulations, net.close, settings)
+        for net, name in zip(nets, "AB", strict=True)
+    ]
+    concurrent = max(LEAST_CONCURRENT, min(2 * nets[0].target_rows, options.games // 4))
+
+    def evaluated() -> int:
+        return sum(net.evaluator.rows for net in nets)
+
+    progress = Progress(tell, GateReport(0, 0, 0, 2 * len(openings)))
+
+    async def main(_: aio.Stop) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                repeating = group.create_task(progress.repeat(evaluated))
+                tell_new, longest = progress.tell, settings.max_plies
+                report = await play(
+                    game, players[0], players[1], openings, options.share, tell_new, concurrent, longest
+                )
+                repeating.cancel()
+            tell(report)
+        finally:
+            for player in players:
+                await player.close()
+
+    aio.run(main)
+
+
+def tell(report: GateReport) -> None:
+    """Print one line for azserver."""
+    print(msgspec.json.encode(report).decode(), flush=True)
+
+
+class Progress:
+    """Repeats the last report while the gate computes, so that the server knows that it is alive."""
+
+    def __init__(self, tell: Callable[[GateReport], None], first: GateReport) -> None:
+        self._tell = tell
+        self._last = first
+
+    def tell(self, report: GateReport) -> None:
+        """Print the report after more games have ended."""
+        self._last = report
+        self._tell(report)
+
+    async def repeat(self, evaluated: Callable[[], int], every: float = PROGRESS_SECONDS) -> None:
+        """Report every `every` seconds in which `evaluated()`, a count of positions, has grown. Runs until
+        cancelled."""
+        before = -1
+        while True:
+            # A gate that hangs must look dead to the server, so silence is kept then.
+            if (now := evaluated()) != before:
+                self._tell(self._last)
+            before = now
+            await asyncio.sleep(every)
+
+
+async def play(
+    game: Game,
+    candidate: Player,
+    best: Player,
+    openings: Sequence[Opening],
+    share: float,
+    on_report: Callable[[GateReport], None],
+    concurrent: int,
+    max_plies: int = 0,
+) -> GateReport:
+    """Play two games from each opening, one with each colour, until it is decided (`host.gating.verdict`).
+
+    An opening counts only when all before it are complete, so the result does not depend on which games end
+    early.
+    """
+
+    def report(games: Sequence[PlayedGame]) -> GateReport:
+        outcomes = [one.outcome_for_a for one in games]
+        return GateReport(outcomes.count(1), outcomes.count(0), outcomes.count(-1), 2 * len(openings))
+
+    def decided(games: Sequence[PlayedGame]) -> bool:
+        so_far = report(games)
+        on_report(so_far)
+        return verdict(so_far, share) is not None
+
+    settings = MatchSettings(concurrent, max_plies)
+    played = await play_match(game, candidate, best, openings, settings, until=decided)
+    return report(played)
+
+
+def gate_openings(game: Game, count: int, seed: int, start: str = "") -> list[Opening]:
+    """Up to `count` openings to different positions: the game's book, then random plies.
+
+    Random openings have `usual_plies` moves, and one ply more each time there are too few of them. Fewer than
+    `count` are returned only if the game has no more.
+    """
+    found: dict[bytes, Opening] = {}
+    for opening in [] if start else book_openings(game):
+        found.setdefault(opening.game_history(game).state.tobytes(), opening)
+    plies = max(1, usual_plies(game))
+    while len(found) < count and plies <= max(RANDOM_PLIES, game.max_plies // 2):
+        for opening in random_openings(game, count, plies, seed, start):
+            found.setdefault(opening.game_history(game).state.tobytes(), opening)
+        plies += 1
+    return list(found.values())[:count]
+
+
+def main() -> int:
+    """Entry point of the process."""
+    options = parse()
+    # Before torch starts threads, which inherit it.
+    os.nice(NICE)
+    run(options)
+    return int(Exit.OK)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

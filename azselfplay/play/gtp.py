@@ -1,0 +1,342 @@
+"""`azplay gtp`: the network as a Go engine, by GTP 2 (Gunnar Farneback's draft 2 of the specification).
+
+The engine's side is a pure state machine (`play.orders.Engine`). GTP answers one command after the other,
+so while a search runs, new lines wait unread; any line ends a stream of analysis. Commands that need no
+search are functions in `play.gtp_commands`, which work on a `Desk`. Commands that need the network wait
+until it is ready, among them those that set clocks, so that no clock runs while kernels are compiled.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from azselfplay.host import config
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.play.driver import EngineConfig, serve
+from azselfplay.play.gtp_lines import (
+    FORMATS,
+    GENMOVE_FORMATS,
+    Command,
+    Format,
+    GtpError,
+    Wanted,
+    begun,
+    colour_of,
+    expect,
+    failure,
+    parse,
+    success,
+    wanted_of,
+)
+from azselfplay.play.orders import (
+    Found,
+    Options,
+    Order,
+    Prepare,
+    Quit,
+    Report,
+    Request,
+    Say,
+    Setup,
+    SideClock,
+    Start,
+    StopSearch,
+    seconds_for_move,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from azselfplay.play.gtp_commands import Desk
+
+EXAMPLES = (
+    "azplay gtp go_9x9-small",
+    "azplay gtp --weights FILE --nodes 800 --resign-percent 2   # 800 simulations; resigns when lost",
+    "azplay gtp --game go_9x9                                   # an untrained network, to try the GUI",
+)
+
+
+@dataclass(frozen=True)
+class GtpConfig(EngineConfig):
+    """Settings of `azplay gtp`. GTP has no options, so these cannot be changed later."""
+
+    game: str = ""
+    """Board and rules at the start; empty: those of the weights file, else go (19x19)."""
+    resign_percent: Annotated[int, Meta(ge=0, le=50)] = 0
+    """The engine resigns when its chances are below this many percent; 0: never."""
+    temperature: Annotated[int, Meta(ge=0, le=1000)] = 0
+    """Percent; moves are drawn from visits ^ (100 / temperature); 0 plays the best."""
+    overhead_ms: Annotated[int, Meta(ge=0, le=10_000)] = 100
+    """Milliseconds lost between engine and GUI on each move under a clock."""
+
+
+def main() -> int:
+    """Speak GTP on standard input and output until `quit`."""
+    settings = config.load(
+        GtpConfig,
+        command="azplay gtp",
+        examples=EXAMPLES,
+        description="A Go engine that speaks GTP 2 on standard input and output.",
+    ).resolved()
+    from azselfplay.games import get_game
+    from azselfplay.play.gtp_board import GoBoard, rules_of
+    from azselfplay.play.gtp_commands import Desk
+    from azselfplay.play.nets import game_of
+
+    trained = "" if settings.weights is None else game_of(settings.weights)
+    try:
+        game = get_game(settings.game or trained or "go")
+        desk = Desk(GoBoard(rules_of(game)), size=game.rows if trained else None)
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+    options = Options(
+        settings.setup(game.name),
+        overhead_ms=settings.overhead_ms,
+        temperature=settings.temperature,
+        resign_percent=settings.resign_percent,
+    )
+    version = settings.name.removeprefix("azselfplay ")
+    return serve(lambda: GtpEngine(desk, version, options, settings.nodes), settings)
+
+
+USUAL_SIMULATIONS = 800
+"""Simulations of a move without a clock and without --nodes."""
+
+ABOUT = ("protocol_version", "name", "version", "known_command", "list_commands", "stop", "quit")
+"""Commands about the engine itself. `stop` ends a stream, as any input does."""
+
+GENMOVES = ("genmove", "reg_genmove")
+
+NEED_NETWORK = frozenset({*GENMOVES, *FORMATS, *GENMOVE_FORMATS, "time_settings", "time_left"})
+"""Commands that wait for the network. Clocks start after the commands that set them."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """The command that a search answers."""
+
+    command: Command
+    colour: int
+    began: float
+    wanted: Wanted = Wanted()
+    format: Format | None = None
+    """Format of a stream; None: nothing is reported before the end."""
+    plays: bool = False
+    """Whether the move is played on the board."""
+    has_move: bool = True
+    """Whether the answer ends with a move."""
+
+
+class GtpEngine:
+    """The engine's side of the protocol. `most_nodes` bounds the simulations of a move (0: no bound)."""
+
+    def __init__(self, desk: Desk, version: str, options: Options, most_nodes: int = 0) -> None:
+        self.desk = desk
+        self.version = version
+        self.options = options
+        self._most_nodes = most_nodes
+        self._first_setup = options.setup
+        self._loaded: Setup | None = None
+        self._preparing: Setup | None = None
+        self._waiting: deque[str] = deque()
+        self._held: Command | None = None
+        """The command that waits for the network."""
+        self._task: Task | None = None
+        self._has_ended = False
+        """Whether the search of a stream has ended by itself."""
+        self._is_quitting = False
+
+    @property
+    def first_setup(self) -> Setup:
+        return self._first_setup
+
+    @property
+    def takes_input(self) -> bool:
+        return not self._waiting
+
+    # ---- Events -------------------------------------------------------------------------------
+
+    def feed(self, line: str, now: float) -> list[Order]:
+        if self._is_quitting:
+            return []
+        self._waiting.append(line)
+        task = self._task
+        if task is None or task.format is None:
+            return self._go_on(now)
+        if self._has_ended:
+            return self._finish(task, None, now)
+        return [StopSearch()]
+
+    def reported(self, report: Report) -> list[Order]:
+        task = self._task
+        if task is None or task.format is None or not report.lines:
+            return []
+        return [Say(task.format(report, task.wanted))]
+
+    def searched(self, found: Found, now: float) -> list[Order]:
+        assert self._task is not None, "a search has a command"
+        if not self._task.has_move and not self._waiting:
+            self._has_ended = True
+            return []
+        return self._finish(self._task, found, now)
+
+    def still_preparing(self) -> list[Order]:
+        return []
+
+    def prepared(self, setup: Setup, now: float) -> list[Order]:
+        self._loaded, self._preparing = setup, None
+        held, self._held = self._held, None
+        orders = [] if held is None else self._answer(held, now)
+        return orders + self._go_on(now)
+
+    def preparation_failed(self, reason: str, now: float) -> list[Order]:
+        self._preparing = None
+        held, self._held = self._held, None
+        orders: list[Order] = [] if held is None else [Say(failure(held, reason))]
+        return orders + self._go_on(now)
+
+    # ---- Commands -----------------------------------------------------------------------------
+
+    def _go_on(self, now: float) -> list[Order]:
+        """Answer waiting commands, up to the first one that takes time."""
+        orders: list[Order] = []
+        while self._waiting and self._task is None and self._held is None and not self._is_quitting:
+            command = parse(self._waiting.popleft())
+            if command is not None:
+                orders += self._answer(command, now)
+        if self._waiting and self._task is not None and self._task.format is not None:
+            orders.append(StopSearch())  # as in a script, the line that ends this stream came before it began
+        return orders
+
+    def _answer(self, command: Command, now: float) -> list[Order]:
+        if command.name in NEED_NETWORK and (self._loaded != self._setup or self._preparing is not None):
+            self._held = command  # also while another set-up is being prepared, which this one replaces
+            return self._prepare()
+        try:
+            if command.name in GENMOVES or command.name in GENMOVE_FORMATS:
+                return self._genmove(command, now)
+            if command.name in FORMATS:
+                return self._analyse(command, now)
+            return self._answer_at_once(command)
+        except GtpError as error:
+            return [Say(failure(command, str(error)))]
+
+    def _answer_at_once(self, command: Command) -> list[Order]:
+        if command.name in self.desk.commands:
+            text = self.desk.answer(command.name, command.arguments)
+            begins = command.name == "clear_board" and self._loaded != self._setup
+            return [Say(success(command, text)), *(self._prepare() if begins else [])]
+        if command.name not in ABOUT:
+            raise GtpError(f"unknown command: {shown(command.name)}" if command.name else "syntax error")
+        if command.name != "quit":
+            about = {"protocol_version": "2", "name": "azselfplay", "version": self.version}
+            names = sorted({*self.desk.commands, *ABOUT, *NEED_NETWORK})
+            text = about.get(command.name, "")
+            if command.name == "known_command":
+                expect(command.arguments, "known_command NAME")
+                text = str(command.arguments[0] in names).lower()
+            elif command.name == "list_commands":
+                text = "\n".join(names)
+            return [Say(success(command, text))]
+        self._is_quitting = True
+        return [Say(success(command)), Quit()]
+
+    # ---- Searches -----------------------------------------------------------------------------
+
+    def _genmove(self, command: Command, now: float) -> list[Order]:
+        stream = GENMOVE_FORMATS.get(command.name)
+        if stream is None:
+            expect(command.arguments, f"{command.name} COLOUR")
+            wanted = Wanted(colour_of(command.arguments[0]))
+        else:
+            wanted = wanted_of(command.arguments)
+        colour = self.desk.board.to_move if wanted.colour is None else wanted.colour
+        task = Task(command, colour, now, wanted, stream, plays=command.name != "reg_genmove")
+        if self.desk.board.is_over:  # the other side has passed, and this one passed before that
+            begin: list[Order] = [] if stream is None else [Say(begun(command))]
+            return begin + self._play(task, "pass")
+        clock = self.desk.clocks[colour]
+        # Without any limit a move would never come: GTP has no `stop`.
+        simulations = self._most_nodes or (USUAL_SIMULATIONS if clock is None else 0)
+        return self._start(task, simulations, None if clock is None else clock.for_move())
+
+    def _analyse(self, command: Command, now: float) -> list[Order]:
+        wanted = wanted_of(command.arguments)
+        if self.desk.board.is_over:
+            raise GtpError("the game is over: both sides have passed")
+        colour = self.desk.board.to_move if wanted.colour is None else wanted.colour
+        task = Task(command, colour, now, wanted, FORMATS[command.name], has_move=False)
+        return self._start(task, 0, None)
+
+    def _start(self, task: Task, simulations: int, clock: SideClock | None) -> list[Order]:
+        actions, legal = self.desk.board.turned_to(task.colour)
+        allowed = _allowed(legal, self.desk, task)
+        is_move = task.has_move
+        if len(allowed) == 1 and is_move:
+            simulations = 1
+        request = Request(
+            self.desk.board.game_history.start,
+            actions,
+            task.began,
+            new_game=self.desk.is_new_game,
+            allowed=tuple(allowed) if len(allowed) < len(legal) else (),
+            simulations=simulations,
+            seconds=None if clock is None else seconds_for_move(clock, self.options.overhead_ms / 1000),
+            stop_when_proven=is_move,
+            may_move_early=clock is not None and clock.keeps_rest and not self.options.temperature,
+            temperature=self.options.temperature / 100,
+            lines=1 if task.format is None else task.wanted.most,
+            report_seconds=task.wanted.interval,
+        )
+        self.desk.is_new_game = False
+        self._task, self._has_ended = task, False
+        begin: list[Order] = [] if task.format is None else [Say(begun(task.command))]
+        return [*begin, Start(request)]
+
+    def _finish(self, task: Task, found: Found | None, now: float) -> list[Order]:
+        """Handle the end of the search: answer its command, then those that wait."""
+        self._task = None
+        if found is None or not task.has_move:
+            return [Say(""), *self._go_on(now)]
+        # A search that did not change the board (reg_genmove) took no time from the clock.
+        clock = self.desk.clocks[task.colour]
+        if clock is not None and task.plays:
+            # The controller may send no time_left, so the clock is kept here too.
+            self.desk.clocks[task.colour] = clock.after(now - task.began)
+        move = found.moves[0] if found.moves else "pass"
+        if found.moves and self.options.resigns_at(found.value):
+            move = "resign"
+        return self._play(task, move) + self._go_on(now)
+
+    def _play(self, task: Task, move: str) -> list[Order]:
+        if task.plays and move != "resign":
+            self.desk.board.play(task.colour, move)
+        text = success(task.command, move) if task.format is None else f"play {move}\n"
+        return [Say(text)]
+
+    # ---- Inside -------------------------------------------------------------------------------
+
+    @property
+    def _setup(self) -> Setup:
+        """The set-up that the network and the tree should be made for."""
+        return replace(self.options.setup, game=self.desk.board.rules.name)
+
+    def _prepare(self) -> list[Order]:
+        if self._preparing is not None:
+            return []
+        self._preparing = self._setup
+        return [Prepare(self._preparing)]
+
+
+def _allowed(legal: list[int], desk: Desk, task: Task) -> list[int]:
+    """The legal actions that `allow` and `avoid` permit. Raises GtpError if none are left."""
+    for one in task.wanted.restrictions:
+        if one.colour == task.colour:
+            named = {desk.board.action(vertex) for vertex in one.vertices}
+            legal = [action for action in legal if (action in named) == one.allows]
+    if not legal:
+        raise GtpError("no legal move is left by allow and avoid")
+    return legal

@@ -1,0 +1,322 @@
+"""The commands of GTP that need no search: the board, handicaps, clocks, rules, score and `loadsgf`.
+
+Each is a function of the `Desk` (board, clocks, the size that the network plays) and its arguments; the
+decorator `command` registers it under the first word of its usage, by which the number of arguments is
+checked. A `GtpError` becomes the answer, and nothing has changed then. Pure, except that `loadsgf` reads a
+file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from azselfplay.games.game_history import board_text
+from azselfplay.games.go.notation import vertex_of
+from azselfplay.games.go.rules import GoRules
+from azselfplay.games.go.sgf import read, result_text
+from azselfplay.play.gtp_board import (
+    LEAST,
+    GoBoard,
+    as_json,
+    change_of,
+    changes_in,
+    handicap_points,
+    most_points,
+    value_of,
+)
+from azselfplay.play.gtp_lines import GtpError, colour_of, expect, number, whole_number
+from azselfplay.play.orders import SideClock, shown
+
+
+@dataclass(frozen=True)
+class GtpClock:
+    """The clock of one player, seconds."""
+
+    remaining: float
+    """Seconds left of the main time, or of the byo-yomi period."""
+    period: float = 0.0
+    """Length of a byo-yomi period; 0: there is none."""
+    period_stones: int = 0
+    """Moves to be played in each period."""
+    stones: int = 0
+    """Moves still to be played in this one; 0: main time."""
+
+    def for_move(self) -> SideClock:
+        """The clock in the form that a search uses."""
+        if self.stones:
+            return SideClock(self.remaining, moves_to_go=self.stones, loses_rest=self.stones == 1)
+        return SideClock(
+            self.remaining, byoyomi=self.period / self.period_stones if self.period_stones else 0
+        )
+
+    def after(self, seconds: float) -> GtpClock:
+        """The clock after a move that took `seconds`. A time_left from the controller replaces it."""
+        left = self.remaining - seconds
+        if self.stones > 1:
+            return replace(self, remaining=max(0.0, left), stones=self.stones - 1)
+        if self.stones == 1:  # a new period begins
+            return replace(self, remaining=self.period, stones=self.period_stones)
+        if left <= 0 and self.period_stones:  # the main time ended during this move
+            stones = self.period_stones - 1 or self.period_stones
+            used = -left if self.period_stones > 1 else 0.0
+            return replace(self, remaining=max(0.0, self.period - used), stones=stones)
+        return replace(self, remaining=max(0.0, left))
+
+    def told(self, remaining: float, stones: int) -> GtpClock:
+        """The clock as the controller reports it."""
+        return replace(self, remaining=max(0.0, remaining), stones=stones)
+
+
+def clock_of(main: float, period: float, stones: int) -> GtpClock | None:
+    """The clock that `time_settings` describes; None if there is no limit."""
+    if period > 0 and stones == 0:
+        return None
+    if main <= 0 and period > 0:
+        return GtpClock(period, period, stones, stones)
+    return GtpClock(main, period, stones if period > 0 else 0)
+
+
+Arguments = tuple[str, ...]
+
+Handler = Callable[["Desk", Arguments], str]
+
+COMMANDS: dict[str, tuple[str, Handler]] = {}
+"""Name: (usage, handler)."""
+
+
+@dataclass
+class Desk:
+    """The state that the commands work on."""
+
+    board: GoBoard
+    size: int | None = None
+    """The only board size that the network plays; None: any."""
+    is_new_game: bool = True
+    """Whether no search has seen this game yet."""
+    clocks: list[GtpClock | None] = field(default_factory=lambda: [None, None])
+    """Clocks of Black and White; None: no limit."""
+
+    @property
+    def commands(self) -> Collection[str]:
+        """The names of all commands that need no search."""
+        return COMMANDS.keys()
+
+    def answer(self, name: str, arguments: Arguments) -> str:
+        """The text of the answer to a command. Raises GtpError if it cannot be carried out."""
+        usage, handler = COMMANDS[name]
+        if not usage.endswith("..."):
+            expect(arguments, usage)
+        return handler(self, arguments)
+
+
+def command(usage: str) -> Callable[[Handler], Handler]:
+    """Register the handler of a command."""
+
+    def register(handler: Handler) -> Handler:
+        COMMANDS[usage.split()[0]] = (usage, handler)
+        return handler
+
+    return register
+
+
+@command("boardsize SIZE")
+def _boardsize(desk: Desk, arguments: Arguments) -> str:
+    resize(desk, whole_number(arguments[0], "a size"))
+    return ""
+
+
+def resize(desk: Desk, size: int) -> None:
+    """Make an empty board of another size. Raises GtpError if it is invalid, or the network does not play
+    it."""
+    _check_size(desk, size)
+    try:
+        desk.board.change(size=size)
+    except GtpError as error:
+        raise GtpError(f"unacceptable size: {error}") from error
+    _clear(desk, ())
+
+
+def _check_size(desk: Desk, size: int) -> None:
+    if desk.size not in (None, size):
+        raise GtpError(
+            f"unacceptable size: the network plays {desk.size} x {desk.size} only; "
+            f"start the engine with one for {size} x {size}"
+        )
+
+
+@command("query_boardsize")
+def _query_boardsize(desk: Desk, _: Arguments) -> str:
+    return str(desk.board.size)
+
+
+@command("clear_board")
+def _clear(desk: Desk, _: Arguments) -> str:
+    desk.board.clear()
+    desk.is_new_game = True
+    return ""
+
+
+@command("komi KOMI")
+def _komi(desk: Desk, arguments: Arguments) -> str:
+    desk.board.change(komi=number(arguments[0], "the komi"))
+    return ""
+
+
+@command("get_komi")
+def _get_komi(desk: Desk, _: Arguments) -> str:
+    return f"{desk.board.rules.komi:g}"
+
+
+@command("play COLOUR VERTEX")
+def _play(desk: Desk, arguments: Arguments) -> str:
+    desk.board.play(colour_of(arguments[0]), arguments[1])
+    return ""
+
+
+@command("undo")
+def _undo(desk: Desk, _: Arguments) -> str:
+    desk.board.undo()
+    return ""
+
+
+@command("fixed_handicap STONES")
+def _fixed_handicap(desk: Desk, arguments: Arguments) -> str:
+    count = whole_number(arguments[0], "the number of stones")
+    return _place(desk, tuple(handicap_points(desk.board.size, count)))
+
+
+@command("place_free_handicap STONES")
+def _place_free_handicap(desk: Desk, arguments: Arguments) -> str:
+    """Place handicap stones on the fixed points; fewer than requested if there are no more, as the
+    specification allows."""
+    count = whole_number(arguments[0], "the number of stones")
+    most = most_points(desk.board.size)
+    return _place(desk, tuple(handicap_points(desk.board.size, min(count, most) if most else count)))
+
+
+@command("set_free_handicap VERTEX ...")
+def _set_free_handicap(desk: Desk, arguments: Arguments) -> str:
+    if len(arguments) < LEAST:
+        raise GtpError(f"bad vertex list: a handicap has {LEAST} stones at least")
+    _place(desk, arguments)
+    return ""
+
+
+def _place(desk: Desk, vertices: Arguments) -> str:
+    if not desk.board.is_empty or desk.board.game_history.actions:
+        raise GtpError("board not empty")
+    desk.board.set_up(vertices, (), to_move=1)
+    return " ".join(vertices)
+
+
+@command("time_settings MAIN BYO_YOMI STONES")
+def _time_settings(desk: Desk, arguments: Arguments) -> str:
+    main, period = (max(0.0, number(word, "a time")) for word in arguments[:2])
+    clock = clock_of(main, period, whole_number(arguments[2], "the number of stones"))
+    desk.clocks = [clock, clock]
+    return ""
+
+
+@command("time_left COLOUR TIME STONES")
+def _time_left(desk: Desk, arguments: Arguments) -> str:
+    colour = colour_of(arguments[0])
+    seconds, stones = number(arguments[1], "a time"), whole_number(arguments[2], "the number of stones")
+    clock = desk.clocks[colour] or GtpClock(0.0)
+    desk.clocks[colour] = clock.told(seconds, stones)
+    return ""
+
+
+@command("kata-get-rules")
+def _get_rules(desk: Desk, _: Arguments) -> str:
+    return as_json(desk.board.rules)
+
+
+@command("kata-set-rules RULES ...")
+def _set_rules(desk: Desk, arguments: Arguments) -> str:
+    if not arguments:
+        raise GtpError("syntax error: write kata-set-rules RULES")
+    desk.board.change(**changes_in(" ".join(arguments)))
+    return ""
+
+
+@command("kata-set-rule KEY VALUE")
+def _set_rule(desk: Desk, arguments: Arguments) -> str:
+    desk.board.change(**change_of(arguments[0], value_of(arguments[1])))
+    return ""
+
+
+@command("final_score")
+def _final_score(desk: Desk, _: Arguments) -> str:
+    return result_text(desk.board.score())
+
+
+@command("final_status_list STATUS")
+def _final_status_list(desk: Desk, arguments: Arguments) -> str:
+    """The status of stones by area scoring of the present board: every stone is alive. Empty points as in GNU
+    Go."""
+    owners = {"black_territory": 0, "white_territory": 1, "dame": -1}
+    status = arguments[0].lower()
+    if status in owners:
+        return " ".join(desk.board.empty_points(owners[status]))
+    if status not in ("alive", "seki", "dead"):
+        known = ", ".join(["alive", "seki", "dead", *owners])
+        raise GtpError(f"syntax error: a status is one of {known}, not {shown(status)}")
+    return "\n".join(" ".join(one) for one in desk.board.stones() if one) if status == "alive" else ""
+
+
+@command("showboard")
+def _showboard(desk: Desk, _: Arguments) -> str:
+    game_history = desk.board.game_history
+    is_over = game_history.end_reason() is not None
+    return f"\n{board_text(game_history.game, game_history.state, is_over=is_over)}"
+
+
+@command("loadsgf FILE [MOVE]")
+def _loadsgf(desk: Desk, arguments: Arguments) -> str:
+    """Load an SGF file. Nothing changes if it cannot be used."""
+    path, move = path_and_move(arguments[0])
+    board = board_from(path, desk.board.rules, whole_number(move, "a move number"))
+    _check_size(desk, board.size)
+    desk.board, desk.is_new_game = board, True
+    return ""
+
+
+LARGEST = 1 << 20
+"""Most bytes of a file."""
+
+
+def path_and_move(text: str) -> tuple[Path, str]:
+    """The arguments of `loadsgf`: a path, maybe with blanks and quotes, and digits after it (none: "0")."""
+    # A path may end with blanks and digits, so the file system decides what the last word is.
+    path, move, exists = text, "0", os.path.isfile  # which has no exception for paths that are too long
+    head, _, last = text.rpartition(" ")
+    if head and re.fullmatch("[0-9]+", last) and not exists(text):
+        path, move = head.rstrip(), last
+    is_quoted = len(path) > 2 and path[0] == path[-1] and path[0] in "\"'" and not exists(path)
+    return Path(path[1:-1] if is_quoted else path), move
+
+
+def board_from(path: Path, rules: GoRules, before: int = 0) -> GoBoard:
+    """The main line of the first game in a file, up to the move `before` (1 is the first; 0: all of it).
+
+    Rules that the file does not give are as in `rules`. Raises GtpError saying why it cannot be used.
+    """
+    try:
+        if not path.is_file():  # not a device or a pipe, which may have no end
+            raise ValueError(f"there is no file {str(path)!r}")
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"it has more than {LARGEST} bytes")
+        found = read(path.read_bytes(), rules)
+        board = GoBoard(found.rules, found.start)
+        for number, action in enumerate(found.actions[: before - 1] if before else found.actions, 1):
+            try:
+                board.play(board.to_move, vertex_of(board.size, action))
+            except GtpError as error:
+                raise ValueError(f"move {number}: {error}") from error
+    except (OSError, ValueError) as error:
+        raise GtpError(f"cannot load file: {error}") from error
+    return board

@@ -1,0 +1,384 @@
+"""`azplay ladder` and `azplay scaling`: players rated on one scale.
+
+`Ladder` rates the networks of a run over training, `Scaling` one network over simulations per move
+(AlphaZero's Figure 2, with simulations instead of thinking time). Both play into a book (`Session`), print a
+table and draw. `python -m play.ladder GAME` measures the fixed players of a game against each other;
+its ratings are copied to `games/GAME/knowledge.py`, so that all ladders of a game share one scale and need no
+games between fixed players.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+from tyro.conf import Positional
+
+from azselfplay.host import aio
+from azselfplay.host.config import load
+from azselfplay.host.exits import Exit, Fatal, guarded
+from azselfplay.host.text_table import aligned
+from azselfplay.link.finding import RUNS, run_named
+from azselfplay.link.weights_files import read_weights, short_hash
+from protocol.settings import Count, Plies, Seed, Simulations
+
+if TYPE_CHECKING:
+    from azselfplay.games.spec import Game
+    from azselfplay.play.book import Candidate, Entrant, Point, Rated
+
+LADDER_EXAMPLES = (
+    "azplay ladder runs/chess-tiny                         # rate, print, draw; again: only what is missing",
+    "azplay ladder runs/chess-tiny --points 20 --games 200 --simulations 400 --device cuda:0",
+    "azplay ladder runs/chess-tiny --watch                 # beside the trainer, new weights as they come",
+)
+
+SCALING_EXAMPLES = (
+    "azplay scaling runs/chess-tiny                        # the newest network at 1, 2, 4 ... 256",
+    "azplay scaling runs/chess-tiny --simulations 1600 --games 200 --device cuda:0",
+    "azplay scaling runs/chess-tiny/weights/000045-1a2b3c4d.safetensors --out /tmp/plots",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateConfig:
+    """How games are played for ratings, and how many."""
+
+    games: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
+    """Games of each rated player, on average; 100 give intervals of about 75 Elo either way."""
+    pairing_openings: Annotated[int, Meta(ge=1, le=500)] = 10
+    """Openings that a pairing plays before the next pairing is chosen; each is played from both sides."""
+    search: str = ""
+    """Search of networks: puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty:
+    as in the run's self-play, without noise. A network with another search counts as another player."""
+    openings: str = "auto"
+    """auto (built-in book, then random moves), book, random:PLIES or a file. The same for all games of a
+    run's ratings, as are max_plies and seed."""
+    max_plies: Plies = 0
+    """Length at which a game is a draw; 0: the game's own cap."""
+    seed: Seed = 0
+    """Seed of the openings and of players that choose at random."""
+    anchors: str = ""
+    """Players to compare with, weak to strong, separated by commas, `random` first; all of them are drawn.
+    Empty: the game's own, of which those near the networks are drawn."""
+    concurrent: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    """Games at once; 0: all of a pairing."""
+    device: str = "cpu"
+    """cpu or cuda:N."""
+    threads: Count = 0
+    """CPU threads of a network; 0: as many as cores."""
+    out: str = ""
+    """Folder of the plots; empty: plots/ in the run."""
+    runs: Path = RUNS
+    """Folder of all runs."""
+
+    def same_for_all(self) -> dict[str, str | int]:
+        """The settings that games must share to be on the same scale."""
+        return {"openings": self.openings, "max_plies": self.max_plies, "seed": self.seed}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LadderConfig(RateConfig):
+    """Rates networks of a run against each other and against fixed players: Elo with 95 % intervals over
+    steps, games and hours. Results are kept in RUN/ratings.json; plots go to RUN/plots."""
+
+    run: Positional[str]
+    """Folder of a run, or its name in --runs."""
+    simulations: Simulations = 100
+    """Simulations per move of each network (AlphaZero's Figure 1: 1 second per move)."""
+    points: Annotated[int, Meta(ge=2, le=1000)] = 12
+    """How many networks of the run to rate: the first, the newest, and others spread evenly between."""
+    watch: bool = False
+    """Keep rating new weights as they come, until Ctrl-C."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingConfig(RateConfig):
+    """Rates one network at 1, 2, 4 ... simulations per move against itself and fixed players. The results are
+    kept in scaling.json, in the run's folder or beside the weights file; plots go to plots/ there."""
+
+    network: Positional[str]
+    """A run, by its folder or its name in --runs (its newest network is taken), or a weights file."""
+    simulations: Simulations = 256
+    """Most simulations per move; the network is rated at 1, 2, 4, ... and this number. With 1 it plays the
+    first choice of its policy."""
+
+
+def ladder() -> int:
+    """Entry point of `azplay ladder`."""
+    settings = load(LadderConfig, command="azplay ladder", examples=LADDER_EXAMPLES)
+    aio.run(Ladder(settings).run)
+    return int(Exit.OK)
+
+
+def scaling() -> int:
+    """Entry point of `azplay scaling`."""
+    settings = load(ScalingConfig, command="azplay scaling", examples=SCALING_EXAMPLES)
+    aio.run(Scaling(settings).run)
+    return int(Exit.OK)
+
+
+WATCH_SECONDS = 20.0
+"""Between two looks for newer weights."""
+
+HEADINGS = ("player", "step", "games before", "hours", "Elo", "95 %", "games", "score")
+
+
+class Ladder:
+    """One run's ladder: who is on it, and the rounds of rating, printing and drawing."""
+
+    def __init__(self, settings: LadderConfig) -> None:
+        from azselfplay.games import get_game
+        from azselfplay.play.nets import run_search
+
+        self._run = run_named(settings.run, settings.runs)
+        self._game = get_game(str(self._run.describe()["game"]))
+        self._settings = settings
+        self._search = run_search(self._run, settings.search, self._game)
+        self._session = Session(self._game, settings, self._run.path / "ratings.json")
+
+    async def run(self, stop: aio.Stop) -> None:
+        """Rate once, or with --watch until a signal."""
+        from azselfplay.play.book import Gone
+
+        try:
+            while True:
+                players = self.players()
+                try:
+                    await self._session.play(players, stop)
+                except Gone as gone:
+                    # The server removes old weights while we rate; the others' games are kept.
+                    print(f"{gone}: choosing again", file=sys.stderr)
+                    continue
+                self._report()
+                if not self._settings.watch or await self._nothing_new(players, stop):
+                    return
+        finally:
+            await self._session.matches.close()
+
+    def players(self) -> list[Candidate]:
+        """The networks to rate now, in the order of training."""
+        from azselfplay.play.book import names_of, network, points_of, thinned
+
+        how = self._settings.simulations, self._search
+        found = points_of(self._run)
+        played = {name for score in self._session.book.scores() for name in (score.first, score.second)}
+        # Networks that have games are preferred, so that a longer ladder extends a shorter one.
+        rated = {point.sha256 for point in found if network(point, *how).entrant.name in played}
+        players = [network(point, *how) for point in thinned(found, self._settings.points, rated)]
+        print(f"rating {', '.join(names_of(players))}, search {self._search}", file=sys.stderr)
+        return players
+
+    async def _nothing_new(self, players: list[Candidate], stop: aio.Stop) -> bool:
+        """Wait for newer weights than those of `players`. True when a signal came instead."""
+        from azselfplay.play.book import points_of
+
+        newest = players[-1].entrant.sha256
+        while not stop.finishing.is_set():
+            if points_of(self._run)[-1].sha256 != newest:
+                return False
+            try:
+                await asyncio.wait_for(stop.finishing.wait(), WATCH_SECONDS)
+            except TimeoutError:
+                continue
+        return True
+
+    def _report(self) -> None:
+        """Print the table and draw the figure of all networks rated at this number of simulations."""
+        from azselfplay.play import plots
+        from azselfplay.play.book import networks_at
+
+        settings, book = self._settings, self._session.book
+        networks = networks_at(book.players.values(), settings.simulations, self._search)
+        rated, fixed = self._session.report(networks)
+        games = sum(score.games for score in book.scores())
+        title = (
+            f"{self._run.name}: {self._game.name}, {settings.simulations} simulations a move "
+            f"({self._search}), {games:,} rated games"
+        )
+        folder = Path(settings.out) if settings.out else self._run.path / "plots"
+        self._session.drawn(plots.draw_ladder(folder, title, rated, fixed))
+
+
+class Scaling:
+    """One network at many numbers of simulations."""
+
+    def __init__(self, settings: ScalingConfig) -> None:
+        from azselfplay.games import get_game
+        from azselfplay.play.book import doublings, network
+        from azselfplay.play.nets import search_for, search_name
+
+        point, name, self._folder = find_network(settings.network, settings.runs)
+        game = get_game(name)
+        self._settings = settings
+        self._sha256 = point.sha256
+        self._search = search_name(search_for(settings.search, game, point.path))
+        self._title = (
+            f"{self._folder.name}: {name}, network v{point.version} (step {point.step:,}), {self._search}"
+        )
+        self._networks = [network(point, count, self._search) for count in doublings(settings.simulations)]
+        self._session = Session(game, settings, self._folder / "scaling.json")
+
+    async def run(self, stop: aio.Stop) -> None:
+        """Play what is missing, print the table, draw the figure."""
+        from azselfplay.play import plots
+        from azselfplay.play.book import Gone, searches_of
+
+        try:
+            await self._session.play(self._networks, stop)
+        except Gone as gone:
+            raise Fatal(
+                f"{gone}; start again to rate the network that is newest now", Exit.TRY_AGAIN
+            ) from gone
+        finally:
+            await self._session.matches.close()
+        book = self._session.book
+        networks = searches_of(book.players.values(), self._sha256, self._search)
+        rated, fixed = self._session.report(networks)
+        names = {one.name for one in networks}
+        games = sum(score.games for score in book.scores() if names & {score.first, score.second})
+        title = f"{self._title}, {games:,} games of {len(rated)} searches"
+        folder = Path(self._settings.out) if self._settings.out else self._folder / "plots"
+        name = f"scaling-{short_hash(self._sha256)}"
+        self._session.drawn(plots.draw_scaling(folder, name, title, rated, fixed))
+
+
+def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Path]:
+    """`(network, game, folder for the results)` of a run's newest weights, or of a weights file.
+
+    Raises Fatal(BAD_DATA) if `network` is neither.
+    """
+    from azselfplay.play.book import Point, points_of
+    from net.weights import BadWeights, read_meta
+
+    path = Path(network)
+    if not path.is_file():
+        run = run_named(network, runs)
+        return points_of(run)[-1], str(run.describe()["game"]), run.path
+    try:
+        data = read_weights(path)
+        meta = read_meta(data)
+    except BadWeights as error:
+        raise Fatal(f"{path} is neither a run folder nor a weights file: {error}", Exit.BAD_DATA) from error
+    full = path.resolve()
+    run_folder = full.parent.parent
+    is_of_run = full.parent.name == "weights" and (run_folder / "run.json").exists()
+    point = Point(full, meta.version, meta.step, None, 0.0, hashlib.sha256(data).hexdigest())
+    return point, meta.game, run_folder if is_of_run else full.parent
+
+
+class Session:
+    """Rates players into one file of results. `matches.close` when done."""
+
+    def __init__(
+        self, game: Game, settings: RateConfig, file: Path, fixed: dict[str, float] | None = None
+    ) -> None:
+        """`fixed`: Elo of the players with fixed ratings; not given: of all that were measured."""
+        from azselfplay.play.book import Book, anchor, anchors_of, fixed_ratings
+        from azselfplay.play.tournament import Matches
+
+        specs = anchors_of(settings.anchors, game)
+        self.anchors = [anchor(spec) for spec in specs]
+        self.fixed = fixed_ratings(specs, game) if fixed is None else fixed
+        self.book = Book(file, game.name, settings.same_for_all())
+        self.matches = Matches(game, settings)
+        self._settings = settings
+
+    async def play(self, players: Sequence[Candidate], stop: aio.Stop) -> None:
+        """Play the missing games. Raises Gone if a weights file was removed."""
+        from azselfplay.play.book import names_of
+        from azselfplay.play.bradley_terry import chain_of
+        from azselfplay.play.tournament import Goal, play_on
+
+        stop.waits_for = "the pairing that is being played"
+        everyone = [*self.anchors, *players]
+        self.book.enter(one.entrant for one in everyone)
+        self.matches.expect(everyone)
+        settings = self._settings
+        goal = Goal(settings.games, settings.pairing_openings, len(self.matches.openings))
+        names = names_of(self.anchors), names_of(players)
+        play, is_over = self.matches.play, stop.finishing.is_set
+        await play_on(self.book, [*names[0], *names[1]], chain_of(*names), self.fixed, goal, play, is_over)
+
+    def report(self, networks: Sequence[Entrant]) -> tuple[list[Rated], list[Rated]]:
+        """Print a table of all that have a rating. Returns what to draw: the networks in the order given, and
+        the fixed players that `--anchors` names, or else those near the networks."""
+        from azselfplay.play import plots
+        from azselfplay.play.book import Rated
+
+        ratings = self.book.fit(self.fixed).ratings
+        fixed = [player for player in self.book.players.values() if player.version is None]
+        found = [
+            [Rated(one, ratings[one.name]) for one in players if one.name in ratings]
+            for players in (networks, fixed)
+        ]
+        print(aligned([HEADINGS, *(_row(one) for players in found for one in players)]), flush=True)
+        return found[0], found[1] if self._settings.anchors else plots.in_sight(found[1], found[0])
+
+    def drawn(self, files: Sequence[Path]) -> None:
+        """Print where the results are."""
+        print(f"kept in {self.book.path}, drawn in {files[0]}", file=sys.stderr, flush=True)
+
+
+def _row(one: Rated) -> list[str]:
+    player, rating = one
+    return [
+        player.label,
+        "-" if player.step is None else f"{player.step:,}",
+        "-" if player.games_before is None else f"{player.games_before:,}",
+        "-" if player.hours is None else f"{player.hours:.2f}",
+        f"{rating.elo:.0f}",
+        f"± {rating.margin:.0f}" if rating.margin else "fixed",
+        f"{rating.games:,}",
+        f"{rating.points / rating.games:.1%}" if rating.games else "-",
+    ]
+
+
+CALIBRATE_EXAMPLES = (
+    "python -m azselfplay.play.ladder connect_four --games 2000",
+    "python -m azselfplay.play.ladder chess --games 1000 --folder /tmp/calibration",
+    "python -m azselfplay.play.ladder tic_tac_toe --anchors random,greedy,alphabeta:2",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrateConfig(RateConfig):
+    """Measures the fixed players of a game against each other; `random` is 0."""
+
+    game: Positional[str]
+    """Name of the game, as listed above."""
+    games: int = 2000
+    """Games of each player, on average."""
+    folder: str = "."
+    """Folder of GAME-anchors.json, which keeps the games."""
+
+
+def main() -> int:
+    """Entry point of `python -m play.ladder`."""
+    settings = load(CalibrateConfig, command="calibrate", examples=CALIBRATE_EXAMPLES)
+    aio.run(lambda stop: calibrate(settings, stop))
+    return int(Exit.OK)
+
+
+async def calibrate(settings: CalibrateConfig, stop: aio.Stop) -> None:
+    """Play until every player has its games, then print the ratings in the form of that table."""
+    from azselfplay.games import get_game
+    from azselfplay.play.book import ZERO
+
+    file = Path(settings.folder) / f"{settings.game}-anchors.json"
+    session = Session(get_game(settings.game), settings, file, {ZERO: 0.0})
+    try:
+        await session.play([], stop)
+    finally:
+        await session.matches.close()
+    _, rated = session.report([])
+    print({one.entrant.name: round(one.rating.elo) for one in rated})
+
+
+if __name__ == "__main__":
+    raise SystemExit(guarded(main))

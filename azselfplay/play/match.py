@@ -1,0 +1,416 @@
+"""`azplay match A B`: two players against each other, with Elo and its error.
+
+`Match` goes from settings to a result: it makes the players, shows progress, writes files and stops early by
+SPRT or Ctrl-C. `report` counts finished games; the two games from one opening with colours swapped are one
+observation (`play.elo`), so a match that was cut short counts only complete pairs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from azselfplay.host import aio
+from azselfplay.host.config import load
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.finding import RUNS, weights_named
+from azselfplay.play.elo import EloEstimate, Sprt, estimate, pair_counts
+from azselfplay.play.player import KINDS, Player
+from azselfplay.play.players import make_player, prepare
+from protocol.settings import Count, Plies, Positive, Seed
+
+if TYPE_CHECKING:
+    from azselfplay.games.spec import Game
+    from azselfplay.play.runner import ClockSettings, GameFiles, PlayedGame
+
+EXAMPLES = (
+    "azplay match net:chess-tiny@200 alphabeta:2 --games 100 --concurrent 32",
+    "azplay match net:NEW.safetensors@400 net:OLD.safetensors@400 --games 2000 --sprt 0,10 --concurrent 64",
+    "azplay match 'uci:stockfish?nodes=1000&Skill Level=3' alphabeta:3 --games 20 --pgn games.pgn",
+)
+
+TTY_SECONDS, PLAIN_SECONDS = 0.2, 5.0
+"""Seconds between two lines of progress, on a terminal and elsewhere."""
+
+
+@dataclass(frozen=True)
+class MatchConfig:
+    """Settings of `azplay match`; A and B come before them."""
+
+    game: str = ""
+    """The game; the names are at the top of `--help`. Empty: that of A's or B's network, else chess."""
+    games: Positive = 100
+    """Games at most, rounded up to whole pairs: each opening is played twice, colours swapped."""
+    concurrent: Positive = 16
+    """Games at once; their positions share the network's batches (on a GPU use 64 or more). With a clock, no
+    more than there are cores."""
+    openings: str = "auto"
+    """auto (the game's well-known openings, then random ones), start, book, random:PLIES, or a file of FEN,
+    EPD or moves, or a PGN."""
+    seed: Seed = 1
+    """Seed of random openings and of players that choose at random."""
+    max_plies: Plies = 0
+    """Length at which a game is a draw; 0 takes the game's (chess 512)."""
+    clock: str = ""
+    """SECONDS+INCREMENT for each side, such as 10+0.1; empty: no clock. Only other programs' engines play by
+    it, but any player that oversteps it loses."""
+    sprt: str = ""
+    """ELO0,ELO1, such as 0,10: stop as soon as one of the two is accepted at 5 % error."""
+    win_plies: Count = 0
+    """Adjudicate a win when both players see a value of 0.95 or more for this many plies; 0: never."""
+    draw_plies: Count = 0
+    """Adjudicate a draw when all values are within 0.02 for this many plies, from ply 80; 0: never."""
+    tables: bool = False
+    """End a game by the game's endgame tables (chess: KQK, KRK, KPK, KBNK)."""
+    device: str = "cpu"
+    """Device of networks: cpu, cuda, cuda:1."""
+    threads: Count = 0
+    """CPU threads of a network; 0: all."""
+    runs: Path = RUNS
+    """Folder of all runs."""
+    pgn: str = ""
+    """File for the games as PGN, if the game has that format, in the order they end; overwritten."""
+    moves: str = ""
+    """File for the games as JSON lines (any game); overwritten."""
+    json: bool = False
+    """Print the result as one JSON object instead of a table."""
+
+
+def main() -> int:
+    """Entry point of `azplay match`."""
+    arguments = sys.argv[1:]
+    specs: list[str] = []
+    while arguments and not arguments[0].startswith("-") and len(specs) < 2:
+        specs.append(arguments.pop(0))
+    players = "\n".join(f"  {kind}" for kind in KINDS)
+    config = load(
+        MatchConfig,
+        arguments,
+        command="azplay match A B",
+        examples=EXAMPLES,
+        description=f"Play A against B. Players:\n\n{players}",
+    )
+    if len(specs) != 2:
+        raise Fatal("say who plays: azplay match A B [settings]; --help lists players", Exit.USAGE)
+    a, b = specs
+    match = Match(
+        config, (a, b), game_of_match(config, (a, b)), sprt_from(config.sprt), clock_from(config.clock)
+    )
+    aio.run(match.run)
+    from azselfplay.play.openings import describe
+
+    result, openings = match.report(), describe(match.openings_played())
+    print(json.dumps(as_json(result)) if config.json else table(result, openings, config.concurrent))
+    return int(Exit.OK)
+
+
+def game_of_match(config: MatchConfig, specs: tuple[str, str]) -> Game:
+    """The game of `--game`, else that of the first network, else the default."""
+    from azselfplay.games import get_game
+    from azselfplay.games.names import DEFAULT_GAME
+
+    # The kind alone decides: a blend or an engine may name files too, but no game.
+    files = [rest for kind, _, rest in (spec.partition(":") for spec in specs) if kind in ("net", "policy")]
+    named = ""
+    if files and not config.game:
+        from azselfplay.play.nets import game_of
+
+        named = game_of(weights_named(files[0].rpartition("@")[0] or files[0], config.runs))
+    try:
+        return get_game(config.game or named or DEFAULT_GAME)
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+
+
+def sprt_from(text: str) -> Sprt | None:
+    """The test of `--sprt`, if there is one. Raises Fatal(CONFIG)."""
+    try:
+        elo0, elo1 = (float(word) for word in text.split(",")) if text else (0.0, 0.0)
+        return Sprt(elo0, elo1) if text else None
+    except ValueError as error:
+        raise Fatal(f"--sprt {text}: {error}; it is ELO0,ELO1 such as 0,10", Exit.CONFIG) from error
+
+
+def clock_from(text: str) -> ClockSettings | None:
+    """The clock of `--clock`, if there is one. Raises Fatal(CONFIG)."""
+    from azselfplay.play.runner import ClockSettings
+
+    base, _, increment = text.partition("+")
+    try:
+        settings = ClockSettings(float(base), float(increment or 0)) if text else None
+    except ValueError as error:
+        raise Fatal(f"--clock {text}: it is SECONDS+INCREMENT such as 10+0.1", Exit.CONFIG) from error
+    if settings is not None and not (settings.base > 0 and settings.increment >= 0):
+        raise Fatal(f"--clock {text}: the time must be more than 0", Exit.CONFIG)
+    return settings
+
+
+class Match:
+    """One match. Raises Fatal before the first game if players, openings or files are wrong."""
+
+    def __init__(
+        self,
+        config: MatchConfig,
+        specs: tuple[str, str],
+        game: Game,
+        sprt: Sprt | None,
+        clock: ClockSettings | None,
+    ) -> None:
+        from azselfplay.play.openings import check_lengths, openings_for
+        from azselfplay.play.runner import Adjudication, known_results
+
+        known = known_results(game) if config.tables else None
+        self.config = config
+        self.game = game
+        self.adjudication = Adjudication(
+            win_plies=config.win_plies, draw_plies=config.draw_plies, known=known
+        )
+        self.sprt = sprt
+        self.clock = clock
+        self.pairs = (config.games + 1) // 2
+        self.openings = openings_for(game, config.openings, self.pairs, config.seed)
+        check_lengths(self.openings, config.max_plies)
+        self._specs = specs
+        self._names = specs
+        self._ended: list[PlayedGame] = []
+        self._result: list[PlayedGame] | None = None
+        self._shown = time.monotonic()
+
+    async def run(self, stop: aio.Stop) -> None:
+        """Play. Ctrl-C ends the match; its result is that of the pairs complete by then."""
+        from azselfplay.play.runner import GameFiles
+
+        stop.waits_for = "nothing; the games that have not ended are dropped"
+        players: list[Player] = []
+        try:
+            for spec in self._specs:
+                players.append(
+                    make_player(
+                        spec,
+                        self.game,
+                        device=self.config.device,
+                        threads=self.config.threads,
+                        runs=self.config.runs,
+                    )
+                )
+            first, second = players[0].name, players[1].name
+            self._names = (first, second) if first != second else (f"{first} (A)", f"{second} (B)")
+            players[0].name, players[1].name = self._names
+            for player in players:
+                await prepare(player)
+            files = GameFiles(
+                self.game, self.config.pgn, self.config.moves, f"{self._names[0]} - {self._names[1]}"
+            )
+            with contextlib.closing(files):
+                await self._play(stop, players[0], players[1], files)
+        finally:
+            async with asyncio.TaskGroup() as closing:  # all are closed even if one is interrupted
+                for player in players:
+                    closing.create_task(player.close())
+
+    async def _play(self, stop: aio.Stop, a: Player, b: Player, files: GameFiles) -> None:
+        from azselfplay.play.runner import MatchSettings, play_match
+
+        sprt = self.sprt
+
+        def decided(games: Sequence[PlayedGame]) -> bool:
+            assert sprt is not None, "asked only where there is a test"
+            return sprt.verdict(pair_counts([game.outcome_for_a for game in games])) != ""
+
+        def on_game(played: PlayedGame) -> None:
+            self._ended.append(played)
+            files.write(played)
+            now, is_terminal = time.monotonic(), sys.stderr.isatty()
+            if now - self._shown < (TTY_SECONDS if is_terminal else PLAIN_SECONDS):
+                return
+            self._shown = now
+            so_far = report(*self._names, _whole_pairs(self._ended), sprt)
+            start, end = ("\r\x1b[K", "") if is_terminal else ("", "\n")
+            print(f"{start}{progress(so_far, 2 * self.pairs)}", end=end, file=sys.stderr, flush=True)
+
+        config = self.config
+        settings = MatchSettings(
+            config.concurrent, config.max_plies, self.adjudication, self.clock, config.seed
+        )
+        playing = asyncio.ensure_future(
+            play_match(
+                self.game, a, b, self.openings, settings, on_game=on_game, until=decided if sprt else None
+            )
+        )
+        stopping = asyncio.ensure_future(stop.finishing.wait())
+        try:
+            # Not cancelled from outside: what has ended by a Ctrl-C is still the result.
+            await asyncio.wait({playing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if playing.done():
+                self._result = playing.result()
+        finally:
+            for task in (playing, stopping):
+                task.cancel()
+            await asyncio.wait({playing, stopping})
+            if sys.stderr.isatty():
+                print(file=sys.stderr)
+
+    def report(self) -> Report:
+        """The result so far. In a match that was cut short, only complete pairs count."""
+        return report(*self._names, self._games(), self.sprt)
+
+    def openings_played(self) -> list[str]:
+        """The ids of the openings of all complete pairs, as often as each was played."""
+        return [game.opening for game in self._games() if not game.swapped]
+
+    def _games(self) -> list[PlayedGame]:
+        return self._result if self._result is not None else _whole_pairs(self._ended)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of a match between A and B; wins are A's."""
+
+    a: str
+    b: str
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    as_first: tuple[int, int, int]
+    """A's wins, draws, losses when A moved first."""
+    pentanomial: tuple[int, ...]
+    """Pairs in which A scored 0, 1/2, 1, 3/2, 2 points."""
+    distinct: int
+    """Games that differ in start, moves or first player. The others are repetitions."""
+    reasons: dict[str, int]
+    failures: dict[str, int]
+    """Games lost by a failure or on time, by player."""
+    mean_plies: float
+    ms_a_move: tuple[float, float]
+    """Wall clock of A and of B; with several games at once it includes waiting for the others."""
+    elo: EloEstimate | None
+    """None before the first pair is complete."""
+    sprt: Sprt | None
+    llr: float
+    """Log likelihood ratio of the SPRT."""
+    verdict: str
+    """H0, H1, or "" while there is none."""
+
+
+def report(a: str, b: str, games: Sequence[PlayedGame], sprt: Sprt | None = None) -> Report:
+    """Count games. Games 2i and 2i+1 are a pair; an odd last game does not count in Elo and SPRT."""
+    outcomes = [game.outcome_for_a for game in games]
+    counts = pair_counts(outcomes[: len(outcomes) // 2 * 2])
+    paired = sum(counts) > 0
+    first = [game.outcome_for_a for game in games if not game.swapped]
+    return Report(
+        a,
+        b,
+        len(games),
+        *_won_drawn_lost(outcomes),
+        _won_drawn_lost(first),
+        counts,
+        len({(game.start, game.actions, game.swapped) for game in games}),
+        dict(Counter(game.reason for game in games).most_common()),
+        dict(Counter(game.failed for game in games if game.failed)),
+        sum(game.plies for game in games) / max(1, len(games)),
+        ms_a_move(games),
+        estimate(counts) if paired else None,
+        sprt,
+        sprt.log_likelihood_ratio(counts) if sprt and paired else 0.0,
+        sprt.verdict(counts) if sprt and paired else "",
+    )
+
+
+def ms_a_move(games: Sequence[PlayedGame]) -> tuple[float, float]:
+    """Mean milliseconds of A and of B for a move; 0 for a player who chose none."""
+    moves, seconds = [0, 0], [0.0, 0.0]
+    for game in games:
+        for side in (0, 1):
+            player = side ^ game.swapped
+            moves[player] += game.moves[side]
+            seconds[player] += game.seconds[side]
+    return 1000 * seconds[0] / max(1, moves[0]), 1000 * seconds[1] / max(1, moves[1])
+
+
+def progress(now: Report, planned: int) -> str:
+    """One line while the match is running."""
+    parts = [f"{now.games}/{planned} games", f"+{now.wins} ={now.draws} -{now.losses}"]
+    if now.elo is not None:
+        parts.append(f"Elo {elo_text(now.elo)}")
+    if now.sprt is not None:
+        parts.append(f"LLR {now.llr:+.2f} [{now.sprt.lower:.2f}, {now.sprt.upper:.2f}]")
+    if now.failures:
+        parts.append(f"failures {sum(now.failures.values())}")
+    return "  ".join(parts)
+
+
+def table(done: Report, openings: str = "", at_once: int = 1) -> str:
+    """The result for people. `openings` says how its games began, `at_once` how many were played at a
+    time."""
+    waiting = f" ({at_once} games at once)" if at_once > 1 else ""
+    rows = [
+        ("A", done.a),
+        ("B", done.b),
+        ("games", f"{done.games} ({done.distinct} distinct), {done.mean_plies:.1f} plies on average"),
+        *([("openings", openings)] if openings else []),
+        ("A won, drew, lost", f"{done.wins} {done.draws} {done.losses}"),
+        ("  moving first", " ".join(map(str, done.as_first))),
+        ("pairs 0 1/2 1 3/2 2", " ".join(map(str, done.pentanomial))),
+        ("ms a move of A, B", f"{done.ms_a_move[0]:.2f}, {done.ms_a_move[1]:.2f}{waiting}"),
+    ]
+    if done.elo is not None:
+        rows += [
+            ("score of A", f"{done.elo.score:.4f} [{done.elo.score_low:.4f}, {done.elo.score_high:.4f}]"),
+            ("Elo of A over B", f"{elo_text(done.elo)} (95 %)"),
+            ("A is the stronger", f"{100 * done.elo.los:.1f} %"),
+        ]
+    if done.sprt is not None:
+        verdict = {"H0": "H0 accepted", "H1": "H1 accepted", "": "undecided"}[done.verdict]
+        bounds = f"LLR {done.llr:+.2f} in [{done.sprt.lower:.2f}, {done.sprt.upper:.2f}]"
+        rows.append((f"SPRT {done.sprt.elo0:g}, {done.sprt.elo1:g}", f"{verdict}: {bounds}"))
+    rows.append(("ended by", ", ".join(f"{reason} {n}" for reason, n in done.reasons.items())))
+    if done.failures:
+        rows.append(("failures", ", ".join(f"{name} {n}" for name, n in done.failures.items())))
+    return "\n".join(f"{what:20} {value}" for what, value in rows)
+
+
+def elo_text(elo: EloEstimate) -> str:
+    """The estimate and its interval: `+12.3 [+7.8, +16.8]`."""
+    return f"{elo.elo:+.1f} [{elo.elo_low:+.1f}, {elo.elo_high:+.1f}]"
+
+
+def as_json(done: Report) -> dict[str, Any]:
+    """The report as data for JSON; infinite Elo becomes null."""
+    return {name: _finite(value) for name, value in asdict(done).items()}
+
+
+def _whole_pairs(ended: Sequence[PlayedGame]) -> list[PlayedGame]:
+    """Both games of each opening whose two games have ended."""
+    waiting: dict[str, list[PlayedGame]] = {}
+    pairs: list[PlayedGame] = []
+    for played in ended:
+        partner = next(
+            (one for one in waiting.get(played.opening, []) if one.swapped != played.swapped), None
+        )
+        if partner is None:
+            waiting.setdefault(played.opening, []).append(played)
+        else:
+            waiting[played.opening].remove(partner)
+            pairs += [played, partner] if partner.swapped else [partner, played]
+    return pairs
+
+
+def _won_drawn_lost(outcomes: Sequence[int]) -> tuple[int, int, int]:
+    return outcomes.count(1), outcomes.count(0), outcomes.count(-1)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

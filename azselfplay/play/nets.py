@@ -1,0 +1,246 @@
+"""A trained network, loaded behind a batching evaluator in this process, and how it searches.
+
+All searches of the process share the evaluator's batches. A sparse network on the CPU is computed without
+torch, inside the search. A network that learned from a Gumbel root plays differently under PUCT, and its
+rating differs: so commands accept the name of a search (`gumbel?gumbel_c_scale=0.1`), and by default they use
+the search of the run to which the weights belong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from azselfplay.games import get_game
+from azselfplay.games.names import DEFAULT_GAME, nearest, parts_of
+from azselfplay.games.spec import Game
+from azselfplay.host.config import flattened, nested
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.reading import read_toml
+from azselfplay.host.runs import RunFolder
+from azselfplay.link.weights_files import read_weights
+from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator
+from azselfplay.search.settings import FIELDS, FOR_EVALUATION, fields_of, resolve
+from net.sparse import Sparse, SparsePlayer
+from protocol.settings import SelfPlaySettings, changed
+
+SPARSE_ROWS = 64
+"""Rows of a batch of a sparse network: a tenth of a millisecond."""
+
+
+@dataclass
+class LoadedNet:
+    """A network whose evaluator batches over all searches of the process. `close` when done."""
+
+    game: Game
+    history: int
+    name: str
+    """File name and step, for people."""
+    step: int
+    evaluator: LocalEvaluator
+    target_rows: int
+    """Positions in flight that keep the device busy."""
+    own: SparsePlayer | None = None
+    """The same network, if it can be part of a search."""
+
+    def close(self) -> None:
+        self.evaluator.close()
+
+
+def load_net(
+    weights: Path | None,
+    game_name: str = "",
+    *,
+    device: str = "cpu",
+    threads: int = 0,
+    preset: str = "tiny",
+    seed: int = 0,
+    history: int = 0,
+) -> LoadedNet:
+    """The network in `weights`, or an untrained one of `preset` (or sizes, as 4x64) for `game_name`, with
+    `history` positions in its features (0: the game's default).
+
+    Raises Fatal(BAD_DATA) if the file is not a weights file or is damaged, or if `game_name` is given and the
+    network plays another game.
+    """
+    from net.weights import BadWeights, read_meta
+
+    try:
+        meta = None if weights is None else read_meta(read_weights(weights))
+        if meta is not None and game_name and meta.game != game_name:
+            raise Fatal(f"{weights} is a network for {meta.game}, not {game_name}", Exit.BAD_DATA)
+        game = get_game(meta.game if meta else game_name or DEFAULT_GAME)
+        history = meta.history if meta else history or game.history
+        if (
+            weights is not None
+            and meta is not None
+            and isinstance(meta.architecture, Sparse)
+            and device == "cpu"
+        ):
+            return _in_search(weights, game, history, meta.architecture)
+        return _behind_evaluator(weights, game, history, device, threads, preset, seed)
+    except BadWeights as error:
+        raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+
+
+def _in_search(weights: Path, game: Game, history: int, architecture: Sparse) -> LoadedNet:
+    """A sparse network on the CPU, without torch."""
+    player = SparsePlayer(game, history, architecture)
+    step = player.load(weights).step
+
+    def infer(batch: LeafBatch) -> Evaluations:
+        return Evaluations(*player.answers(batch.features, batch.counts, batch.actions), step)
+
+    name = f"{weights.resolve().stem} (step {step})"
+    return LoadedNet(game, history, name, step, LocalEvaluator(infer, SPARSE_ROWS), SPARSE_ROWS, player)
+
+
+def _behind_evaluator(
+    weights: Path | None, game: Game, history: int, device: str, threads: int, preset: str, seed: int
+) -> LoadedNet:
+    import torch
+
+    from net.architectures.network import build
+    from net.architectures.registry import named
+    from net.inference import Inference
+    from net.weights import WeightsMeta
+
+    inference = Inference(game, history, device, threads=threads or None)
+    if weights is not None:
+        step = inference.load(weights).step
+    else:
+        # An untrained network is the same in every process that has the seed.
+        torch.manual_seed(seed)
+        network, step = build(named(preset), game, history).eval(), 0
+        inference.use(network, WeightsMeta(game.name, history, network.architecture))
+
+    def infer(batch: LeafBatch) -> Evaluations:
+        priors, wdl = inference.run(batch.features, batch.counts, batch.actions)
+        return Evaluations(priors, np.asarray(wdl), step)
+
+    name = f"{weights.resolve().stem} (step {step})" if weights else f"untrained {preset}"
+    # Larger batches gain little speed, and the last few positions then wait alone for the device.
+    evaluator = LocalEvaluator(infer, inference.target_rows)
+    return LoadedNet(game, history, name, step, evaluator, inference.target_rows)
+
+
+def game_of(weights: Path) -> str:
+    """The name of a weights file's game. Raises Fatal(BAD_DATA) if it is not a weights file, or damaged."""
+    from net.weights import BadWeights, read_meta
+
+    try:
+        return read_meta(read_weights(weights)).game
+    except BadWeights as error:
+        raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
+
+
+def check_fits(net: LoadedNet, game: Game) -> None:
+    """Raise Fatal(BAD_DATA) unless the network can play `game`: its own, or a variant with the same positions
+    and actions (with another komi or end rules).
+
+    Networks work for boards of one size: the value head has a weight for each cell, and so has a flat policy
+    head or the cell embedding of a transformer.
+    """
+    if parts_of(net.game.name)[0] != parts_of(game.name)[0]:
+        raise Fatal(f"{net.name} is a network for {net.game.name}, not {game.name}", Exit.BAD_DATA)
+    if _seen(net.game, net.history) != _seen(game, net.history):
+        raise Fatal(
+            f"{net.name} plays {net.game.name} only: its layers have weights for each cell of "
+            f"{net.game.rows} x {net.game.cols}; take a network for {game.name}",
+            Exit.BAD_DATA,
+        )
+
+
+def _seen(game: Game, history: int) -> tuple[int, ...]:
+    """The sizes that determine the shapes of a network."""
+    return game.rows, game.cols, game.actions, game.feature_words(history), game.planes(history)
+
+
+WORDS = {path.replace("gumbel.", "gumbel_").rpartition(".")[2]: path for path in FIELDS[1:]}
+"""Settings by their short names in a search's name: ratings are stored under these names."""
+
+
+def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySettings:
+    """Settings (not resolved) of the search that `text` names, or of the run that `weights` learned from.
+
+    `text` is SELECTION or SELECTION?SETTING=VALUE&..., such as `gumbel?gumbel_c_scale=0.1`. Settings that it
+    leaves out have their defaults, not the run's values. Without text, weights outside a run's folder get
+    PUCT with the defaults. Raises Fatal(CONFIG) for an invalid text, Fatal(BAD_DATA) for a run whose settings
+    cannot be read.
+    """
+    # Checked for the game here, so that a wrong text is refused before anything is loaded.
+    settings = _parsed(text) if text else _of_run(weights)
+    try:
+        resolve(settings, game)
+    except ValueError as error:
+        raise Fatal(f"the search {text or search_name(settings)!r}: {error}", Exit.CONFIG) from error
+    return settings
+
+
+def run_search(run: RunFolder, text: str, game: Game) -> str:
+    """The name of the search for all networks of a run; see `search_for`."""
+    return search_name(search_for(text, game, run.weights / "any"))
+
+
+def search_name(settings: SelfPlaySettings) -> str:
+    """The text from which `search_for` makes these settings: the selection, and settings other than
+    defaults."""
+    used = fields_of(settings.search.selection)
+    others = [
+        f"{word}={attrgetter(path)(settings)}"
+        for word, path in WORDS.items()
+        if path in used and attrgetter(path)(settings) != attrgetter(path)(FOR_EVALUATION)
+    ]
+    return settings.search.selection + ("?" + "&".join(others) if others else "")
+
+
+def _parsed(text: str) -> SelfPlaySettings:
+    name, _, rest = text.partition("?")
+    changes: dict[str, Any] = {"search.selection": name}
+    try:
+        used = fields_of(name)
+    except ValueError as error:
+        raise Fatal(f"the search {text!r}: {error}", Exit.CONFIG) from error
+    words = [word for word, path in WORDS.items() if path in used]
+    for part in rest.split("&") if rest else []:
+        word, separator, value = part.partition("=")
+        if not separator or word not in words:
+            what = f"{name} reads no setting {word!r}" if separator else f"{part!r} is not SETTING=VALUE"
+            near = f"the nearest is {nearest(word, words)}; it reads {', '.join(words)}"
+            raise Fatal(f"the search {text!r}: {what}; {near}", Exit.CONFIG)
+        changes[WORDS[word]] = value
+    try:
+        return _with(changes, strict=False)
+    except msgspec.ValidationError as error:
+        raise Fatal(f"the search {text!r}: {error}", Exit.CONFIG) from error
+
+
+def _of_run(weights: Path | None) -> SelfPlaySettings:
+    """The search of the run to which a weights file belongs, else the default search."""
+    folder = None if weights is None else weights.resolve().parent
+    if folder is None or folder.name != "weights" or not (folder.parent / "config.toml").is_file():
+        return FOR_EVALUATION
+    file = folder.parent / "config.toml"
+    try:
+        table = read_toml(file).get("self_play", {})
+        found = flattened(table)
+        return _with({path: found[path] for path in FIELDS if path in found}, strict=True)
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise Fatal(
+            f"{file} does not say how the run searches ({error}); name the search, for example puct",
+            Exit.BAD_DATA,
+        ) from error
+
+
+def _with(changes: Mapping[str, Any], *, strict: bool) -> SelfPlaySettings:
+    """The default search with some fields changed. Raises ValidationError (a ValueError) for a wrong type."""
+    read = msgspec.convert(nested(changes), SelfPlaySettings, strict=strict)
+    return changed(FOR_EVALUATION, {path: attrgetter(path)(read) for path in changes})

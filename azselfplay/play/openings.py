@@ -1,0 +1,185 @@
+"""Openings: where the games of a match begin. Each is played twice, colours swapped.
+
+From one start, two deterministic players always play the same game. Openings make the games differ, and
+playing each from both sides cancels the advantage that an opening gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.knowledge import knowledge_of
+from azselfplay.games.spec import Game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.reading import read_text
+
+RANDOM_PLIES = 4
+"""Plies of `random` without a number, and of `auto` after the book."""
+RANDOM = "random-"
+"""Names of random openings begin so."""
+GAME_FILES = frozenset({".pgn", ".sgf"})
+MISSES = 500
+"""Number of random openings in a row without a new position after which we assume that there are no more."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A start position and the first moves."""
+
+    id: str
+    start: str = ""
+    """In the game's notation; "" is the usual start."""
+    actions: tuple[int, ...] = ()
+
+    def game_history(self, game: Game, max_plies: int = 0) -> GameHistory:
+        """The game after the opening."""
+        game_history = GameHistory(game, self.start, max_plies)
+        for action in self.actions:
+            game_history.play(action)
+        return game_history
+
+
+def random_openings(game: Game, count: int, plies: int, seed: int, start: str = "") -> list[Opening]:
+    """Up to `count` openings of `plies` random moves, to distinct positions in which the game continues.
+
+    The same seed gives the same openings in the same order, whatever `count` is. Fewer are returned where the
+    game has no more (Connect Four after one ply: 7).
+    """
+    # Not of `count`: a longer match begins with the openings of the shorter one.
+    rng = np.random.default_rng([seed, plies])
+    seen: set[bytes] = set()
+    openings: list[Opening] = []
+    misses = 0
+    while len(openings) < count and misses < MISSES:
+        misses += 1
+        game_history = GameHistory(game, start)
+        while game_history.ply < plies and game_history.end_reason() is None:
+            game_history.play(int(rng.choice(game_history.legal_actions())))
+        if game_history.end_reason() is None and game_history.state.tobytes() not in seen:
+            misses = 0
+            seen.add(game_history.state.tobytes())
+            moves = " ".join(game_history.moves_text())
+            openings.append(
+                Opening(f"{RANDOM}{len(openings) + 1}: {moves}", start, tuple(game_history.actions))
+            )
+    return openings
+
+
+def book_openings(game: Game) -> list[Opening]:
+    """The built-in openings of a game; most games have none."""
+    return [
+        Opening(name, "", tuple(replay(game, "", moves.split()).actions))
+        for name, moves in knowledge_of(game).book.items()
+    ]
+
+
+def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[Opening]:
+    """The openings in a file: its first `most` games if it is a PGN, else one per line, a start
+    position (chess: FEN or EPD) or moves from the usual start.
+
+    A line whose first word contains `/` is a position; `|` and moves may follow it. Empty lines and comments
+    (`#`) are skipped. Raises Fatal(BAD_DATA) naming the line or the game that cannot be read.
+    """
+    try:
+        text = read_text(path, otherwise="latin_1")
+    except (OSError, ValueError) as error:
+        raise Fatal(f"the openings in {path} cannot be read: {error}", Exit.BAD_DATA) from error
+    found: Iterator[tuple[str, list[str]]]
+    if path.suffix.lower() in GAME_FILES or text.lstrip().startswith(("[", "(;")):
+        read_pgn = knowledge_of(game).read_pgn
+        if read_pgn is None or path.suffix.lower() == ".sgf" or text.lstrip().startswith("(;"):
+            todo = "write openings one a line, as moves or positions"
+            raise Fatal(f"{path} has games in a form that {game.name} does not read; {todo}", Exit.BAD_DATA)
+        kind, found = "game", islice(((start, list(moves)) for start, moves in read_pgn(text)), most)
+    else:
+        kind, found = "line", map(_start_and_moves, text.splitlines())
+    openings, number = list[Opening](), 1
+    try:
+        while (opening := next(found, None)) is not None:
+            if any(opening):
+                openings.append(_opening_of(game, *opening, f"{path.name}:{number}"))
+            number += 1
+    except ValueError as error:
+        raise Fatal(f"{path} {kind} {number}: {error}", Exit.BAD_DATA) from error
+    if not openings:
+        raise Fatal(f"{path} has no openings; write one a line", Exit.BAD_DATA)
+    return openings
+
+
+def _start_and_moves(line: str) -> tuple[str, list[str]]:
+    """The start position and the moves in a line of a file; both are empty if there are none."""
+    text = re.sub(r'("[^"]*")|(?:^|\s)#.*', r"\1", line)  # but Qh7# and "no. #1" are no comments
+    start, _, moves = text.partition("|") if "/" in "".join(text.split()[:1]) else ("", "", text)
+    return start, moves.split()
+
+
+def _opening_of(game: Game, start: str, moves: Sequence[str], name: str) -> Opening:
+    start = knowledge_of(game).read_start(start)
+    game_history = replay(game, start, moves)
+    if game_history.end_reason() is not None:
+        raise ValueError(f"the game is over before it begins ({game_history.end_reason()})")
+    return Opening(name, start, tuple(game_history.actions))
+
+
+def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Opening]:
+    """`count` openings from `source`: auto, start, book, random[:PLIES] or a file; repeated if too few.
+
+    auto: the built-in book, then random moves. Raises Fatal(CONFIG) if there are none.
+    """
+    kind, _, plies = source.partition(":")
+    if kind == "start":
+        found = [Opening("start")]
+    elif kind == "book":
+        found = book_openings(game)
+    elif kind == "random" and (plies or str(RANDOM_PLIES)).isdecimal():
+        found = random_openings(game, count, int(plies or RANDOM_PLIES), seed)
+    elif kind == "auto":
+        book = book_openings(game)[:count]
+        found = book + random_openings(game, count - len(book), usual_plies(game), seed)
+    elif Path(source).exists():
+        found = openings_from_file(game, Path(source), count)
+    else:
+        raise Fatal(f"openings {source!r}: give auto, start, book, random:PLIES or a file", Exit.CONFIG)
+    if not found:
+        raise Fatal(f"{game.name} has no openings {source!r}; give start or random:PLIES", Exit.CONFIG)
+    return [found[index % len(found)] for index in range(count)]
+
+
+def check_lengths(openings: Iterable[Opening], max_plies: int) -> None:
+    """Raise Fatal(CONFIG) if an opening is not shorter than a game may be. `max_plies` 0: the game's cap,
+    under which every opening was read."""
+    longest = max((len(opening.actions) for opening in openings), default=0)
+    if max_plies and longest >= max_plies:
+        raise Fatal(
+            f"--max-plies {max_plies}: an opening has {longest} plies; give more plies, or shorter openings "
+            "such as --openings start",
+            Exit.CONFIG,
+        )
+
+
+def describe(pairs: Sequence[str]) -> str:
+    """Return how games began, for people. `pairs`: the ids of the openings of all pairs that were played."""
+    counts = Counter(pairs)
+    if not counts:
+        return "none was played from both sides"
+    if set(counts) == {"start"}:
+        return "the usual start of the game"
+    drawn = sum(name.startswith(RANDOM) for name in counts)
+    kinds = ((len(counts) - drawn, "from a book or file"), (drawn, "random"))
+    counted = " and ".join(f"{number} {kind}" for number, kind in kinds if number)
+    most = max(counts.values())
+    times = "once" if most == 1 else f"up to {most} times"
+    return f"{counted}, each played {times} by either side"
+
+
+def usual_plies(game: Game) -> int:
+    """Plies of a random opening after which the game is usually still undecided."""
+    return min(RANDOM_PLIES, game.max_plies // 4)

@@ -1,0 +1,353 @@
+"""What a protocol and the driver exchange: options, orders, searches and their results, and the clock.
+
+A protocol (UCI, USI, GTP, the terminal) is a pure state machine, an `Engine`: it is fed events with the time
+at which they happened, and returns orders. The driver owns network, tree and clock, and carries the orders
+out. So every dialogue of a GUI can be tested line by line without a search, and no protocol knows of threads.
+Everything here is plain data: a command can import it to print its `--help` without loading numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from azselfplay.games.names import DEFAULT_GAME
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Options that take a while to change, because the network is loaded and the tree is made again."""
+
+    weights: str = ""
+    """Weights file; empty: an untrained network."""
+    backend: str = "cpu"
+    threads: int = 0
+    """CPU threads of the network; 0: one per core."""
+    hash_mib: int = 256
+    """Memory of the tree, in MiB."""
+    leaves: int = 0
+    """Most positions evaluated together; 0: what suits the device."""
+    search: str = "puct"
+    """A selection, or a selection with settings (`play.nets`). The option sets only the
+    selection."""
+    game: str = DEFAULT_GAME
+    """Name of the game played. The network may be for another variant with the same board."""
+
+
+@dataclass(frozen=True)
+class Options:
+    setup: Setup = Setup()
+    multi_pv: int = 1
+    show_wdl: bool = False
+    analyse_mode: bool = False
+    ponder: bool = False
+    """Whether the GUI may ponder. It changes nothing here."""
+    overhead_ms: int = 30
+    """Milliseconds lost between engine and GUI on each move."""
+    temperature: int = 0
+    """Percent. Moves are drawn from visits ** (100 / temperature); 0 plays the best move."""
+    resign_percent: int = 0
+    """The engine resigns when its chances (half for a draw) are below this many percent; 0: never."""
+
+    def resigns_at(self, value: float) -> bool:
+        """Whether to resign at a position of `value` in [-1, 1] for the side to move."""
+        return 50 * (value + 1) < self.resign_percent
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One option that a GUI can set: the field of Options or Setup that it sets, and its range."""
+
+    name: str
+    field: str
+    kind: str
+    low: int = 0
+    high: int = 0
+    choices: tuple[str, ...] = ()
+
+    def parsed(self, text: str) -> Any:
+        """The value that a GUI has set. Raises ValueError saying what is wrong with it."""
+        if self.kind == "string":
+            return "" if text == "<empty>" else text
+        if self.kind == "check":
+            if text.lower() not in ("true", "false"):
+                raise ValueError(f"option {self.name} is true or false, not {shown(text)}")
+            return text.lower() == "true"
+        if self.kind == "combo":
+            if text not in self.choices:
+                raise ValueError(f"option {self.name} is one of {', '.join(self.choices)}, not {shown(text)}")
+            return text
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 12):
+            raise ValueError(f"option {self.name} is a whole number, not {shown(text)}")
+        if not self.low <= int(text) <= self.high:
+            raise ValueError(f"option {self.name} lies between {self.low} and {self.high}, not {int(text)}")
+        return int(text)
+
+
+_IN_SETUP = frozenset(Setup.__dataclass_fields__)
+
+
+@dataclass(frozen=True)
+class OptionTable:
+    """The options of one protocol."""
+
+    specs: Sequence[Spec]
+
+    def announced(self, options: Options) -> list[str]:
+        """The `option` lines, with the present values as defaults."""
+        lines = []
+        for spec in self.specs:
+            value = getattr(options.setup if spec.field in _IN_SETUP else options, spec.field)
+            default = str(value).lower() if spec.kind == "check" else str(value) or "<empty>"
+            if spec.kind == "combo":
+                default = default.partition("?")[0]  # the choices have no settings; those stay as they are
+            line = f"option name {spec.name} type {spec.kind} default {default}"
+            if spec.kind == "spin":
+                line += f" min {spec.low} max {spec.high}"
+            lines.append(line + "".join(f" var {choice}" for choice in spec.choices))
+        return lines
+
+    def changed(self, options: Options, name: str, text: str) -> Options:
+        """The options after a setoption. Raises ValueError saying what is wrong with it."""
+        spec = next((spec for spec in self.specs if spec.name.lower() == name.lower()), None)
+        if spec is None:
+            known = ", ".join(spec.name for spec in self.specs)
+            raise ValueError(f"unknown option {shown(name)}; known: {known}")
+        change: dict[str, Any] = {spec.field: spec.parsed(text)}
+        if spec.field in _IN_SETUP:
+            return replace(options, setup=replace(options.setup, **change))
+        return replace(options, **change)
+
+
+def shown(text: str, length: int = 60) -> str:
+    """Foreign text, shortened and escaped for one line of output."""
+    return ascii(text if len(text) <= length else text[:length] + "...")
+
+
+TOO_LONG = "line-of-too-many-bytes"
+"""What a protocol is fed instead of a line that was too long to keep."""
+
+REPORT_SECONDS = 0.9
+"""Seconds between two reports: GUIs expect one a second."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One search. 0, None and () mean no limit."""
+
+    start: str
+    actions: tuple[int, ...]
+    """The moves from `start` to the position to search."""
+    began: float
+    """When the search was requested; seconds of the clock of `now`."""
+    new_game: bool = False
+    """Whether the tree of the last search is dropped."""
+    allowed: tuple[int, ...] = ()
+    simulations: int = 0
+    seconds: float | None = None
+    """Limit in seconds, counted from `began`, or when pondering from the ponderhit."""
+    depth: int = 0
+    is_pondering: bool = False
+    seeks_mate: bool = False
+    """Whether the search ends by itself: with a proven mate, or when the tree is full."""
+    stop_when_proven: bool = False
+    may_move_early: bool = False
+    """Whether to stop once no other move can become the most visited: later moves can use the time that is
+    left, and the move is not drawn."""
+    claims: frozenset[str] = frozenset()
+    """End reasons by which the side to move claims a win instead of moving."""
+    temperature: float = 0.0
+    """The move is drawn from visits ** (1 / temperature); 0: the best move."""
+    lines: int = 1
+    """Most moves in a report."""
+    show_draw: bool = False
+    """Whether reports include the network's draw probability at the root."""
+    report_seconds: float = REPORT_SECONDS
+    """Seconds between two reports."""
+    refusal: str = ""
+    """Why nothing can be searched, for people; such a request is never started."""
+
+
+@dataclass(frozen=True)
+class Say:
+    """Print the text and a newline."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """Load the network and make the tree; then call `prepared` or `preparation_failed`."""
+
+    setup: Setup
+
+
+@dataclass(frozen=True)
+class Start:
+    """Begin a search; `reported` is called while it runs, and `searched` when it has ended."""
+
+    request: Request
+
+
+@dataclass(frozen=True)
+class StopSearch:
+    """Stop the running search now."""
+
+
+@dataclass(frozen=True)
+class SetDeadline:
+    """The running search no longer ponders; it ends at `until` (the clock of `now`), if given."""
+
+    until: float | None
+
+
+@dataclass(frozen=True)
+class Quit:
+    """End the process."""
+
+
+Order = Say | Prepare | Start | StopSearch | SetDeadline | Quit
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Figures of one search."""
+
+    seconds: float
+    simulations: int
+    depth: int
+    """Mean depth of its simulations, in plies."""
+    deepest: int
+    hashfull: int = 0
+    """Used share of the tree's memory, per mille."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A legal move and what is known about it. All values are for the side to move at the root."""
+
+    moves: tuple[str, ...]
+    """The principal variation, this move first, in the game's notation."""
+    visits: int
+    value: float
+    """Value in [-1, 1]; the root's if the move was not visited."""
+    prior: float
+    proof: int = 0
+    """Plies to a proven win, minus plies to a proven loss, or 0."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a search has found so far."""
+
+    lines: tuple[Line, ...] = ()
+    """Lines, the best first."""
+    progress: Progress = Progress(0.0, 0, 0, 0)
+    draw: float | None = None
+    """The network's draw probability at the root, if requested."""
+    outcome: int | None = None
+    """+1, 0 or -1 for the side to move, if the game is over; then there are no lines."""
+    note: str = ""
+    """A sentence for people."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The end of a search."""
+
+    moves: tuple[str, ...]
+    """The move to play and the expected continuation, in the game's notation; () if the game is over."""
+    action: int = -1
+    """The move to play."""
+    value: float = 0.0
+    """Value of that move for the side to move; or the result, if the game is over."""
+    claim: str = ""
+    """The end reason by which the side to move has won, if a claim was requested."""
+
+
+class Engine(Protocol):
+    """The engine's side of a protocol. No event raises an exception; `now` is in seconds."""
+
+    @property
+    def first_setup(self) -> Setup:
+        """The set-up of the command line: the process ends if it cannot be used."""
+        ...
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether further lines are wanted now; otherwise they stay unread."""
+        ...
+
+    def feed(self, line: str, now: float) -> list[Order]:
+        """Handle a line, without its newline. At the end of the input it is `quit`."""
+        ...
+
+    def reported(self, report: Report) -> list[Order]:
+        """Handle an interim report of the running search."""
+        ...
+
+    def searched(self, found: Found, now: float) -> list[Order]:
+        """Handle the end of the search."""
+        ...
+
+    def still_preparing(self) -> list[Order]:
+        """Note that the preparation takes longer than a second."""
+        ...
+
+    def prepared(self, setup: Setup, now: float) -> list[Order]:
+        """Note that network and tree are ready."""
+        ...
+
+    def preparation_failed(self, reason: str, now: float) -> list[Order]:
+        """Note that they cannot be used; the previous ones, if there are any, are still there."""
+        ...
+
+
+EXPECTED_MOVES = 30
+"""Moves still to come, if the GUI does not say."""
+
+LARGEST_SHARE = 0.4
+"""Largest share of the remaining time for one move among several."""
+
+LAST_MOVE_SHARE = 0.9
+"""Largest share of the remaining time for the last move before the next time control."""
+
+INCREMENT_SHARE = 0.8
+"""Share of the increment used for each move."""
+
+
+@dataclass(frozen=True)
+class SideClock:
+    """The clock of the side to move, seconds."""
+
+    remaining: float
+    increment: float = 0.0
+    moves_to_go: int = 0
+    """Moves until the next time control; 0: the time is for the whole game."""
+    byoyomi: float = 0.0
+    """Seconds for each move once `remaining` is used up; what a move does not use is lost."""
+    loses_rest: bool = False
+    """Whether the rest of `remaining` is lost after this move."""
+
+    @property
+    def keeps_rest(self) -> bool:
+        """Whether later moves can use what this one leaves."""
+        return self.remaining > 0 and not self.loses_rest
+
+
+def seconds_for_move(clock: SideClock, overhead: float) -> float:
+    """Seconds to think: at most the clock minus `overhead` (lost on the way to the GUI), and at least 0."""
+    usable = max(0.0, clock.remaining - overhead)
+    moves = clock.moves_to_go or EXPECTED_MOVES
+    # Each remaining move costs its overhead too, and the next time control does not return it.
+    spread = max(0.0, usable - overhead * (moves - 1)) / moves
+    most = usable * (LARGEST_SHARE if moves > 1 else LAST_MOVE_SHARE)
+    main = min(spread + INCREMENT_SHARE * clock.increment, most)
+    return main + max(0.0, clock.byoyomi - overhead)
+
+
+def seconds_of_movetime(movetime: float, overhead: float) -> float:
+    """Seconds to think when the GUI wants an answer after `movetime` seconds."""
+    return max(movetime - overhead, movetime / 2)

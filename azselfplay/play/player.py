@@ -1,0 +1,93 @@
+"""What a player is: networks, alpha-beta, solvers, engines of other programs, behind one interface.
+
+A `Player` plays any number of games at once. For each game it gives a `Seat`, which is asked for one move
+after the other and answers with a `Choice`. Nothing here computes, so that `--help` can list the kinds of
+players without loading numpy; `play.players.make_player` makes one from its text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from azselfplay.games.game_history import GameHistory
+
+KINDS = (
+    "net:NETWORK@N   a run or a weights file, N simulations per move (default 800), the search of its run",
+    "net:NETWORK@N/S the same with another search S: puct, thompson, gumbel?gumbel_c_scale=0.1 ...",
+    "policy:NETWORK  the network's policy alone: its first choice",
+    "untrained@N     a tiny network with random weights, N simulations per move, puct; or untrained@N/S",
+    "random          any legal move",
+    "greedy          wins at once, else takes material; in games without material, avoids losing at once",
+    "alphabeta:N     N plies of alpha-beta with the game's heuristic",
+    "rollouts:N      Monte-Carlo tree search with N random playouts per move",
+    "solver          perfect play where the game is solved, a shallow search elsewhere",
+    "tablebase       perfect play in endgames that have tables, from a file of such positions",
+    "blend:SPEC:P    plays P % of its moves as player SPEC does, the others at random",
+    "uci:COMMAND?nodes=1000&movetime=MS&depth=D&timeout=S&Skill Level=3    any UCI engine (chess)",
+    "usi:COMMAND?...  the same for USI engines (shogi)",
+    "gtp:COMMAND?movetime=MS&timeout=S&level=1    any GTP engine (Go); level 1 is sent as a command",
+)
+"""The kinds of players, for `--help`."""
+
+
+class Player(Protocol):
+    """Plays any number of games at once."""
+
+    name: str
+
+    async def sit_down(self, seed: int) -> Seat:
+        """Begin a game. All the player's random choices follow from `seed`."""
+        ...
+
+    async def close(self) -> None:
+        """End its processes and threads."""
+        ...
+
+
+class Seat(Protocol):
+    """A player in one game. Calls come one at a time."""
+
+    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
+        """Prepare for the first move, in `game_history`: no clock runs meanwhile. `clock`: as at that move.
+        Raises PlayerFailed."""
+        ...
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
+        """The move to play in `game_history`, whose game is not over. Raises PlayerFailed or
+        PlayerResigned."""
+        ...
+
+    async def close(self) -> None:
+        """Release what the game used."""
+        ...
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Time left for the side to move, seconds."""
+
+    remaining: float
+    increment: float = 0.0
+    opponent: float = 0.0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A player's move."""
+
+    action: int
+    value: float | None = None
+    """Value for the side to move, in [-1, 1]; None if the player gives none."""
+    simulations: int = 0
+    """Positions searched; 0 if the player does not count them."""
+
+
+class PlayerFailed(Exception):
+    """The player cannot continue (its engine crashed, hung, or sent an invalid answer) and has lost the
+    game."""
+
+
+class PlayerResigned(Exception):
+    """The player resigns and has lost the game."""

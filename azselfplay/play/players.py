@@ -1,0 +1,154 @@
+"""A player from a short text: `net:chess-tiny@800`, `alphabeta:3`, `uci:stockfish?nodes=1000`, ...
+
+`make_player` reads the text and imports only the kind that it names, so that a match without networks does
+not load torch, and `--help` loads nothing. Players with the same weights file share one loaded network; it is
+closed with the last of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.finding import RUNS, weights_named
+from azselfplay.play.player import KINDS, Player
+
+if TYPE_CHECKING:
+    from azselfplay.games.spec import Game
+    from azselfplay.play.nets import LoadedNet
+
+DEFAULT_SIMULATIONS = 800
+
+MAX_DEPTH, MAX_ROLLOUTS = 64, 1_000_000
+
+
+def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0, runs: Path = RUNS) -> Player:
+    """The player that `spec` describes (see KINDS), which is also its name.
+
+    Raises Fatal(CONFIG) for an invalid spec, an engine that is not installed, or a kind that cannot play the
+    game; Fatal(BAD_DATA) for a weights file that cannot be used.
+    """
+    networks = Networks(device, threads, runs)
+    kind, _, rest = spec.partition(":")
+    kind, _, how = kind.partition("@")
+    if kind in ("net", "untrained"):
+        file = ""
+        if kind == "net":
+            file, _, how = rest.rpartition("@") if "@" in rest else (rest, "", "")
+        simulations, _, search = how.partition("/")
+        return _net_player(
+            file, _number(spec, simulations, DEFAULT_SIMULATIONS, 20_000), game, networks, search
+        )
+    if kind == "policy":
+        return _net_player(rest, 0, game, networks)
+    if kind in ("uci", "usi", "gtp"):
+        from azselfplay.play.engine_protocols import engine_player
+
+        spoken = game.notation.engine_protocol
+        if spoken != kind:
+            what = f"engines of {game.name} speak {spoken}" if spoken else f"{game.name} has no engines"
+            raise Fatal(f"{spec!r}: {kind.upper()} engines do not play {game.name}; {what}", Exit.CONFIG)
+        return engine_player(spec, kind, rest)
+    if kind == "blend":
+        from azselfplay.play.builtin_players import Blend
+
+        inner, _, percent = rest.rpartition(":")
+        if not percent.isdecimal() or not 0 < int(percent) < 100 or not inner:
+            raise Fatal(f"{spec!r}: write blend:SPEC:PERCENT with a percentage from 1 to 99", Exit.CONFIG)
+        player = make_player(inner, game, device=device, threads=threads, runs=runs)
+        return Blend(spec, player, int(percent) / 100)
+    return _thinking_player(spec, kind, rest, game)
+
+
+async def prepare(player: Player) -> None:
+    """Start an engine before the first game, also one inside a blend; other players need nothing. Raises
+    Fatal(CONFIG) if it does not speak its protocol or refuses an option."""
+    from azselfplay.play.builtin_players import Blend
+    from azselfplay.play.engine_player import EnginePlayer
+
+    while isinstance(player, Blend):
+        player = player.inner
+    if isinstance(player, EnginePlayer):
+        await player.prepare()
+
+
+@dataclass
+class _Shared:
+    """A loaded network and the number of players that use it."""
+
+    net: LoadedNet
+    users: int = 0
+
+
+_LOADED: dict[tuple[str, str, str, int], _Shared] = {}
+"""Networks loaded by this process, by (file, game, device, threads); closed with their last player."""
+
+
+@dataclass(frozen=True)
+class Networks:
+    """How networks are found and run."""
+
+    device: str = "cpu"
+    threads: int = 0
+    """CPU threads; 0: all."""
+    runs: Path = RUNS
+    """Folder in which runs are found by their names."""
+
+
+def _number(spec: str, text: str, default: int, most: int) -> int:
+    if text == "" and default:
+        return default
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise Fatal(f"{spec!r}: {text!r} must be a whole number from 1 to {most}", Exit.CONFIG)
+    return int(text)
+
+
+def _thinking_player(spec: str, kind: str, rest: str, game: Game) -> Player:
+    """A player that is one function from the game to a move. Raises Fatal(CONFIG) for an unknown kind."""
+    from azselfplay.play.builtin_players import ThinkingPlayer, solver_think, tablebase_think
+    from azselfplay.play.kernel_players import alphabeta_think, greedy_think, random_think, rollout_think
+
+    if kind == "alphabeta":
+        return ThinkingPlayer(spec, alphabeta_think(game, _number(spec, rest, 0, MAX_DEPTH)))
+    if kind == "rollouts":
+        return ThinkingPlayer(spec, rollout_think(game, _number(spec, rest, 0, MAX_ROLLOUTS)))
+    if kind not in ("random", "greedy", "solver", "tablebase"):
+        listed = "\n  ".join(KINDS)
+        raise Fatal(f"{spec!r} is not a player; players are\n  {listed}", Exit.CONFIG)
+    if spec != kind:
+        raise Fatal(f"{spec!r}: {kind} has no settings; write {kind} alone", Exit.CONFIG)
+    if kind in ("random", "greedy"):  # too quick to be worth a thread
+        return ThinkingPlayer(spec, random_think if kind == "random" else greedy_think(game), threaded=False)
+    think = solver_think(game) if kind == "solver" else tablebase_think(game)
+    return ThinkingPlayer(spec, think, alone=True)  # a solver has a memory
+
+
+def _net_player(network: str, simulations: int, game: Game, networks: Networks, search: str = "") -> Player:
+    from azselfplay.play.builtin_players import NetPlayer
+    from azselfplay.play.nets import load_net, search_for, search_name
+
+    path = weights_named(network, networks.runs).resolve() if network else None
+    settings = search_for(search, game, path) if simulations else None
+    device, threads = networks.device, networks.threads
+    # The game belongs to the key: the same file may play a variant with the same board.
+    key = (str(path or ""), game.name, device, threads)
+    if key not in _LOADED:
+        _LOADED[key] = _Shared(load_net(path, game.name, device=device, threads=threads))
+    shared = _LOADED[key]
+    shared.users += 1
+    net = shared.net
+
+    def release() -> None:
+        shared.users -= 1
+        # Popped first, so that a later player loads it anew.
+        if shared.users == 0 and _LOADED.pop(key, None) is not None:
+            net.close()
+
+    name = f"untrained@{simulations}"
+    if path is not None:
+        name = f"net:{path.stem}@{simulations}" if simulations else f"policy:{path.stem}"
+    if settings is not None:
+        name += f"/{search_name(settings)}"
+    return NetPlayer(name, net, simulations, release, settings)

@@ -1,0 +1,450 @@
+"""The games of a match: played side by side, ended early where the result is known, and written to files.
+
+Every opening is played twice with colours swapped; games 2i and 2i+1 are a pair. `play_match` keeps a number
+of games going and asks after each complete pair, in the order of the openings, whether to stop: so neither
+that decision nor the result depends on which games end early. A player that fails, or oversteps its time,
+loses its game and not the match.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from azselfplay.games.game_history import GameHistory
+from azselfplay.games.knowledge import PgnWriter, WrittenMove, knowledge_of
+from azselfplay.games.spec import RESIGNATION, Game, outcome_for_first_player
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.play.builtin_players import table_of
+from azselfplay.play.openings import Opening
+from azselfplay.play.player import Choice, Clock, Player, PlayerFailed, PlayerResigned, Seat
+
+FAILURE = "failure"
+"""Reason of a game that a player lost by failing: engine dead, hung, or an illegal move."""
+
+TIME = "time"
+"""Reason of a game lost on time."""
+
+WON, DRAWN, TABLE = "adjudicated_win", "adjudicated_draw", "tablebase"
+"""Reasons."""
+
+
+@dataclass(frozen=True)
+class ClockSettings:
+    """Seconds for the game and per move, for each side."""
+
+    base: float
+    increment: float = 0.0
+
+
+@dataclass(frozen=True)
+class Adjudication:
+    """When a game is ended early; the default is never."""
+
+    win_value: float = 0.95
+    """Value in [0, 1]."""
+    win_plies: int = 0
+    """Plies in a row; 0 switches it off."""
+    draw_value: float = 0.02
+    draw_plies: int = 0
+    """Plies in a row; 0 switches it off."""
+    draw_from: int = 80
+    """Ply from which on games may be adjudicated as draws."""
+    known: Callable[[GameHistory], int | None] | None = None
+    """Result for the side to move, None where it is unknown (`known_results`)."""
+
+
+@dataclass(frozen=True)
+class MatchSettings:
+    """How the games of a match are played."""
+
+    concurrent: int = 1
+    """Number of concurrent games."""
+    max_plies: int = 0
+    """0: the game's own cap."""
+    adjudication: Adjudication = Adjudication()
+    clock: ClockSettings | None = None
+    """None: there is no clock, and the games depend on the seed alone."""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class PlayedGame:
+    """A finished game of a match between A (the match's first player) and B."""
+
+    first: str
+    """Name of the player who moved first (in chess: White)."""
+    second: str
+    opening: str
+    swapped: bool
+    """Whether B moved first."""
+    start: str
+    actions: tuple[int, ...]
+    """All actions, including those of the opening."""
+    outcome: int
+    """+1, 0 or -1 for the player who moved first."""
+    reason: str
+    """The rules' name, ply_cap, RESIGNATION, FAILURE, TIME, adjudicated_win, adjudicated_draw, tablebase."""
+    plies: int
+    failed: str = ""
+    """Name of the player who failed or lost on time."""
+    detail: str = ""
+    """How the player failed, in one sentence."""
+    moves: tuple[int, int] = (0, 0)
+    """Moves that the first and the second player chose, so without the opening."""
+    seconds: tuple[float, float] = field(default=(0.0, 0.0), compare=False)
+    """Wall clock that they took for them; with several games at once it includes waiting for the others."""
+
+    @property
+    def outcome_for_a(self) -> int:
+        """+1, 0 or -1 for player A."""
+        return -self.outcome if self.swapped else self.outcome
+
+
+OnGame = Callable[[PlayedGame], None]
+
+Until = Callable[[Sequence[PlayedGame]], bool]
+
+
+async def play_match(
+    game: Game,
+    first: Player,
+    second: Player,
+    openings: Sequence[Opening],
+    settings: MatchSettings = MatchSettings(),
+    *,
+    on_game: OnGame | None = None,
+    until: Until | None = None,
+) -> list[PlayedGame]:
+    """Play `2 * len(openings)` games; games 2i and 2i+1 are the pair of opening i.
+
+    `on_game` is called with each game as it ends. `until` is called with the games of the first opening, of
+    the first two, and so on, as soon as all games up to there have ended. When it returns True the rest is
+    cancelled and those games are the result, so neither the decision nor the result depends on which games
+    end early. The caller closes the players.
+    """
+    match = _Match(game, (first, second), settings)
+    waiting = []
+    for number, opening in enumerate(openings):
+        for swapped in (False, True):
+            drawn = np.random.SeedSequence([settings.seed, number, int(swapped)]).generate_state(2)
+            waiting.append(_Job(2 * number + swapped, opening, swapped, (int(drawn[0]), int(drawn[1]))))
+    jobs = iter(waiting)  # all workers take from it
+    played: dict[int, PlayedGame] = {}
+    tasks: list[asyncio.Task[None]] = []
+    asked, stopped = 0, False
+
+    def decided() -> bool:
+        nonlocal asked, stopped
+        # In the order of the openings, not in that of the games' ends: short games must not decide.
+        while until is not None and not stopped and asked in played and asked + 1 in played:
+            asked += 2
+            stopped = until([played[index] for index in range(asked)])
+        return stopped
+
+    async def work() -> None:
+        for job in jobs:
+            if stopped:
+                return
+            played[job.index] = finished = await match.play(job)
+            if on_game is not None:
+                on_game(finished)
+            if decided():
+                # Also the caller itself, which returns at once.
+                for task in tasks:
+                    task.cancel()
+                return
+
+    async with asyncio.TaskGroup() as group:
+        workers = max(1, min(settings.concurrent, 2 * len(openings)))
+        tasks += [group.create_task(work()) for _ in range(workers)]
+    count = asked if stopped else len(played)
+    return [played[index] for index in range(count)]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One game to play."""
+
+    index: int
+    opening: Opening
+    swapped: bool
+    seeds: tuple[int, int]
+    """Seeds of A and B."""
+
+
+@dataclass(frozen=True)
+class _Match:
+    """What all games of a match share."""
+
+    game: Game
+    players: tuple[Player, Player]
+    settings: MatchSettings
+
+    async def play(self, job: _Job) -> PlayedGame:
+        """Play one game. A player that fails loses it."""
+        game_history = job.opening.game_history(self.game, self.settings.max_plies)
+        order = (1, 0) if job.swapped else (0, 1)
+        names = [self.players[one].name for one in order]
+        seats: list[Seat] = []
+        spent = _Spent()
+        failed = detail = ""
+        try:
+            for side, one in enumerate(order):
+                try:
+                    seats.append(await self.players[one].sit_down(job.seeds[one]))
+                except PlayerFailed as error:
+                    raise _Lost(FAILURE, side, str(error)) from error
+            given = self.settings.clock
+            clock = Clock(given.base, given.increment, given.base) if given else None
+            for side, seat in enumerate(seats):
+                try:
+                    await seat.be_ready(game_history, clock)
+                except PlayerFailed as error:
+                    raise _Lost(FAILURE, side, str(error)) from error
+            outcome, reason = await self._play_moves(game_history, seats, spent)
+        except _Lost as lost:
+            outcome, reason = (-1 if lost.side == 0 else 1), lost.reason
+            failed, detail = "" if reason == RESIGNATION else names[lost.side], str(lost)
+        finally:
+            for seat in seats:
+                await seat.close()
+        return PlayedGame(
+            names[0],
+            names[1],
+            job.opening.id,
+            job.swapped,
+            job.opening.start,
+            tuple(game_history.actions),
+            outcome,
+            reason,
+            game_history.ply,
+            failed,
+            detail,
+            (spent.moves[0], spent.moves[1]),
+            (spent.seconds[0], spent.seconds[1]),
+        )
+
+    async def _play_moves(
+        self, game_history: GameHistory, seats: Sequence[Seat], spent: _Spent
+    ) -> tuple[int, str]:
+        """(outcome, reason) of the game played to its end."""
+        judge = Judge(self.settings.adjudication)
+        base = self.settings.clock.base if self.settings.clock else 0.0
+        left = [base, base]
+        while True:
+            reason = game_history.end_reason()
+            if reason is not None:
+                return game_history.outcome(), reason
+            judged = judge.verdict(game_history)
+            if judged is not None:
+                return judged
+            side = game_history.side_to_move
+            choice = await self._choose(game_history, seats[side], side, left, spent)
+            judge.heard(choice.value, side)
+            try:
+                game_history.play(choice.action)
+            except ValueError as error:
+                raise _Lost(FAILURE, side, str(error)) from error
+
+    async def _choose(
+        self, game_history: GameHistory, seat: Seat, side: int, left: list[float], spent: _Spent
+    ) -> Choice:
+        """Ask the side to move for its move and take the time from its clock. Raises _Lost."""
+        settings = self.settings.clock
+        clock = Clock(left[side], settings.increment, left[1 - side]) if settings else None
+        began = time.monotonic()
+        try:
+            choice = await seat.choose(game_history, clock)
+        except PlayerFailed as error:
+            raise _Lost(FAILURE, side, str(error)) from error
+        except PlayerResigned as error:
+            raise _Lost(RESIGNATION, side, "") from error
+        # Includes waiting for other games' batches: with a clock, few games should run at once.
+        took = time.monotonic() - began
+        spent.moves[side] += 1
+        spent.seconds[side] += took
+        if settings is not None:
+            left[side] -= took
+            if left[side] < 0:
+                raise _Lost(TIME, side, f"{-left[side]:.2f} s over the time at ply {game_history.ply + 1}")
+            left[side] += settings.increment
+        return choice
+
+
+@dataclass(frozen=True)
+class _Spent:
+    """Moves and seconds of the two sides of a game."""
+
+    moves: list[int] = field(default_factory=lambda: [0, 0])
+    seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])
+
+
+class _Lost(Exception):
+    """The side to move has lost the game by a failure, on time, or by resigning."""
+
+    def __init__(self, reason: str, side: int, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.side = side
+
+
+class Judge:
+    """Watches one game. Pure: it takes values and answers with a verdict."""
+
+    def __init__(self, rules: Adjudication) -> None:
+        self._rules = rules
+        self._winning, self._level = _Row(), _Row()
+        self._winner = 0
+
+    def heard(self, value: float | None, side: int) -> None:
+        """Note that `side` (0: the first player) has moved and gave its position `value`."""
+        rules = self._rules
+        opinion = None if value is None else outcome_for_first_player(1, side) * value
+        clear = opinion is not None and abs(opinion) >= rules.win_value
+        winner = (1 if opinion > 0 else -1) if clear and opinion is not None else 0
+        if not clear or winner != self._winner:
+            self._winning = _Row()
+        if clear:
+            self._winning.add(side)
+        self._winner = winner
+        if opinion is not None and abs(opinion) <= rules.draw_value:
+            self._level.add(side)
+        else:
+            self._level = _Row()
+
+    def verdict(self, game_history: GameHistory) -> tuple[int, str] | None:
+        """(outcome for the first player, reason) if the game ends here."""
+        rules = self._rules
+        if rules.known is not None:
+            value = rules.known(game_history)
+            if value is not None:
+                return outcome_for_first_player(value, game_history.side_to_move), TABLE
+        if self._winning.has(rules.win_plies):
+            return self._winner, WON
+        if self._level.has(rules.draw_plies) and game_history.ply >= rules.draw_from:
+            return 0, DRAWN
+        return None
+
+
+class _Row:
+    """Plies in a row with a value of one kind, and whose values they were."""
+
+    def __init__(self) -> None:
+        self.plies = 0
+        self.sides: set[int] = set()
+
+    def add(self, side: int) -> None:
+        self.plies += 1
+        self.sides.add(side)
+
+    def has(self, plies: int) -> bool:
+        """Whether there are at least `plies` (0: never), from both sides, because one side may move many
+        times in a row."""
+        return 0 < plies <= self.plies and len(self.sides) == 2
+
+
+def known_results(game: Game) -> Callable[[GameHistory], int | None]:
+    """Values for the side to move from the game's tables. Raises Fatal(CONFIG) for a game without tables."""
+    probe = table_of(game, "--tables").probe
+
+    def known(game_history: GameHistory) -> int | None:
+        found = None if game_history.end_reason() else probe(game_history.state)
+        return None if found is None else found.value
+
+    return known
+
+
+TERMINATIONS = {FAILURE: "abandoned", TIME: "time forfeit"}
+"""Values of PGN's tag (section 9.8.1 of the standard), by reason."""
+RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
+
+
+class GameFiles:
+    """The files of one match, opened before it starts. Raises Fatal(DISK) for a path that cannot be
+    written."""
+
+    def __init__(self, game: Game, pgn: str, moves: str, event: str) -> None:
+        known = knowledge_of(game)
+        if pgn and known.pgn is None:
+            raise Fatal(f"{game.name} has no PGN; write its games with --moves FILE", Exit.CONFIG)
+        self._game, self._as_pgn = game, known.pgn
+        self._event = event
+        self._before, self._between = "", known.between_games
+        self._pgn = _opened(pgn)
+        self._moves = _opened(moves)
+
+    def write(self, played: PlayedGame) -> None:
+        if self._pgn is not None and self._as_pgn is not None:
+            text = self._before + to_pgn(self._game, self._as_pgn, played, self._event)
+            print(text, end="", file=self._pgn, flush=True)
+            self._before = self._between
+        if self._moves is not None:
+            print(to_json_line(self._game, played), file=self._moves, flush=True)
+
+    def close(self) -> None:
+        for file in (self._pgn, self._moves):
+            if file is not None:
+                file.close()
+
+
+def to_pgn(game: Game, write: PgnWriter, played: PlayedGame, event: str) -> str:
+    """A game as PGN with the seven tags and how it ended."""
+    tags = {
+        "Event": event,
+        "White": played.first,
+        "Black": played.second,
+        "Result": RESULTS[played.outcome],
+        "Opening": played.opening,
+        "PlyCount": str(played.plies),
+        "Termination": TERMINATIONS.get(
+            played.reason, "adjudication" if "adjudicated" in played.reason else "normal"
+        ),
+    }
+    moves = [WrittenMove(move) for move in replay_of(game, played).moves_text()]
+    ending = played.reason + (f": {played.detail}" if played.detail else "")
+    return write(tags, played.start, moves, ending) + "\n\n"
+
+
+def to_json_line(game: Game, played: PlayedGame) -> str:
+    """A game as JSON, with moves in the game's notation, and a score where the game has one."""
+    game_history = replay_of(game, played)
+    score = {} if (points := game_history.score()) is None else {"score": points}
+    return json.dumps(
+        {
+            "first": played.first,
+            "second": played.second,
+            "outcome": played.outcome,
+            **score,
+            "reason": played.reason,
+            "plies": played.plies,
+            "opening": played.opening,
+            "start": played.start,
+            "moves": game_history.moves_text(),
+            "failed": played.failed,
+            "detail": played.detail,
+        },
+        ensure_ascii=False,
+    )
+
+
+def replay_of(game: Game, played: PlayedGame) -> GameHistory:
+    """The positions of a played game."""
+    game_history = GameHistory(game, played.start, max(len(played.actions) + 1, game.max_plies))
+    for action in played.actions:
+        game_history.play(action)
+    return game_history
+
+
+def _opened(path: str) -> TextIO | None:
+    try:
+        return Path(path).open("w", encoding="utf-8") if path else None
+    except OSError as error:
+        raise Fatal(f"{path} cannot be written: {error.strerror}", Exit.DISK) from error

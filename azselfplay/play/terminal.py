@@ -1,0 +1,338 @@
+"""`azplay play RUN`: a person against a network in the terminal, in any game. docs/use_a_network.md.
+
+The dialogue is a pure state machine (`play.orders.Engine`), as those of the other protocols. Lines are
+handled one after the other. While the network thinks, new lines wait, so a whole session can be written to a
+file and played from there.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from azselfplay.games.game_history import board_text
+from azselfplay.host import config
+from azselfplay.host.exits import Exit, Fatal, require
+from azselfplay.play.driver import EngineConfig, serve
+from azselfplay.play.orders import Found, Order, Prepare, Quit, Report, Request, Say, Setup, Start, shown
+from protocol.settings import Count, Positive, Seed
+
+if TYPE_CHECKING:
+    from azselfplay.games.spec import Game
+    from azselfplay.play.thinker import OpenGame
+
+EXAMPLES = (
+    "azplay play connect_four-tiny",
+    "azplay play chess-tiny --side second --nodes 800     # the network begins, 800 simulations per move",
+    "azplay play --game tic_tac_toe                       # an untrained network, to try the commands",
+)
+
+
+@dataclass(frozen=True)
+class PlayConfig(EngineConfig):
+    """Settings of `azplay play`."""
+
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Device of the network."""
+    threads: Count = 0
+    """CPU threads of the network; 0: one per core."""
+    hash: Positive = 256
+    """MiB of the search tree."""
+    leaves: Count = 0
+    """Most positions evaluated in one batch; 0: as many as suit the device."""
+    search: str = "puct"
+    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1."""
+    nodes: Annotated[int, Meta(ge=1, le=1_000_000)] = 200
+    """Simulations of the network for each move."""
+    seed: Seed = 0
+    """Seed of the untrained network."""
+    game: str = ""
+    """The game of an untrained network; empty: that of the weights file, else chess."""
+    side: Literal["first", "second"] = "first"
+    """Which side you play."""
+    start: str = ""
+    """The position to begin from, in the game's notation; empty: the usual start."""
+
+
+def main() -> int:
+    """Play on standard input and output until `quit`."""
+    settings = config.load(
+        PlayConfig,
+        command="azplay play",
+        examples=EXAMPLES,
+        description="You play against a network. Moves are written in the game's notation; `help` lists "
+        "the commands.",
+    ).resolved()
+    from azselfplay.games import get_game
+    from azselfplay.games.names import DEFAULT_GAME
+    from azselfplay.play.nets import game_of
+
+    require("train", "azplay play")
+    trained = "" if settings.weights is None else game_of(settings.weights)
+    try:
+        game = get_game(settings.game or trained or DEFAULT_GAME)
+        engine = PlayEngine(
+            game,
+            settings.setup(game.name),
+            simulations=settings.nodes,
+            person=int(settings.side == "second"),
+            start=settings.start,
+        )
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+    return serve(lambda: engine, settings, engine.begin(settings.name.removeprefix("azselfplay ")))
+
+
+SIDES = ("first", "second")
+"""Names of the players by side."""
+
+WIDTH = 100
+
+LINE_LENGTH = 8
+"""Moves shown of an expected line."""
+
+HELP = """\
+A move is written in the game's notation: `moves` shows those that are legal.
+  moves             the legal moves
+  hint              the moves that the network would consider for you
+  undo              take your last move back, and the answer to it
+  go                let the network move for you
+  board             show the board again
+  nodes N           simulations of the network for each move from now on
+  new [first|second]  begin again, and choose your side
+  help              this text
+  quit              end"""
+
+MOST_SIMULATIONS = 1_000_000
+
+HINTS = 3
+"""Moves that a hint shows."""
+
+
+class PlayEngine:
+    """Both sides of the board. `person` is the side the person plays, 0 the first player.
+
+    Raises ValueError if `start` is not a position of the game.
+    """
+
+    def __init__(
+        self, game: Game, setup: Setup, *, simulations: int, person: int = 0, start: str = ""
+    ) -> None:
+        from azselfplay.play.thinker import OpenGame  # imports numpy: not on the way to --help
+
+        self._history = OpenGame(game, start)
+        self._setup = setup
+        self._simulations = simulations
+        self._person = person
+        self._waiting: deque[str] = deque()
+        self._is_ready = False
+        self._task: Literal["", "move", "hint"] = ""
+        """The purpose of the running search."""
+        self._report = Report()
+        self._is_quitting = False
+
+    def begin(self, network: str) -> list[Order]:
+        """The orders before the first line. `network`: the opponent's name."""
+        return [Say(greeting(self._history.game, network, self._person)), Prepare(self._setup)]
+
+    @property
+    def first_setup(self) -> Setup:
+        return self._setup
+
+    @property
+    def takes_input(self) -> bool:
+        return not self._waiting
+
+    # ---- Events -------------------------------------------------------------------------------
+
+    def feed(self, line: str, now: float) -> list[Order]:
+        self._waiting.append(line)
+        return self._go_on(now)
+
+    def reported(self, report: Report) -> list[Order]:
+        self._report = report
+        return []
+
+    def searched(self, found: Found, now: float) -> list[Order]:
+        task, self._task = self._task, ""
+        if task == "hint":
+            return [Say(hint(self._report)), *self._go_on(now)]
+        mover = self._history.side_to_move
+        self._history.play(found.action)
+        said = move_of_network(found, self._report, for_person=mover == self._person)
+        return [Say(said), *self._next(now), *self._go_on(now)]
+
+    def still_preparing(self) -> list[Order]:
+        return [Say("Loading the network and compiling its search: up to a minute the first time.")]
+
+    def prepared(self, setup: Setup, now: float) -> list[Order]:  # noqa: ARG002 - there is one set-up
+        self._is_ready = True
+        return [*self._next(now), *self._go_on(now)]
+
+    def preparation_failed(self, reason: str, now: float) -> list[Order]:  # noqa: ARG002
+        return [Say(reason), Quit()]
+
+    # ---- Inside -------------------------------------------------------------------------------
+
+    def _go_on(self, now: float) -> list[Order]:
+        """Handle waiting lines, up to the first one that makes the network think."""
+        orders: list[Order] = []
+        while self._waiting and self._is_ready and not self._task and not self._is_quitting:
+            # A command may start a search or end the session; the lines after it wait then.
+            orders += self._obey(self._waiting.popleft().strip(), now)
+        return orders
+
+    def _obey(self, line: str, now: float) -> list[Order]:
+        if not line:
+            return []
+        try:
+            action = self._history.game.notation.action_from_text(self._history.state, line)
+        except ValueError as error:
+            return self._command(line.split(), now, str(error))
+        if self._history.end_reason() is not None:
+            return [Say("The game is over; `undo` takes moves back, `new` begins another game.")]
+        try:
+            self._history.play(action)
+        except ValueError:  # the notation does not know the past, which may forbid a move: superko in Go
+            return [Say(f"{shown(line)} is not allowed: it repeats an earlier position.")]
+        return self._next(now)
+
+    def _command(self, words: list[str], now: float, why_no_move: str) -> list[Order]:
+        commands: Mapping[str, Callable[[list[str], float], list[Order]]] = {
+            "help": lambda _words, _now: [Say(HELP)],
+            "board": lambda _words, _now: [Say(board(self._history))],
+            "moves": lambda _words, _now: [Say(moves(self._history))],
+            "hint": lambda _words, at: self._think("hint", at),
+            "go": lambda _words, at: self._think("move", at),
+            "undo": lambda _words, at: self._undo(at),
+            "new": self._new,
+            "nodes": self._set_nodes,
+        }
+        if words[0].lower() == "quit":
+            self._is_quitting = True
+            return [Quit()]
+        command = commands.get(words[0].lower())
+        if command is None:
+            return [
+                Say(
+                    f"{shown(words[0])} is neither a move ({why_no_move}) nor a command. `moves` lists the "
+                    "legal moves, `help` the commands."
+                )
+            ]
+        return command(words[1:], now)
+
+    def _next(self, now: float) -> list[Order]:
+        """Show the board; then it is someone's turn, or the game is over."""
+        show: list[Order] = [Say(board(self._history))]
+        if self._history.end_reason() is not None:
+            return [*show, Say(result(self._history, self._person))]
+        if self._history.side_to_move == self._person:
+            return [*show, Say("Your move:")]
+        return [*show, *self._think("move", now)]
+
+    def _think(self, task: Literal["move", "hint"], now: float) -> list[Order]:
+        if self._history.end_reason() is not None:
+            return [Say(result(self._history, self._person))]
+        self._task = task
+        request = Request(
+            self._history.start,
+            tuple(self._history.actions),
+            now,
+            simulations=self._simulations,
+            stop_when_proven=task == "move",
+            lines=HINTS if task == "hint" else 1,
+        )
+        return [Start(request)]
+
+    def _undo(self, now: float) -> list[Order]:
+        """Return to where the person was to move."""
+        history = self._history
+        if not history.actions:
+            return [Say("There is no move to take back.")]
+        played = tuple(history.actions)
+        history.take_back(history.ply - 1)
+        while history.actions and history.side_to_move != self._person:
+            history.take_back(history.ply - 1)
+        if history.side_to_move != self._person:  # nothing in it is the person's
+            for action in played:
+                history.play(action)
+            return [Say("You have not moved yet: there is no move of yours to take back.")]
+        return self._next(now)
+
+    def _new(self, words: list[str], now: float) -> list[Order]:
+        if words and words[0] not in SIDES:
+            return [Say("Write new, new first or new second.")]
+        if words:
+            self._person = SIDES.index(words[0])
+        self._history.take_back(0)
+        return self._next(now)
+
+    def _set_nodes(self, words: list[str], now: float) -> list[Order]:  # noqa: ARG002
+        number = int(words[0]) if words and words[0].isdecimal() and len(words[0]) < 9 else 0
+        if not 1 <= number <= MOST_SIMULATIONS:
+            return [Say(f"Write nodes N, with a number from 1 to {MOST_SIMULATIONS}.")]
+        self._simulations = number
+        return [Say(f"The network makes {number} simulations a move from now on.")]
+
+
+def greeting(game: Game, network: str, person: int) -> str:
+    """The first lines of a session."""
+    return f"{game.name}: you are the {SIDES[person]} player, against {network}. `help` lists the commands."
+
+
+def board(history: OpenGame) -> str:
+    """The board, with an empty line before and after it."""
+
+    is_over = history.end_reason() is not None
+    return f"\n{board_text(history.game, history.state, is_over=is_over)}\n"
+
+
+def moves(history: OpenGame) -> str:
+    """The legal moves."""
+    if history.end_reason() is not None:
+        return "The game is over."
+    notation = history.game.notation
+    legal = [notation.action_to_text(history.state, int(action)) for action in history.legal_actions()]
+    return textwrap.fill(" ".join(legal), WIDTH)
+
+
+def chances(value: float) -> str:
+    """A value in [-1, 1] as a share of points: a draw is half a point."""
+    return f"{50 * (value + 1):.0f} %"
+
+
+def move_of_network(found: Found, report: Report, *, for_person: bool) -> str:
+    """What the network has played, and its judgement. `for_person`: it moved for the person."""
+    who = "The network moves for you" if for_person else "The network plays"
+    side = "your" if for_person else "its own"
+    after = f" It expects {' '.join(found.moves[1:LINE_LENGTH])}." if len(found.moves) > 1 else ""
+    # Fewer than asked for where nothing could change the move any more; those of the last search count too.
+    simulations = report.progress.simulations or "no new"
+    return (
+        f"{who}: {found.moves[0]}  ({side} chances {chances(found.value)}, {simulations} simulations).{after}"
+    )
+
+
+def hint(report: Report) -> str:
+    """The best moves of a search, the best first."""
+    shown = [
+        f"  {line.moves[0]:8} your chances {chances(line.value):>5}, {line.visits} visits, then "
+        f"{' '.join(line.moves[1:LINE_LENGTH]) or '-'}"
+        for line in report.lines
+    ]
+    return "\n".join(shown)
+
+
+def result(history: OpenGame, person: int) -> str:
+    """How the game ended, for the person."""
+    outcome = history.outcome() * (1 if person == 0 else -1)
+    text = {1: "You win", 0: "A draw", -1: "The network wins"}[outcome]
+    reason = str(history.end_reason()).replace("_", " ")
+    score = history.score()
+    by = "" if not score else f", by {abs(score):g}"
+    return f"{text} ({reason}{by}). `undo` takes moves back, `new` begins another game, `quit` ends."

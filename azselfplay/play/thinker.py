@@ -1,0 +1,348 @@
+"""Searches one position at a time with a network and a tree, and reports while it does.
+
+A `Thinker` keeps its tree between searches: if the next position continues the last one, the matching subtree
+stays. A running search (`Thinking`) can be stopped, or get a deadline after a ponderhit; both wake the search
+loop at once. What it found is read off the tree's edges: the best move is a proven win, else the most visited
+move; proven losses come last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from azselfplay.games.game_history import GameHistory
+from azselfplay.games.spec import Game, outcome_for_first_player
+from azselfplay.play.nets import LoadedNet
+from azselfplay.play.orders import Found, Line, Progress, Report, Request
+from azselfplay.search.evaluator import Evaluations, LeafBatch, evaluate
+from azselfplay.search.layout import UNEXPANDED
+from azselfplay.search.leaf_parallel import (
+    Interrupt,
+    Limits,
+    ParallelTree,
+    node_bytes,
+    search_parallel,
+    unless_over,
+)
+from azselfplay.search.settings import FOR_EVALUATION, resolve
+from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings, changed
+
+MOST_PLIES = 6_000
+"""Most moves of one game. The longest tournament game of chess had 538."""
+
+
+class OpenGame(GameHistory):
+    """A game that may continue after an end by the rules: the controller decides whether it is over."""
+
+    def play(self, action: int) -> None:
+        """Play an action. Raises ValueError if it is not legal, or the game is too long."""
+        if self.ply >= MOST_PLIES:
+            raise ValueError(f"a game has at most {MOST_PLIES} moves here")
+        if action not in self.legal_actions():
+            raise ValueError(f"action {action} is not legal here")
+        self._append(action)
+
+    def take_back(self, ply: int) -> None:
+        """Return to the position after the first `ply` moves."""
+        del self.actions[ply:]
+
+
+MAX_PLIES = 10_000
+"""Longer than in self-play, because the controller decides when a game is over."""
+
+ROOT_GRACE = 0.03
+"""Seconds that the root's evaluation may take beyond the time limit, because no move is known without it."""
+
+PLANNED_SIMULATIONS = 800
+"""Simulations of a search that must plan them (gumbel), if none are given."""
+
+Tell = Callable[[Report], None]
+
+
+class Thinking:
+    """One running search, which can be stopped or given a deadline."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.started = request.began
+        """When the first simulation began."""
+        self.interrupt = Interrupt()
+        self.limits = Limits(
+            simulations=request.simulations,
+            allowed=request.allowed,
+            stop_when_proven=request.stop_when_proven,
+        )
+        if request.seconds is not None and not request.is_pondering:
+            self.limits.until = request.began + request.seconds
+
+    def stop(self) -> None:
+        self.interrupt.stop()
+
+    def set_deadline(self, until: float | None) -> None:
+        """End the search at `until`, by the clock of the event loop; None leaves its deadline unchanged."""
+        if until is not None:
+            self.limits.until = until
+        # The search may be waiting for a batch and would notice the new deadline too late.
+        self.interrupt.wake()
+
+
+class Thinker:
+    """A network and the tree of its game. Runs one search at a time."""
+
+    def __init__(
+        self,
+        net: LoadedNet,
+        hash_mib: int,
+        leaves: int,
+        seed: int,
+        search: SelfPlaySettings = FOR_EVALUATION,
+        game: Game | None = None,
+    ) -> None:
+        """`search`: see `play.nets.search_for`. `game`: another variant with the same board and
+        actions as the network's game (`play.nets.check_fits`)."""
+        self.net = net
+        self.game = game or net.game
+        changes = {"search.simulations": MAX_SIMULATIONS, "history": net.history, "max_plies": MAX_PLIES}
+        settings = changed(search, changes)
+        self._evaluator = net.evaluator
+        self._rng = np.random.default_rng(seed)
+        self.tree = ParallelTree(
+            self.game,
+            resolve(settings, self.game),
+            self._rng,
+            max_nodes=(hash_mib << 20) // node_bytes(self.game),
+            max_leaves=leaves,
+            network=net.own,
+        )
+        self._start = "none yet"
+        self._played: tuple[int, ...] = ()
+
+    def close(self) -> None:
+        self.net.close()
+
+    def warm_up(self) -> None:
+        """Compile the kernels with a few simulations without a network."""
+        tree = self.tree
+        tree.reset(self.game.notation.state_from_text(""))
+        count = len(tree.root_leaf().actions)
+        tree.expand_root(np.full(count, 1 / count, np.float32), 0.0)
+        tree.start_search(60)
+        while (leaves := tree.gather()).rows:
+            priors = np.repeat((1.0 / leaves.counts).astype(np.float32), leaves.counts)
+            tree.settle(Evaluations(priors, np.zeros((leaves.rows, 3), np.float32), 0))
+        lines_of(tree, self.game, 2)
+        tree.give_up()
+        tree.advance(int(tree.edges_of(0)["action"][0]))
+        tree.legal_actions()
+
+    async def think(self, thinking: Thinking, tell: Tell) -> Found:
+        """Search, and report regularly and at the end."""
+        request, tree = thinking.request, self.tree
+        # The subtree of the last search is kept if the game has gone on from there.
+        known = len(self._played)
+        goes_on = request.start == self._start and request.actions[:known] == self._played
+        if request.new_game or not goes_on:
+            tree.reset(self.game.notation.state_from_text(request.start))
+            known = 0
+        for played in request.actions[known:]:
+            tree.advance(played)
+        self._start, self._played = request.start, request.actions
+        actions = tree.legal_actions()
+        reason = tree.end_reason()
+        if not len(actions) or reason in request.claims:
+            outcome = outcome_for_first_player(tree.outcome(), self.game.rules.side_to_move(tree.state))
+            tell(Report(outcome=outcome))
+            return Found((), value=outcome, claim=reason if reason in request.claims else "")
+        # Before the search, because a move needs at least the root's priors.
+        draw = await self._look_at_root(thinking)
+        if not tree.is_expanded:
+            tell(Report(note="there was no time to evaluate the position: the first legal move is played"))
+            action = int(request.allowed[0] if request.allowed else actions[0])
+            return Found((self.game.notation.action_to_text(tree.state, action),), action)
+        if self._is_planned:  # sequential halving must know the number of simulations before it begins
+            wanted = min(request.simulations or PLANNED_SIMULATIONS, MAX_SIMULATIONS)
+            tree.settings = changed(tree.settings, {"search.simulations": wanted})
+            thinking.limits.simulations = wanted
+        thinking.started = asyncio.get_running_loop().time()
+        thinking.limits.is_enough = lambda: self._is_enough(thinking)
+        reporter = _Reporter(lambda: tell(self._report(request, draw)), request.report_seconds)
+        try:
+            await search_parallel(tree, self._evaluator, thinking.limits, thinking.interrupt)
+        finally:
+            reporter.close()
+        tell(self._report(request, draw))
+        index = best_index(tree, request.allowed, request.temperature, self._rng)
+        action = int(tree.edges_of(0)["action"][index])
+        return Found(line_of_play(tree, self.game, index), action, value_of(tree, index))
+
+    def contenders(self, allowed: Sequence[int] = ()) -> list[int]:
+        """Visits of the root's moves, of the actions `allowed` (none: all), that are not proven to lose."""
+        edges, proofs = self.tree.edges_of(0), self.tree.edge_proofs(0)
+        return [
+            int(edge["visits"])
+            for edge, proof in zip(edges, proofs, strict=True)
+            if proof >= 0 and (not allowed or int(edge["action"]) in allowed)
+        ]
+
+    async def _look_at_root(self, thinking: Thinking) -> float | None:
+        """Expand the root if needed. Returns the network's draw probability there, if it is to be shown."""
+        shows_draw = thinking.request.show_draw
+        if self.tree.is_expanded and not shows_draw:
+            return None
+        asked = evaluate(self._evaluator, LeafBatch.of(self.tree.root_leaf()))
+        evaluation = await unless_over(asked, thinking.limits, thinking.interrupt, ROOT_GRACE)
+        if evaluation is None:
+            return None
+        if not self.tree.is_expanded:
+            self.tree.expand_root(evaluation.priors, float(evaluation.values[0]))
+        return float(evaluation.wdl[0, 1]) if shows_draw else None
+
+    @property
+    def _is_planned(self) -> bool:
+        return not self.tree.forest.selection.KEEPS_SUBTREE
+
+    def _is_enough(self, thinking: Thinking) -> bool:
+        request, tree = thinking.request, self.tree
+        if request.depth and tree.depths[0] >= request.depth * max(1, tree.simulations):
+            return True
+        # Sequential halving gives all contenders the same visits, so visits say nothing about its end.
+        if self._is_planned or not request.may_move_early or thinking.limits.until == float("inf"):
+            return False
+        now = asyncio.get_running_loop().time()
+        elapsed, left = now - thinking.started, thinking.limits.until - now
+        return cannot_be_overtaken(self.contenders(request.allowed), tree.simulations, elapsed, left)
+
+    def _report(self, request: Request, draw: float | None) -> Report:
+        tree, simulations = self.tree, self.tree.simulations
+        total, deepest = tree.depths
+        seconds = asyncio.get_running_loop().time() - request.began
+        depth = round(total / max(1, simulations))
+        progress = Progress(seconds, simulations, depth, deepest, hashfull(tree))
+        return Report(lines_of(tree, self.game, request.lines, request.allowed), progress, draw)
+
+
+class _Reporter:
+    """Calls `report` every `seconds` until it is closed."""
+
+    def __init__(self, report: Callable[[], None], seconds: float) -> None:
+        self._report = report
+        self._seconds = seconds
+        self._arm()
+
+    def _arm(self, report: bool = False) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._arm, True)
+        if report:
+            self._report()
+
+    def close(self) -> None:
+        self._timer.cancel()
+
+
+MEASURED_SHARE = 0.1
+"""Share of a move's time that passes before its speed counts as measured."""
+
+MEASURED_SIMULATIONS = 100
+"""Simulations that a search makes before its speed counts as measured."""
+
+
+def cannot_be_overtaken(visits: Sequence[int], simulations: int, elapsed: float, left: float) -> bool:
+    """Whether no other move can still become the most visited one, so that the rest of the time is saved.
+
+    `visits`: those of each move that may be played, with visits from earlier searches. `simulations` and
+    `elapsed` are of this search alone, because only they show how many visits fit into the `left` seconds: a
+    tree that was kept from the last move says nothing about that. False until the speed is measured.
+    """
+    if simulations < MEASURED_SIMULATIONS or elapsed <= 0 or elapsed < MEASURED_SHARE * (elapsed + left):
+        return False
+    best, second = sorted([*visits, 0, 0], reverse=True)[:2]
+    return best - second > simulations / elapsed * max(0.0, left) + 1
+
+
+LONGEST_LINE = 64
+"""Most moves of a principal variation that are reported."""
+
+
+def lines_of(tree: ParallelTree, game: Game, count: int = 1, allowed: Sequence[int] = ()) -> tuple[Line, ...]:
+    """The `count` best visited moves, or the best one if none is visited."""
+    edges, proofs = tree.edges_of(0), tree.edge_proofs(0)
+    order = ranked(tree, 0, allowed)
+    shown = [index for index in order[:count] if edges[index]["visits"]] or order[:1]
+    return tuple(
+        Line(
+            line_of_play(tree, game, index),
+            int(edges[index]["visits"]),
+            value_of(tree, index),
+            float(edges[index]["prior"]),
+            proofs[index],
+        )
+        for index in shown
+    )
+
+
+def line_of_play(tree: ParallelTree, game: Game, index: int) -> tuple[str, ...]:
+    """The principal variation that begins with root edge `index`."""
+    state, node = tree.state.copy(), 0
+    moves: list[str] = []
+    while len(moves) < LONGEST_LINE:
+        edge = tree.edges_of(node)[index]
+        moves.append(game.notation.action_to_text(state, int(edge["action"])))
+        child = np.zeros_like(state)
+        game.rules.play(state, int(edge["action"]), child)
+        state, node = child, int(edge["child"])
+        # A leaf, or the end of the game.
+        if node <= UNEXPANDED:
+            break
+        index = ranked(tree, node)[0]
+        if not tree.edges_of(node)[index]["visits"]:
+            break
+    return tuple(moves)
+
+
+def value_of(tree: ParallelTree, index: int) -> float:
+    """The value of root edge `index` for the side to move; the root's if it was not visited."""
+    edge = tree.edges_of(0)[index]
+    return _mean(edge) if edge["visits"] else tree.root_value()
+
+
+def ranked(tree: ParallelTree, node: int, allowed: Sequence[int] = ()) -> list[int]:
+    """Indices of a node's edges, best first: quickest wins, then by visits, slowest losses last."""
+    edges, proofs = tree.edges_of(node), tree.edge_proofs(node)
+    is_planned = node == 0 and not tree.forest.selection.KEEPS_SUBTREE
+    # Sequential halving leaves several moves with the same visits; then its score decides.
+    scores = (
+        tree.forest.selection.root_scores(tree)[0].scores if is_planned else [_mean(edge) for edge in edges]
+    )
+
+    def key(index: int) -> tuple[int, int, float, float]:
+        proof, edge = proofs[index], edges[index]
+        standing = 1 if proof > 0 else (-1 if proof < 0 else 0)
+        best = -proof if proof else int(edge["visits"])
+        return standing, best, float(scores[index]), float(edge["prior"])
+
+    chosen = [index for index, edge in enumerate(edges) if not allowed or int(edge["action"]) in allowed]
+    return sorted(chosen, key=key, reverse=True)
+
+
+def _mean(edge: np.void) -> float:
+    return float(edge["value_sum"]) / int(edge["visits"]) if edge["visits"] else -1.0
+
+
+def best_index(
+    tree: ParallelTree, allowed: Sequence[int], temperature: float, rng: np.random.Generator
+) -> int:
+    """The root edge to play: the best of `ranked`, or drawn from visits ** (1 / temperature)."""
+    order = ranked(tree, 0, allowed)
+    visits = tree.edges_of(0)["visits"][order].astype(np.float64)
+    if temperature <= 0 or tree.edge_proofs(0)[order[0]] or visits.max() <= 0:
+        return order[0]
+    # Relative to the maximum: a power of thousands would overflow at low temperatures.
+    weights = (visits / visits.max()) ** (1.0 / temperature)
+    return int(rng.choice(order, p=weights / weights.sum()))
+
+
+def hashfull(tree: ParallelTree) -> int:
+    """Per mille of the tree's memory that is in use."""
+    return 1000 if tree.is_full else min(1000, 1000 * tree.node_count // tree.max_nodes)

@@ -1,0 +1,181 @@
+"""Plays pairings until there are enough games: which next, with which players loaded, how they are counted.
+
+`play_on` asks `bradley_terry.next_pair` for the pairing that tells most, plays some openings of it and saves
+the book, so that nothing played is lost when it is stopped. `Matches` loads players when they are needed and
+keeps the last few, because loading a network often takes longer than a pairing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Protocol
+
+from azselfplay.games.spec import Game
+from azselfplay.play.book import Book, Candidate, Gone
+from azselfplay.play.bradley_terry import Pair, Score, next_pair, unconnected
+from azselfplay.play.openings import Opening, check_lengths, openings_for
+from azselfplay.play.player import Player
+from azselfplay.play.players import make_player, prepare
+from azselfplay.play.runner import MatchSettings, PlayedGame, play_match
+
+PlayPairing = Callable[[str, str, int, int], Awaitable[Score]]
+"""`(first, second, openings to skip, openings) -> score`; each opening is played from both sides."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """When a tournament is over."""
+
+    games: int
+    """Games of each rated player, on average."""
+    openings: int
+    """Openings that a pairing plays before the next pairing is chosen; twice as many games."""
+    most_openings: int = 1_000_000
+    """Number of available openings. A pairing that has used them all plays no more."""
+
+
+async def play_on(
+    book: Book,
+    names: Sequence[str],
+    chain: Sequence[Pair],
+    anchors: Mapping[str, float],
+    goal: Goal,
+    play: PlayPairing,
+    finishing: Callable[[], bool],
+) -> None:
+    """Play until the goal is reached, or `finishing()` after a pairing. Each pairing is saved at once."""
+    while not finishing() and not is_over(book, names, anchors, goal):
+        spent = {
+            pair for pair in combinations(names, 2) if book.pairing(*pair).openings >= goal.most_openings
+        }
+        pair = next_pair(names, chain, book.scores(), anchors, 2 * goal.openings, spent)
+        if pair is None:
+            print("all pairings have played all openings; more games need more openings", file=sys.stderr)
+            return
+        used = book.pairing(*pair).openings
+        count = min(goal.openings, goal.most_openings - used)
+        # Added and saved before the next one: a kill loses one pairing at most.
+        book.add(await play(*pair, used, count), count)
+        book.save(anchors)
+
+
+def is_over(book: Book, names: Sequence[str], anchors: Mapping[str, float], goal: Goal) -> bool:
+    """Whether all are connected to an anchor, and all but the anchors have played their games."""
+    free = [name for name in names if name not in anchors]
+    return not unconnected(book.scores(), anchors, names) and games_of(book, free) >= goal.games * len(free)
+
+
+def games_of(book: Book, names: Sequence[str]) -> int:
+    """Games of all these players; a game between two of them counts for each."""
+    return sum(score.games * ((score.first in names) + (score.second in names)) for score in book.scores())
+
+
+OPEN_PLAYERS = 8
+"""Players kept loaded, each with its network: loading one often takes longer than a pairing."""
+
+MOST_OPENINGS = 500
+"""Openings that one pairing can use up; after 1000 games its own error is 10 Elo."""
+
+
+class PlaySettings(Protocol):
+    """How games are played for ratings (`play.ladder.RateConfig`)."""
+
+    @property
+    def openings(self) -> str: ...
+
+    @property
+    def max_plies(self) -> int: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def concurrent(self) -> int: ...
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def threads(self) -> int: ...
+
+
+class Matches:
+    """The matches of a tournament. `close` when done."""
+
+    def __init__(self, game: Game, settings: PlaySettings) -> None:
+        """Raises Fatal(CONFIG) if the game does not have these openings."""
+        self.openings = all_openings(game, settings.openings, settings.seed)
+        check_lengths(self.openings, settings.max_plies)
+        self._game = game
+        self._settings = settings
+        self._candidates: dict[str, Candidate] = {}
+        self._open: dict[str, Player] = {}
+
+    def expect(self, candidates: Iterable[Candidate]) -> None:
+        """Set the players that `play` may be asked for."""
+        self._candidates = {candidate.entrant.name: candidate for candidate in candidates}
+
+    async def play(self, first: str, second: str, skip: int, count: int) -> Score:
+        """Play two games from each of `count` openings after the first `skip`.
+
+        Raises Gone when a weights file was removed, Fatal when a player cannot be made.
+        """
+        players = await self._player(first), await self._player(second)
+        openings = self.openings[skip : skip + count]
+        settings = MatchSettings(
+            concurrent=self._settings.concurrent or 2 * len(openings),
+            max_plies=self._settings.max_plies,
+            seed=self._settings.seed + skip,
+        )
+        games = await play_match(self._game, *players, openings, settings)
+        score = counted(first, second, games)
+        result = f"{first} - {second}: +{score.wins} ={score.draws} -{score.losses}"
+        failures = [f"{game.failed} lost by {game.reason}: {game.detail}" for game in games if game.failed]
+        print(result, *failures[:3], sep="\n  ", file=sys.stderr, flush=True)
+        return score
+
+    async def _player(self, name: str) -> Player:
+        if name in self._open:
+            # Moved to the end, as the one used last.
+            self._open[name] = self._open.pop(name)
+            return self._open[name]
+        candidate = self._candidates[name]
+        if candidate.file is not None and not candidate.file.exists():
+            raise Gone(f"{candidate.file} has been removed")
+        # The one that has not played for the longest time: a dict keeps the order of use.
+        while len(self._open) >= OPEN_PLAYERS:
+            await self._open.pop(next(iter(self._open))).close()
+        settings = self._settings
+        player = make_player(candidate.spec, self._game, device=settings.device, threads=settings.threads)
+        self._open[name] = player
+        await prepare(player)
+        return player
+
+    async def close(self) -> None:
+        while self._open:
+            await self._open.popitem()[1].close()
+
+
+def all_openings(game: Game, source: str, seed: int) -> list[Opening]:
+    """Up to `MOST_OPENINGS` different openings. It requests more and more of them, because small games have
+    few, and searching for more than there are takes long. The first ones do not depend on how many there
+    are."""
+    count, before, found = 10, 0, distinct(openings_for(game, source, 10, seed))
+    while len(found) > before and count < MOST_OPENINGS:
+        count, before = min(2 * count, MOST_OPENINGS), len(found)
+        found = distinct(openings_for(game, source, count, seed))
+    return found
+
+
+def distinct(openings: Sequence[Opening]) -> list[Opening]:
+    """Each opening once: two deterministic players would only repeat the same game."""
+    return list({(opening.start, opening.actions): opening for opening in openings}.values())
+
+
+def counted(first: str, second: str, games: Sequence[PlayedGame]) -> Score:
+    """The result for `first`, which is the match's player A."""
+    results = [game.outcome_for_a for game in games]
+    return Score(first, second, results.count(1), results.count(0), results.count(-1))

@@ -1,0 +1,370 @@
+"""Positions whose result is known: `azplay truth`, `azplay mistakes` and `azplay known`.
+
+`truth` measures how often a network's moves lose a known result (`play.truth_errors`). `mistakes` looks
+for the same in a run's own games: where moves lose known results, the outcomes are noise for the value head,
+and policy targets contain losing moves. `known` makes the known results (solvers, labelled positions, endgame
+tables; `games.knowledge`) and checks them against published figures.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+from tyro.conf import Positional
+
+from azselfplay.host import aio
+from azselfplay.host.config import load
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.text_table import aligned
+from azselfplay.link.finding import RUNS, weights_named
+from protocol.settings import Count, Seed
+
+if TYPE_CHECKING:
+    from azselfplay.games.knowledge import Solution
+    from azselfplay.games.spec import Game
+    from azselfplay.play.nets import LoadedNet
+    from protocol.records import GameRecord
+
+TRUTH_EXAMPLES = (
+    "azplay truth runs/connect_four-tiny",
+    "azplay truth runs/chess-tiny --simulations 0,100,800 --search puct --json truth.json",
+    "azplay truth WEIGHTS.safetensors --limit 50 --no-untrained",
+)
+
+MOST_SIMULATIONS = 20_000
+
+
+@dataclass(frozen=True)
+class TruthConfig:
+    """Measures the errors of a network on positions whose result is known (all of tic-tac-toe, solved Connect
+    Four positions, chess endgames, ...), beside an untrained network with the same search and random
+    moves."""
+
+    network: Positional[str]
+    """A run, by its folder or its name in --runs (its newest network is taken), or a weights file."""
+    runs: Path = RUNS
+    """Folder of all runs."""
+    simulations: str = "0,64"
+    """Simulations per move, separated by commas; 0 is the raw policy, without search."""
+    search: str = ""
+    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the self-play
+    of the run to which the weights belong, else puct. Never with noise."""
+    untrained: bool = True
+    """Also measure an untrained network of the same shape, because search alone finds much."""
+    limit: Count = 0
+    """Positions per group; 0: all."""
+    seed: Seed = 1
+    """Seed of the untrained network and of positions that are chosen at random."""
+    device: str = "cpu"
+    """cpu or cuda:N."""
+    threads: Count = 0
+    """CPU threads of the network; 0: as many as cores."""
+    json: Path | None = None
+    """Write the figures to this file too."""
+
+
+def main() -> int:
+    """Entry point. Returns the exit status."""
+    settings = load(TruthConfig, command="azplay truth", examples=TRUTH_EXAMPLES)
+    simulations = simulations_from(settings.simulations)
+    weights = weights_named(settings.network, settings.runs)
+
+    async def main(_stop: aio.Stop) -> None:
+        await measure_network(settings, weights, simulations)
+
+    aio.run(main)
+    return int(Exit.OK)
+
+
+def simulations_from(text: str) -> list[int]:
+    """The numbers of simulations in `text`. Raises Fatal(CONFIG)."""
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or not all(0 <= number <= MOST_SIMULATIONS for number in numbers):
+        raise Fatal(
+            f"--simulations is {text!r}, but must be numbers from 0 to {MOST_SIMULATIONS}, "
+            "separated by commas, for example 0,64,800",
+            Exit.CONFIG,
+        )
+    return list(dict.fromkeys(numbers))
+
+
+def load_nets(settings: TruthConfig, weights: Path) -> list[LoadedNet]:
+    """The network, and maybe an untrained one of the same shape. Raises Fatal as `play.nets.load_net`."""
+    from azselfplay.play.nets import load_net
+    from net.architectures.registry import name_of
+    from net.weights import read_meta
+
+    device, threads = settings.device, settings.threads
+    nets = [load_net(weights, device=device, threads=threads)]
+    if settings.untrained:
+        shape = name_of(read_meta(weights.read_bytes()).architecture)
+        game, history = nets[0].game.name, nets[0].history
+        untrained = load_net(
+            None, game, device=device, threads=threads, preset=shape, seed=settings.seed, history=history
+        )
+        nets.append(untrained)
+    return nets
+
+
+async def measure_network(settings: TruthConfig, weights: Path, simulations: list[int]) -> None:
+    """Measure, print the table, and write the file of `--json`."""
+    from azselfplay.play.nets import search_for
+    from azselfplay.play.truth_errors import errors_table, measure, rows_for, to_json, write_json
+
+    nets = load_nets(settings, weights)
+    try:
+        rows = rows_for(nets[0].game, settings.seed, settings.limit)
+        search = search_for(settings.search, nets[0].game, weights)
+        found = await measure(nets, rows, simulations, _tell, search)
+    finally:
+        for net in nets:
+            net.close()
+    print(errors_table(found))
+    if settings.json is not None:
+        write_json(settings.json, to_json(nets[0].game.name, found))
+
+
+MISTAKES_EXAMPLES = (
+    "azplay mistakes runs/connect_four-tiny",
+    "azplay mistakes connect_four-tiny --games 50 --last 10000",
+    "azplay mistakes tic_tac_toe-tiny --games 0 --json mistakes.json",
+)
+
+PROGRESS_EVERY = 25
+
+
+@dataclass(frozen=True)
+class MistakesConfig:
+    """Counts mistakes in a run's own games where the result is known (all of tic-tac-toe, Connect Four from
+    ten stones on, ...): moves that throw a result away, outcomes and values that are wrong."""
+
+    run: Positional[str]
+    """Folder of a run, or its name in --runs."""
+    runs: Path = RUNS
+    """Folder of all runs."""
+    games: Count = 100
+    """How many of the newest games to check; 0: all. A hundred games of Connect Four take about two
+    minutes."""
+    last: Count = 0
+    """Leave out games after this number (`azplay games RUN list`); 0: none."""
+    json: Path | None = None
+    """Write the figures to this file too."""
+
+
+def mistakes() -> int:
+    """Entry point. Returns the exit status."""
+    settings = load(MistakesConfig, command="azplay mistakes", examples=MISTAKES_EXAMPLES)
+    from azselfplay.games import get_game
+    from azselfplay.play.truth_errors import solution_of, write_json
+    from azselfplay.store.reader import Range, open_games
+
+    with closing(open_games(settings.run, settings.runs)) as games:
+        game = get_game(games.game)
+        solution = solution_of(game, "its games cannot be checked")
+        wanted = Range(last=settings.last, newest=settings.games)
+
+        def records() -> Iterator[GameRecord]:
+            for number, (_, record) in enumerate(games.sound(game, wanted), 1):
+                yield record
+                if number % PROGRESS_EVERY == 0:
+                    print(f"{number} games", file=sys.stderr, flush=True)
+
+        found = count(game, records(), solution)
+    if not found:
+        raise Fatal(f"{games.path} has no searched position whose truth is known", Exit.BAD_DATA)
+    print(mistakes_table(found))
+    if settings.json is not None:
+        groups = [{**asdict(one), **one.shares()} for one in found]
+        write_json(settings.json, {"game": games.game, "groups": groups})
+    return int(Exit.OK)
+
+
+FIGURES = {
+    "not top": "not_most_visited",
+    "outcome off": "outcome_off",
+    "search off": "search_off",
+    "it matters": "",
+    "played loses": "played_lose",
+    "top loses": "most_visited_lose",
+    "visits lose": "visits_lose",
+}
+"""Columns of the table, and the share that each shows (`it matters`: a count)."""
+
+
+@dataclass
+class Mistakes:
+    """Sums over the searched positions of one group."""
+
+    group: str
+    positions: int = 0
+    not_most_visited: int = 0
+    outcome_off: float = 0.0
+    search_off: float = 0.0
+    matter: int = 0
+    played_lose: int = 0
+    most_visited_lose: int = 0
+    visits_lose: float = 0.0
+
+    def shares(self) -> dict[str, float]:
+        """Means in [0, 1]. A value of +1 (won) in a lost position has an error of 1."""
+        positions, matter = max(1, self.positions), max(1, self.matter)
+        return {
+            "not_most_visited": self.not_most_visited / positions,
+            "outcome_off": self.outcome_off / positions,
+            "search_off": self.search_off / positions,
+            "played_lose": self.played_lose / matter,
+            "most_visited_lose": self.most_visited_lose / matter,
+            "visits_lose": self.visits_lose / matter,
+        }
+
+
+def count(game: Game, records: Iterable[GameRecord], solution: Solution) -> list[Mistakes]:
+    """Mistakes by group, in the order in which a game reaches them. Plies without a search do not count.
+
+    Raises ValueError if a record breaks the rules of the game.
+    """
+    import numpy as np
+
+    from azselfplay.games.game_history import GameHistory
+    from azselfplay.games.spec import outcome_for_first_player
+
+    found: dict[str, Mistakes] = {}
+    for record in records:
+        game_history = GameHistory(game, record.start, record.max_plies)
+        ends = np.cumsum(record.visited, dtype=np.int64)
+        for ply, action in enumerate(record.actions.tolist()):
+            known = solution.known(game_history.states) if record.visited[ply] else None
+            if known is not None:
+                here = slice(int(ends[ply]) - int(record.visited[ply]), int(ends[ply]))
+                actions, visits = record.visit_actions[here], record.visits[here]
+                most_visited = int(actions[np.argmax(visits)])
+                outcome = outcome_for_first_player(record.outcome, game_history.side_to_move)
+                mistakes = found.setdefault(known.group, Mistakes(known.group))
+                mistakes.positions += 1
+                mistakes.not_most_visited += action != most_visited
+                mistakes.outcome_off += abs(outcome - known.value) / 2
+                mistakes.search_off += abs(float(record.root_values[ply]) - known.value) / 2
+                if known.matters:
+                    # Where every move keeps the result, none can lose it.
+                    loses = [one not in known.keeps for one in actions.tolist()]
+                    mistakes.matter += 1
+                    mistakes.played_lose += action not in known.keeps
+                    mistakes.most_visited_lose += most_visited not in known.keeps
+                    mistakes.visits_lose += float(visits[loses].sum() / visits.sum())
+            game_history.play(action)
+    order = [*solution.groups, *found]
+    return sorted(found.values(), key=lambda mistakes: order.index(mistakes.group))
+
+
+def mistakes_table(found: Sequence[Mistakes]) -> str:
+    """A table with one line a group."""
+    rows = [["positions", "searched", *FIGURES]]
+    for one in found:
+        shares = one.shares()
+        cells = (f"{shares[name]:.1%}" if name else str(one.matter) for name in FIGURES.values())
+        rows.append([one.group, str(one.positions), *cells])
+    return aligned(rows)
+
+
+KNOWN_EXAMPLES = (
+    "azplay known all",
+    "azplay known connect_four --seed 2 --per-phase 1000 --apart-from labels.jsonl --out others.jsonl",
+    "azplay known chess                      # endgame tables, kept under ~/.cache/azselfplay/truth",
+)
+
+
+@dataclass(frozen=True)
+class KnownConfig:
+    """Makes the known results that networks are measured against (trees, labelled positions, endgame tables),
+    and prints checks against published figures."""
+
+    game: Positional[str]
+    """A game, or `all`; the names are at the top of `--help`."""
+    seed: Seed = 1
+    """Seed of labelled positions. The same seed gives the same file."""
+    per_phase: Annotated[int, Meta(ge=1, le=100_000)] = 300
+    """Number of labelled positions for each phase of a game."""
+    out: Path | None = None
+    """File of labelled positions to write, JSON lines. Without it, those that come with the program are
+    checked."""
+    apart_from: Path | None = None
+    """A file of labelled positions that are left out, with their mirror images."""
+
+
+class Checks:
+    """Prints each check, and counts those that failed."""
+
+    def __init__(self) -> None:
+        self.failed = 0
+
+    def same(self, what: str, found: object, expected: object) -> None:
+        """Print what was checked, what was found, and what was expected."""
+        right = found == expected
+        self.failed += not right
+        print(f"{'ok  ' if right else 'FAIL'} {what}: {found}" + ("" if right else f", expected {expected}"))
+
+
+def known() -> int:
+    """Entry point. Returns the exit status."""
+    settings = load(KnownConfig, command="azplay known", examples=KNOWN_EXAMPLES)
+    from azselfplay.games.knowledge import BadTruth
+
+    checks = Checks()
+    try:
+        for solution in _solutions(settings.game):
+            if settings.out is not None:
+                _label(solution, settings, settings.out)
+            for check in solution.checks(settings.out, _tell):
+                checks.same(*check)
+    except BadTruth as error:
+        raise Fatal(str(error), Exit.BAD_DATA) from error
+    if checks.failed:
+        raise Fatal(f"{checks.failed} checks failed: do not use these labels", Exit.INTERNAL)
+    return int(Exit.OK)
+
+
+def _solutions(name: str) -> list[Solution]:
+    """The solution of one game, or of all solved games. Raises Fatal(CONFIG)."""
+    from azselfplay.games import get_game
+    from azselfplay.games.knowledge import knowledge_of
+    from azselfplay.games.names import WITH_SOLVED
+    from azselfplay.play.truth_errors import solution_of
+
+    if name == "all":
+        found = [knowledge_of(get_game(one)).solution for one in WITH_SOLVED]
+        return [one for one in found if one is not None]
+    try:
+        return [solution_of(get_game(name), "nothing can be made")]
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+
+
+def _label(solution: Solution, settings: KnownConfig, out: Path) -> None:
+    """Write a file of labelled positions, whole or not at all. Raises Fatal(CONFIG or DISK)."""
+    from azselfplay.games.knowledge import Labels
+    from azselfplay.host.runs import write_atomically
+
+    if solution.label is None:
+        raise Fatal(
+            f"--out has nothing to write: positions of {settings.game} are solved when they are asked about",
+            Exit.CONFIG,
+        )
+    data = solution.label(Labels(settings.seed, settings.per_phase, settings.apart_from), _tell)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(out, data)
+    except OSError as error:
+        raise Fatal(f"cannot write {out}: {error.strerror}", Exit.DISK) from error
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,324 @@
+"""How often moves are wrong where the best moves are known: positions, counts, and the moves of networks.
+
+Positions and their best moves come from the knowledge about the games (`games.knowledge`). Counted is how
+often a move loses a known result, and by how much it delays a mate. The last part asks networks for their
+moves in many positions at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory
+from azselfplay.games.knowledge import BadTruth, Row, Solution, knowledge_of
+from azselfplay.games.names import WITH_SOLVED
+from azselfplay.games.spec import Game, outcome_for_first_player
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.text_table import aligned
+from azselfplay.play.nets import LoadedNet, search_name
+from azselfplay.play.openings import Opening
+from azselfplay.search.forest import Forest
+from azselfplay.search.mcts import search as search_tree
+from azselfplay.search.moves import choose_action
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.settings import FOR_EVALUATION, resolve
+from azselfplay.search.tree import SearchTree
+from protocol.settings import SelfPlaySettings, changed
+
+
+def solution_of(game: Game, instead: str) -> Solution:
+    """The solved positions of a game. Raises Fatal(CONFIG) if it has none, with the advice `instead`."""
+    solution = knowledge_of(game).solution
+    if solution is None:
+        known = ", ".join(name for name in WITH_SOLVED if knowledge_of(get_game(name)).solution is not None)
+        raise Fatal(f"no truth is known for the game {game.name}, only for {known}; {instead}", Exit.CONFIG)
+    return solution
+
+
+def rows_for(game: Game, seed: int = 1, limit: int = 0) -> list[Row]:
+    """All rows of a game, or the first `limit` of each group; `seed` is for those chosen at random.
+
+    Raises Fatal(CONFIG) for a game without solved positions.
+    """
+    solution = solution_of(game, "measure its networks with azplay match or azplay ladder")
+    rows = read_rows(lambda: solution.rows(seed, limit))
+    left = dict.fromkeys((row.group for row in rows), limit or len(rows))
+    chosen = []
+    for row in rows:
+        left[row.group] -= 1
+        if left[row.group] >= 0:
+            chosen.append(row)
+    return chosen
+
+
+def final_rows(game: Game) -> list[Row]:
+    """Rows for final judgements: not those of `rows_for`, if the game has others."""
+    solution = solution_of(game, "judge its networks by matches")
+    return rows_for(game) if solution.final_rows is None else read_rows(solution.final_rows)
+
+
+def read_rows(rows: Callable[[], list[Row]]) -> list[Row]:
+    """Return `rows()`. Raises Fatal(BAD_DATA) for a file without rows."""
+    try:
+        return rows()
+    except BadTruth as error:
+        raise Fatal(str(error), Exit.BAD_DATA) from error
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Figures of the rows of one group."""
+
+    group: str
+    rows: int
+    errors: float
+    """Share of the rows in which the move does not keep the result."""
+    matter: int
+    """Rows in which some legal move does not keep the result."""
+    errors_matter: float
+    """Share of errors in these rows."""
+    longer: float | None
+    """Average number of moves by which a move that keeps a won endgame delays the mate; None elsewhere."""
+
+
+def groups_of(rows: Sequence[Row]) -> list[str]:
+    """The groups in their order, and "all" if there is more than one."""
+    groups = list(dict.fromkeys(row.group for row in rows))
+    return [*groups, "all"] if len(groups) > 1 else groups
+
+
+def count_errors(rows: Sequence[Row], played: Sequence[int], group: str) -> Errors:
+    """Figures of one group (or "all"). `played` has an action for each row."""
+    pairs = [(row, a) for row, a in zip(rows, played, strict=True) if group in (row.group, "all")]
+    wrong = [float(action not in row.keeps) for row, action in pairs]
+    delays = [row.longer[action] / 2 for row, action in pairs if action in row.longer]
+    return _errors(group, [row for row, _ in pairs], wrong, delays)
+
+
+def expected_errors(rows: Sequence[Row], group: str) -> Errors:
+    """Expected figures of random moves."""
+    chosen = [row for row in rows if group in (row.group, "all")]
+    wrong = [1 - len(row.keeps) / row.legal for row in chosen]
+    delays = [sum(row.longer.values()) / len(row.longer) / 2 for row in chosen if row.longer]
+    return _errors(group, chosen, wrong, delays)
+
+
+def _errors(group: str, rows: Sequence[Row], wrong: Sequence[float], delays: Sequence[float]) -> Errors:
+    matter = [share for row, share in zip(rows, wrong, strict=True) if row.matters]
+    return Errors(
+        group=group,
+        rows=len(rows),
+        errors=sum(wrong) / max(1, len(rows)),
+        matter=len(matter),
+        errors_matter=sum(matter) / max(1, len(matter)),
+        longer=sum(delays) / len(delays) if delays else None,
+    )
+
+
+@dataclass(frozen=True)
+class TreeResult:
+    """All games of a player that always plays the same move in a position, against every reply."""
+
+    lines: int
+    """Total number of games."""
+    won: int
+    drawn: int
+    lost: int
+
+
+def play_whole_tree(game: Game, played: Mapping[bytes, int], *, first: bool) -> TreeResult:
+    """Play a game of few positions from its start against all replies.
+
+    `played`: the player's action in each position (the bytes of its state) of its turn. `first`: whether the
+    player moves first.
+    """
+    player = 0 if first else 1
+    counts: dict[bytes, tuple[int, int, int]] = {}
+
+    def walk(game_history: GameHistory) -> tuple[int, int, int]:
+        """(won, drawn, lost) games of the player from here on."""
+        key = game_history.state.tobytes()
+        if key not in counts:
+            if game_history.end_reason() is not None:
+                value = outcome_for_first_player(game_history.outcome(), player)
+                counts[key] = int(value > 0), int(value == 0), int(value < 0)
+            else:
+                own_turn = game_history.side_to_move == player
+                actions = [played[key]] if own_turn else game_history.legal_actions().tolist()
+                after = []
+                start = game.notation.state_to_text(game_history.state)
+                for action in actions:
+                    child = GameHistory(game, start)
+                    child.play(action)
+                    after.append(walk(child))
+                won, drawn, lost = (sum(column) for column in zip(*after, strict=True))
+                counts[key] = won, drawn, lost
+        return counts[key]
+
+    won, drawn, lost = walk(GameHistory(game))
+    return TreeResult(won + drawn + lost, won, drawn, lost)
+
+
+IN_FLIGHT_BATCHES = 3
+"""Positions in flight, in batches of the network's best size: one is computed while the next collects."""
+
+
+def play_settings(
+    net: LoadedNet, simulations: int, search: SelfPlaySettings = FOR_EVALUATION
+) -> SelfPlaySettings:
+    """`search` (`play.nets`) for `net`. Raises ValueError if `simulations` is out of range."""
+    changes = {"search.simulations": max(1, simulations), "history": net.history}
+    return resolve(changed(search, changes), net.game)
+
+
+async def chosen_actions(
+    net: LoadedNet, rows: Sequence[Row], simulations: int, search: SelfPlaySettings = FOR_EVALUATION
+) -> list[int]:
+    """The action played in every row; 0 simulations is the raw policy. Each row gets a fresh tree."""
+    settings = play_settings(net, simulations, search)
+    most = max(64, IN_FLIGHT_BATCHES * net.target_rows)
+    forest = Forest(net.game, settings, min(most, len(rows)), network=net.own)
+    pool = SearchPool(forest, net.evaluator)
+    # As many trees as keep the device's batches full; more would only take memory.
+    places = asyncio.Semaphore(most)
+
+    rng = np.random.default_rng(0)  # never used: no noise, no temperature
+
+    async def one(row: Row) -> int:
+        async with places:
+            with SearchTree(pool.forest, rng) as tree:
+                tree.reset(tree.game.notation.state_from_text(row.start))
+                for action in row.moves:
+                    tree.advance(action)
+                if simulations == 0:
+                    await pool.expand(tree)
+                    view = tree.view_of_net()
+                    return int(view.actions[np.argmax(view.priors)])
+                return choose_action(await search_tree(tree, pool), tree.ply, tree.settings, rng)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(row)) for row in rows]
+    return [task.result() for task in tasks]
+
+
+async def measure(
+    nets: Sequence[LoadedNet],
+    rows: Sequence[Row],
+    simulations: Sequence[int],
+    progress: Callable[[str], None] = lambda _: None,
+    search: SelfPlaySettings = FOR_EVALUATION,
+) -> list[PlayerErrors]:
+    """Errors of every network at every number of simulations of `search`, then those of random moves."""
+    found = []
+    for net in nets:
+        for count in simulations:
+            progress(f"{net.name}: {count} simulations, {len(rows)} positions")
+            played = await chosen_actions(net, rows, count, search)
+            groups = [count_errors(rows, played, group) for group in groups_of(rows)]
+            found.append(
+                PlayerErrors(net.name, count, groups, _trees(net.game, rows, played), search_name(search))
+            )
+    groups = [expected_errors(rows, group) for group in groups_of(rows)]
+    return [*found, PlayerErrors("random moves", None, groups, {})]
+
+
+def _trees(game: Game, rows: Sequence[Row], played: Sequence[int]) -> dict[str, TreeResult]:
+    """Whole games against all replies, in a game of few positions where `rows` contains all of them."""
+    # With --limit some positions have no move, and the tree cannot be walked.
+    if not game.few_positions or len(rows) < len(rows_for(game)):
+        return {}
+    actions = {
+        Opening("", row.start, row.moves).game_history(game).state.tobytes(): action
+        for row, action in zip(rows, played, strict=True)
+    }
+    return {
+        "first": play_whole_tree(game, actions, first=True),
+        "second": play_whole_tree(game, actions, first=False),
+    }
+
+
+# The table that `azplay truth` prints, and the same as JSON.
+
+HEADINGS = (
+    *("player", "moves by", "positions", "rows", "errors", "it matters", "errors there", "mate later by"),
+)
+LEGEND = (
+    "An error throws the known result away. it matters: positions in which some legal move is an error; "
+    "errors there: the share of those in which the player errs."
+)
+"""What the columns mean, below the table."""
+
+
+@dataclass(frozen=True)
+class PlayerErrors:
+    """The errors of one player, by group."""
+
+    player: str
+    """The network's name, `untrained ...` or `random moves`."""
+    simulations: int | None
+    """0: raw policy; None: no network."""
+    groups: Sequence[Errors]
+    trees: Mapping[str, TreeResult]
+    """Tic-tac-toe only: "first" and "second", against all replies."""
+    how: str = "puct"
+    """The search (`play.nets`); unused without simulations."""
+
+    @property
+    def search(self) -> str:
+        if self.simulations is None:
+            return "expected"
+        return f"{self.simulations} simulations, {self.how}" if self.simulations else "raw policy"
+
+
+def errors_table(players: Sequence[PlayerErrors]) -> str:
+    """A table with one line a player and group."""
+    rows: list[Sequence[str]] = [HEADINGS]
+    lines = []
+    for player in players:
+        for one in player.groups:
+            figures = [str(one.rows), f"{one.errors:.1%}", str(one.matter), f"{one.errors_matter:.1%}"]
+            later = "" if one.longer is None else f"{one.longer:.2f} moves"
+            rows.append([player.player, player.search, one.group, *figures, later])
+        for side, tree in player.trees.items():
+            verdict = "never loses" if tree.lost == 0 else f"loses {tree.lost} of {tree.lines} games"
+            lines.append(
+                f"{player.player}, {player.search}, as {side} player against all replies: {verdict} "
+                f"(won {tree.won}, drawn {tree.drawn})"
+            )
+    # Only chess endgames have mates: a column that is empty below its heading is left out.
+    filled = [place for place in range(len(HEADINGS)) if any(row[place] for row in rows[1:])]
+    table = aligned([[row[place] for place in filled] for row in rows], left=3)
+    return "\n".join([table, *lines, LEGEND])
+
+
+def to_json(game: str, players: Sequence[PlayerErrors]) -> dict[str, Any]:
+    """Shares are between 0 and 1, `longer` in moves."""
+    return {
+        "game": game,
+        "players": [
+            {
+                "player": player.player,
+                "simulations": player.simulations,
+                "search": player.how if player.simulations else "",
+                "groups": {one.group: asdict(one) for one in player.groups},
+                "trees": {side: asdict(tree) for side, tree in player.trees.items()},
+            }
+            for player in players
+        ],
+    }
+
+
+def write_json(path: Path, figures: Mapping[str, Any]) -> None:
+    """Write the file of `--json`. Raises Fatal(DISK)."""
+    try:
+        path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise Fatal(f"cannot write {path}: {error.strerror}", Exit.DISK) from error

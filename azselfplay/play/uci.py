@@ -1,0 +1,419 @@
+"""`azplay uci` and `azplay usi`: the network as an engine for chess and shogi GUIs and match runners.
+
+The engine's side of both protocols is one pure state machine (`play.orders.Engine`). Its rule: each `go` is
+answered by exactly one `bestmove`, in order. So searches wait in a queue; while the network is prepared,
+commands are taken but not answered, and `isready` is. A search that the GUI must end (`go infinite`,
+pondering) holds its bestmove back until then. What a line does wrong is an `info string`, and nothing
+changes. `play.uci_lines` reads and writes the lines.
+"""
+# ruff: noqa: ARG002
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from azselfplay.host import config
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.play.driver import EngineConfig, serve
+from azselfplay.play.orders import (
+    TOO_LONG,
+    Found,
+    Options,
+    Order,
+    Prepare,
+    Quit,
+    Report,
+    Request,
+    Say,
+    SetDeadline,
+    Setup,
+    SideClock,
+    Start,
+    StopSearch,
+    seconds_for_move,
+    seconds_of_movetime,
+    shown,
+)
+from azselfplay.play.uci_lines import (
+    UCI,
+    USI,
+    Board,
+    Dialect,
+    Go,
+    Position,
+    SetOption,
+    Simple,
+    best_move_line,
+    info_lines,
+    parse,
+)
+
+if TYPE_CHECKING:
+    from azselfplay.games.spec import Game
+
+USI_EXAMPLES = (
+    "azplay usi shogi-small",
+    "azplay usi --weights FILE --nodes 800 --resign-percent 2   # 800 simulations; resigns when lost",
+    "azplay usi                                                 # an untrained network, to try the GUI",
+)
+
+UCI_EXAMPLES = (
+    "azplay uci chess-tiny",
+    "azplay uci --weights FILE --search gumbel --nodes 800   # sequential halving, 800 simulations per move",
+    "azplay uci                                              # an untrained network, to try the GUI",
+)
+
+
+@dataclass(frozen=True)
+class UciConfig(EngineConfig):
+    """Settings of `azplay uci`. The GUI can change most of them by options."""
+
+
+@dataclass(frozen=True)
+class UsiConfig(EngineConfig):
+    """Settings of `azplay usi`. The GUI can change most of them by options."""
+
+    game: str = "shogi"
+    """shogi, or a variant of its rules."""
+    resign_percent: Annotated[int, Meta(ge=0, le=50)] = 0
+    """The engine resigns when its chances are below this many percent; 0: never (option ResignPercent)."""
+
+
+def uci() -> int:
+    """Speak UCI on standard input and output until `quit`."""
+    settings = config.load(
+        UciConfig,
+        command="azplay uci",
+        examples=UCI_EXAMPLES,
+        description="A chess engine that speaks UCI on standard input and output.",
+    ).resolved()
+    from azselfplay.games import get_game
+
+    def engine() -> UciEngine:
+        return UciEngine(get_game("chess"), settings.name, Options(settings.setup("chess")), settings.nodes)
+
+    return serve(engine, settings)
+
+
+def usi() -> int:
+    """Speak USI on standard input and output until `quit`."""
+    settings = config.load(
+        UsiConfig,
+        command="azplay usi",
+        examples=USI_EXAMPLES,
+        description="A shogi engine that speaks USI on standard input and output.",
+    ).resolved()
+    from azselfplay.games import get_game
+
+    try:
+        game = get_game(settings.game)
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+    if game.notation.engine_protocol != USI.name:
+        raise Fatal(f"{game.name} is not shogi: USI plays shogi or shogi_declaration", Exit.CONFIG)
+
+    def engine() -> UciEngine:
+        options = Options(settings.setup(settings.game), resign_percent=settings.resign_percent)
+        return UciEngine(game, settings.name, options, settings.nodes, USI)
+
+    return serve(engine, settings)
+
+
+PREPARING = "info string loading the network and compiling rules and search: up to a minute the first time"
+
+
+class UciEngine:
+    """The engine's side of the protocol. `most_nodes` bounds searches without a limit (0: no bound)."""
+
+    takes_input = True
+
+    def __init__(
+        self, game: Game, name: str, options: Options, most_nodes: int = 0, dialect: Dialect = UCI
+    ) -> None:
+        self.name = name
+        self.options = options
+        self.dialect = dialect
+        self.board = Board(game)
+        self.searching: Request | None = None
+        self._most_nodes = most_nodes
+        self._first_setup = options.setup
+        self._loaded: Setup | None = None
+        self._preparing: Setup | None = None
+        self._readyok_owed = 0
+        self._pending: deque[Request] = deque()
+        """Searches that were requested and have not begun: each is owed a bestmove."""
+        self._is_stopping = False
+        self._is_quitting = False
+        self._new_game = False
+        self._held: Found | None = None
+
+    @property
+    def first_setup(self) -> Setup:
+        return self._first_setup
+
+    # ---- Events -------------------------------------------------------------------------------
+
+    def feed(self, line: str, now: float) -> list[Order]:
+        """Handle a line. After `quit`, lines are ignored, and `Quit` follows the last answer that is due."""
+        if self._is_quitting:
+            return []
+        try:
+            command = parse(line, self.dialect)
+            if isinstance(command, Simple):
+                return self._obey_word(command.name, now)
+            if isinstance(command, SetOption):
+                self.options = self.dialect.options.changed(self.options, command.name, command.value)
+            if isinstance(command, Position):
+                self.board.set(command)
+            return self._go(command, now) if isinstance(command, Go) else []
+        except ValueError as error:  # BadCommand is one
+            if line.split()[:1] in (["position"], [TOO_LONG]):  # only a position is ever so long
+                self.board.refusal = str(error)
+            return [_note(str(error))]
+
+    def prepared(self, setup: Setup, now: float) -> list[Order]:
+        """Note that network and tree are ready."""
+        self._loaded, self._preparing = setup, None
+        return self._go_on()
+
+    def preparation_failed(self, reason: str, now: float) -> list[Order]:
+        """Keep the former network and tree. (If the first set-up fails, the driver ends.)"""
+        self._preparing = None
+        self.options = replace(self.options, setup=self._loaded or self._first_setup)
+        return [_note(f"{reason}; the former settings are used"), *self._go_on()]
+
+    def reported(self, report: Report) -> list[Order]:
+        """Turn the interim result into `info` lines."""
+        return [Say(text) for text in info_lines(report, self.dialect)]
+
+    def searched(self, found: Found, now: float) -> list[Order]:
+        """Handle the end of the search. Its `bestmove` is held back while the GUI decides when it ends."""
+        # `go infinite` and `go ponder` may not answer by themselves, also when nothing is left to search.
+        if self.searching is not None and self._is_held() and not self._is_stopping:
+            self._held = found
+            return []
+        return self._finish(found)
+
+    def still_preparing(self) -> list[Order]:
+        return [Say(PREPARING)]
+
+    # ---- Commands -----------------------------------------------------------------------------
+
+    def _obey_word(self, name: str, now: float) -> list[Order]:
+        if name == "new game":
+            self._new_game = True
+        if name == "ponderhit":
+            return self._ponder_hit(now)
+        if name == "stop" or (name == "gameover" and self._is_asked):
+            return self._stop()
+        if name == "no mate":
+            return [Say("checkmate notimplemented")]
+        if name == "hello":
+            head = [f"id name {self.name}", "id author the azselfplay authors"]
+            announced = self.dialect.options.announced(self.options)
+            return [Say(text) for text in [*head, *announced, f"{self.dialect.name}ok"]]
+        if name == "isready":
+            # While it thinks, the engine is ready. Otherwise the answer waits for the network: this is how a
+            # GUI learns that its clock may start.
+            if self.searching is not None and not self.searching.refusal:
+                return [Say("readyok")]
+            self._readyok_owed += 1
+            return self._go_on()
+        if name == "d":
+            history = self.board.game_history
+            state, notation = history.state, history.game.notation
+            text = f"{self.dialect.position.capitalize()}: {notation.state_to_text(state)}"
+            return [Say(line) for line in [*notation.render(state).splitlines(), text]]
+        if name == "quit":
+            # A running search stops, as in other engines, but the commands that came before are answered: a
+            # script in a pipe is read while the network is still loading.
+            self._is_quitting = True
+            self._pending = deque(_ended(request) for request in self._pending)
+            return self._stop_running() if self.searching is not None else self._go_on()
+        return []
+
+    @property
+    def _is_asked(self) -> bool:
+        """Whether a `bestmove` is owed."""
+        return bool(self._pending) or self.searching is not None
+
+    def _go(self, go: Go, now: float) -> list[Order]:
+        """Search next, or after the searches that were requested before. Of these, the ones without a limit
+        end now, as if `stop` had come first."""
+        orders: list[Order] = [_note(text) for text in go.notes]
+        if self._pending:  # those before it have ended in this way already
+            self._pending[-1] = _ended(self._pending[-1])
+        # A refused position must not be searched as if it were the one before it.
+        allowed, illegal = ((), []) if self.board.refusal else self._allowed(go)
+        orders += [_note(f"searchmoves: {shown(move)} is not legal here") for move in illegal]
+        if self.board.refusal:
+            request = _refused(go, now, f"the position is unknown: {self.board.refusal}")
+        elif go.searchmoves and not allowed and len(self.board.game_history.legal_actions()):
+            request = _refused(go, now, "none of the searchmoves is legal")
+        else:
+            request = self._request(go, now, allowed)
+            self._new_game = False
+        self._pending.append(request)
+        if self.searching is None or self._is_stopping:
+            return orders + self._go_on()
+        is_held = self._is_held()
+        what = "stopped" if is_held else "finished"
+        orders.append(_note(f"a search is running already: it is {what} before this one begins"))
+        return orders + (self._stop_running() if is_held else [])
+
+    def _stop(self) -> list[Order]:
+        """End all searches requested so far; each is still owed its bestmove."""
+        if not self._is_asked:
+            return [_note("stop: no search is running")]
+        self._pending = deque(_at_once(request) for request in self._pending)
+        return self._stop_running() if self.searching is not None else []
+
+    def _stop_running(self) -> list[Order]:
+        if self._held is not None:
+            return self._finish(self._held)
+        self._is_stopping = True
+        return [StopSearch()]
+
+    def _ponder_hit(self, now: float) -> list[Order]:
+        if self._pending and self._pending[-1].is_pondering:
+            self._pending[-1] = replace(self._pending[-1], is_pondering=False, began=now)
+            return []
+        if self._pending or self.searching is None or not self.searching.is_pondering:
+            return [_note("ponderhit: no search is pondering")]
+        self.searching = replace(self.searching, is_pondering=False)
+        if self._held is not None and not self._is_held():
+            return self._finish(self._held)
+        seconds = self.searching.seconds
+        return [SetDeadline(None if seconds is None else now + seconds)]
+
+    # ---- Inside -------------------------------------------------------------------------------
+
+    def _allowed(self, go: Go) -> tuple[tuple[int, ...], list[str]]:
+        """(actions of the searchmoves, those that are not legal)."""
+        game_history = self.board.game_history
+        legal, allowed, illegal = set(game_history.legal_actions().tolist()), [], []
+        for move in dict.fromkeys(go.searchmoves):
+            try:
+                action = int(game_history.game.notation.action_from_text(game_history.state, move))
+            except ValueError:
+                action = -1
+            if action in legal:
+                allowed.append(action)
+            else:
+                illegal.append(move)
+        return tuple(allowed), illegal
+
+    def _request(self, go: Go, now: float, allowed: tuple[int, ...]) -> Request:
+        game_history, options = self.board.game_history, self.options
+        # Whether the user wants to see a search go on although the move is clear.
+        is_free = options.analyse_mode or go.infinite or go.ponder
+        simulations = go.nodes
+        overhead = options.overhead_ms / 1000
+        clock: SideClock | None = None
+        seconds: float | None = None
+        if go.movetime is not None and not go.infinite:
+            seconds = seconds_of_movetime(go.movetime / 1000, overhead)
+        elif not go.infinite and (go.wtime is not None or go.btime is not None or go.byoyomi):
+            is_white = (game_history.side_to_move == 0) == (self.dialect.first == "w")
+            left, increment = (go.wtime, go.winc) if is_white else (go.btime, go.binc)
+            clock = SideClock((left or 0) / 1000, increment / 1000, go.movestogo, go.byoyomi / 1000)
+            seconds = seconds_for_move(clock, overhead)
+        # A move may be made early only where later moves can use the time that it leaves.
+        keeps_rest = go.movetime is None if clock is None else clock.keeps_rest
+        if not (simulations or go.infinite):
+            simulations = self._most_nodes
+        # Words that were ignored may have been the limit: without it the search would never end.
+        if go.notes and not (simulations or go.infinite or go.is_limited):
+            simulations = 1
+        # An only move needs no thought; one simulation still gives it a value.
+        if len(game_history.legal_actions()) == 1 and not is_free and not go.nodes:
+            simulations = 1
+        return Request(
+            game_history.start,
+            tuple(game_history.actions),
+            now,
+            self._new_game,
+            allowed,
+            simulations,
+            seconds,
+            go.depth,
+            go.ponder,
+            go.mate > 0,
+            stop_when_proven=not is_free or go.mate > 0,
+            may_move_early=not (is_free or options.temperature) and keeps_rest,
+            claims=frozenset(self.dialect.claims),
+            temperature=options.temperature / 100,
+            lines=options.multi_pv,
+            show_draw=options.show_wdl,
+        )
+
+    def _is_held(self) -> bool:
+        """Whether the GUI decides when the running search ends."""
+        request = self.searching
+        return request is not None and (request.is_pondering or _has_no_limit(request))
+
+    def _go_on(self) -> list[Order]:
+        """Do what is due, in order: each readyok, the searches that wait, the end."""
+        orders: list[Order] = []
+        is_ready = self._preparing is None and self._loaded == self.options.setup
+        if is_ready:
+            orders += [Say("readyok")] * self._readyok_owed
+            self._readyok_owed = 0
+        while self._pending and self.searching is None and not self._readyok_owed:
+            if not (is_ready or self._pending[0].refusal):
+                break
+            request = self._pending.popleft()
+            self.searching, self._held, self._is_stopping = request, None, False
+            if not request.refusal:
+                orders.append(Start(request))
+                continue
+            orders.append(_note(f"{request.refusal}; no move is given"))
+            nothing = Found((self.dialect.null_move,))
+            if self._is_held():  # its bestmove is due at `stop`, like any other
+                self._held = nothing
+            else:
+                self.searching = None
+                orders.append(Say(best_move_line(nothing, self.dialect, gives_up=False)))
+        # Nothing is loaded before it is needed: a GUI sets its options first, one by one.
+        waits = self._readyok_owed > 0 or (bool(self._pending) and self.searching is None)
+        if waits and not is_ready and self._preparing is None:
+            self._preparing = self.options.setup
+            orders.append(Prepare(self.options.setup))
+        if self._is_quitting and not waits and self.searching is None:
+            orders.append(Quit())
+        return orders
+
+    def _finish(self, found: Found) -> list[Order]:
+        gives_up = not self.options.analyse_mode and self.options.resigns_at(found.value)
+        best = best_move_line(found, self.dialect, gives_up=gives_up)
+        self.searching, self._held, self._is_stopping = None, None, False
+        return [Say(best), *self._go_on()]
+
+
+def _refused(go: Go, now: float, reason: str) -> Request:
+    """A request that is answered by the null move, when `go` would be answered."""
+    return Request("", (), now, simulations=int(not go.infinite), is_pondering=go.ponder, refusal=reason)
+
+
+def _at_once(request: Request) -> Request:
+    """The request, to be answered as soon as it begins."""
+    return replace(request, simulations=1, is_pondering=False, seconds=0.0)
+
+
+def _ended(request: Request) -> Request:
+    """The request, with a limit if it had none: else it would never end."""
+    return _at_once(request) if request.is_pondering or _has_no_limit(request) else request
+
+
+def _has_no_limit(request: Request) -> bool:
+    limits = (request.simulations, request.depth, request.seeks_mate)
+    return not any(limits) and request.seconds is None
+
+
+def _note(text: str) -> Say:
+    """An `info string`, on one line."""
+    return Say("info string " + " ".join(text.split()))

@@ -1,0 +1,376 @@
+"""UCI and its sibling USI as lines: their differences, commands, the position that they set, and results.
+
+A `Dialect` lists where the two protocols differ. `parse` turns a line into a command or says what is wrong
+with it; as in other engines, words of `go` that make no sense are noted and ignored, because a GUI that sends
+them still waits for a move. Pure; values become centipawns by lc0's formula.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from azselfplay.play.orders import Found, OptionTable, Report, Spec, shown
+from azselfplay.search.selection import NAMES
+
+if TYPE_CHECKING:
+    from azselfplay.games.spec import Game
+    from azselfplay.play.thinker import OpenGame
+
+SEARCHING = (
+    Spec("WeightsFile", "weights", "string"),
+    Spec("Backend", "backend", "combo", choices=("cpu", "cuda")),
+    Spec("Threads", "threads", "spin", 0, 512),
+)
+"""Options that both protocols have under the same name."""
+
+_LEAVES = Spec("MinibatchSize", "leaves", "spin", 0, 1024)
+
+_SEARCH = Spec("Search", "search", "combo", choices=NAMES)
+
+_TEMPERATURE = Spec("Temperature", "temperature", "spin", 0, 1000)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One protocol of the family."""
+
+    name: str
+    """The word that begins a dialogue: `uci`. `uciok` and `ucinewgame` follow from it."""
+    position: str
+    """The word for a position's notation: `fen`."""
+    first: str
+    """Letter of the first player's clock: `w` for White."""
+    options: OptionTable
+    counts: frozenset[str]
+    """Words of `go` that are followed by a number, besides clocks."""
+    no_move: str
+    """The answer if there is no legal move."""
+    null_move: str
+    """The answer if nothing can be searched: no GUI takes it for a move, for resigning or for a claim."""
+    claims: Mapping[str, str] = field(default_factory=dict)
+    """The answer at end reasons by which the side to move claims a win."""
+    resignation: str = ""
+    """The answer to resign; empty: not possible."""
+    mate_in_plies: bool = False
+    """Whether mates are counted in plies instead of moves."""
+    solves_mates: bool = True
+    """Whether `go mate` searches; if not, it is answered as not implemented."""
+
+
+UCI = Dialect(
+    name="uci",
+    position="fen",
+    first="w",
+    options=OptionTable(
+        (
+            *SEARCHING,
+            Spec("Hash", "hash_mib", "spin", 1, 262_144),
+            _LEAVES,
+            _SEARCH,
+            Spec("MultiPV", "multi_pv", "spin", 1, 218),
+            Spec("UCI_ShowWDL", "show_wdl", "check"),
+            Spec("UCI_AnalyseMode", "analyse_mode", "check"),
+            Spec("Ponder", "ponder", "check"),
+            Spec("Move Overhead", "overhead_ms", "spin", 0, 10_000),
+            _TEMPERATURE,
+        )
+    ),
+    counts=frozenset({"movestogo", "depth", "nodes", "mate", "movetime"}),
+    no_move="(none)",
+    null_move="(none)",
+)
+
+USI = Dialect(
+    name="usi",
+    position="sfen",
+    first="b",
+    options=OptionTable(
+        (
+            *SEARCHING,
+            Spec("USI_Hash", "hash_mib", "spin", 1, 262_144),
+            _LEAVES,
+            _SEARCH,
+            Spec("MultiPV", "multi_pv", "spin", 1, 593),
+            Spec("AnalyseMode", "analyse_mode", "check"),
+            Spec("USI_Ponder", "ponder", "check"),
+            Spec("MoveOverhead", "overhead_ms", "spin", 0, 10_000),
+            Spec("ResignPercent", "resign_percent", "spin", 0, 50),
+            _TEMPERATURE,
+        )
+    ),
+    counts=frozenset({"depth", "nodes", "movetime", "byoyomi"}),
+    no_move="resign",
+    null_move="none",
+    claims={"declaration": "win"},
+    resignation="resign",
+    mate_in_plies=True,
+    solves_mates=False,
+)
+
+MOST = 10**12
+"""Largest number that is accepted."""
+
+
+class BadCommand(ValueError):
+    """A line that cannot be understood; the text says why."""
+
+
+@dataclass(frozen=True)
+class Simple:
+    """A command whose arguments, if any, do not matter here.
+
+    Names are as in the protocol, except `hello` for `uci` and `usi`, `new game` for `ucinewgame` and
+    `usinewgame`, and `no mate` for an unsupported search for mates.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True)
+class SetOption:
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Position:
+    start: str
+    """FEN or SFEN; empty: the usual start."""
+    moves: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Go:
+    """Times are in milliseconds, as in the protocol; None: not given. Without any limit, and without `notes`,
+    the search ends at `stop`."""
+
+    searchmoves: tuple[str, ...] = ()
+    wtime: int | None = None
+    btime: int | None = None
+    winc: int = 0
+    binc: int = 0
+    movestogo: int = 0
+    depth: int = 0
+    nodes: int = 0
+    mate: int = 0
+    movetime: int | None = None
+    byoyomi: int = 0
+    infinite: bool = False
+    ponder: bool = False
+    notes: tuple[str, ...] = ()
+    """What is ignored, and why."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a limit ends the search."""
+        counted = self.depth or self.nodes or self.mate or self.byoyomi
+        return bool(counted) or not (self.wtime is None and self.btime is None and self.movetime is None)
+
+
+Command = Simple | SetOption | Position | Go
+
+_SIMPLE = frozenset({"isready", "stop", "ponderhit", "gameover", "quit", "d", "debug", "register"})
+
+_CLOCKS = frozenset({"wtime", "btime", "winc", "binc"})
+
+_TIMES = _CLOCKS | {"movetime", "byoyomi"}
+
+_FLAGS = frozenset({"infinite", "ponder"})
+
+
+def parse(line: str, dialect: Dialect = UCI) -> Command | None:
+    """The command in a line, None for an empty one. Raises BadCommand."""
+    words = line.split()
+    if not words:
+        return None
+    name, arguments = words[0], words[1:]
+    simple = {dialect.name: "hello", f"{dialect.name}newgame": "new game"} | {one: one for one in _SIMPLE}
+    if name in simple:
+        return Simple(simple[name])
+    if name == "setoption":
+        if arguments[:1] != ["name"]:
+            raise BadCommand("setoption is written: setoption name NAME [value VALUE]")
+        rest = arguments[1:]
+        cut = rest.index("value") if "value" in rest else len(rest)
+        if cut == 0:
+            raise BadCommand("setoption without a name")
+        return SetOption(" ".join(rest[:cut]), " ".join(rest[cut + 1 :]))
+    if name == "position":
+        cut = arguments.index("moves") if "moves" in arguments else len(arguments)
+        head, moves = arguments[:cut], tuple(arguments[cut + 1 :])
+        if head == ["startpos"]:
+            return Position("", moves)
+        if len(head) > 1 and head[0] == dialect.position:
+            return Position(" ".join(head[1:]), moves)
+        text = f"{dialect.position} {dialect.position.upper()}"
+        raise BadCommand(f"position is written: position startpos|{text} [moves MOVE ...]")
+    if name != "go":
+        raise BadCommand(f"unknown command {shown(name)}")
+    if arguments[:1] == ["mate"] and not dialect.solves_mates:
+        return Simple("no mate")
+    return _go(arguments, dialect.counts)
+
+
+def _go(words: list[str], counts: frozenset[str]) -> Go:
+    """The command, without the words that mean nothing: for each of them there is a note."""
+    go, notes, names = Go(), [], set()
+    for name, values in _groups(words, _CLOCKS | counts | _FLAGS | {"searchmoves"}):
+        names.add(name)
+        rest = values
+        if name in _FLAGS:
+            go = _with(go, name, True)
+        elif name == "searchmoves":
+            go, rest = replace(go, searchmoves=tuple(values)), []
+        elif name:
+            rest = values[1:]
+            try:
+                go = _with(go, name, _number(name, values[0] if values else ""))
+            except BadCommand as error:
+                notes.append(str(error))
+        if rest:
+            notes.append(f"unknown in go: {shown(' '.join(rest))}")
+    has_words = bool(notes or names - _FLAGS - {"searchmoves"})
+    if has_words and not go.is_limited and not go.infinite:
+        notes.append("no limit is left in go: the move is given after one simulation, or after --nodes")
+    return replace(go, notes=tuple(notes))
+
+
+def _groups(words: list[str], known: frozenset[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each known word with the words up to the next one; first "" with those before the first, if any."""
+    group: tuple[str, list[str]] = ("", [])
+    for word in words:
+        if word not in known:
+            group[1].append(word)
+            continue
+        if group != ("", []):
+            yield group
+        group = (word, [])
+    if group != ("", []):
+        yield group
+
+
+def _with(go: Go, field: str, value: int | bool) -> Go:
+    change: dict[str, Any] = {field: value}
+    return replace(go, **change)
+
+
+def _number(name: str, text: str) -> int:
+    """The number after a word of `go`. Times may have a fraction of a millisecond, which is dropped."""
+    found = re.fullmatch(r"(-?)([0-9]{1,15})(\.[0-9]{0,15})?", text)
+    if found is None or (found[3] and name not in _TIMES):
+        raise BadCommand(f"go {name} needs a whole number, not {shown(text)}")
+    value = int(found[2])
+    if value > MOST or (found[1] and value and name not in _CLOCKS):
+        raise BadCommand(f"go {name} {text} is out of range")
+    return 0 if found[1] else value  # some GUIs send negative times
+
+
+class Board:
+    """The last valid position, and why a later one was refused.
+
+    If the new moves extend the old ones, as they do move after move, the game is extended and not replayed.
+    """
+
+    def __init__(self, game: Game) -> None:
+        from azselfplay.play.thinker import OpenGame  # imports numpy: not on the way to --help
+
+        self._opened: Callable[[str], OpenGame] = lambda start: OpenGame(game, start)
+        self.game_history = self._opened("")
+        self.refusal = ""
+        """Why the GUI's position is unknown; empty: it is that of `game_history`."""
+        self._moves: tuple[str, ...] = ()
+
+    def set(self, position: Position) -> None:
+        """Set a position. Raises ValueError, and keeps the old one, if it is impossible or a move is not
+        legal."""
+        from azselfplay.play.thinker import MOST_PLIES
+
+        if len(position.moves) > MOST_PLIES:
+            raise ValueError(f"a game of {len(position.moves)} moves; at most {MOST_PLIES} are taken")
+        known = len(self._moves)
+        if position.start == self.game_history.start and position.moves[:known] == self._moves:
+            self._extend(self.game_history, position.moves, known)
+        else:
+            game_history = self._opened(position.start)
+            self._extend(game_history, position.moves, 0)
+            self.game_history = game_history
+        self._moves = position.moves
+        self.refusal = ""
+
+    def _extend(self, game_history: OpenGame, moves: tuple[str, ...], known: int) -> None:
+        try:
+            for number in range(known, len(moves)):
+                game_history.play_text(moves[number])
+        except ValueError as error:
+            # The old position stays valid, as a command that fails changes nothing.
+            game_history.take_back(known)
+            raise ValueError(f"move {number + 1}, {shown(moves[number])}: {error}") from error
+
+
+CENTIPAWN_SCALE, CENTIPAWN_BEND = 90.0, 1.5637541897
+"""lc0's formula of versions 0.20 to 0.29: 90 tan(1.5637541897 value); a value of 0.5 is 89 centipawns."""
+
+
+def centipawns(value: float) -> int:
+    """A value in [-1, 1] in centipawns; +-12,780 at the ends."""
+    return round(CENTIPAWN_SCALE * math.tan(CENTIPAWN_BEND * max(-1.0, min(1.0, value))))
+
+
+def score_text(value: float, proof: int, *, in_plies: bool = False) -> str:
+    """`cp N`, or `mate N` if `proof` (plies to the win or minus plies to the loss) is known.
+
+    N counts moves, or plies with `in_plies`.
+    """
+    if proof and in_plies:
+        return f"mate {proof}"
+    if proof:
+        return f"mate {(proof + 1) // 2 if proof > 0 else -(-proof // 2)}"
+    return f"cp {centipawns(value)}"
+
+
+def wdl_per_mille(value: float, draw: float, proof: int = 0) -> tuple[int, int, int]:
+    """Per mille of win, draw and loss, for a searched `value`.
+
+    A tree stores one value per move, not win/draw/loss. So the draw share is the network's at the root, or
+    less where the value does not allow that much.
+    """
+    if proof:
+        return (1000, 0, 0) if proof > 0 else (0, 0, 1000)
+    # With a value v, the share of draws is at most 1 - |v|.
+    drawn = max(0.0, min(draw, 1.0 - abs(value)))
+    win = round(1000 * (1.0 - drawn + value) / 2)
+    loss = round(1000 * (1.0 - drawn - value) / 2)
+    return win, 1000 - win - loss, loss
+
+
+def info_lines(report: Report, dialect: Dialect) -> Iterable[str]:
+    """The `info` lines of a report: one for each move."""
+    if report.note:
+        yield f"info string {report.note}"
+    if report.outcome is not None:
+        yield f"info depth 0 score {'cp 0' if report.outcome == 0 else 'mate 0'}"
+    progress = report.progress
+    speed = round(progress.simulations / progress.seconds) if progress.seconds > 0 else 0
+    for number, line in enumerate(report.lines, 1):
+        score = score_text(line.value, line.proof, in_plies=dialect.mate_in_plies)
+        if report.draw is not None:
+            score += " wdl " + " ".join(map(str, wdl_per_mille(line.value, report.draw, line.proof)))
+        yield (
+            f"info depth {max(1, progress.depth)} seldepth {max(1, progress.deepest)} multipv {number} "
+            f"score {score} nodes {progress.simulations} nps {speed} "
+            f"hashfull {progress.hashfull} tbhits 0 "
+            f"time {round(1000 * progress.seconds)} pv {' '.join(line.moves)}"
+        )
+
+
+def best_move_line(found: Found, dialect: Dialect, *, gives_up: bool) -> str:
+    """The `bestmove` line; `gives_up`: resign, if the protocol has a word for it."""
+    if not found.moves:
+        return f"bestmove {dialect.claims.get(found.claim, dialect.no_move)}"
+    if gives_up and dialect.resignation:
+        return f"bestmove {dialect.resignation}"
+    return f"bestmove {found.moves[0]}" + (f" ponder {found.moves[1]}" if len(found.moves) > 1 else "")

@@ -1,0 +1,91 @@
+"""A cache of evaluations: the next search visits many positions that the last one evaluated.
+
+It is a bounded table: buckets of WAYS entries, chosen by a 128-bit hash, and a ring with the priors, in which
+the newest overwrite the oldest. Places in the ring are counted without wrapping and taken modulo its size, so
+an entry's place shows whether its priors are still there, and nothing has to be removed. The hash covers the
+whole input of the network *and* the legal actions, over which the priors are defined. (The features alone are
+not enough: chess with one position of history does not show that a pawn may be taken en passant.)
+`tests/search/naive_cache.py` is the slow twin.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from azselfplay.games.jit import kernel
+
+WAYS = 4
+"""Entries of a bucket, 128 bytes together: two cache lines of the processor."""
+NOTHING = -1
+START_1, START_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+TIMES_1, TIMES_2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
+S29, S32 = np.uint64(29), np.uint64(32)
+
+
+@kernel
+def write_key(packed_features: Any, actions: Any, count: int, pending: Any) -> None:
+    """Write the key of `packed_features [W]` with `count` legal `actions [count]` to `pending`, a PENDING.
+
+    Two multiplicative hashes with different constants, so a mistake needs a collision of 128 bits. A product
+    only carries upwards; the shift after it brings down the high bits, which choose the bucket.
+    """
+    one, two = START_1, START_2 ^ np.uint64(count)
+    for i in range(len(packed_features) + count):
+        word = (
+            packed_features[i] if i < len(packed_features) else np.uint64(actions[i - len(packed_features)])
+        )
+        one = (one ^ word) * TIMES_1
+        one ^= one >> S32
+        two = (two ^ word) * TIMES_2
+        two ^= two >> S29
+    pending.key_1 = one
+    pending.key_2 = two
+
+
+@kernel
+def find(entries: Any, written: int, room: int, pending: Any) -> int:
+    """Return the way, in its bucket of `entries` (ENTRY[buckets, WAYS]), of the entry for `pending`
+    (PENDING); NOTHING if there is none.
+
+    `written` priors have gone into a ring of size `room`: an entry whose priors began further back was
+    overwritten.
+    """
+    bucket = int(pending.key_1 % np.uint64(len(entries)))
+    for way in range(WAYS):
+        entry = entries[bucket, way]
+        if entry.key_1 == pending.key_1 and entry.key_2 == pending.key_2 and entry.count == pending.count:
+            return way if entry.place >= 0 and written - entry.place <= room else NOTHING
+    return NOTHING
+
+
+@kernel
+def keep(entries: Any, ring: Any, cache: Any, pending: Any, priors: Any, value: float) -> None:
+    """Store the evaluation of `pending` (PENDING), `priors [n]` and `value`, replacing the oldest entry of
+    its bucket. `entries` ENTRY[buckets, WAYS], `ring` float32[room], `cache` CACHE[1]."""
+    count, room = len(priors), len(ring)
+    if count > room or find(entries, cache[0].written, room, pending) != NOTHING:
+        return
+    bucket = int(pending.key_1 % np.uint64(len(entries)))
+    way = 0
+    for other in range(WAYS):
+        same = entries[bucket, other].key_1 == pending.key_1 and entries[bucket, other].key_2 == pending.key_2
+        if same:
+            way = other
+            break
+        if entries[bucket, other].place < entries[bucket, way].place:
+            way = other
+    begin = cache[0].written
+    left = room - begin % room
+    if count > left:  # the priors of one position are contiguous
+        begin += left
+    for i in range(count):
+        ring[begin % room + i] = priors[i]
+    cache[0].written = begin + count
+    entry = entries[bucket, way]
+    entry.key_1 = pending.key_1
+    entry.key_2 = pending.key_2
+    entry.place = begin
+    entry.value = value
+    entry.count = count

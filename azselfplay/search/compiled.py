@@ -1,0 +1,76 @@
+"""The kernels of the search compiled for a game, a selection and perhaps a network that is part of them.
+
+`search.step_kernel` calls the rules, a selection and a network by names that stand for nothing; `kernels_for`
+binds the real ones to them, so that Numba inlines all into one machine code (docs/decisions/0002).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from types import SimpleNamespace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games import get_game
+from azselfplay.games.jit import Bindings, bind
+from azselfplay.games.stubs import bindings
+from azselfplay.search import cache_kernel, step_kernel, tree_kernel
+from azselfplay.search.evaluator import Evaluator
+from azselfplay.search.selection import selection
+
+KERNELS = (tree_kernel, cache_kernel, step_kernel)
+
+
+class NetworkCode(Protocol):
+    """The compiled part of a network that evaluates leaves inside the search's own step: one object for each
+    game and sizes (`net.sparse`)."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def name(self) -> str:
+        """Family and sizes: part of the name of what is compiled."""
+        ...
+
+    @property
+    def evaluate(self) -> Callable[..., None]:
+        """A kernel, as `search.step_kernel.evaluate` describes it."""
+        ...
+
+    @property
+    def bindings(self) -> Bindings:
+        """What is bound to the names that it uses, besides the rules."""
+        ...
+
+
+class OwnNetwork(Evaluator, Protocol):
+    """A network that evaluates the leaves of a forest in its step kernel. `search.pool` takes it as the
+    evaluator of that forest, and nothing is ever submitted to it."""
+
+    @property
+    def code(self) -> NetworkCode: ...
+
+    @property
+    def weights(self) -> npt.NDArray[np.float32]:
+        """[n] as `code` reads them. Other weights are another array."""
+        ...
+
+
+@cache
+def kernels_for(game_name: str, selection_name: str, network: NetworkCode | None = None) -> SimpleNamespace:
+    """Return the kernels. They are compiled on their first call, and cached on disk."""
+    game, chooses = get_game(game_name), selection(selection_name)
+    chosen = [
+        (step_kernel.choose_root, chooses.choose_root),
+        (step_kernel.choose_below, chooses.choose_below),
+    ]
+    sets: dict[str, Bindings] = {game_name: bindings(game), selection_name: chosen}
+    if network is None:
+        sets["remote"] = [(step_kernel.EVALUATES, 0)]
+    else:
+        own = [(step_kernel.EVALUATES, 1), (step_kernel.evaluate, network.evaluate)]
+        sets[network.name] = [*own, *network.bindings]
+    return bind([*KERNELS, chooses], sets)

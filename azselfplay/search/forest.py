@@ -1,0 +1,322 @@
+"""All search trees of a process with the same settings: slots of common arrays, and their compiled kernels.
+
+Every tree has a fixed amount of space, so that normally nothing is copied; the system provides the memory
+only as it is used. When one tree needs more, all of them get more (rare: a game with far more legal actions
+than usual).
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games.spec import Game
+from azselfplay.search.cache_kernel import WAYS
+from azselfplay.search.compiled import OwnNetwork, kernels_for
+from azselfplay.search.evaluator import LeafBatch
+from azselfplay.search.layout import (
+    CACHE,
+    EDGE,
+    ENTRY,
+    GROW,
+    NODE,
+    PENDING,
+    ROW,
+    SETTINGS,
+    STATE,
+    STEP,
+    WAITING,
+    ForestArrays,
+    Outbox,
+    Tree,
+)
+from azselfplay.search.selection import selection
+from protocol.settings import SelfPlaySettings
+
+NO_PRIORS = np.zeros(0, np.float32)
+NO_WDL = np.zeros((0, 3), np.float32)
+
+KEPT_TREES = 2
+"""A subtree of more than this many times `simulations` nodes is dropped, which bounds memory."""
+SPARE = 1.3
+"""Edges reserved for each node, in units of the game's mean number of legal actions."""
+PRIOR = np.dtype(np.float32)
+"""Number format of cached priors."""
+
+
+class Forest:
+    """Trees for `settings` (resolved by `search.settings.resolve`), initially `slots` of them.
+
+    `leaves`: most leaves in flight of one tree. `max_nodes`: evaluated positions of each tree, which then
+    never grows and keeps any subtree (for engines); 0: as many as a search with these settings needs.
+    `cache`: number of evaluations that are cached, 0: none. `network`: evaluates the leaves in the step
+    kernel, so that a whole search is one call; None: they are handed out.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        settings: SelfPlaySettings,
+        slots: int = 1,
+        *,
+        leaves: int = 1,
+        max_nodes: int = 0,
+        cache: int = 0,
+        network: OwnNetwork | None = None,
+    ) -> None:
+        self.game, self.settings = game, settings
+        self._network, self._weights = network, NO_PRIORS if network is None else network.weights
+        self.selection = selection(settings.search.selection)
+        self.kernels = kernels_for(
+            game.name, settings.search.selection, None if network is None else network.code
+        )
+        self.leaves = leaves
+        self.is_fixed = max_nodes > 0
+        self.alphas = np.full(game.max_legal, settings.noise.dirichlet_alpha)
+        self._free: list[int] = []
+        self._row, self._became = np.zeros(1, ROW), np.zeros(1, np.int8)
+        self.generation = 0
+        """Number of times that the arrays were replaced by larger ones."""
+        if max_nodes:
+            nodes = max(2, max_nodes)
+        else:
+            keeps = KEPT_TREES if settings.search.reuse_tree and self.selection.KEEPS_SUBTREE else 0
+            nodes = (keeps + 1) * settings.search.simulations + settings.moves.final_extra + 2
+        spare = 1.0 if max_nodes else SPARE
+        edges = nodes * int(game.mean_legal * spare) + leaves * game.max_legal
+        self._cache = _cache(cache, game)
+        self._symmetries = _symmetries(game, wanted=settings.search.evaluation_symmetry)
+        self.arrays = self._reserve(0, nodes, edges)
+        self.outbox = self._outbox(0)
+        self.add_slots(slots)
+
+    # ---- Slots --------------------------------------------------------------------------------
+
+    @property
+    def slots(self) -> int:
+        return len(self.arrays.states)
+
+    def add_slots(self, more: int) -> None:
+        """Make room for `more` further trees."""
+        slots = self.slots
+        self._resize(slots + more, self.arrays.nodes.shape[1], self.arrays.edges.shape[1])
+        self._free.extend(reversed(range(slots, slots + more)))
+
+    def take_slot(self) -> int:
+        """Return a slot for another tree; the forest grows if none is free."""
+        if not self._free:
+            self.add_slots(max(1, self.slots // 2))
+        return self._free.pop()
+
+    def release(self, slot: int) -> None:
+        """Free a tree's slot; its leaves in flight are forgotten."""
+        self.give_up(slot)
+        self._free.append(slot)  # used again first: its memory is there already
+
+    def give_up(self, slot: int) -> None:
+        """Forget the leaves of this tree that are in flight: they will not be answered."""
+        arrays = self.arrays
+        state = arrays.states[slot : slot + 1]
+        self.kernels.give_up(arrays.edges[slot], arrays.paths[slot], arrays.pending[slot], state)
+
+    def tree(self, slot: int) -> Tree:
+        """Return the arrays of one tree, valid until `generation` changes."""
+        arrays = self.arrays
+        return Tree(
+            arrays.parameters,
+            arrays.states[slot : slot + 1],
+            arrays.nodes[slot],
+            arrays.edges[slot],
+            arrays.root_noise[slot],
+            arrays.plan[slot],
+        )
+
+    def grow(self) -> None:
+        """Give each tree half as much space again for nodes and edges."""
+        nodes, edges = self.arrays.nodes.shape[1], self.arrays.edges.shape[1]
+        self._resize(self.slots, nodes * 3 // 2, edges * 3 // 2)
+
+    # ---- Steps --------------------------------------------------------------------------------
+
+    def step(
+        self,
+        rows: npt.NDArray[np.void],
+        priors: npt.NDArray[np.float32] = NO_PRIORS,
+        wdl: npt.NDArray[np.float32] = NO_WDL,
+    ) -> list[tuple[int, int]]:
+        """Do what `rows` (ROW[n]) ask, each for its tree. Returns (index of the row, result) for those that
+        do not wait now. If one of them lacked space, there is more when this returns.
+
+        `priors [sum of counts]` and `wdl [n, 3]` belong to the rows that bring an evaluation.
+        """
+        self._take_new_weights()
+        status = np.empty(len(rows), np.int8)
+        if not self.kernels.expand_backup_select(self.arrays, rows, priors, wdl, self.outbox, status):
+            return []
+        found = np.flatnonzero(status != WAITING)
+        became = status[found].tolist()
+        if GROW in became and not self.is_fixed:  # once for all trees that need it; their callers ask again
+            self.grow()
+        return list(zip(found.tolist(), became, strict=True))
+
+    def step_alone(self, slot: int, what: int) -> int:
+        """Do `what`, which brings no evaluation, for one tree: faster than `step`. Returns what became of it,
+        or WAITING."""
+        self._take_new_weights()
+        self._row["slot"], self._row["what"] = slot, what
+        self.kernels.expand_backup_select(
+            self.arrays, self._row, NO_PRIORS, NO_WDL, self.outbox, self._became
+        )
+        became = int(self._became[0])
+        if became == GROW and not self.is_fixed:
+            self.grow()
+        return became
+
+    def take_leaves(self) -> tuple[LeafBatch, npt.NDArray[np.void]]:
+        """Empty the outbox. Returns the leaves, and the rows (ROW[n]) that will bring their answers."""
+        out = self.outbox
+        rows, actions, _ = out.used.tolist()
+        out.used[:2] = 0
+        batch = LeafBatch(out.features[:rows].copy(), out.counts[:rows].copy(), out.actions[:actions].copy())
+        return batch, out.rows[:rows].copy()
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether its own network evaluates the leaves."""
+        return self._network is not None
+
+    @property
+    def evaluated(self) -> int:
+        """Leaves that the forest's own network has evaluated."""
+        return int(self.outbox.used[2])
+
+    def _take_new_weights(self) -> None:
+        """Evaluate with the network's newest weights from now on."""
+        if self._network is not None and self._network.weights is not self._weights:
+            self._weights = self._network.weights
+            self.arrays = self.arrays._replace(weights=self._weights)
+            self.forget_evaluations()
+
+    # ---- The cache of evaluations -------------------------------------------------------------
+
+    @property
+    def cache_hits(self) -> int:
+        """Leaves answered from the cache."""
+        return int(self.arrays.cache["hits"][0])
+
+    def forget_evaluations(self) -> None:
+        """Clear the cache, because other weights answer from now on."""
+        self.arrays.entries["place"] = -1
+
+    # ---- Memory -------------------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes reserved for all trees; those never used take no memory."""
+        return sum(array.nbytes for array in self.arrays)
+
+    def _reserve(self, slots: int, nodes: int, edges: int) -> ForestArrays:
+        game, settings, leaves = self.game, self.settings, self.leaves
+        shared = (
+            *(settings.history, settings.max_plies, game.max_legal, leaves, settings.search.look_ahead),
+            *(game.cells, game.planes_per_position, game.code_bits),
+        )
+        entries, ring, cache = self._cache
+        return ForestArrays(
+            settings=np.array([shared], SETTINGS),
+            parameters=np.array(self.selection.parameters(settings), np.float64),
+            # Every search writes these at once, so nothing is gained by providing them page by page.
+            states=np.zeros(slots, STATE),
+            nodes=_reserved((slots, nodes), NODE),
+            edges=_reserved((slots, edges), EDGE),
+            history=_reserved((slots, settings.max_plies + 2, game.state_words), np.uint64),
+            pending=np.zeros((slots, leaves), PENDING),
+            paths=_reserved((slots, leaves, settings.max_plies + 1), STEP),
+            actions=np.zeros((slots, leaves, game.max_legal), np.uint16),
+            root_noise=np.zeros((slots, game.max_legal)),
+            plan=np.zeros((slots, self.selection.plan_room(settings)), np.int32),
+            packed_features=np.zeros(game.feature_words(settings.history), np.uint64),
+            replies=np.zeros((2, game.max_legal), np.uint16),
+            symmetries=self._symmetries,
+            entries=entries,
+            ring=ring,
+            cache=cache,
+            weights=self._weights,
+            priors=np.zeros(game.max_legal, np.float32),
+            wdl=np.zeros(3, np.float32),
+        )
+
+    def _resize(self, slots: int, nodes: int, edges: int) -> None:
+        old, new = self.arrays, self._reserve(slots, nodes, edges)
+        for name in ("states", "pending", "actions", "root_noise", "plan"):
+            getattr(new, name)[: len(old.states)] = getattr(old, name)
+        # Only what is in use is copied: the rest was never written and takes no memory.
+        for slot, state in enumerate(old.states):
+            for name, used in (("nodes", "nodes"), ("edges", "edges"), ("history", "positions")):
+                getattr(new, name)[slot, : state[used]] = getattr(old, name)[slot, : state[used]]
+            for leaf in np.flatnonzero(old.pending[slot]["ticket"]):
+                depth = int(old.pending[slot, leaf]["depth"])
+                new.paths[slot, leaf, :depth] = old.paths[slot, leaf, :depth]
+        self.arrays = new
+        self.generation += 1
+        self.new_index = np.zeros(nodes, np.int32)
+        if slots > len(old.states):
+            outbox = self._outbox(slots)
+            for small, large in zip(self.outbox, outbox, strict=True):
+                large[: len(small)] = small  # leaves that wait there have not been sent yet
+            self.outbox = outbox
+
+    def _outbox(self, slots: int) -> Outbox:
+        rows = max(1, slots * self.leaves)
+        return Outbox(
+            features=np.zeros((rows, len(self.arrays.packed_features)), np.uint64),
+            counts=np.zeros(rows, np.uint16),
+            actions=np.zeros(rows * self.game.max_legal, np.uint16),
+            rows=np.zeros(rows, ROW),
+            used=np.zeros(3, np.int64),
+        )
+
+
+def _reserved(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return an array of zeros whose memory the system provides page by page as it is written.
+
+    Large pages are avoided: one of them would span several trees' spaces, which are mostly empty. Raises
+    MemoryError if the system refuses so much.
+    """
+    kind = np.dtype(dtype)
+    nbytes = int(np.prod(shape)) * kind.itemsize
+    if nbytes == 0:
+        return np.zeros(shape, kind)
+    try:
+        memory = mmap.mmap(-1, nbytes)
+    except OSError as error:  # ENOMEM comes as this
+        raise MemoryError(f"the system refuses {nbytes >> 20} MiB: {error}") from error
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, kind).reshape(shape)
+
+
+def cached_in(mebibytes: float, game: Game) -> int:
+    """Return how many evaluations a cache of this size holds."""
+    return int(mebibytes * 2**20 / (ENTRY.itemsize + PRIOR.itemsize * game.mean_legal))
+
+
+def _cache(positions: int, game: Game) -> tuple[npt.NDArray[Any], ...]:
+    """Return (entries, ring, cache) of ForestArrays."""
+    entries = np.zeros((-(-positions // WAYS), WAYS), ENTRY)
+    entries["place"] = -1
+    room = max(int(positions * game.mean_legal), game.max_legal) if positions else 0
+    return entries, np.zeros(room, PRIOR), np.zeros(1, CACHE)
+
+
+def _symmetries(game: Game, *, wanted: bool) -> npt.NDArray[np.int32]:
+    """Return `symmetries` of ForestArrays."""
+    rows = [
+        np.concatenate([one.cells, game.plane_map(one, 1), one.actions])
+        for one in (game.symmetries if wanted else ())
+    ]
+    width = game.cells + game.planes_per_position + game.actions
+    return np.array(rows, np.int32).reshape(len(rows), width)

@@ -1,0 +1,223 @@
+"""The search coroutine with several leaves in flight: for an engine, which searches a single position.
+
+Self-play makes batches over games and keeps one leaf of a game in flight (`search.mcts`). An engine has no
+other games, so here several leaves of one tree are evaluated together. With one leaf at a time both searches
+do the same. Choices and figures: docs/decisions/0006-leaves-in-flight.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from azselfplay.games.spec import Game
+from azselfplay.search.compiled import OwnNetwork
+from azselfplay.search.evaluator import BadEvaluation, Evaluations, Evaluator, LeafBatch, evaluate
+from azselfplay.search.forest import Forest
+from azselfplay.search.layout import BLOCKED, EDGE, GROW, NODE, ROW, SELECT, SETTLE
+from azselfplay.search.tree import SearchTree
+from protocol.settings import SelfPlaySettings
+
+MOST_VISITS = 1 << 24
+"""Most visits of a root: beyond that, a float32 sum of values no longer changes by a single visit."""
+
+T = TypeVar("T")
+
+
+@dataclass
+class Limits:
+    """When a search ends. The limits may be changed while the search runs."""
+
+    simulations: int = 0
+    """New simulations; 0: as many as fit."""
+    until: float = float("inf")
+    """Time of the event loop, in seconds."""
+    allowed: tuple[int, ...] = ()
+    """Root actions to consider; none: all."""
+    stop_when_proven: bool = False
+    """End when the root is a proven win or loss."""
+    is_enough: Callable[[], bool] | None = None
+    """Asked after each batch; True ends the search."""
+
+
+class Interrupt:
+    """Makes a running search check its limits again: set `stop`, or only `wake` it."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def stop(self) -> None:
+        self.stopped = True
+        self.wake()
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def waiter(self) -> asyncio.Future[None]:
+        """Return a future that the next `wake` resolves."""
+        if self._waiter is None or self._waiter.done():
+            self._waiter = asyncio.get_running_loop().create_future()
+        return self._waiter
+
+
+class ParallelTree(SearchTree):
+    """The tree of an engine, alone in a forest of fixed size: `max_nodes` evaluated positions, and at most
+    `max_leaves` in flight.
+
+    Its memory is reserved at once, so that nothing is copied while a clock runs.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        settings: SelfPlaySettings,
+        rng: np.random.Generator,
+        *,
+        max_nodes: int,
+        max_leaves: int,
+        network: OwnNetwork | None = None,
+    ) -> None:
+        """`network`: evaluates the leaves in the step itself, so that none is ever in flight."""
+        leaves = max_leaves if network is None else 1
+        super().__init__(Forest(game, settings, leaves=leaves, max_nodes=max_nodes, network=network), rng)
+        self.max_nodes = self.forest.arrays.nodes.shape[1]
+        self.is_full = False
+        """Whether this search ended because no further node fits."""
+        self._wanted = 0
+        self._asked = np.zeros(0, ROW)
+
+    def start_search(self, simulations: int, allowed: Sequence[int] = ()) -> None:
+        """Begin a search of at most `simulations` (0: unlimited) over the root actions `allowed` (none:
+        all)."""
+        room = max(0, MOST_VISITS - self.root_visit_count)
+        self._wanted = min(simulations or room, room)
+        self.is_full = False
+        self.unblock()
+        if allowed:
+            edges = self.edges_of(0)
+            shut = ~np.isin(edges["action"], np.array(allowed, np.uint16))
+            if shut.all():
+                raise ValueError(f"none of the actions {tuple(allowed)} is legal here")
+            edges["in_flight"][shut] = BLOCKED
+        self.begin()
+        self.state_of_search["remaining"] = self._wanted
+        # A move that wins at once is visited first, if there is one.
+        found = np.zeros(self.game.max_legal, np.int32)
+        count = self._kernels.winning_edges(self.arrays, self._history, self._root_actions, found)
+        if count and self._wanted > 0:
+            self._kernels.take_win(self.arrays, self.forest.arrays.paths[self.slot, 0], found[0])
+
+    def proof_of(self, allowed: Sequence[int]) -> int:
+        """Return what is proven if only the root actions `allowed` may be played (none: all may): above 0 a
+        win, below 0 a loss, 0 nothing."""
+        if not allowed:
+            return self.proof
+        proofs = np.array(self.edge_proofs(0))[np.isin(self.edges_of(0)["action"], allowed)]
+        return int(proofs.max())
+
+    def gather(self) -> LeafBatch:
+        """Return the leaves to evaluate; none when the search is over, only ends of games were reached, or
+        the tree has a network of its own."""
+        self.is_full = self.forest.step_alone(self.slot, SELECT) == GROW or self.is_full
+        batch, self._asked = self.forest.take_leaves()
+        return batch
+
+    def settle(self, evaluations: Evaluations) -> None:
+        """Take the evaluations of all leaves that `gather` returned. Raises BadEvaluation, with nothing
+        changed, if they do not fit."""
+        rows, priors = self._asked, int(self._asked["count"].sum())
+        if len(evaluations.wdl) != len(rows) or len(evaluations.priors) != priors:
+            raise BadEvaluation(
+                f"an answer of {len(evaluations.wdl)} rows and {len(evaluations.priors)} priors, but "
+                f"{len(rows)} positions wait with {priors} legal actions in all"
+            )
+        rows["what"] = SETTLE
+        self.forest.step(rows, evaluations.priors.astype(np.float32, copy=False), evaluations.wdl)
+
+    def give_up(self) -> None:
+        """Forget the waiting leaves."""
+        self._asked = self._asked[:0]
+        self.forest.give_up(self.slot)
+
+    def unblock(self) -> None:
+        """Allow all root actions again. No leaf may be waiting."""
+        if self.is_expanded:
+            self.edges_of(0)["in_flight"] = 0
+
+    @property
+    def simulations(self) -> int:
+        """Simulations that this search has finished."""
+        return self._wanted - self.remaining - int(self.state_of_search["waiting"])
+
+    @property
+    def depths(self) -> tuple[int, int]:
+        """Return (sum of the depths of this search's simulations, the deepest), in plies."""
+        state = self.state_of_search
+        return int(state["depth_sum"]), int(state["deepest"])
+
+
+def node_bytes(game: Game) -> int:
+    """Return the memory of one evaluated position with its edges, in bytes."""
+    return NODE.itemsize + np.dtype(np.int32).itemsize + int(game.mean_legal) * EDGE.itemsize
+
+
+async def search_parallel(
+    tree: ParallelTree, evaluator: Evaluator, limits: Limits, interrupt: Interrupt | None = None
+) -> None:
+    """Search from the root, which must be expanded and not the end of the game, until a limit is reached.
+
+    Reacts to `interrupt` and to the clock at once: leaves still in flight are then given up.
+    """
+    interrupt = interrupt or Interrupt()
+    tree.start_search(limits.simulations, limits.allowed)
+    try:
+        while not _is_over(tree, limits, interrupt):
+            batch = tree.gather()
+            if not batch.rows:
+                await asyncio.sleep(0)
+                continue
+            evaluations = await unless_over(evaluate(evaluator, batch), limits, interrupt)
+            if evaluations is not None:
+                tree.settle(evaluations)
+            else:
+                tree.give_up()
+    finally:
+        tree.give_up()
+        tree.unblock()
+
+
+def _is_over(tree: ParallelTree, limits: Limits, interrupt: Interrupt) -> bool:
+    return (
+        tree.remaining <= 0
+        or tree.is_full
+        or interrupt.stopped
+        or asyncio.get_running_loop().time() >= limits.until
+        or (limits.stop_when_proven and tree.proof_of(limits.allowed) != 0)
+        or (limits.is_enough is not None and limits.is_enough())
+    )
+
+
+async def unless_over(
+    asked: Awaitable[T], limits: Limits, interrupt: Interrupt, grace: float = 0.0
+) -> T | None:
+    """Return what was requested, or None if the clock or an interrupt came first by more than `grace`
+    seconds."""
+    loop = asyncio.get_running_loop()
+    answer = asyncio.ensure_future(asked)
+    try:
+        while not answer.done() and not interrupt.stopped and loop.time() < limits.until:
+            left = limits.until - loop.time()
+            waits_for: set[asyncio.Future[Any]] = {answer, interrupt.waiter()}
+            timeout = left if left < 1e6 else None
+            await asyncio.wait(waits_for, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if grace:
+            await asyncio.wait({answer}, timeout=grace)
+        return answer.result() if answer.done() else None
+    finally:
+        answer.cancel()

@@ -1,0 +1,184 @@
+"""Joins coroutines and batches: a coroutine awaits its whole search, and one compiled call steps all of them.
+
+A search that begins, or a root to evaluate, waits for the end of the turn of the event loop. Then one call
+walks all of them to their next leaves, which are sent together. When an answer arrives, one call expands,
+backs up and selects for every search it concerns; finished searches wake their coroutine. Where the forest
+has a network of its own, there is nothing to join: each coroutine runs its whole search in one call, and the
+others have their turn after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.search.evaluator import BadEvaluation, Evaluations, Evaluator
+from azselfplay.search.forest import NO_PRIORS, NO_WDL, Forest
+from azselfplay.search.layout import (
+    AGAIN,
+    DONE,
+    EXPANDED,
+    GROW,
+    MISFIT,
+    NO_ROW,
+    OPEN_ROOT,
+    ROW,
+    SELECT,
+    STALE,
+)
+from azselfplay.search.tree import SearchTree
+
+
+class SearchPool:
+    """Runs the searches of a forest on one evaluator. Its methods may only be called in the event loop's
+    thread."""
+
+    def __init__(self, forest: Forest, evaluator: Evaluator) -> None:
+        self.forest = forest
+        self.evaluator = evaluator
+        self._handed_out = 0
+        """Evaluations asked of the evaluator."""
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+        """The future that waits for each tree's search, by slot."""
+        self._roots: list[int] = []
+        self._begun: list[int] = []
+        self._is_scheduled = False
+        self._version = evaluator.version
+
+    @property
+    def leaves(self) -> int:
+        """Evaluations since the start: those asked for, or made by the forest's own network."""
+        return self._handed_out + self.forest.evaluated
+
+    async def expand(self, tree: SearchTree) -> None:
+        """Evaluate the root of `tree`, which must not be the end of the game."""
+        if self.forest.evaluates:
+            while self.forest.step_alone(tree.slot, OPEN_ROOT) != EXPANDED:
+                pass  # the trees had to grow
+        else:
+            await self._wait_for(tree, self._roots)
+
+    async def run(self, tree: SearchTree) -> None:
+        """Run the remaining simulations of `tree`, whose root is expanded."""
+        if self.forest.evaluates:
+            became = AGAIN
+            while became != DONE:
+                became = self.forest.step_alone(tree.slot, SELECT)
+                await asyncio.sleep(0)  # the others' turn
+        else:
+            await self._wait_for(tree, self._begun)
+
+    async def _wait_for(self, tree: SearchTree, requested: list[int]) -> None:
+        done = self._waiting[tree.slot] = asyncio.get_running_loop().create_future()
+        requested.append(tree.slot)
+        self._schedule_turn()
+        try:
+            await done
+        finally:
+            if not done.done() or done.cancelled():  # this coroutine was cancelled: give up its tree
+                self._waiting.pop(tree.slot, None)
+                for slots in (self._roots, self._begun):
+                    if tree.slot in slots:
+                        slots.remove(tree.slot)
+                self.forest.give_up(tree.slot)
+
+    # ---- A turn -------------------------------------------------------------------------------
+
+    def _schedule_turn(self) -> None:
+        # At the end of this turn of the loop, so that searches which begin in it are stepped together.
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Begin the requested searches, and send the waiting leaves."""
+        self._is_scheduled = False
+        requested = len(self._roots) + len(self._begun)
+        if requested:
+            rows = np.zeros(requested, ROW)
+            rows["slot"] = self._roots + self._begun
+            rows["what"][: len(self._roots)] = OPEN_ROOT
+            rows["what"][len(self._roots) :] = SELECT
+            self._roots, self._begun = [], []
+            self._step(rows, NO_PRIORS, NO_WDL)
+        self._send()
+
+    def _step(
+        self, rows: npt.NDArray[np.void], priors: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
+    ) -> None:
+        """Make one kernel call for `rows` (ROW[n]), `priors [sum of counts]`, `wdl [n, 3]`; then wake
+        finished searches."""
+        try:
+            stopped = self.forest.step(rows, priors, wdl)
+        except Exception as error:  # compilation failed: no search may wait forever
+            for slot in rows["slot"].tolist():
+                self._fail(slot, error)
+            raise
+        for index, became in stopped:
+            row = rows[index]
+            slot = int(row["slot"])
+            if became in (DONE, EXPANDED):
+                future = self._waiting.pop(slot, None)
+                if future is not None and not future.done():
+                    future.set_result(None)
+            elif became == MISFIT:
+                self._fail(slot, BadEvaluation("an answer has not one prior for each legal action"))
+            elif became in (AGAIN, NO_ROW, GROW):
+                (self._roots if row["what"] == OPEN_ROOT else self._begun).append(slot)
+                self._schedule_turn()
+            else:  # an answer that came twice, or after its search was given up
+                assert became == STALE
+
+    def _fail(self, slot: int, error: Exception) -> None:
+        self.forest.give_up(slot)
+        future = self._waiting.pop(slot, None)
+        if future is not None and not future.done():
+            future.set_exception(error)
+
+    # ---- To the evaluator and back ------------------------------------------------------------
+
+    def _send(self) -> None:
+        if not self.forest.outbox.used[0]:
+            return
+        batch, rows = self.forest.take_leaves()
+        self._handed_out += batch.rows
+        self.evaluator.submit(batch, _Sent(self, rows, len(batch.actions)))
+
+    def answered(self, rows: npt.NDArray[np.void], total: int, evaluations: Evaluations) -> None:
+        """Take the evaluations of `rows` (ROW[n]), which have `total` legal actions."""
+        if evaluations.version != self._version:  # other weights answer now, which the cache does not know
+            self._version = evaluations.version
+            self.forest.forget_evaluations()
+        if len(evaluations.priors) != total:
+            text = f"an answer has {len(evaluations.priors)} priors for {total} legal actions"
+            self.failed(rows, BadEvaluation(text))
+            return
+        self._step(rows, evaluations.priors.astype(np.float32, copy=False), evaluations.wdl)
+        if self.forest.outbox.used[0]:
+            self._schedule_turn()
+
+    def failed(self, rows: npt.NDArray[np.void], error: Exception) -> None:
+        """Note that these `rows` (ROW[n]) will never be answered."""
+        for row in rows:
+            if self.forest.arrays.pending[row["slot"], row["leaf"]]["ticket"] == row["ticket"]:
+                self._fail(int(row["slot"]), error)
+
+
+class _Sent:
+    """Leaves of a pool that are with the evaluator: their `rows` (ROW[n]), and their number of legal
+    actions."""
+
+    def __init__(self, pool: SearchPool, rows: npt.NDArray[np.void], total: int) -> None:
+        self._pool, self._rows, self._total = pool, rows, total
+
+    def answered(self, first: int, evaluations: Evaluations) -> None:
+        rows, total = self._rows, self._total
+        if len(evaluations.wdl) != len(rows):
+            rows = rows[first : first + len(evaluations.wdl)]
+            total = int(rows["count"].sum())
+        self._pool.answered(rows, total, evaluations)
+
+    def failed(self, first: int, rows: int, error: Exception) -> None:
+        self._pool.failed(self._rows[first : first + rows], error)

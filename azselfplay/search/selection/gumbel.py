@@ -1,0 +1,228 @@
+"""Gumbel AlphaZero: sequential halving at the root, the improved policy below it.
+
+Danihelka et al., "Policy improvement by planning with Gumbel" (ICLR 2022). Every search begins with a fresh
+root: sequential halving counts visits from 0, and a kept subtree would bring visits that it did not assign. A
+search costs `simulations` + 1 evaluations. `tests/search/naive_gumbel.py` is the slow twin.
+
+Values lie in [-1, 1] and are not rescaled: sigma(q) = (c_visit + most visits of an edge) * c_scale * q. An
+edge without visits takes the mixed value of its node (appendix D of the paper).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games.jit import kernel
+from azselfplay.search.layout import BLOCKED, Tree
+from azselfplay.search.result import RootScores, SearchResult, listed
+from azselfplay.search.tree_kernel import value_sum_of
+from protocol.records import PRIOR_FLOOR, SHARES
+from protocol.settings import SelfPlaySettings
+
+if TYPE_CHECKING:
+    from azselfplay.search.tree import NetView, SearchTree
+
+FIELDS = ("gumbel.considered", "gumbel.c_scale", "search.solver", "search.look_ahead")
+LEARNS_SHARES = True
+IS_RANDOM = False
+KEEPS_SUBTREE = False
+C_VISIT, C_SCALE = range(2)
+"""Indices of the parameters."""
+
+
+def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
+    return 50.0, settings.gumbel.c_scale  # the paper's c_visit
+
+
+def plan_room(settings: SelfPlaySettings) -> int:
+    """Return the size of the schedule of sequential halving: one entry per simulation."""
+    return settings.search.simulations
+
+
+def begin(tree: SearchTree, *, is_cheap: bool) -> None:
+    """Draw Gumbel noise for the root, unless the search is cheap or noise is off, and set the schedule."""
+    settings, count = tree.settings, tree.root_edge_count
+    allowed = tree.forget_simulations()
+    has_noise = settings.noise.root_noise > 0 and not is_cheap
+    tree.root_noise[:count] = tree.rng.gumbel(size=count) if has_noise else 0.0
+    simulations = tree.remaining
+    tree.plan[:simulations] = halving_schedule(min(settings.gumbel.considered, allowed), simulations)
+
+
+@lru_cache(maxsize=1024)
+def halving_schedule(considered: int, simulations: int) -> npt.NDArray[np.int32]:
+    """Return [simulations] for each simulation, how many visits the root action that it takes already has.
+
+    Sequential halving (Karnin et al. 2013) as a list: in each of ceil(log2(considered)) phases every
+    considered action gets the same number of visits, then the better half continues; two remain to the end.
+    The list has the form used by mctx, the paper's own library.
+    """
+    if considered <= 1:
+        schedule = np.arange(simulations, dtype=np.int32)
+    else:
+        phases = math.ceil(math.log2(considered))
+        visits: list[int] = []
+        seen, left = 0, considered
+        while len(visits) < simulations:
+            for _ in range(max(1, simulations // (phases * left))):
+                visits += [seen] * left
+                seen += 1
+            left = max(2, left // 2)
+        schedule = np.array(visits[:simulations], dtype=np.int32)
+    schedule.flags.writeable = False
+    return schedule
+
+
+def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001
+    """Return the improved policy and its value; a cheap search, which is not a target, returns its visits
+    instead."""
+    root, shares, value = root_scores(tree)
+    arrays = listed(root.actions, root.visits if is_cheap else shares)
+    if tree.settings.search.solver and tree.proof:
+        value = tree.root_value()
+    return SearchResult(*arrays, value, 0, is_target=not is_cheap, is_improved=not is_cheap, scores=root)
+
+
+def root_scores(tree: SearchTree) -> tuple[RootScores, npt.NDArray[np.int32], float]:
+    """Return what this search knows about every legal action, the SHARES of the improved policy (int32[n]),
+    and its value."""
+    count = tree.root_edge_count
+    scores, values, policy, noise = (np.empty(count) for _ in range(4))
+    actions, visits, shares = np.empty(count, np.uint16), np.empty(count, np.int32), np.empty(count, np.int32)
+    noise[:] = tree.root_noise[:count]
+    kernels = tree.forest.kernels
+    value = kernels.score_root(tree.arrays, actions, visits, scores, values, policy)
+    kernels.share_out(policy, SHARES, shares)
+    return RootScores(actions, visits, scores, values, policy, noise), shares, value
+
+
+# ---- Kernels ----------------------------------------------------------------------------------------
+
+
+@kernel
+def choose_root(tree: Tree) -> int:
+    """Return the edge with the largest noise + log prior + sigma(q) among those with as many visits as the
+    schedule says."""
+    state, edges = tree.state[0], tree.edges
+    unvisited, scale, visits = complete_values(tree, 0, float(state.root_value_sum))
+    considered = tree.plan[min(visits + state.waiting, len(tree.plan) - 1)]
+    first = tree.nodes[0].first_edge
+    best, best_score, any_free = -1, -math.inf, -1
+    for i in range(tree.nodes[0].edge_count):
+        n, in_flight = edges[first + i].visits, int(edges[first + i].in_flight)
+        if in_flight == BLOCKED:
+            continue
+        if any_free < 0:
+            any_free = first + i
+        if n + in_flight != considered:  # not its turn, or dropped by sequential halving
+            continue
+        q = float(edges[first + i].value_sum) / n if n > 0 else unvisited
+        score = tree.root_noise[i] + math.log(max(float(edges[first + i].prior), PRIOR_FLOOR)) + scale * q
+        if best < 0 or score > best_score:
+            best, best_score = first + i, score
+    return best if best >= 0 else any_free
+
+
+@kernel
+def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:
+    """Return the edge whose share of the visits is furthest below its share of the improved policy.
+
+    The improved policy is softmax(log prior + sigma(completed q)); no randomness is involved.
+    """
+    edges = tree.edges
+    unvisited, scale, visits = complete_values(tree, node, value_sum_of(tree, parent, edge, node))
+    visits += tree.edges[edge].in_flight
+    first = tree.nodes[node].first_edge
+    last = first + tree.nodes[node].edge_count
+    # A softmax in three passes: the largest value is subtracted first, so that no exponential overflows.
+    largest = -math.inf
+    for e in range(first, last):
+        n = edges[e].visits
+        largest = max(largest, float(edges[e].value_sum) / n if n > 0 else unvisited)
+    weight_unvisited = math.exp(scale * (unvisited - largest))
+    total = 0.0
+    for e in range(first, last):
+        n = edges[e].visits
+        weight = math.exp(scale * (float(edges[e].value_sum) / n - largest)) if n > 0 else weight_unvisited
+        total += weight * max(float(edges[e].prior), PRIOR_FLOOR)
+    best, best_score = first, -math.inf
+    for e in range(first, last):
+        n = edges[e].visits
+        weight = math.exp(scale * (float(edges[e].value_sum) / n - largest)) if n > 0 else weight_unvisited
+        share = (n + edges[e].in_flight) / (1.0 + visits)
+        score = weight * max(float(edges[e].prior), PRIOR_FLOOR) / total - share
+        if score > best_score:
+            best, best_score = e, score
+    return best
+
+
+@kernel
+def complete_values(tree: Tree, node: int, value_sum: float) -> tuple[float, float, int]:
+    """Return (value of an edge without visits, factor of sigma, visits of all edges).
+
+    `value_sum` contains the node's own evaluation and all values from its edges, for its side to move; so the
+    evaluation is what remains without the edges.
+    """
+    visits, most = 0, 0
+    prior, weighted, behind = 0.0, 0.0, 0.0
+    first = tree.nodes[node].first_edge
+    for e in range(first, first + tree.nodes[node].edge_count):
+        n = tree.edges[e].visits
+        if n > 0:
+            p = max(float(tree.edges[e].prior), PRIOR_FLOOR)
+            visits += n
+            most = max(most, n)
+            prior += p
+            weighted += p * float(tree.edges[e].value_sum) / n
+            behind += float(tree.edges[e].value_sum)
+    scale = (tree.parameters[C_VISIT] + most) * tree.parameters[C_SCALE]
+    own = value_sum - behind
+    if visits == 0:
+        return own, scale, visits
+    return (own + visits * weighted / prior) / (1 + visits), scale, visits
+
+
+@kernel
+def score_root(tree: Tree, actions: Any, visits: Any, scores: Any, values: Any, policy: Any) -> float:
+    """Write for every edge of the root its action (uint16[n]), visits (int32[n]), log prior + sigma(completed
+    q) to `scores`, the completed q to `values`, and the improved policy, softmax(scores), to `policy` (all
+    float64[n]). Returns the value of that policy."""
+    unvisited, scale, _ = complete_values(tree, 0, float(tree.state[0].root_value_sum))
+    first, count, largest = tree.nodes[0].first_edge, tree.nodes[0].edge_count, -math.inf
+    for i in range(count):
+        edge = tree.edges[first + i]
+        actions[i], visits[i] = edge.action, edge.visits
+        values[i] = float(edge.value_sum) / edge.visits if edge.visits > 0 else unvisited
+        scores[i] = math.log(max(float(edge.prior), PRIOR_FLOOR)) + scale * values[i]
+        largest = max(largest, scores[i])
+    total = 0.0
+    for i in range(count):
+        policy[i] = math.exp(scores[i] - largest)
+        total += policy[i]
+    value = 0.0
+    for i in range(count):
+        policy[i] /= total
+        value += policy[i] * values[i]
+    return value
+
+
+@kernel
+def share_out(policy: Any, total: int, shares: Any) -> None:
+    """Write integers proportional to `policy` (float64[n], which sums to 1), whose sum is exactly `total`, to
+    `shares` (int32[n]): rounded down, then the largest remainders get one more; ties go to the lowest
+    index."""
+    missing = total
+    for i in range(len(shares)):
+        shares[i] = int(policy[i] * total)
+        missing -= shares[i]
+    for _ in range(missing):
+        best, most = 0, -1.0
+        for i in range(len(shares)):
+            if policy[i] * total - shares[i] > most:
+                best, most = i, policy[i] * total - shares[i]
+        shares[best] += 1

@@ -1,0 +1,157 @@
+"""PUCT, AlphaZero's way to choose (arXiv 1712.01815, pseudocode of the Science paper), and its relatives.
+
+`argmax Q + (log((1 + N + c_base) / c_base) + c_init) * P * sqrt(N) / (1 + n)`, unless `exploration` says
+otherwise; ties go to the lowest index. Values lie in [-1, 1] here and in [0, 1] there (it backs up 1 - v), so
+its c_init of 1.25 is 2.5 here. Leaves in flight count as visits of the same mean (WU-UCT, arXiv 1810.11755).
+`tests/search/naive_mcts.py` is the slow twin.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from azselfplay.games.jit import kernel
+from azselfplay.search.layout import BLOCKED, Tree
+from azselfplay.search.result import SearchResult, result_of_visits
+from azselfplay.search.selection.pruning import pruned, prunes
+from azselfplay.search.tree_kernel import is_lost, value_sum_of
+from protocol.settings import SelfPlaySettings
+
+if TYPE_CHECKING:
+    from azselfplay.search.tree import NetView, SearchTree
+
+FIELDS = (
+    *("search.exploration", "search.c_base", "search.c_init", "search.c_puct"),
+    *("search.fpu", "search.fpu_reduction", "search.fpu_value"),
+    *("moves.final_move", "moves.final_extra"),
+    *("search.solver", "search.look_ahead"),
+)
+LEARNS_SHARES = False
+IS_RANDOM = False
+KEEPS_SUBTREE = True
+EXPLORATIONS = ("alphazero", "alphago_zero", "ucb")
+ALPHAZERO, ALPHAGO_ZERO, UCB = range(3)
+
+EXPLORATION, C_BASE, C_INIT, C_PUCT, FORCED_PLAYOUTS, FPU_ABSOLUTE, FPU_REDUCTION, FPU_VALUE = range(8)
+"""Indices of the parameters."""
+
+
+def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
+    search = settings.search
+    return (
+        EXPLORATIONS.index(search.exploration),
+        search.c_base,
+        search.c_init,
+        search.c_puct,
+        settings.noise.forced_playouts,
+        search.fpu == "absolute",
+        search.fpu_reduction,
+        search.fpu_value,
+    )
+
+
+def plan_room(settings: SelfPlaySettings) -> int:  # noqa: ARG001
+    """Return the number of entries of `ForestArrays.plan` that a search needs."""
+    return 0
+
+
+def begin(tree: SearchTree, *, is_cheap: bool) -> None:
+    """Mix fresh Dirichlet noise into the root's priors, unless the search is cheap or noise is off."""
+    noise = tree.settings.noise
+    if noise.root_noise == 0 or is_cheap:
+        return
+    tree.mix_noise(tree.rng.dirichlet(tree.forest.alphas[: tree.root_edge_count]), noise.root_noise)
+
+
+def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
+    """Return the result. The visits of the root, without those that the settings prune, are the policy
+    target."""
+    settings = tree.settings
+    left = None
+    if settings.noise.root_noise > 0 and not is_cheap and prunes(settings):
+        left = pruned(tree.edges_of(0), view.priors, settings)
+    return result_of_visits(tree, left, is_cheap=is_cheap)
+
+
+@kernel
+def exploration_factor(parameters: Any, parent_visits: int) -> float:
+    """Return the factor of a prior, before the division by 1 + n (UCB: by the root of 1 + n). `parameters`:
+    float64[8]."""
+    if parameters[EXPLORATION] == ALPHAZERO:
+        base = parameters[C_BASE]
+        c_puct = math.log((1.0 + parent_visits + base) / base) + parameters[C_INIT]
+        return float(c_puct * math.sqrt(float(parent_visits)))
+    if parameters[EXPLORATION] == ALPHAGO_ZERO:
+        return float(parameters[C_PUCT] * math.sqrt(float(parent_visits)))
+    return float(parameters[C_PUCT] * math.sqrt(math.log(1.0 + parent_visits)))
+
+
+@kernel
+def best_edge(tree: Tree, node: int, visits: int, value: float, fpu_reduction: float) -> int:
+    """Return the edge of `node` that PUCT prefers, given the node's `visits` and mean `value` for its
+    mover."""
+    parameters, edges = tree.parameters, tree.edges
+    first = tree.nodes[node].first_edge
+    count = tree.nodes[node].edge_count
+    visited_prior = 0.0
+    for edge in range(first, first + count):
+        if edges[edge].visits > 0:
+            visited_prior += edges[edge].prior
+    if parameters[FPU_ABSOLUTE] > 0:
+        unvisited_value = parameters[FPU_VALUE]
+    else:
+        unvisited_value = value - fpu_reduction * math.sqrt(visited_prior)
+    exploration = exploration_factor(parameters, visits)
+    is_ucb = parameters[EXPLORATION] == UCB
+    best, best_score, any_lost, solves = -1, -math.inf, -1, tree.state[0].solves
+    for edge in range(first, first + count):
+        in_flight = int(edges[edge].in_flight)
+        if in_flight == BLOCKED:
+            continue
+        n = edges[edge].visits
+        if solves and n > 0 and is_lost(tree, node, edge):
+            any_lost = edge
+            continue
+        q = float(edges[edge].value_sum) / n if n > 0 else unvisited_value
+        seen = 1.0 + n + in_flight
+        score = q + exploration * edges[edge].prior / (math.sqrt(seen) if is_ucb else seen)
+        if best < 0 or score > best_score:  # take the first one even if its score is NaN: -1 is no edge
+            best, best_score = edge, score
+    return best if best >= 0 else any_lost
+
+
+@kernel
+def forced_edge(tree: Tree) -> int:
+    """Return the first root edge that has visits, but fewer than its forced playouts; -1 if none has (KataGo,
+    arXiv 1902.10565, section 3.2)."""
+    state, edges = tree.state[0], tree.edges
+    total = state.root_visits - 1
+    first = tree.nodes[0].first_edge
+    for edge in range(first, first + tree.nodes[0].edge_count):
+        n = float(edges[edge].visits)
+        if tree.state[0].solves and n > 0.0 and is_lost(tree, 0, edge):
+            continue
+        if n > 0.0 and n * n < tree.parameters[FORCED_PLAYOUTS] * edges[edge].prior * total:
+            return int(edge)
+    return -1
+
+
+@kernel
+def choose_root(tree: Tree) -> int:
+    """Like `best_edge`, but forced playouts come first, and under noise no value is reduced."""
+    state, parameters = tree.state[0], tree.parameters
+    if state.has_noise and parameters[FORCED_PLAYOUTS] > 0.0:
+        forced = forced_edge(tree)
+        if forced >= 0:
+            return forced
+    value = float(state.root_value_sum) / state.root_visits
+    reduction = 0.0 if state.has_noise else parameters[FPU_REDUCTION]
+    return best_edge(tree, 0, state.root_visits + state.waiting, value, reduction)
+
+
+@kernel
+def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:
+    visits = tree.edges[edge].visits
+    value = value_sum_of(tree, parent, edge, node) / visits
+    return best_edge(tree, node, visits + tree.edges[edge].in_flight, value, tree.parameters[FPU_REDUCTION])

@@ -1,0 +1,480 @@
+"""Steps many searches at once: one call begins them, one call gives them a message of answers.
+
+A step walks from the root to a leaf with the functions of the selection, which are bound like the rules. Ends
+of games and cached positions are backed up at once, and the walk continues; any other leaf is written to the
+outbox and waits. Leaves in flight are counted on the edges: visits and value sums contain finished
+simulations only, so a tree may be read at any time, and giving a leaf up costs nothing. The selection treats
+leaves in flight as visits of the same mean (WU-UCT, arXiv 1810.11755).
+
+The trick: a message of answers steps dozens of trees one after the other, none of which is in the processor's
+caches, since the trees of 512 games of chess take hundreds of megabytes. It is known beforehand which memory
+of a tree will be read: along the path of its leaf, and selection mostly follows the same first edges again.
+So while one tree is stepped, the memory of the next ones is fetched in three stages, each of which reads what
+the one before has fetched (`fetch_ahead`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.core.cgutils import get_item_pointer
+from numba.extending import intrinsic
+
+from azselfplay.games.jit import Unbound, kernel, signed
+from azselfplay.games.packed import move_features
+from azselfplay.games.stubs import (
+    END_VALUES,
+    encode,
+    end_reason,
+    legal_actions,
+    play,
+    side_to_move,
+    wins_among,
+)
+from azselfplay.search.cache_kernel import NOTHING, find, keep, write_key
+from azselfplay.search.layout import (
+    AGAIN,
+    ANSWER,
+    CUT,
+    DONE,
+    EDGE,
+    EXPANDED,
+    GROW,
+    MISFIT,
+    NO_ROW,
+    OPEN_ROOT,
+    SELECT,
+    SETTLE,
+    STALE,
+    TERMINAL,
+    WAITING,
+    ForestArrays,
+    Outbox,
+    Tree,
+)
+from azselfplay.search.tree_kernel import backup, expand, expand_win, prove, random_below, winning_edge
+
+LEAF, ENDED, COLLIDED = 0, 1, 2
+"""How a walk ends: at a leaf to evaluate, at the end of a game, or at a leaf that is already in flight."""
+VISITS_A_LEAF = 32
+"""Root visits needed for each further leaf of its tree in flight, because in a small tree each is chosen
+blindly."""
+MOST_WALKS = 512
+"""Most walks in one step (ends of games need no evaluation): about 10 ms."""
+EDGES_A_LINE = 64 // EDGE.itemsize
+"""Edges that certainly lie on one cache line or the next."""
+ROOT_EDGES = 32
+"""Edges of a root that are fetched before their number is known."""
+
+
+# ---- What a step calls without knowing it: `search.compiled` binds a selection and a network to these -
+
+
+def choose_root(tree: Tree) -> int:  # noqa: ARG001
+    """Return the root edge that the next simulation takes. At least one is not BLOCKED."""
+    raise RuntimeError("this is bound to a selection by azselfplay.games.jit.bind")
+
+
+def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:  # noqa: ARG001
+    """Return the edge of `node` that the next simulation takes; it came there by `edge` of the node
+    `parent`."""
+    raise RuntimeError("this is bound to a selection by azselfplay.games.jit.bind")
+
+
+EVALUATES = Unbound()
+"""1 if the forest has a network of its own, else 0: leaves then go to the outbox."""
+
+
+def evaluate(
+    weights: Any,  # noqa: ARG001
+    packed_features: Any,  # noqa: ARG001
+    history: int,  # noqa: ARG001
+    actions: Any,  # noqa: ARG001
+    count: int,  # noqa: ARG001
+    priors: Any,  # noqa: ARG001
+    wdl: Any,  # noqa: ARG001
+) -> None:
+    """Write `priors` float32[count] of the legal `actions` uint16[count] and `wdl` float32[3] of a leaf with
+    these `packed_features` uint64[feature_words]."""
+    raise RuntimeError("this is bound to a network by azselfplay.games.jit.bind")
+
+
+# ---- A step, from the call down ---------------------------------------------------------------------
+
+
+@kernel
+def expand_backup_select(
+    forest: ForestArrays, rows: Any, priors: Any, wdl: Any, out: Outbox, status: Any
+) -> int:
+    """Do what `rows` (ROW[n]) ask, each for its tree; status: int8[n] the result of each. Returns how many of
+    them do not wait.
+
+    For rows that bring an evaluation: priors float32[sum of counts], wdl float32[n, 3].
+    """
+    begin, stopped = 0, 0
+    for k in range(len(rows)):
+        fetch_ahead(forest, rows, k)
+        slot, what = rows[k].slot, rows[k].what
+        tree = Tree(
+            forest.parameters,
+            forest.states[slot : slot + 1],
+            forest.nodes[slot],
+            forest.edges[slot],
+            forest.root_noise[slot],
+            forest.plan[slot],
+        )
+        found = DONE
+        if what == OPEN_ROOT:
+            found = open_root(forest, tree, slot, out)
+        elif what != SELECT:
+            end = begin + rows[k].count
+            value = float(wdl[k, 0] - wdl[k, 2])
+            found = expand_backup(forest, tree, rows[k], priors[begin:end], value)
+            begin = end
+        if found == DONE and what != SETTLE:
+            found = select(forest, tree, slot, out)
+        status[k] = found
+        stopped += found != WAITING
+    return stopped
+
+
+@kernel
+def open_root(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
+    """Make the root a leaf. It must not be the end of the game."""
+    positions, pending, history = tree.state[0].positions, forest.pending[slot, 0], forest.history[slot]
+    if out.used[0] == len(out.counts):
+        return NO_ROW
+    pending.depth = 0
+    pending.count = legal_actions(history, positions, forest.actions[slot, 0])
+    pending.mover = side_to_move(history[positions - 1])
+    encode(history, positions, forest.settings[0].history, forest.packed_features)
+    return WAITING if send(forest, tree, slot, 0, out) else EXPANDED
+
+
+@kernel
+def expand_backup(forest: ForestArrays, tree: Tree, row: Any, priors: Any, value: float) -> int:
+    """Give the leaf of `row` (ROW) its evaluation, `priors [n]` over its legal actions and `value` for its
+    side to move. Returns WAITING if other leaves of its tree wait."""
+    slot, leaf = row.slot, row.leaf
+    state, pending, path = tree.state[0], forest.pending[slot, leaf], forest.paths[slot, leaf]
+    if pending.ticket != row.ticket:
+        return STALE
+    if pending.count != len(priors):  # a network of another version, or a damaged message
+        return MISFIT
+    pending.ticket = 0  # the same answer a second time will be STALE
+    state.waiting -= 1
+    mark(tree.edges, path, pending.depth, -1)
+    settle(tree, path, forest.actions[slot, leaf], pending, priors, value)
+    if len(forest.ring) > 0:
+        keep(forest.entries, forest.ring, forest.cache, pending, priors, value)
+    if pending.depth == 0:
+        return EXPANDED
+    return WAITING if state.waiting > 0 else DONE
+
+
+@kernel
+def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
+    """Simulate until this tree has as many waiting leaves as it may have in flight; see `search.layout`."""
+    state, settings, history = tree.state[0], forest.settings[0], forest.history[slot]
+    wanted = max(1, min(settings.most_leaves, state.root_visits // VISITS_A_LEAF))
+    walks = 0
+    while state.waiting < wanted and state.remaining > 0 and walks < MOST_WALKS:
+        more = state.waiting + 1  # each leaf in flight will need a node and its edges
+        if state.nodes + more > len(tree.nodes) or state.edges + more * settings.max_legal > len(tree.edges):
+            return WAITING if state.waiting > 0 else GROW
+        if out.used[0] == len(out.counts):
+            return WAITING if state.waiting > 0 else NO_ROW
+        walks += 1
+        leaf = state.waiting
+        path, pending = forest.paths[slot, leaf], forest.pending[slot, leaf]
+        end, depth = descend(tree, path, history)
+        if end == COLLIDED:  # that leaf's answer is on its way, and would be requested twice
+            break
+        state.remaining -= 1  # also for a leaf that only waits: `give_up` takes it back
+        pending.depth = depth
+        if end == ENDED:
+            continue
+        if open_leaf(forest, tree, path, history, forest.actions[slot, leaf], pending) == LEAF:
+            encode(history, state.positions + depth, settings.history, forest.packed_features)
+            send(forest, tree, slot, leaf, out)
+    if state.waiting > 0:
+        return WAITING
+    return AGAIN if state.remaining > 0 else DONE
+
+
+@kernel
+def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
+    """Run one simulation from the root along `path` (STEP[max_plies + 1]). Returns (how it ended, edges on
+    the path).
+
+    Positions are not stored in nodes: moves are replayed, each after the previous one in `history`
+    (uint64[max_plies + 2, state_words]), from which the features of a leaf are made.
+    """
+    node, depth, positions, solves = 0, 0, tree.state[0].positions, tree.state[0].solves
+    edge = winning_edge(tree) if solves and tree.nodes[0].proof > 0 else -1
+    if edge < 0:
+        edge = choose_root(tree)
+    while True:
+        path[depth].node = node
+        path[depth].edge = edge
+        depth += 1
+        play(history[positions - 1], signed(tree.edges[edge].action), history[positions])
+        positions += 1
+        child = tree.edges[edge].child
+        if child < 0:
+            break
+        if solves and tree.nodes[child].proof != 0:  # exact, so nothing below needs to be visited
+            backup(tree, path, depth, 1.0 if tree.nodes[child].proof > 0 else -1.0, tree.nodes[child].mover)
+            return ENDED, depth
+        edge = choose_below(tree, node, edge, child)
+        node = child
+    if child <= TERMINAL:  # TERMINAL or CUT: every visit has found the same value
+        value = float(tree.edges[edge].value_sum) / tree.edges[edge].visits
+        backup(tree, path, depth, value, tree.nodes[node].mover)
+        return ENDED, depth
+    return COLLIDED if tree.edges[edge].in_flight > 0 else LEAF, depth
+
+
+@kernel
+def open_leaf(forest: ForestArrays, tree: Tree, path: Any, history: Any, actions: Any, pending: Any) -> int:
+    """Examine the position at the end of `path` (STEP[max_plies + 1]), which has `pending.depth` edges.
+    Returns LEAF, or ENDED after backing it up. The ply cap is a draw, as the rules of a run say.
+
+    `history` uint64[max_plies + 2, state_words]; `actions` (uint16[max_legal]) and `pending` (PENDING) are
+    written.
+    """
+    settings, depth = forest.settings[0], pending.depth
+    positions = tree.state[0].positions + depth
+    pending.count = legal_actions(history, positions, actions)
+    pending.mover = side_to_move(history[positions - 1])
+    reason = end_reason(history, positions, pending.count, tree.state[0].positions - 1)
+    if reason == 0 and positions - 1 < settings.max_plies:
+        if settings.looks_ahead and wins_ahead(forest, tree, path, history, actions, pending):
+            return ENDED
+        return LEAF
+    value = float(END_VALUES[reason])  # 0 where only the ply cap ends the game
+    # With itself as root the end is certain; one that needs an earlier position of the line is not.
+    newest = positions - 1
+    while reason != 0 and end_reason(history, positions, pending.count, newest) == 0:
+        newest -= 1
+    is_certain = newest == positions - 1
+    tree.edges[path[depth - 1].edge].child = TERMINAL if is_certain else CUT - newest
+    backup(tree, path, depth, value, pending.mover)
+    if value != 0.0 and is_certain:
+        prove(tree, path, depth)
+    return ENDED
+
+
+@kernel
+def wins_ahead(forest: ForestArrays, tree: Tree, path: Any, history: Any, actions: Any, pending: Any) -> bool:
+    """Return whether a legal action (`actions`: uint16[max_legal]) of the leaf `pending` wins at once, after
+    making it a proven node and backing it up. `path` and `history` as in `open_leaf`."""
+    wins, depth = forest.replies[0], pending.depth
+    positions = tree.state[0].positions + depth
+    count = wins_among(history, positions, actions[: pending.count], wins, forest.replies[1])
+    if count == 0:
+        return False
+    tree.edges[path[depth - 1].edge].child = expand_win(tree, wins[:count], pending.mover)
+    backup(tree, path, depth, 1.0, pending.mover)
+    prove(tree, path, depth)
+    return True
+
+
+@kernel
+def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) -> bool:
+    """Put the leaf whose features are in `forest.packed_features` into the outbox, or settle it at once if
+    its evaluation is cached or the forest has a network of its own. Returns True if it waits."""
+    state, pending = tree.state[0], forest.pending[slot, leaf]
+    path, actions = forest.paths[slot, leaf], forest.actions[slot, leaf]
+    row, at, count = out.used[0], out.used[1], pending.count
+    # Into the outbox first, whether it is sent or not: a cached answer belongs to what the network sees.
+    show(forest, state, actions[:count], out.features[row], out.actions[at : at + count])
+    if len(forest.ring) > 0:
+        write_key(out.features[row], out.actions[at : at + count], count, pending)
+        way = find(forest.entries, forest.cache[0].written, len(forest.ring), pending)
+        if way != NOTHING:
+            entry = forest.entries[int(pending.key_1 % np.uint64(len(forest.entries))), way]
+            begin = entry.place % len(forest.ring)
+            forest.cache[0].hits += 1
+            settle(tree, path, actions, pending, forest.ring[begin : begin + count], np.float64(entry.value))
+            return False
+    if EVALUATES:  # a constant when this is compiled: only one of the two ways is in the machine code
+        priors, wdl, history = forest.priors[:count], forest.wdl, forest.settings[0].history
+        evaluate(forest.weights, out.features[row], history, out.actions[at : at + count], count, priors, wdl)
+        value = float(wdl[0] - wdl[2])
+        out.used[2] += 1
+        settle(tree, path, actions, pending, priors, value)
+        if len(forest.ring) > 0:
+            keep(forest.entries, forest.ring, forest.cache, pending, priors, value)
+        return False
+    # In flight only from here on: what was settled above never waited.
+    state.ticket += 1
+    pending.ticket = state.ticket
+    mark(tree.edges, path, pending.depth, 1)
+    state.waiting += 1
+    out.rows[row].slot = slot
+    out.rows[row].leaf = leaf
+    out.rows[row].ticket = state.ticket
+    out.rows[row].count = count
+    out.rows[row].what = ANSWER
+    out.counts[row] = count
+    out.used[0] = row + 1
+    out.used[1] = at + count
+    return True
+
+
+@kernel
+def show(forest: ForestArrays, state: Any, actions: Any, features: Any, seen_actions: Any) -> None:
+    """Write the features in `forest.packed_features` to `features` (uint64[W]) and the legal `actions`
+    (uint16[n]) of a leaf to `seen_actions` (uint16[n]), as they are sent: under a random symmetry, drawn from
+    `state` (STATE), if symmetries are on."""
+    drawn = 0
+    if len(forest.symmetries) > 0:
+        drawn = random_below(state, len(forest.symmetries) + 1)
+    if drawn == 0:
+        for i in range(len(forest.packed_features)):
+            features[i] = forest.packed_features[i]
+        for i in range(len(actions)):
+            seen_actions[i] = actions[i]
+        return
+    settings, symmetry = forest.settings[0], forest.symmetries[drawn - 1]
+    cells, planes = settings.cells, settings.planes
+    move_features(
+        forest.packed_features,
+        symmetry[:cells],
+        symmetry[cells : cells + planes],
+        settings.code_bits,
+        settings.history,
+        features,
+    )
+    for i in range(len(actions)):
+        seen_actions[i] = symmetry[cells + planes + int(actions[i])]
+
+
+@kernel
+def settle(tree: Tree, path: Any, actions: Any, pending: Any, priors: Any, value: float) -> None:
+    """Give the leaf `pending` (PENDING), at the end of `path` (STEP[max_plies + 1]) and not in flight (any
+    more), its evaluation, `priors [n]` over its legal `actions [n]`: expand and back up."""
+    node = expand(tree, actions, priors, pending.mover)
+    if pending.depth == 0:  # the root: one visit, and no simulation
+        tree.state[0].root_visits = 1
+        tree.state[0].root_value_sum = value
+        return
+    tree.edges[path[pending.depth - 1].edge].child = node
+    back_up_known(tree, path, pending, value)
+
+
+@kernel
+def back_up_known(tree: Tree, path: Any, pending: Any, value: float) -> None:
+    """Back up the `value` of the leaf `pending` (PENDING) at the end of `path` (STEP[max_plies + 1]), or what
+    was proven above it while it was in flight."""
+    if tree.state[0].solves:
+        for i in range(1, pending.depth):
+            node = path[i].node
+            if tree.nodes[node].proof != 0:
+                known = 1.0 if tree.nodes[node].proof > 0 else -1.0
+                backup(tree, path, pending.depth, known, tree.nodes[node].mover)
+                return
+    backup(tree, path, pending.depth, value, pending.mover)
+
+
+@kernel
+def mark(edges: Any, path: Any, depth: int, change: int) -> None:
+    """Add `change` leaves in flight to each of `edges` (EDGE[edge_room]) on `path` (STEP[depth])."""
+    for i in range(depth):
+        edges[path[i].edge].in_flight += change
+
+
+@kernel
+def give_up(edges: Any, paths: Any, pending: Any, state: Any) -> None:
+    """Give up the waiting leaves of a tree, as if their simulations had never begun. `edges` EDGE[edge_room],
+    `paths` STEP[L, max_plies + 1], `pending` PENDING[L], `state` STATE[1]."""
+    for leaf in range(len(pending)):
+        if pending[leaf].ticket != 0:
+            mark(edges, paths[leaf], pending[leaf].depth, -1)
+            pending[leaf].ticket = 0
+            if pending[leaf].depth > 0:
+                state[0].remaining += 1  # its simulation will be made again
+    state[0].waiting = 0
+
+
+# ---- Fetching memory ahead --------------------------------------------------------------------------
+
+
+@kernel
+def fetch_ahead(forest: ForestArrays, rows: Any, k: int) -> None:
+    """Fetch what the rows after row `k` of `rows` (ROW[n]) will read."""
+    if k + 3 < len(rows):
+        fetch_first(forest, rows[k + 3])
+    if k + 2 < len(rows):
+        fetch_path(forest, rows[k + 2])
+    if k + 1 < len(rows):
+        fetch_edges(forest, rows[k + 1])
+
+
+@kernel
+def fetch_first(forest: ForestArrays, row: Any) -> None:
+    """Three turns before that of `row` (ROW): fetch the state of its search, its leaf and the root."""
+    slot, leaf = row.slot, row.leaf
+    prefetch(forest.states, slot)
+    prefetch(forest.pending[slot], leaf)
+    prefetch(forest.paths[slot, leaf], 0)
+    prefetch(forest.paths[slot, leaf], 8)
+    prefetch(forest.nodes[slot], 0)
+    prefetch(forest.actions[slot, leaf], 0)
+    prefetch(forest.actions[slot, leaf], 32)
+    for edge in range(0, ROOT_EDGES, EDGES_A_LINE):
+        prefetch(forest.edges[slot], edge)
+
+
+@kernel
+def fetch_path(forest: ForestArrays, row: Any) -> None:
+    """Two turns before that of `row` (ROW): fetch the nodes on the leaf's path, and where it is expanded."""
+    slot, leaf = row.slot, row.leaf
+    state, path, pending = forest.states[slot], forest.paths[slot, leaf], forest.pending[slot, leaf]
+    for i in range(1, pending.depth):
+        prefetch(forest.nodes[slot], path[i].node)
+    prefetch(forest.nodes[slot], state.nodes)
+    newest = state.positions - 1
+    end = min(newest + pending.depth + 2, forest.history.shape[1])  # `depth` may be of the search before
+    for position in range(max(0, newest - forest.settings[0].history), end):
+        prefetch(forest.history[slot, position], 0)
+    for edge in range(0, pending.count, EDGES_A_LINE):
+        prefetch(forest.edges[slot], state.edges + edge)
+
+
+@kernel
+def fetch_edges(forest: ForestArrays, row: Any) -> None:
+    """One turn before that of `row` (ROW): fetch the edges of these nodes."""
+    slot, leaf = row.slot, row.leaf
+    path = forest.paths[slot, leaf]
+    for i in range(1, forest.pending[slot, leaf].depth):
+        node = forest.nodes[slot, path[i].node]
+        for edge in range(node.first_edge, node.first_edge + node.edge_count, EDGES_A_LINE):
+            prefetch(forest.edges[slot], edge)
+
+
+@intrinsic
+def prefetch(_context: Any, array: Any, index: Any) -> Any:
+    """Request the memory of `array[index]` (any shape [n]); nothing waits for it."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        view = context.make_array(kind)(context, builder, arguments[0])
+        at = context.cast(builder, arguments[1], signature.args[1], types.intp)
+        pointer = get_item_pointer(context, builder, kind, view, [at], wraparound=False)
+        address = builder.bitcast(pointer, ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        function = builder.module.declare_intrinsic(
+            "llvm.prefetch",
+            [address.type],
+            ir.FunctionType(ir.VoidType(), [address.type, number, number, number]),
+        )
+        read, everywhere, data = number(0), number(3), number(1)
+        builder.call(function, [address, read, everywhere, data])
+        return context.get_dummy_value()
+
+    return types.none(array, index), code

@@ -1,0 +1,349 @@
+"""One game's search tree: a slot of a forest, and the calls into the kernels compiled for the game.
+
+The order of calls is: `reset`, then for each move `expand` of `search.pool` if the root is not expanded,
+`begin`, and `run` of the pool; `advance` plays a move. `search.mcts.search` does just that.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.games.spec import NO_ROOT, PLY_CAP, Game, State, outcome_for_first_player
+from azselfplay.search.compiled import OwnNetwork
+from azselfplay.search.evaluator import BadEvaluation, Leaf
+from azselfplay.search.forest import KEPT_TREES, Forest
+from azselfplay.search.layout import UNEXPANDED, Tree
+from protocol.settings import SelfPlaySettings
+
+NO_ACTIONS = np.zeros(0, np.uint16)
+MOST_VISITS = 0xFFFF
+"""Visits of a root action that a game record can hold."""
+
+
+class NetView(NamedTuple):
+    """The network's own evaluation of the root, before noise."""
+
+    actions: npt.NDArray[np.uint16]
+    """[n] legal actions, in the order of the rules."""
+    priors: npt.NDArray[np.float32]
+    """[n]"""
+    value: float
+    """The network's value, for the side to move, in [-1, 1]."""
+
+
+class SearchTree:
+    """The search tree of one game, for all its moves. `close` it, or use it as a context manager, to free its
+    slot."""
+
+    def __init__(self, forest: Forest, rng: np.random.Generator) -> None:
+        self.forest = forest
+        self.game: Game = forest.game
+        self.settings: SelfPlaySettings = forest.settings
+        self.rng = rng
+        self.slot = forest.take_slot()
+        self.kept = 0
+        """Visits of the root from a kept subtree."""
+        self._kernels = forest.kernels
+        self._root_actions = np.zeros(self.game.max_legal, np.uint16)
+        self._numbers = np.zeros(self.game.max_legal, np.int32)
+        self._priors = np.zeros(self.game.max_legal, np.float32)
+        self._reason = 0
+        """Index of the end reason of the position at the root."""
+        self._drops_subtree = False
+        self._visits_before = 0
+        self._generation = -1
+        self.state_of_search["random"] = 0  # the slot may have been another game's
+
+    def __enter__(self) -> SearchTree:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the tree's slot."""
+        if self.slot >= 0:
+            self.forest.release(self.slot)
+            self.slot = self._generation = -1
+
+    # ---- Its arrays: views, valid until the forest grows -----------------------------------------
+
+    def _look(self) -> None:
+        if self._generation != self.forest.generation:
+            if self.slot < 0:
+                raise RuntimeError("this tree is closed: its slot may be another game's")
+            self._generation = self.forest.generation
+            self._arrays = self.forest.tree(self.slot)
+            self._state = self._arrays.state[0]
+            self._proofs = self._arrays.nodes["proof"]
+            self._history_view: npt.NDArray[np.uint64] = self.forest.arrays.history[self.slot]
+
+    @property
+    def arrays(self) -> Tree:
+        """The arrays of this tree that kernels take."""
+        self._look()
+        return self._arrays
+
+    @property
+    def state_of_search(self) -> Any:
+        """STATE of this tree."""
+        self._look()
+        return self._state
+
+    @property
+    def root_noise(self) -> npt.NDArray[np.float64]:
+        """[max_legal] noise of this search, in the order of the root's edges."""
+        noise: npt.NDArray[np.float64] = self.arrays.root_noise
+        return noise
+
+    @property
+    def plan(self) -> npt.NDArray[np.int32]:
+        """The selection's plan for this search."""
+        return self.arrays.plan
+
+    @property
+    def _history(self) -> npt.NDArray[np.uint64]:
+        self._look()
+        return self._history_view
+
+    # ---- The game -----------------------------------------------------------------------------
+
+    def reset(self, start: State) -> None:
+        """Begin a game at `start`: uint64[state_words]."""
+        state = self.state_of_search
+        self.forest.give_up(self.slot)
+        state["positions"] = 1
+        state["nodes"] = state["edges"] = state["remaining"] = 0
+        state["solves"] = self.settings.search.solver
+        self._history[0] = start
+        self.kept = 0
+        count = self.game.rules.legal_actions(self._history, 1, self._root_actions)
+        self._reason = int(self.game.rules.end_reason(self._history, 1, count, NO_ROOT))
+
+    def reset_randomness(self) -> None:
+        """Reset the random numbers that kernels draw for this tree, if they draw any: for symmetries, and for
+        selections that sample."""
+        if len(self.forest.arrays.symmetries) or self.forest.selection.IS_RANDOM:
+            self.state_of_search["random"] = self.rng.integers(1 << 63)
+
+    @property
+    def state(self) -> State:
+        """The position at the root."""
+        position: State = self._history[self.ply]
+        return position
+
+    @property
+    def ply(self) -> int:
+        """Moves played since the start position."""
+        return int(self.state_of_search["positions"]) - 1
+
+    def legal_actions(self) -> npt.NDArray[np.uint16]:
+        """[n] legal actions at the root."""
+        count = self.game.rules.legal_actions(self._history, self.ply + 1, self._root_actions)
+        return self._root_actions[:count].copy()
+
+    def end_reason(self) -> str | None:
+        """Return why the game is over at the root, by the rules or by the ply cap; None while it
+        continues."""
+        if self._reason:
+            return self.game.reason_name(self._reason)
+        return PLY_CAP if self.ply >= self.settings.max_plies else None
+
+    def outcome(self) -> int:
+        """Return the result of a finished game for the first player: +1, 0 or -1."""
+        value = self.game.end_reasons[self._reason].value
+        return outcome_for_first_player(value, int(self.game.rules.side_to_move(self.state)))
+
+    def advance(self, action: int) -> None:
+        """Play the legal `action` and keep its subtree if the settings say so and it is not too large."""
+        if not 0 <= action < self.game.actions:  # it would lead the kernels out of their arrays
+            raise ValueError(
+                f"{action} is not an action of {self.game.name}: they are 0 to {self.game.actions - 1}"
+            )
+        if self.ply >= self.settings.max_plies:
+            raise ValueError(f"the game is over: it has {self.ply} plies, and max_plies is no more")
+        fixed = self.forest.is_fixed
+        keep = fixed or (
+            self.settings.search.reuse_tree
+            and self.forest.selection.KEEPS_SUBTREE
+            and not self._drops_subtree
+        )
+        self._reason = self._kernels.advance(
+            self.arrays, self._history, self.forest.new_index, self._root_actions, action, keep
+        )
+        state = self.state_of_search
+        simulations = self.settings.search.simulations
+        if not fixed and (
+            state["nodes"] > KEPT_TREES * simulations
+            or state["root_visits"] + simulations > MOST_VISITS  # terminals take visits, but no nodes
+        ):
+            state["nodes"] = state["edges"] = 0
+        self.kept = int(state["root_visits"]) - 1 if state["nodes"] else 0
+        self._drops_subtree = False
+
+    # ---- The root -----------------------------------------------------------------------------
+
+    @property
+    def is_expanded(self) -> bool:
+        """Whether the root has been evaluated."""
+        return bool(self.state_of_search["nodes"])
+
+    def root_leaf(self) -> Leaf:
+        """Return the root as a leaf to evaluate."""
+        packed_features = np.zeros(len(self.forest.arrays.packed_features), np.uint64)
+        seen = self.settings.history
+        count = self._kernels.look_at_root(
+            self.arrays, self._history, seen, packed_features, self._root_actions
+        )
+        return Leaf(packed_features, self._root_actions[:count].copy())
+
+    def expand_root(self, priors: npt.NDArray[np.float32], value: float) -> None:
+        """Take the evaluation of `root_leaf`: `priors` [n] over its legal actions. Raises BadEvaluation."""
+        if not self._kernels.expand_root(self.arrays, self._history, self._root_actions, priors, value):
+            raise BadEvaluation(
+                f"an answer has {len(priors)} priors, but its position has {len(self.legal_actions())} "
+                "legal actions"
+            )
+
+    @property
+    def root_edge_count(self) -> int:
+        """Return the number of legal actions at the root, which must be expanded."""
+        return int(self.arrays.nodes[0]["edge_count"])
+
+    def mix_noise(self, noise: npt.NDArray[np.float64], share: float) -> None:
+        """Mix `noise [n]`, one number per legal action, summing to 1, into the priors of the root."""
+        self._kernels.mix_noise(self.arrays, noise, share)
+
+    def forget_simulations(self) -> int:
+        """Return the root to the state after its evaluation, so that a second search of the position starts
+        afresh. Returns how many of its edges may be chosen."""
+        return int(self._kernels.forget_simulations(self.arrays))
+
+    def view_of_net(self) -> NetView:
+        """Return the network's evaluation of the root. To be called before `begin`, which adds noise.
+
+        Its value is the root's sum minus that of its edges, so it is also known for a kept subtree.
+        """
+        value = self._kernels.view_of_net(self.arrays, self._root_actions, self._priors)
+        count = self.root_edge_count
+        return NetView(self._root_actions[:count].copy(), self._priors[:count].copy(), value)
+
+    def proven_actions(self) -> npt.NDArray[np.uint16]:
+        """Return [k] the actions with the quickest proven win, or with the slowest proven loss of a lost
+        root, ascending."""
+        return np.sort(self.edges_of(0)["action"][np.array(self.edge_proofs(0)) == self.proof])
+
+    def winning_actions(self) -> npt.NDArray[np.uint16]:
+        """Return [k] all actions that win at once, ascending."""
+        found = self._numbers
+        count = self._kernels.winning_edges(self.arrays, self._history, self._root_actions, found)
+        return np.sort(self.arrays.edges[found[:count]]["action"]) if count else NO_ACTIONS
+
+    # ---- The search ---------------------------------------------------------------------------
+
+    @property
+    def remaining(self) -> int:
+        """Simulations that this search may still make."""
+        return int(self.state_of_search["remaining"])
+
+    def begin(self, *, is_cheap: bool = False) -> None:
+        """Prepare a search of `simulations` new simulations (cheap: `cheap_simulations`, without noise)."""
+        state, settings = self.state_of_search, self.settings
+        simulations, cheap = settings.search.simulations, settings.playout_cap.cheap_simulations
+        state["remaining"] = cheap if is_cheap else simulations
+        state["has_noise"] = 0
+        self._drops_subtree = False
+        self.forest.selection.begin(self, is_cheap=is_cheap)
+        state["depth_sum"] = state["deepest"] = 0
+        self._visits_before = int(state["root_visits"])
+
+    def extend(self, simulations: int) -> None:
+        """Continue a finished search. Records have no room for these visits, so `advance` keeps no subtree.
+
+        Raises ValueError for a selection that plans its simulations beforehand: its plan ends with the
+        search.
+        """
+        if self.forest.arrays.plan.shape[1]:
+            raise ValueError(f"a search with {self.settings.search.selection} cannot be extended")
+        self.state_of_search["remaining"] = simulations
+        self._drops_subtree = True  # its visits may be more than a record holds
+
+    def drop_at_advance(self) -> None:
+        """Keep no subtree of the next move."""
+        self._drops_subtree = True
+
+    def mean_and_max_depth(self) -> tuple[float, int]:
+        """Return (mean, largest) depth of the simulations since `begin`, in plies."""
+        state = self.state_of_search
+        simulations = int(state["root_visits"]) - self._visits_before
+        return int(state["depth_sum"]) / max(1, simulations), int(state["deepest"])
+
+    # ---- Results ------------------------------------------------------------------------------
+
+    def edges_of(self, node: int) -> npt.NDArray[np.void]:
+        """Return EDGE[n] of a node, in the order of the rules: a view, valid until the next move."""
+        first, count, _, _ = self.arrays.nodes[node].item()
+        return self.arrays.edges[first : first + count]
+
+    def principal_variation(self, first_action: int | None = None) -> list[int]:
+        """Return the most visited actions from the root on; ties go to the lowest index, as for the move
+        played.
+
+        `first_action`: the first move, if it is given.
+        """
+        actions: list[int] = []
+        node = 0 if self.is_expanded else UNEXPANDED
+        while node >= 0:
+            edges = self.edges_of(node)
+            if first_action is not None and not actions:
+                edges = edges[edges["action"] == first_action]
+            edges = edges[edges["visits"] == edges["visits"].max()]
+            edge = edges[edges["action"].argmin()]
+            if edge["visits"] == 0:
+                break
+            actions.append(int(edge["action"]))
+            node = int(edge["child"])
+        return actions
+
+    def root_value(self) -> float:
+        """Return the mean of the root's own evaluation and all simulations, for the side to move; of a search
+        that solves, the proven result, if there is one."""
+        state = self.state_of_search
+        if state["solves"] and self.proof:
+            return 1.0 if self.proof > 0 else -1.0
+        return float(state["root_value_sum"]) / int(state["root_visits"])
+
+    @property
+    def root_visit_count(self) -> int:
+        return int(self.state_of_search["root_visits"]) if self.is_expanded else 0
+
+    @property
+    def node_count(self) -> int:
+        """Number of evaluated positions."""
+        return int(self.state_of_search["nodes"])
+
+    @property
+    def proof(self) -> int:
+        """Return the plies to the proven win of the side to move, minus the plies to its proven loss, or
+        0."""
+        return int(self._proofs[0]) if self.is_expanded else 0
+
+    def edge_proofs(self, node: int) -> list[int]:
+        """Return the proof of each edge of a node, for the side that chooses it."""
+        proofs = np.zeros(len(self.edges_of(node)), np.int64)
+        self._kernels.edge_proofs(self.arrays, node, proofs)
+        return [int(proof) for proof in proofs]
+
+
+def tree_for(
+    game: Game, settings: SelfPlaySettings, rng: np.random.Generator, network: OwnNetwork | None = None
+) -> SearchTree:
+    """Return a tree for the resolved `settings` in a forest of its own, not yet at a position. `network` as
+    for Forest."""
+    return SearchTree(Forest(game, settings, network=network), rng)

@@ -1,0 +1,423 @@
+"""Kernels on one tree: a leaf is expanded and backed up, a win is proven, a move is played; and its root.
+
+Kernels are plain functions on arrays (`search.layout`), compiled once per game and selection
+(`search.compiled`); those that step a search are in `search.step_kernel`. A value changes sign between two
+nodes only where the mover changes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from azselfplay.games.jit import kernel, signed
+from azselfplay.games.spec import NO_ROOT
+from azselfplay.games.stubs import encode, end_reason, legal_actions, play, side_to_move, wins_at_once
+from azselfplay.search.layout import BLOCKED, CUT, TERMINAL, UNEXPANDED, Tree
+
+# ---- A leaf -----------------------------------------------------------------------------------------
+
+
+@kernel
+def expand(tree: Tree, actions: Any, priors: Any, mover: int) -> int:
+    """Append a node whose side to move is `mover`, with one edge for each prior. Returns the node.
+
+    `priors [n]` comes from outside: the caller has compared n with the number of legal `actions`.
+    """
+    state = tree.state[0]
+    node, first, count = state.nodes, state.edges, len(priors)
+    tree.nodes[node].first_edge = first
+    tree.nodes[node].edge_count = count
+    tree.nodes[node].mover = mover
+    tree.nodes[node].proof = 0
+    for i in range(count):
+        edge = first + i
+        tree.edges[edge].prior = priors[i]
+        tree.edges[edge].value_sum = 0.0
+        tree.edges[edge].visits = 0
+        tree.edges[edge].child = UNEXPANDED
+        tree.edges[edge].action = actions[i]
+        tree.edges[edge].in_flight = 0
+    state.nodes = node + 1
+    state.edges = first + count
+    return node
+
+
+@kernel
+def backup(tree: Tree, path: Any, depth: int, value: float, mover: int) -> None:
+    """Add a leaf's `value`, for the player `mover`, to every edge of `path` (STEP[depth]) and to the root."""
+    state = tree.state[0]
+    for i in range(depth):
+        edge = path[i].edge
+        tree.edges[edge].visits += 1
+        tree.edges[edge].value_sum += value if tree.nodes[path[i].node].mover == mover else -value
+    state.root_visits += 1
+    state.root_value_sum += value if tree.nodes[0].mover == mover else -value
+    state.depth_sum += depth
+    state.deepest = max(state.deepest, depth)
+
+
+@kernel
+def value_sum_of(tree: Tree, parent: int, edge: int, node: int) -> float:
+    """Return `value_sum` of the edge from `parent` to `node`, for the side to move at `node`."""
+    value_sum = float(tree.edges[edge].value_sum)
+    return value_sum if tree.nodes[parent].mover == tree.nodes[node].mover else -value_sum
+
+
+# ---- Proofs -----------------------------------------------------------------------------------------
+
+
+@kernel
+def edge_proof(tree: Tree, node: int, edge: int) -> int:
+    """Return what is proven for the side that chooses `edge` at `node`: plies to its win, minus plies to its
+    loss, or 0."""
+    child = tree.edges[edge].child
+    if child == UNEXPANDED or child <= CUT:
+        return 0
+    if child == TERMINAL:
+        value = float(tree.edges[edge].value_sum) / tree.edges[edge].visits
+        return 1 if value > 0.5 else (-1 if value < -0.5 else 0)
+    known = int(tree.nodes[child].proof)
+    if known == 0:
+        return 0
+    if tree.nodes[node].mover != tree.nodes[child].mover:
+        known = -known
+    return known + 1 if known > 0 else known - 1
+
+
+@kernel
+def node_proof(tree: Tree, node: int) -> int:
+    """Return what is proven for the side to move at `node`: the quickest win; if every edge is a proven loss,
+    the slowest of them; else 0. One open edge prevents a proof of a loss."""
+    win, loss, open_edges = 0, 0, 0
+    first = tree.nodes[node].first_edge
+    for edge in range(first, first + tree.nodes[node].edge_count):
+        known = edge_proof(tree, node, edge)
+        if known > 0 and (win == 0 or known < win):
+            win = known
+        elif known < 0:
+            loss = min(loss, known)
+        elif known == 0:
+            open_edges += 1
+    if win > 0:
+        return win
+    return 0 if open_edges > 0 else loss
+
+
+@kernel
+def prove(tree: Tree, path: Any, depth: int) -> None:
+    """Propagate the end of a game found after `path` (STEP[depth]) towards the root."""
+    for i in range(depth - 1, -1, -1):
+        node = path[i].node
+        known = node_proof(tree, node)
+        if known == tree.nodes[node].proof:
+            return  # nothing above can change if this did not
+        is_new = tree.nodes[node].proof == 0
+        tree.nodes[node].proof = known  # also a shorter win, or a longer loss, than was known
+        if is_new and i > 0 and tree.state[0].solves:
+            correct(tree, path, i, known)
+
+
+@kernel
+def correct(tree: Tree, path: Any, depth: int, known: int) -> None:
+    """Count all earlier visits of the node at path[depth] (STEP), whose proof is now `known`, as if they had
+    found it: in the edge that leads there, and in all above it."""
+    node, above, edge = path[depth].node, path[depth - 1].node, path[depth - 1].edge
+    mover = tree.nodes[above].mover
+    wins = (known > 0) == (tree.nodes[node].mover == mover)
+    exact = np.float32(tree.edges[edge].visits if wins else -tree.edges[edge].visits)
+    change = exact - tree.edges[edge].value_sum
+    tree.edges[edge].value_sum = exact
+    for i in range(depth - 1):
+        tree.edges[path[i].edge].value_sum += change if tree.nodes[path[i].node].mover == mover else -change
+    tree.state[0].root_value_sum += change if tree.nodes[0].mover == mover else -change
+
+
+@kernel
+def is_lost(tree: Tree, node: int, edge: int) -> bool:
+    """Return whether `edge` is a proven loss for the side that chooses it at `node`, in a tree that solves.
+
+    Its value is exactly -1 then, so most edges are told by that alone.
+    """
+    return bool(tree.edges[edge].value_sum == -tree.edges[edge].visits and edge_proof(tree, node, edge) < 0)
+
+
+@kernel
+def winning_edge(tree: Tree) -> int:
+    """Return the root's edge with the quickest proven win that may be chosen, or -1."""
+    best, quickest = -1, 0
+    first = tree.nodes[0].first_edge
+    for edge in range(first, first + tree.nodes[0].edge_count):
+        known = edge_proof(tree, 0, edge)
+        if known > 0 and tree.edges[edge].in_flight != BLOCKED and (best < 0 or known < quickest):
+            best, quickest = edge, known
+    return best
+
+
+@kernel
+def expand_win(tree: Tree, actions: Any, mover: int) -> int:
+    """Append a node whose side to move, `mover`, wins at once by any of `actions` (uint16[n]): only these are
+    its edges. Returns the node."""
+    node = expand(tree, actions, actions, mover)  # the priors follow
+    first = tree.nodes[node].first_edge
+    for edge in range(first, first + len(actions)):
+        tree.edges[edge].prior = 1.0 / len(actions)
+        tree.edges[edge].child = TERMINAL
+        tree.edges[edge].visits = 1
+        tree.edges[edge].value_sum = 1.0
+    tree.nodes[node].proof = 1
+    return node
+
+
+# ---- The root, before and after a search ------------------------------------------------------------
+
+
+@kernel
+def look_at_root(tree: Tree, history: Any, positions_seen: int, packed_features: Any, actions: Any) -> int:
+    """Write `packed_features` (uint64[W], of `positions_seen` positions) and legal `actions`
+    (uint16[max_legal]) of the root. Returns the number of actions. `history`: uint64[max_plies + 2,
+    state_words]."""
+    positions = tree.state[0].positions
+    count = legal_actions(history, positions, actions)
+    encode(history, positions, positions_seen, packed_features)
+    return int(count)
+
+
+@kernel
+def expand_root(tree: Tree, history: Any, actions: Any, priors: Any, value: float) -> bool:
+    """Give the root its evaluation, `priors [n]` over its legal actions. Returns False if there are not n of
+    these. `history` uint64[max_plies + 2, state_words]; `actions` uint16[max_legal] is scratch."""
+    state = tree.state[0]
+    if legal_actions(history, state.positions, actions) != len(priors):
+        return False
+    expand(tree, actions, priors, side_to_move(history[state.positions - 1]))
+    state.root_visits = 1
+    state.root_value_sum = value
+    return True
+
+
+@kernel
+def mix_noise(tree: Tree, noise: Any, share: float) -> None:
+    """Mix `noise` (float64[n], one number per edge, summing to 1) into the priors of the root."""
+    first = tree.nodes[0].first_edge
+    for i in range(tree.nodes[0].edge_count):
+        prior = tree.edges[first + i].prior
+        tree.edges[first + i].prior = (1.0 - share) * prior + share * noise[i]
+    tree.state[0].has_noise = 1
+
+
+@kernel
+def view_of_net(tree: Tree, actions: Any, priors: Any) -> float:
+    """Write the root's legal actions (uint16[max_legal]) and their priors (float32[max_legal]). Returns the
+    network's own value, which is the root's sum minus that of its edges."""
+    first, behind = tree.nodes[0].first_edge, 0.0
+    for i in range(tree.nodes[0].edge_count):
+        actions[i] = tree.edges[first + i].action
+        priors[i] = tree.edges[first + i].prior
+        behind += float(tree.edges[first + i].value_sum)
+    return min(1.0, max(-1.0, float(tree.state[0].root_value_sum) - behind))
+
+
+@kernel
+def winning_edges(tree: Tree, history: Any, legal: Any, found: Any) -> int:
+    """Write the root's edges that win at once to `found` (int32[max_legal]). Returns their number. `history`
+    uint64[max_plies + 2, state_words]; `legal` uint16[max_legal] is scratch."""
+    count, first, positions = 0, tree.nodes[0].first_edge, tree.state[0].positions
+    for edge in range(first, first + tree.nodes[0].edge_count):
+        if wins_at_once(history, positions, signed(tree.edges[edge].action), legal):
+            found[count] = edge
+            count += 1
+    return count
+
+
+@kernel
+def take_win(tree: Tree, path: Any, edge: int) -> None:
+    """Record that the root's `edge` wins at once, as one simulation of it would. `path`: STEP[1]."""
+    if tree.edges[edge].child == UNEXPANDED and tree.edges[edge].in_flight != BLOCKED:
+        path[0].node = 0
+        path[0].edge = edge
+        tree.edges[edge].child = TERMINAL
+        backup(tree, path, 1, 1.0, tree.nodes[0].mover)
+        prove(tree, path, 1)
+
+
+@kernel
+def forget_simulations(tree: Tree) -> int:
+    """Return the root to the state after its evaluation: the values from its edges are subtracted from its
+    sum. If the root was proven, its sum lacks the evaluation, and the rest is cut to a value. Returns how
+    many of its edges are not BLOCKED."""
+    state, behind, free = tree.state[0], np.float32(0.0), 0
+    first, count = tree.nodes[0].first_edge, tree.nodes[0].edge_count
+    for edge in range(first, first + count):
+        behind += tree.edges[edge].value_sum
+        free += tree.edges[edge].in_flight != BLOCKED
+        tree.edges[edge].visits = 0
+        tree.edges[edge].value_sum = 0.0
+        tree.edges[edge].child = UNEXPANDED
+    state.root_value_sum = min(np.float32(1.0), max(np.float32(-1.0), state.root_value_sum - behind))
+    state.root_visits = 1
+    state.nodes = 1
+    state.edges = count
+    tree.nodes[0].proof = 0
+    return free
+
+
+@kernel
+def edge_proofs(tree: Tree, node: int, proofs: Any) -> None:
+    """Write the proofs of the edges of `node`, for the side that chooses, to `proofs` (int64[n])."""
+    first = tree.nodes[node].first_edge
+    for i in range(tree.nodes[node].edge_count):
+        proofs[i] = edge_proof(tree, node, first + i)
+
+
+# ---- Playing a move ---------------------------------------------------------------------------------
+
+
+@kernel
+def advance(tree: Tree, history: Any, new_index: Any, legal: Any, action: int, keep: bool) -> int:
+    """Play `action` on the board and keep its subtree if `keep` is set. Returns the end reason of the new
+    position.
+
+    `history` uint64[max_plies + 2, state_words]; `new_index` int32[node_room] and `legal` uint16[max_legal]
+    are scratch.
+    """
+    state = tree.state[0]
+    # Before the move is played: the root's edges are gone once the tree is compacted.
+    kept = UNEXPANDED
+    if state.nodes > 0 and keep:
+        first = tree.nodes[0].first_edge
+        for edge in range(first, first + tree.nodes[0].edge_count):
+            if tree.edges[edge].action == action and tree.edges[edge].child >= 0:
+                kept = tree.edges[edge].child
+                state.root_visits = tree.edges[edge].visits
+                state.root_value_sum = value_sum_of(tree, 0, edge, kept)
+    play(history[state.positions - 1], action, history[state.positions])
+    state.positions += 1
+    state.remaining = 0
+    if kept == UNEXPANDED:
+        state.nodes = 0
+        state.edges = 0
+    else:
+        compact(tree, new_index, kept)
+        forget_old_cuts(tree, new_index)
+    count = legal_actions(history, state.positions, legal)
+    if state.nodes > 0 and tree.nodes[0].edge_count != count:  # only its wins were expanded
+        state.nodes = 0
+        state.edges = 0
+    return end_reason(history, state.positions, count, NO_ROOT)
+
+
+@kernel
+def compact(tree: Tree, new_index: Any, root: int) -> None:
+    """Keep the subtree under node `root`, which becomes node 0, in place.
+
+    Children come after their parents, so one pass in order finds all reachable nodes, and each node and run
+    of edges moves to the left or stays. `new_index` int32[node_room] is scratch.
+    """
+    state = tree.state[0]
+    used_nodes, used_edges = 0, 0
+    for node in range(state.nodes):
+        new_index[node] = UNEXPANDED
+    new_index[root] = 0
+    for node in range(root, state.nodes):
+        if new_index[node] == UNEXPANDED:
+            continue
+        new_index[node] = used_nodes
+        first, count = tree.nodes[node].first_edge, tree.nodes[node].edge_count
+        tree.nodes[used_nodes] = tree.nodes[node]
+        tree.nodes[used_nodes].first_edge = used_edges
+        for i in range(count):
+            tree.edges[used_edges + i] = tree.edges[first + i]
+            child = tree.edges[first + i].child
+            if child >= 0:
+                new_index[child] = 0  # reachable; its index follows when the pass gets there
+        used_nodes += 1
+        used_edges += count
+    state.nodes = used_nodes
+    state.edges = used_edges
+    for edge in range(used_edges):  # point the moved edges at the moved nodes
+        if tree.edges[edge].child >= 0:
+            tree.edges[edge].child = new_index[tree.edges[edge].child]
+
+
+@kernel
+def forget_old_cuts(tree: Tree, parents: Any) -> None:
+    """Take back all visits of edges that were cut because of a position that is now before the root, so that
+    they are searched anew. `parents` int32[node_room] is scratch."""
+    state = tree.state[0]
+    for node in range(state.nodes):
+        first = tree.nodes[node].first_edge
+        for edge in range(first, first + tree.nodes[node].edge_count):
+            if tree.edges[edge].child >= 0:
+                parents[tree.edges[edge].child] = node
+    for node in range(state.nodes):
+        first = tree.nodes[node].first_edge
+        for edge in range(first, first + tree.nodes[node].edge_count):
+            child = tree.edges[edge].child
+            if child <= CUT and CUT - child < state.positions - 1:
+                take_back(tree, parents, node, edge)
+                tree.edges[edge].child = UNEXPANDED
+
+
+@kernel
+def take_back(tree: Tree, parents: Any, node: int, edge: int) -> None:
+    """Take all visits of `edge`, which ends at no node, from it and from everything above its `node`.
+    `parents` int32[node_room]: the node above each node."""
+    state, visits, value = tree.state[0], tree.edges[edge].visits, float(tree.edges[edge].value_sum)
+    tree.edges[edge].visits = 0
+    tree.edges[edge].value_sum = 0.0
+    mover = tree.nodes[node].mover
+    while node > 0:
+        if state.solves and tree.nodes[node].proof != 0:  # all visits above count as the proven result
+            value = float(visits) if tree.nodes[node].proof > 0 else -float(visits)
+            mover = tree.nodes[node].mover
+        above = parents[node]
+        up = tree.nodes[above].first_edge
+        while tree.edges[up].child != node:
+            up += 1
+        tree.edges[up].visits -= visits
+        tree.edges[up].value_sum -= value if tree.nodes[above].mover == mover else -value
+        node = above
+    state.root_visits -= visits
+    state.root_value_sum -= value if tree.nodes[0].mover == mover else -value
+
+
+# ---- Random numbers: SplitMix64 (Steele et al., "Fast splittable pseudorandom number generators", 2014)
+# Its whole state is one word of each tree.
+
+
+STEP = np.uint64(0x9E3779B97F4A7C15)
+MIX_1, MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+S30, S27, S31, S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+TO_UNIT = 1.0 / (1 << 53)
+"""A float64 holds 53 bits exactly: the lowest 11 bits of a word are dropped."""
+
+
+@kernel
+def random_word(state: Any) -> Any:
+    """Return the next uint64 of `state.random` (`state`: STATE)."""
+    state.random = state.random + STEP
+    x = state.random
+    x = (x ^ (x >> S30)) * MIX_1
+    x = (x ^ (x >> S27)) * MIX_2
+    return x ^ (x >> S31)
+
+
+@kernel
+def random_unit(state: Any) -> float:
+    """Return a uniform number in (0, 1], from `state` (STATE): never 0, so that its logarithm exists."""
+    return (float(random_word(state) >> S11) + 1.0) * TO_UNIT
+
+
+@kernel
+def random_below(state: Any, n: int) -> int:
+    """Return a uniform number among 0 .. n - 1, from `state` (STATE). The unit may be 1, which would be n."""
+    return min(int(random_unit(state) * n), n - 1)
+
+
+@kernel
+def random_normal(state: Any) -> float:
+    """Return a standard normal number, from `state` (STATE), by the method of Box and Muller."""
+    return math.sqrt(-2.0 * math.log(random_unit(state))) * math.cos(2.0 * math.pi * random_unit(state))

@@ -1,0 +1,120 @@
+"""Compiles a game's rules and search into the disk cache, and knows how long that takes here.
+
+`warm` plays two moves of a tiny search, and leaves a note beside the compiled code (`Compiled`). Like the
+code itself, the note holds only for exactly these sources; the notes of older sources tell how long compiling
+will take next time. `client.run` is the command line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from azselfplay.games import get_game
+from azselfplay.games.jit import CACHE, foreign_key
+from azselfplay.games.spec import Game
+from azselfplay.search.compiled import OwnNetwork
+from azselfplay.search.evaluator import UniformEvaluator
+from azselfplay.search.forest import Forest
+from azselfplay.search.mcts import search
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.settings import resolve
+from azselfplay.search.tree import SearchTree
+from protocol.settings import SearchSettings, SelfPlaySettings
+
+USUAL_SECONDS = 20.0
+"""Estimate of the time to compile on a machine without notes. On an idle machine it took 6 to 9 s
+(docs/decisions/0002), on a busy one 30."""
+LEAST_SECONDS = 4.0
+"""A shorter time is that of loading code which was compiled before there were notes."""
+
+
+def warm(game_name: str, root: str = "puct", network: OwnNetwork | None = None) -> float:
+    """Play two moves of a tiny search with that `search.selection` of SelfPlaySettings. Returns the seconds
+    it took. `network`: one that evaluates leaves in the search's own step, with any weights.
+
+    Do it once before several workers start, so that they load the code instead of all compiling it.
+    """
+    began = time.perf_counter()
+    game = get_game(game_name)
+    compiled = Compiled(game, root, network="" if network is None else network.code.name)
+    settings = resolve(SelfPlaySettings(search=SearchSettings(selection=root, simulations=4)), game)
+    tree = SearchTree(Forest(game, settings, network=network), np.random.default_rng(0))
+    tree.reset(game.notation.state_from_text(""))
+
+    async def two_moves() -> None:
+        pool = SearchPool(tree.forest, UniformEvaluator() if network is None else network)
+        for _ in range(2):
+            result = await search(tree, pool)
+            tree.advance(int(result.actions[0]))
+            tree.end_reason()
+
+    asyncio.run(two_moves())
+    seconds = time.perf_counter() - began
+    compiled.took(seconds)
+    return seconds
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The compiled code of one game with one selection (`search.selection`), and perhaps with a network that
+    is part of the search."""
+
+    game: Game
+    selection: str
+    cache: Path = CACHE
+    """Folder of compiled code, with a subfolder for each state of the sources."""
+    network: str = ""
+    """Name of the network's code (`search.compiled.NetworkCode`); "": leaves are evaluated elsewhere."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the code is compiled, so that it only needs to be loaded."""
+        return self._note.exists()
+
+    @property
+    def expected_seconds(self) -> float:
+        """Expected time to compile: that of the last time here, for older sources or another game."""
+        same = self._times(f"*/compiled-{self._what}.*.json")
+        return (same or self._times("*/compiled-*.json") or [USUAL_SECONDS])[-1]
+
+    def took(self, seconds: float) -> None:
+        """Note that the code is compiled. The first note stays, because later ones would measure loading."""
+        with contextlib.suppress(OSError):
+            if not self.is_ready:
+                self._note.write_text(json.dumps({"seconds": round(seconds, 1), "at": time.time()}))
+
+    def announcement(self) -> str:
+        """Return a message for people who wait."""
+        if self.is_ready:
+            return f"loading the compiled search of {self.game.name}"
+        return (
+            f"compiling search kernels for {self.game.name} (first time, or after a change of the code; "
+            f"about {self.expected_seconds:.0f} s, more on a busy machine)"
+        )
+
+    @property
+    def _what(self) -> str:
+        return "-".join(part for part in (self.game.name, self.selection, self.network) if part)
+
+    @property
+    def _note(self) -> Path:
+        module = self.game.rules.end_reason.__module__
+        key = foreign_key(module, getattr(sys.modules.get(module), "__file__", "") or "") or "own"
+        return self.cache / f"compiled-{self._what}.{key}.json"
+
+    def _times(self, pattern: str) -> list[float]:
+        """Return the seconds in matching notes, the oldest first."""
+        found = []
+        for path in self.cache.parent.glob(pattern):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                note = json.loads(path.read_text())
+                found.append((float(note["at"]), float(note["seconds"])))
+        return [seconds for _, seconds in sorted(found) if seconds >= LEAST_SECONDS]

@@ -1,0 +1,225 @@
+"""Reads the games of a run while a trainer writes: a range of numbers, the newest, or by uid.
+
+The file is opened read-only and read in pages, each a short transaction of its own. A reader never blocks the
+writer, but a long read would keep SQLite from checkpointing its log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from azselfplay.games.spec import Game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.finding import run_named
+from azselfplay.store.errors import reading
+from azselfplay.store.rows import COLUMNS, DATA, Damaged, Stored, readable
+from azselfplay.store.sqlite import at_rest, check_format, connect
+from protocol.records import BadRecord, GameRecord
+
+PAGE = 256
+"""Games per query."""
+LONG_PAGE = 4096
+"""Games per query, where only their length is needed."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Games `first .. last` by number, or the `newest` of them; 0 sets no bound."""
+
+    first: int = 0
+    last: int = 0
+    newest: int = 0
+
+
+SPAN = "SELECT coalesce((SELECT min(seq) FROM games), 0), coalesce((SELECT max(seq) FROM games), 0)"
+"""Two queries, because SQLite scans the whole table for a minimum and a maximum in one."""
+
+
+class StoreReader:
+    """A games.db. Only one thread at a time may use it. Raises Fatal when the file cannot be read.
+
+    Methods that return records leave a damaged row out, name it in the log and count it in `damaged`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damaged = Damaged()
+        self._marks = at_rest(path)
+        with reading(path):
+            self._connection = connect(path, read_only=True)
+        meta = dict(self.query("SELECT key, value FROM meta"))
+        if "game" not in meta:
+            raise Fatal(f"{path} does not say which game it holds: it is not a store of games", Exit.BAD_DATA)
+        check_format(path, meta)
+        self.game = str(meta["game"])
+        """Name of the game."""
+
+    def query(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        """All rows of one short query."""
+        with reading(self.path):
+            return list(self._execute(sql, arguments))
+
+    def _execute(self, sql: str, arguments: Sequence[Any]) -> Any:
+        """A cursor. A trainer may have begun or ended since the last query: then the file is opened again,
+        and the old connection ends with its last cursor."""
+        if (marks := at_rest(self.path)) != self._marks:
+            self._marks = marks
+            self._connection = connect(self.path, read_only=True)
+        return self._connection.execute(sql, arguments)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # ---- By number -----------------------------------------------------------------------------------
+
+    def span(self) -> tuple[int, int]:
+        """Numbers of the oldest and the newest game; (0, 0) without games."""
+        ((low, high),) = self.query(SPAN)
+        return int(low), int(high)
+
+    def rows(self, wanted: Range, *, with_data: bool = True) -> Iterator[Stored]:
+        """The games in `wanted`, oldest first, and none newer than those stored now."""
+        return self._in_order(*self.bounds(wanted), with_data=with_data)
+
+    def sound(self, game: Game, wanted: Range) -> Iterator[tuple[Stored, GameRecord]]:
+        """The same with their records, all intact and of `game`."""
+        return self._whole(game, self.rows(wanted))
+
+    def records(self, game: Game, first: int, last: int) -> Iterator[tuple[int, GameRecord]]:
+        """`(number, record)` of the games `first .. last`, oldest first; all are intact and of `game`."""
+        for stored, record in self._whole(game, self._in_order(first, last, with_data=True)):
+            yield stored.seq, record
+
+    def one(self, seq: int) -> Stored:
+        """A game with its record. Raises Fatal(BAD_DATA) if there is no game with that number."""
+        for stored in self.numbered([seq]):
+            return stored
+        ((low, high, count),) = self.query("SELECT min(seq), max(seq), count(*) FROM games")
+        there = f"its {count} games have the numbers {low} to {high}" if count else "it has no games yet"
+        raise Fatal(f"{self.path} has no game {seq}; {there}", Exit.BAD_DATA)
+
+    def numbered(self, numbers: Sequence[int]) -> Iterator[Stored]:
+        """Those of the games that exist, with their records, in the order of `numbers` by pages."""
+        for begin in range(0, len(numbers), PAGE):
+            page = numbers[begin : begin + PAGE]
+            yield from list(self._rows(f"seq IN ({','.join('?' * len(page))}) ORDER BY seq", *page))
+
+    def first_of_newest(
+        self,
+        positions: int,
+        last: int,
+        counts: Callable[[bytes], bool] = lambda _: True,
+        without: Collection[str] = (),
+    ) -> int:
+        """Number of the first game such that the games from it up to `last` have at least `positions`
+        positions; or 1.
+
+        Only games count whose uid `counts`, that are trained on, and whose player is not in `without`.
+        """
+        total = 0
+        sql = (
+            "SELECT seq, CAST(uid AS BLOB), CAST(plies AS INTEGER) FROM games WHERE seq <= ? "
+            "ORDER BY seq DESC LIMIT ?"
+        )
+        while rows := self.query(sql, last, LONG_PAGE):
+            left_out = self.not_trained_on(rows[-1][0], last, without)
+            for seq, uid, plies in rows:
+                total += plies if counts(uid) and seq not in left_out else 0
+                if total >= positions:
+                    return int(seq)
+            last = rows[-1][0] - 1
+        return 1
+
+    def not_trained_on(self, first: int, last: int, held: Collection[str]) -> frozenset[int]:
+        """Numbers of those games among `first .. last` that are too old, or by a player in `held`."""
+        players = self.players_between(first, last) if held else {}
+        return self.old_between(first, last).union(seq for seq, name in players.items() if name in held)
+
+    def old_between(self, first: int, last: int) -> frozenset[int]:
+        """Numbers of those games among `first .. last` that are not trained on."""
+        rows = self.query("SELECT seq FROM old_games WHERE seq BETWEEN ? AND ?", first, last)
+        return frozenset(int(seq) for (seq,) in rows)
+
+    # ---- By player -----------------------------------------------------------------------------------
+
+    def players_between(self, first: int, last: int) -> dict[int, str]:
+        """Players of the games `first .. last`, by number; games without a known player are left out."""
+        sql = (
+            "SELECT seq, CAST(name AS BLOB) FROM played_by JOIN players USING (player) "
+            "WHERE seq BETWEEN ? AND ?"
+        )
+        return {int(seq): readable(name) for seq, name in self.query(sql, first, last)}
+
+    def players_of(self, numbers: Sequence[int]) -> dict[int, str]:
+        """The same for the games `numbers`."""
+        found: dict[int, str] = {}
+        for begin in range(0, len(numbers), PAGE):
+            page = numbers[begin : begin + PAGE]
+            sql = (
+                "SELECT seq, CAST(name AS BLOB) FROM played_by JOIN players USING (player) "
+                f"WHERE seq IN ({','.join('?' * len(page))})"
+            )
+            found |= {int(seq): readable(name) for seq, name in self.query(sql, *page)}
+        return found
+
+    def games_of(self, player: str, last: int) -> list[int]:
+        """Numbers of a player's games up to `last`, ascending."""
+        sql = (
+            "SELECT seq FROM played_by WHERE player = (SELECT player FROM players WHERE name = ?) "
+            "AND seq <= ? ORDER BY seq"
+        )
+        return [int(seq) for (seq,) in self.query(sql, player, last)]
+
+    def quarantined(self) -> frozenset[str]:
+        """Players whose games are not trained on."""
+        return frozenset(
+            readable(name) for (name,) in self.query("SELECT CAST(name AS BLOB) FROM quarantine")
+        )
+
+    # ---- Rows ----------------------------------------------------------------------------------------
+
+    def bounds(self, wanted: Range) -> tuple[int, int]:
+        """Numbers of the first and the last game in `wanted`."""
+        newest = self.span()[1]
+        last = min(wanted.last or newest, newest)
+        first = wanted.first
+        if wanted.newest:
+            sql = "SELECT seq FROM games WHERE seq <= ? ORDER BY seq DESC LIMIT 1 OFFSET ?"
+            before = self.query(sql, last, wanted.newest)
+            first = max(first, int(before[0][0]) + 1 if before else 0)
+        return first, last
+
+    def _in_order(self, first: int, last: int, *, with_data: bool) -> Iterator[Stored]:
+        """Yield rows in order. No transaction is open between two pages, however long the caller takes over
+        them."""
+        where = "seq BETWEEN ? AND ? ORDER BY seq LIMIT ?"
+        while rows := list(self._rows(where, first, last, PAGE, with_data=with_data)):
+            yield from rows
+            first = rows[-1].seq + 1
+
+    def _rows(self, where: str, *bounds: int | bytes, with_data: bool = True) -> Iterator[Stored]:
+        columns = f"{COLUMNS}, {DATA}" if with_data else COLUMNS
+        with reading(self.path):
+            for row in self._execute(f"SELECT {columns} FROM games WHERE {where}", bounds):
+                yield Stored.of(row)
+
+    def _whole(self, game: Game, rows: Iterable[Stored]) -> Iterator[tuple[Stored, GameRecord]]:
+        for stored in rows:
+            try:
+                record = stored.record(game)
+            except BadRecord as error:
+                self.damaged.note(stored, error)
+                continue
+            yield stored, record
+
+
+def open_games(run: str, runs: Path) -> StoreReader:
+    """The games of the run in folder `run`, or called `run` in `runs`. Raises Fatal(BAD_DATA) if there are
+    none."""
+    path = run_named(run, runs).games
+    if not path.is_file():
+        raise Fatal(f"the run {path.parent} has no games yet: the trainer makes {path}", Exit.BAD_DATA)
+    return StoreReader(path)

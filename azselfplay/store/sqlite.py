@@ -1,0 +1,390 @@
+"""All games of a run, in one SQLite file: every acknowledged game is in it, permanently.
+
+WAL with `synchronous=FULL`, so a commit that has returned survives kill and power loss; `UNIQUE(uid)`, so a
+game that is sent twice counts once. Many games go into one transaction (group commit), because a commit costs
+one fsync whatever is in it. Only one thread of one process writes; readers open the file read-only. apsw
+brings its own SQLite, newer than the WAL-reset bug fixed in 3.51.3.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import apsw
+import zstandard
+
+from azselfplay.host.crash_points import reach
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.reading import is_endless
+from azselfplay.host.run_lock import Left, left_by
+from azselfplay.host.runs import is_locked
+from azselfplay.store import players
+from azselfplay.store.errors import DAMAGE, NO_DAMAGE, damaged
+from azselfplay.store.rows import readable
+from protocol.records import FORMAT
+
+log = logging.getLogger(__name__)
+
+STORED, DUPLICATE, CONFLICT, REJECTED, RETRY = "stored", "duplicate", "conflict", "rejected", "retry"
+"""The statuses that `commit` returns for games; the words of GAME_ACK."""
+
+COMPRESSION_LEVEL = 3
+PAGE_SIZE = 8192
+"""Bytes; games take a few kB, and SQLite reads such blobs fastest with pages of this size."""
+BUSY_TIMEOUT_MS = 2000
+"""Milliseconds that a foreign lock (a `sqlite3` shell) may delay a commit before games are sent back."""
+REJECTS = 10_000
+"""Newest rejected games that are kept for inspection, with the reason."""
+REJECTS_WITH_DATA = 1000
+"""Newest of them that are kept with their data, unless that is longer than REJECT_BYTES: 64 MiB at most."""
+REJECT_BYTES = 64 * 1024
+"""Compressed size in bytes."""
+REJECT_TEXT = 2000
+"""Most characters of a reason that are kept."""
+WAL_BYTES = 64 * 1024 * 1024
+"""The write-ahead log is truncated to this size whenever it starts again."""
+CACHE_BYTES = 64 << 20
+"""Cache of pages for the writer (SQLite's default: 2 MB), besides those of the index of uids."""
+INDEX_BYTES = 42
+"""Bytes per game in the index of uids. Uids are random, so every game goes to another page of it."""
+CACHE_STEP = 1_000_000
+"""Number of further games for which the cache has room."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS games(
+    seq INTEGER PRIMARY KEY,
+    uid BLOB NOT NULL UNIQUE,
+    sha256 BLOB NOT NULL,
+    source TEXT NOT NULL,
+    plies INTEGER NOT NULL,
+    outcome INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    version_min INTEGER NOT NULL,
+    version_max INTEGER NOT NULL,
+    received_at REAL NOT NULL,
+    data BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS games_totals ON games(source, version_min, version_max, outcome, reason, plies);
+CREATE TABLE IF NOT EXISTS old_games(seq INTEGER PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS rejects(
+    seq INTEGER PRIMARY KEY,
+    uid BLOB NOT NULL,
+    sha256 BLOB NOT NULL,
+    source TEXT NOT NULL,
+    code TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    received_at REAL NOT NULL,
+    data BLOB
+);
+"""
+
+_INSERT = """
+INSERT OR IGNORE INTO games
+(uid, sha256, source, plies, outcome, reason, version_min, version_max, received_at, data)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A verified game to be stored; `data` is the record as it came."""
+
+    uid: bytes
+    sha256: bytes
+    source: str
+    plies: int
+    outcome: int
+    reason: str
+    version_min: int
+    version_max: int
+    data: bytes
+    is_old: bool = False
+    """Whether its weights were too far behind when it came, so that it is not trained on."""
+    player: str = ""
+    """The game's player (`store.players.player_of`); empty: unknown."""
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A refused game, and why."""
+
+    uid: bytes
+    sha256: bytes
+    source: str
+    code: str
+    reason: str
+    data: bytes
+
+
+@dataclass
+class Totals:
+    """Counts over all stored games. They come from the file, so they survive restarts."""
+
+    games: Counter[str] = field(default_factory=Counter)
+    """By source: `workers`, `clients`."""
+    versions: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """By source: the weights versions that began or finished a game."""
+    outcomes: Counter[int] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    positions: int = 0
+    newest_version: int = 0
+    """Newest version in any game."""
+
+    def add(
+        self, source: str, versions: tuple[int, int], outcome: int, reason: str, plies: int, games: int = 1
+    ) -> None:
+        self.games[source] += games
+        self.versions[source].update(versions)
+        self.newest_version = max(self.newest_version, *versions)
+        self.outcomes[outcome] += games
+        self.reasons[reason] += games
+        self.positions += plies
+
+
+def connect(path: Path, *, read_only: bool) -> Any:
+    """An apsw connection; a foreign lock delays it for at most `BUSY_TIMEOUT_MS`. Raises apsw.Error, and
+    Fatal(BAD_DATA) for a pipe or a device.
+
+    A read-only connection to a store at rest changes no file beside it. It must be opened again when
+    `at_rest` changes.
+    """
+    for file in (f"{path}{suffix}" for suffix in ("", "-wal", "-shm")):
+        if is_endless(file):
+            raise Fatal(f"{file} is a pipe or a device, not a file of games: move it away", Exit.BAD_DATA)
+    name, flags = str(path), apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    if read_only:
+        name, flags = _looking(path), apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(name, flags=flags)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return connection
+
+
+Marks = tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]
+
+
+def at_rest(path: Path) -> Marks | None:
+    """None while a trainer works on the store. Otherwise what identifies the content of the file and of its
+    write-ahead log, which is None if empty: inode, bytes, and time of the last change."""
+    lock = path.with_name("trainer.lock")
+    if is_locked(lock) or left_by(lock) is Left.ELSEWHERE or _beside(path, "-journal").exists():
+        return None
+    return _mark(path), _mark(_beside(path, "-wal"))
+
+
+def _looking(path: Path) -> str:
+    """The address under which a store is read. An ordinary reader of a WAL database makes -wal and -shm
+    files, or writes to them."""
+    address, marks = path.absolute().as_uri(), at_rest(path)
+    if marks is None or marks[0] is None:
+        return address
+    if marks[1] is None:
+        return f"{address}?immutable=1"
+    # The writer was killed. Where its -shm is gone, SQLite has to make one to find the games in the log.
+    return f"{address}?readonly_shm=1" if _beside(path, "-shm").exists() else address
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _mark(path: Path) -> tuple[int, int, int] | None:
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        if found.st_size:
+            return found.st_ino, found.st_size, found.st_mtime_ns
+    return None
+
+
+def cache_kib(games: int) -> int:
+    """KiB of pages to cache for `games` games: 107,000 at first, 476,000 for ten million."""
+    return (CACHE_BYTES + games * INDEX_BYTES) // 1024
+
+
+def check_format(path: Path, meta: Mapping[str, str]) -> None:
+    """Raise Fatal(BAD_DATA) if the records of the store are of another format. `meta`: that table."""
+    if (found := meta.get("record_format", "4 or older")) != str(FORMAT):
+        raise Fatal(
+            f"{path} holds games of record format {found}; this version reads and writes format {FORMAT} "
+            "only. Choose another --run, or go on with the version that wrote it.",
+            Exit.BAD_DATA,
+        )
+
+
+class Store:
+    """The writing side. Raises Fatal when the file cannot be opened or belongs to another game."""
+
+    def __init__(self, path: Path, game: str) -> None:
+        self._path = path
+        self.trouble = ""
+        """Why the last commit stored nothing; "" if it did."""
+        self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
+        try:
+            self._connection = connect(path, read_only=False)
+            self._prepare(game)
+            self.totals = self._count()
+            self.newest = self._read_newest()
+            """`seq` of the newest game, 0 when there is none."""
+            self._size_cache()
+        except NO_DAMAGE as error:
+            raise Fatal(
+                f"cannot open the game store {path} at the moment: {error or 'out of memory'}. Free space or "
+                "memory, end what locks it, or make the folder writable; then start again.",
+                Exit.DISK,
+            ) from error
+        except DAMAGE as error:
+            raise damaged(path, error) from error
+        except apsw.Error as error:
+            raise Fatal(
+                f"cannot open the game store {path}: {error}. "
+                "Check that the folder is writable, or move the file away to start a new one.",
+                Exit.BAD_DATA,
+            ) from error
+
+    def _prepare(self, game: str) -> None:
+        execute = self._connection.execute
+        execute(f"PRAGMA page_size={PAGE_SIZE}")
+        execute("PRAGMA journal_mode=WAL")
+        execute("PRAGMA synchronous=FULL")
+        execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
+        with self._transaction():
+            execute(_SCHEMA + players.SCHEMA)
+            if not execute("SELECT 1 FROM meta WHERE key = 'game'").fetchone():
+                execute("INSERT INTO meta VALUES ('game', ?), ('record_format', ?)", (game, str(FORMAT)))
+        meta = dict(execute("SELECT key, value FROM meta"))
+        check_format(self._path, meta)
+        if meta["game"] != game:
+            raise Fatal(
+                f"{self._path} holds games of {meta['game']}, but this run plays {game}. Choose another "
+                "--run.",
+                Exit.BAD_DATA,
+            )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All or nothing. On a full disk SQLite itself rolls back, so there may be nothing left to do."""
+        self._roll_back()  # one that failed itself
+        self._connection.execute("BEGIN IMMEDIATE")
+        reach("store.begun")
+        try:
+            yield
+            reach("store.inserted")
+            self._connection.execute("COMMIT")
+            reach("store.committed")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def _count(self) -> Totals:
+        totals = Totals()
+        rows = self._connection.execute(
+            "SELECT CAST(source AS BLOB), version_min, version_max, outcome, CAST(reason AS BLOB), "
+            "sum(plies), count(*) FROM games GROUP BY source, version_min, version_max, outcome, reason"
+        )
+        for source, low, high, outcome, reason, plies, games in rows:
+            totals.add(readable(source), (low, high), outcome, readable(reason), plies, games)
+        return totals
+
+    def _size_cache(self) -> None:
+        """Make room for the whole index of uids; otherwise each game would read, and perhaps write twice, a
+        page of it."""
+        self._cached_for = self.totals.games.total() + CACHE_STEP
+        self._connection.execute(f"PRAGMA cache_size=-{cache_kib(self._cached_for)}")
+
+    def _read_newest(self) -> int:
+        return int(self._connection.execute("SELECT coalesce(max(seq), 0) FROM games").fetchone()[0])
+
+    def commit(
+        self,
+        entries: Sequence[Entry],
+        rejects: Sequence[Reject] = (),
+    ) -> list[str]:
+        """Store everything in one transaction. Returns a status for each entry, then for each reject; `retry`
+        for all if the file cannot be written at the moment, and then nothing may be acknowledged.
+
+        When this returns, every `stored` game is on the disk. Raises Fatal when the file is damaged.
+        """
+        try:
+            with self._transaction():
+                statuses = [self._insert(entry) for entry in entries]
+                for reject in rejects:
+                    self._insert_reject(reject)
+                newest = self._read_newest()
+        except NO_DAMAGE as error:
+            self.trouble = f"{error or 'out of memory'} ({self._path}). Free space or end what locks it"
+            log.error("games are NOT being stored: %s; the games wait.", self.trouble)
+            return [RETRY] * (len(entries) + len(rejects))
+        except apsw.Error as error:
+            raise damaged(self._path, error) from error
+        self.newest, self.trouble = newest, ""
+        for entry, status in zip(entries, statuses, strict=True):
+            if status == STORED:
+                versions = (entry.version_min, entry.version_max)
+                self.totals.add(entry.source, versions, entry.outcome, entry.reason, entry.plies)
+        if self.totals.games.total() > self._cached_for:
+            self._size_cache()
+        return statuses + [REJECTED] * len(rejects)
+
+    def _insert(self, entry: Entry) -> str:
+        execute = self._connection.execute
+        row = (
+            entry.uid,
+            entry.sha256,
+            entry.source,
+            entry.plies,
+            entry.outcome,
+            entry.reason,
+            entry.version_min,
+            entry.version_max,
+            time.time(),
+            self._compressor.compress(entry.data),
+        )
+        execute(_INSERT, row)
+        if self._connection.changes():
+            seq = self._connection.last_insert_rowid()
+            if entry.is_old:
+                execute("INSERT OR REPLACE INTO old_games VALUES (?)", (seq,))
+            if entry.player:
+                players.note_player(execute, seq, entry.player)
+            return STORED
+        known = execute("SELECT sha256 FROM games WHERE uid = ?", (entry.uid,)).fetchone()[0]
+        if known == entry.sha256:
+            return DUPLICATE
+        reason = "another game is stored under this uid"
+        self._insert_reject(Reject(entry.uid, entry.sha256, entry.source, CONFLICT, reason, entry.data))
+        return CONFLICT
+
+    def _insert_reject(self, reject: Reject) -> None:
+        execute = self._connection.execute
+        data = self._compressor.compress(reject.data)
+        execute(
+            "INSERT INTO rejects (uid, sha256, source, code, reason, received_at, data) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                reject.uid,
+                reject.sha256,
+                reject.source,
+                reject.code,
+                reject.reason[:REJECT_TEXT],
+                time.time(),
+                data if len(data) <= REJECT_BYTES else None,
+            ),
+        )
+        newest = self._connection.last_insert_rowid()
+        execute("UPDATE rejects SET data = NULL WHERE seq = ?", (newest - REJECTS_WITH_DATA,))
+        execute("DELETE FROM rejects WHERE seq <= ?", (newest - REJECTS,))
+
+    def close(self) -> None:
+        self._connection.close()

@@ -1,0 +1,221 @@
+"""The process shell: two stages of stopping, and plain errors out of task groups."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import zmq
+
+from azselfplay.host.aio import Stop, raise_file_limit, run
+from azselfplay.host.exits import Exit, Fatal, guarded
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_asks_for_a_clean_end(number: signal.Signals) -> None:
+    """It sets `finishing`, and main ends by itself. SIGHUP comes from a terminal that is closed."""
+    ended = []
+
+    async def main(stop: Stop) -> None:
+        os.kill(os.getpid(), number)
+        await stop.finishing.wait()
+        ended.append("cleanly")
+
+    run(main)
+    assert ended == ["cleanly"]
+
+
+def test_a_program_under_nohup_survives_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    async def main(stop: Stop) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert not stop.finishing.is_set()
+
+    try:
+        run(main)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_the_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A main that would wait without end is cancelled by the second SIGINT."""
+    monkeypatch.setattr("azselfplay.host.aio.TOGETHER", 0.0)
+    steps = []
+
+    async def main(stop: Stop) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await stop.finishing.wait()
+        steps.append("finishing")
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            steps.append("cancelled")
+
+    with pytest.raises(KeyboardInterrupt):
+        run(main)
+    assert steps == ["finishing", "cancelled"]
+
+
+def test_signals_that_come_together_count_as_one() -> None:
+    """`timeout` sends SIGTERM to the process, and once more to its group."""
+    stop, cancelled = Stop(), []
+    stop.on_cancel(lambda: cancelled.append(True))
+    stop.on_signal(signal.SIGTERM, now=10.0)
+    stop.on_signal(signal.SIGTERM, now=10.01)
+    assert stop.finishing.is_set()
+    assert not cancelled
+    stop.on_signal(signal.SIGTERM, now=11.0)
+    assert cancelled
+
+
+def test_a_fatal_inside_nested_task_groups_surfaces_as_itself() -> None:
+    """`run` raises the Fatal and not the exception groups around it."""
+
+    async def fail() -> None:
+        raise Fatal("the disk is full", Exit.DISK)
+
+    async def main(stop: Stop) -> None:
+        async with asyncio.TaskGroup() as outer:
+            outer.create_task(stop.finishing.wait())
+            async with asyncio.TaskGroup() as inner:
+                inner.create_task(fail())
+
+    with pytest.raises(Fatal, match="the disk is full") as caught:
+        run(main)
+    assert caught.value.code == Exit.DISK
+
+
+def test_an_exception_in_a_loop_callback_ends_the_program() -> None:
+    """No process goes on with half of its callbacks dead."""
+
+    async def main(stop: Stop) -> None:
+        asyncio.get_running_loop().call_soon(lambda: {}["missing"])
+        await stop.finishing.wait()
+
+    with pytest.raises(KeyError, match="missing"):
+        run(main)
+
+
+def test_guarded_prints_a_fatal_as_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """No traceback; the code becomes the exit status."""
+
+    def main() -> int:
+        raise Fatal("port 5600 is in use: give another --port", Exit.CONFIG)
+
+    assert guarded(main) == 78
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert "error: port 5600 is in use: give another --port" in printed
+
+
+def test_a_path_that_is_no_text_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file name may have any bytes; Python reads those that are not UTF-8, and cannot write them."""
+
+    def main() -> int:
+        (tmp_path / "config.toml").write_text(f"runs = '{os.fsdecode(b'/tmp/Jos' + bytes([233]))}'", "utf-8")
+        return 0
+
+    assert guarded(main) == Exit.CONFIG
+    said = capsys.readouterr().err
+    assert "bytes that are not UTF-8 text; rename it" in said
+    assert "/tmp/Jos\\udce9" in said
+
+
+def test_guarded_says_that_it_needs_linux(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert guarded(lambda: 0) == Exit.CONFIG
+    assert "needs Linux" in capsys.readouterr().err
+
+
+def test_guarded_calls_a_broken_disk_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """The parent starts this process again."""
+
+    def main() -> int:
+        raise OSError(errno.EIO, "Input/output error", "weights/7.safetensors")
+
+    assert guarded(main) == Exit.DISK
+    said = capsys.readouterr().err
+    assert "weights/7.safetensors cannot be read or written: Input/output error" in said
+    assert "Traceback" not in said
+
+
+def test_guarded_reports_our_own_faults_with_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    """Any exception but Fatal is a bug: exit status 70, and where it happened."""
+
+    def main() -> int:
+        return 1 // 0
+
+    assert guarded(main) == Exit.INTERNAL
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    """`azserver --help | head -1` ends and writes nothing to stderr."""
+    code = (
+        "from azselfplay.host.exits import guarded\n"
+        "def main():\n    while True:\n        print('line ' * 1000, flush=True)\n"
+        "raise SystemExit(guarded(main))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_the_limit_on_open_files_is_raised() -> None:
+    """At the limit, libzmq refuses peers without any message."""
+    assert raise_file_limit() >= 1024
+
+
+COMMANDS = (
+    "trainer",
+    "client.main --server 127.0.0.1:1",
+    "server.main --gpus cpu",
+    "azselfplay.lab.web.command .",
+)
+
+
+@pytest.mark.parametrize("files", [24, 64])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_program_that_may_open_hardly_any_files_ends_with_a_sentence(
+    tmp_path: Path, command: str, files: int
+) -> None:
+    """The trainer ended with a traceback or was killed by libzmq; the pages and azclient answered nobody."""
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -n {files}; exec {sys.executable} -m {command}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == Exit.CONFIG
+    assert f"this user may open {files} files, and at least" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("kind", [OSError, zmq.ZMQError])
+def test_guarded_says_that_no_more_files_can_be_opened(
+    capsys: pytest.CaptureFixture[str], kind: type[Exception]
+) -> None:
+    def main() -> int:
+        raise kind(errno.EMFILE, "Too many open files")
+
+    assert guarded(main) == Exit.TRY_AGAIN
+    said = capsys.readouterr().err
+    assert "Too many open files; raise the limit on open files" in said
+    assert "Traceback" not in said

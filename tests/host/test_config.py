@@ -1,0 +1,321 @@
+"""Settings: which source overrides which, and the messages about mistakes."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from changed_settings import self_play
+from tyro.conf import Positional
+
+from azselfplay.host.config import load, to_toml, without_settings
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.setting_hints import refuse_foreign_flags
+from azselfplay.lab.azrun_config import RunConfig
+from client.config import ClientConfig
+from protocol.settings import Count, SelfPlaySettings, Share, settings_in
+from server.config import ServerConfig
+from trainer.config import TrainerConfig
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of the command under test."""
+
+    server: str
+    """Host of the server."""
+    workers: Count = 1
+    """Processes."""
+    rate: Share = 0.5
+    """Share."""
+    runs: Path = Path("runs")
+    """Folder."""
+    fast: bool = False
+    """Switch."""
+    device: Literal["cpu", "remote"] = "remote"
+    """Where networks run."""
+    limit: int | None = None
+    """At most."""
+    self_play: SelfPlaySettings = field(default_factory=lambda: self_play(simulations=32))
+    """How games are played."""
+
+
+EXAMPLES = ("aztest --server a", "aztest --server b", "aztest --server c")
+
+
+def settings(*argv: str) -> Config:
+    return load(Config, list(argv), command="aztest", examples=EXAMPLES, description="Tests.")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "settings.toml"
+    path.write_text(
+        'server = "file"\nworkers = 2\nrate = 1\n[self_play.search]\nsimulations = 64\nc_init = 2.0\n'
+    )
+    return path
+
+
+def test_later_sources_override_earlier_ones(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Defaults < file < environment < flags, for each setting by itself."""
+    monkeypatch.setenv("AZ_WORKERS", "3")
+    monkeypatch.setenv("AZ_SELF_PLAY_SEARCH_C_INIT", "3.5")
+    monkeypatch.setenv("AZ_FAST", "true")
+    config = settings(f"--config={file}", "--self-play.search.c-init", "4.5", "--device", "cpu")
+    assert (config.server, config.workers, config.rate, config.fast) == ("file", 3, 1.0, True)
+    assert (config.self_play.search.simulations, config.self_play.search.c_init) == (64, 4.5)
+    assert (config.runs, config.device, config.limit) == (Path("runs"), "cpu", None)
+
+
+def test_defaults_hold_without_any_source() -> None:
+    """This includes those that a dataclass sets for a nested one."""
+    assert settings("--server", "here").self_play.search.simulations == 32
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("worker = 2", "'worker' is not a setting; the nearest is 'workers'"),
+        ("[self_play.search]\nsimulation = 2", "nearest is 'self_play.search.simulations'"),
+        ('workers = "two"', "workers must be a whole number of at least 0, not 'two'"),
+        ("workers = true", "workers must be a whole number"),
+        ('device = "gpu"', "device must be one of 'cpu', 'remote'"),
+        ('limit = "x"', "limit must be a whole number, not 'x'"),
+        ("workers = -1", "workers must be a whole number of at least 0, not -1"),
+        ("rate = nan", "rate must be a number from 0 to 1, not nan"),
+        ("workers = ", "is not TOML"),
+    ],
+)
+def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, message: str) -> None:
+    """Unknown keys and wrong types end with CONFIG and say what to do."""
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(Fatal, match=message.replace("[", r"\[")) as caught:
+        settings("--config", str(path), "--server", "x")
+    assert caught.value.code == Exit.CONFIG
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("AZ_WORKER", "1", "AZ_WORKER is not a setting of aztest.*nearest is 'AZ_WORKERS'"),
+        ("AZ_WORKERS", "many", "AZ_WORKERS must be a whole number"),
+        ("AZ_FAST", "maybe", "true or false"),
+        ("AZ_RATE", "1.5", "AZ_RATE must be a number from 0 to 1, not '1.5'"),
+    ],
+)
+def test_mistakes_in_the_environment_are_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
+) -> None:
+    """An unknown variable with our prefix is never ignored."""
+    monkeypatch.setenv(name, value)
+    with pytest.raises(Fatal, match=message):
+        settings("--server", "x")
+
+
+def test_variables_that_are_exported_for_all_programs_are_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trainer's machine exports AZ_SERVER_KEY, and `azplay backup` on it has no such setting. Azure Batch
+    has variables of its own."""
+    monkeypatch.setenv("AZ_BATCH_TASK_ID", "7")
+    monkeypatch.setenv("AZ_SERVER_KEY", "x" * 40)
+    assert settings("--server", "x").server == "x"
+
+
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-8"])
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path, codec: str) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text("workers = 3\r\n", encoding=codec)
+    assert settings("--config", str(path), "--server", "x").workers == 3
+
+
+@pytest.mark.parametrize(
+    ("codec", "message"),
+    [("utf-16", "it is text in UTF-16; save it as UTF-8"), ("latin-1", "line 2 is not text")],
+)
+def test_a_file_in_another_encoding_is_named(tmp_path: Path, codec: str, message: str) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text("workers = 3\nserver = 'Jos\xe9'\n", encoding=codec)
+    with pytest.raises(Fatal, match=message) as caught:
+        settings("--config", str(path), "--server", "x")
+    assert caught.value.code == Exit.CONFIG
+
+
+def test_a_missing_file_is_named() -> None:
+    """The message has the path."""
+    with pytest.raises(Fatal, match=r"no-such\.toml"):
+        settings("--config", "no-such.toml")
+
+
+def test_a_wrong_flag_exits_with_2_and_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    """The message is on stderr, without a traceback."""
+    with pytest.raises(SystemExit) as caught:
+        settings("--server", "x", "--worker", "3")
+    assert caught.value.code == Exit.USAGE
+    printed = capsys.readouterr().err
+    assert "--workers" in printed
+    assert "Traceback" not in printed
+
+
+def test_a_flag_out_of_its_range_is_told_the_range() -> None:
+    """Also a setting of a group."""
+    with pytest.raises(Fatal, match=r"--rate must be a number from 0 to 1, not 2.0") as caught:
+        settings("--server", "x", "--rate", "2")
+    assert caught.value.code == Exit.CONFIG
+    with pytest.raises(Fatal, match=r"--self-play\.search.simulations must be a whole number from 1"):
+        settings("--server", "x", "--self-play.search.simulations", "0")
+
+
+@dataclass(frozen=True)
+class OneSetting:
+    """The setting of another command under test."""
+
+    spool: Path | None = None
+    """Folder for finished
+    games."""
+
+
+def test_a_help_text_is_broken_where_the_terminal_ends_and_not_where_the_source_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An optional setting is shown with the values that it may have."""
+    with pytest.raises(SystemExit):
+        load(OneSetting, ["--help"], command="aztest", examples=("a", "b", "c"))
+    shown = capsys.readouterr().out
+    assert "Folder for finished games." in shown
+    assert "--spool PATH" in shown
+
+
+def test_help_begins_with_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    """People look for examples first; then every flag comes with its text."""
+    with pytest.raises(SystemExit) as caught:
+        settings("--help")
+    assert caught.value.code == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("examples:\n  aztest --server a\n")
+    assert "--self-play.search.simulations" in printed
+    assert "AZ_SOME_THING" in printed
+
+
+def test_print_config_prints_a_file_that_gives_the_same_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The printed text can be passed to --config."""
+    flags = ("--server", 'a "quoted" host', "--workers", "5", "--self-play.search.simulations", "7")
+    with pytest.raises(SystemExit) as caught:
+        settings(*flags, "--print-config")
+    assert caught.value.code == 0
+    path = tmp_path / "printed.toml"
+    path.write_text(capsys.readouterr().out)
+    assert settings("--config", str(path)) == settings(*flags)
+    assert tomllib.loads(to_toml(settings(*flags)))["self_play"]["search"]["simulations"] == 7
+
+
+@dataclass(frozen=True)
+class OfAGame:
+    """Settings of a command that plays."""
+
+    game: str = "go"
+    """Its name."""
+    board: str = ""
+    """Its size."""
+
+
+def test_a_group_of_another_program_names_that_program(tmp_path: Path) -> None:
+    (tmp_path / "mixed.toml").write_text("[optimizer]\nlr = 1.0\n")
+    with pytest.raises(Fatal, match=r"optimizer belongs to the trainer: .*--trainer-config"):
+        settings("--config", str(tmp_path / "mixed.toml"), "--server", "x")
+
+
+@pytest.mark.parametrize(
+    ("command", "config_class", "others"),
+    [
+        ("azrun", RunConfig, (ServerConfig, ClientConfig, TrainerConfig)),
+        ("azserver", ServerConfig, (ClientConfig, TrainerConfig)),
+        ("azclient", ClientConfig, (ServerConfig, TrainerConfig)),
+        ("python -m trainer", TrainerConfig, (ServerConfig, ClientConfig)),
+    ],
+)
+def test_a_flag_of_another_program_names_the_way(
+    command: str, config_class: type, others: tuple[type, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For all flags of the others that this program does not have itself."""
+    foreign = {name for other in others for name in settings_in(other)} - set(settings_in(config_class))
+    assert foreign
+    for name in sorted(foreign):
+        flag = "--" + name.replace("_", "-")
+        with pytest.raises(SystemExit) as caught:
+            refuse_foreign_flags(config_class, [flag, "2"], command)
+        assert caught.value.code == Exit.USAGE
+        told = capsys.readouterr().err
+        assert re.search(r"-config FILE(.|\n)*" + name.rpartition(".")[2] + " = 2|did you mean --", told), (
+            flag
+        )
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        (
+            "--self-play.search.c-puct=2",
+            "--server-config FILE, with a file of\n  [self_play.search]\n  c_puct = 2\n",
+        ),
+        (
+            "--self-play.search.cpuct",
+            "self_play belongs to azserver, whose file azrun takes as --server",
+        ),
+    ],
+)
+def test_azrun_shows_the_file_for_a_flag_of_a_part(
+    flag: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        load(RunConfig, [flag], command="azrun", examples=EXAMPLES)
+    assert told in capsys.readouterr().err
+
+
+def test_a_game_without_its_flag_is_told_the_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        load(OfAGame, ["tic_tac_toe"], command="aztest", examples=EXAMPLES)
+    assert caught.value.code == Exit.USAGE
+    assert "did you mean `aztest --game tic_tac_toe`?" in capsys.readouterr().err
+
+
+@dataclass(frozen=True)
+class OfARun:
+    """Settings of a command that needs a run."""
+
+    run: Positional[str]
+    """Its name."""
+
+
+def test_an_argument_that_is_missing_is_called_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        load(OfARun, [], command="aztest", examples=EXAMPLES)
+    assert caught.value.code == Exit.USAGE
+    told = capsys.readouterr().err
+    assert "RUN" in told
+    assert "STR" not in told
+
+
+def test_the_size_of_the_board_becomes_part_of_the_games_name() -> None:
+    """So no other code needs to know the size. A game with one board refuses it, with exit code CONFIG."""
+
+    def of(*argv: str) -> OfAGame:
+        return load(OfAGame, list(argv), command="aztest", examples=EXAMPLES)
+
+    assert of("--board", "9") == OfAGame("go_9x9")
+    assert of("--game", "dots_and_boxes", "--board", "2x4") == OfAGame("dots_and_boxes_2x4")
+    assert of() == OfAGame()
+    with pytest.raises(Fatal, match="--board: chess has one board only") as caught:
+        of("--game", "chess", "--board", "9")
+    assert caught.value.code == Exit.CONFIG
+
+
+def test_children_do_not_inherit_settings() -> None:
+    """They get theirs as flags; the folder of the compile cache is not a setting."""
+    environment = {"AZ_WORKERS": "3", "AZ_JIT_CACHE": "/x", "PATH": "/bin"}
+    assert without_settings(environment) == {"AZ_JIT_CACHE": "/x", "PATH": "/bin"}

@@ -1,0 +1,313 @@
+"""A Connection against a server that lives in the same loop and may go away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import socket
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from router_socket import router
+
+from azselfplay.host.aio import Stop, run
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link import connection as connection_module
+from azselfplay.link import connection as redial
+from azselfplay.link.connection import Connection, ConnectionSettings, HandshakeWatch
+from azselfplay.link.sockets import Channel, Context, new_context
+from protocol.curve import CURVE_GREETING
+from protocol.messages import (
+    PROTOCOL_VERSION,
+    GetStatus,
+    Goodbye,
+    Hello,
+    Message,
+    Status,
+    Welcome,
+    decode,
+    encode,
+)
+from protocol.sessions import SessionTable, hello_first
+
+HELLO = Hello(PROTOCOL_VERSION, "watcher", "test")
+WELCOME = Welcome(1, "test", "run-1", "tic_tac_toe", {}, 64, 2, heartbeat=0.05, lease=5.0)
+
+
+class FakeServer:
+    """Accepts everybody whom it can; answers GET_STATUS."""
+
+    def __init__(self, context: Context, endpoint: str, answer: Welcome | Goodbye = WELCOME) -> None:
+        self.table = SessionTable(lambda *_: answer, lease=5.0, rng=random.Random(1))
+        self.received: asyncio.Queue[Message] = asyncio.Queue()
+        self.channel = Channel(router(context, [endpoint]), self.on_message)
+        self.channel.start()
+
+    def on_message(self, frames: list[memoryview]) -> None:
+        peer, message = bytes(frames[0]), decode(frames[1])
+        self.received.put_nowait(message)
+        if isinstance(message, Hello):
+            self.channel.send([peer, encode(self.table.join(peer, message, 0.0))])
+        elif self.table.touch(peer, 0.0) is None:
+            self.channel.send([peer, encode(hello_first())])
+        elif isinstance(message, GetStatus):
+            self.channel.send([peer, encode(Status({"games": 7})), b"frame"])
+
+
+def in_loop(script: Callable[[Context], Coroutine[Any, Any, None]]) -> None:
+    async def main(stop: Stop) -> None:
+        context = new_context()
+        async with asyncio.timeout(240):
+            await script(context)
+        context.destroy(0)
+
+    run(main)
+
+
+async def ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
+
+
+def test_it_joins_asks_and_is_answered(tmp_path: Path) -> None:
+    """HELLO, WELCOME, then messages with frames both ways."""
+    answers: list[tuple[Message, bytes]] = []
+
+    async def script(context: Context) -> None:
+        server = FakeServer(context, f"ipc://{tmp_path}/s")
+        answered = asyncio.Event()
+
+        def on_message(message: Message, frames: list[memoryview]) -> None:
+            answers.append((message, bytes(frames[0])))
+            answered.set()
+
+        connection = Connection(
+            context,
+            f"ipc://{tmp_path}/s",
+            HELLO,
+            on_message=on_message,
+            on_joined=lambda _: connection.send(GetStatus()) and None,
+        )
+        assert not connection.send(GetStatus()), "nothing goes out before WELCOME"
+        task = asyncio.create_task(connection.run())
+        await answered.wait()
+        assert connection.welcome == WELCOME
+        await ended(task)
+        while type(await server.received.get()).__name__ != "Bye":
+            pass
+        server.channel.close()
+
+    in_loop(script)
+    assert answers == [(Status({"games": 7}), b"frame")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (ConnectionSettings("gpu-box:5700"), "gpu-box:5700"),
+        (ConnectionSettings("gpu-box:5700", "leaves"), "gpu-box:5700 (leaves)"),
+    ],
+)
+def test_a_server_is_called_what_the_person_who_gave_it_called_it(
+    settings: ConnectionSettings, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second port does not log it; two connections to one server are told apart by their purpose."""
+    caplog.set_level(logging.INFO, "azselfplay.link.connection")
+
+    async def script(context: Context) -> None:
+        server, joined = FakeServer(context, f"ipc://{tmp_path}/s"), asyncio.Event()
+        connection = Connection(
+            context,
+            f"ipc://{tmp_path}/s",
+            HELLO,
+            on_message=lambda *_: None,
+            on_joined=lambda _: joined.set(),
+            settings=settings,
+        )
+        task = asyncio.create_task(connection.run())
+        await joined.wait()
+        await ended(task)
+        server.channel.close()
+
+    in_loop(script)
+    assert caplog.messages == [f"joined {name}: run run-1, game tic_tac_toe"]
+
+
+def test_it_joins_again_when_the_server_restarts(tmp_path: Path) -> None:
+    """A new server does not know the session: it says so at the next PING, and the connection sends HELLO."""
+
+    async def script(context: Context) -> None:
+        events: asyncio.Queue[str] = asyncio.Queue()
+        server = FakeServer(context, f"ipc://{tmp_path}/s")
+        connection = Connection(
+            context,
+            f"ipc://{tmp_path}/s",
+            HELLO,
+            on_message=lambda *_: None,
+            on_joined=lambda _: events.put_nowait("joined"),
+            on_lost=lambda _: events.put_nowait("lost"),
+        )
+        task = asyncio.create_task(connection.run())
+        assert await events.get() == "joined"
+        server.channel.close()
+        server = FakeServer(context, f"ipc://{tmp_path}/s")
+        assert [await events.get(), await events.get()] == ["lost", "joined"]
+        await ended(task)
+        server.channel.close()
+
+    in_loop(script)
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code"), [("protocol_too_old", Exit.PROTOCOL), ("role_not_allowed", Exit.REFUSED)]
+)
+def test_a_final_goodbye_ends_with_the_servers_reason(tmp_path: Path, code: str, exit_code: Exit) -> None:
+    """The server's message says what to do about it; the exit code tells supervisors not to retry."""
+
+    async def script(context: Context) -> None:
+        server = FakeServer(context, f"ipc://{tmp_path}/s", Goodbye(code, "upgrade the client"))
+        try:
+            await Connection(context, f"ipc://{tmp_path}/s", HELLO, on_message=lambda *_: None).run()
+        finally:
+            server.channel.close()
+
+    with pytest.raises(Fatal, match="upgrade the client") as caught:
+        in_loop(script)
+    assert caught.value.code == exit_code
+
+
+def test_a_server_that_asks_for_a_key_at_once_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """libzmq reports a refused handshake only once, so nothing is dialled before it is watched."""
+    ended = threading.Event()
+
+    def ask_for_a_key() -> None:
+        peer, _ = listener.accept()
+        with peer:
+            peer.sendall(CURVE_GREETING)
+            while peer.recv(64):
+                pass
+        ended.set()
+
+    def watch(*args: Any) -> HandshakeWatch:
+        ended.wait(0.3)  # long enough for a handshake, if one had begun
+        return HandshakeWatch(*args)
+
+    async def script(context: Context) -> None:
+        settings = ConnectionSettings(max_wait=60.0)
+        endpoint = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        await Connection(context, endpoint, HELLO, on_message=lambda *_: None, settings=settings).run()
+
+    monkeypatch.setattr(connection_module, "HandshakeWatch", watch)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=ask_for_a_key)
+        server.start()
+        with pytest.raises(Fatal, match="azclient keygen") as caught:
+            in_loop(script)
+        server.join()
+    assert caught.value.code == Exit.REFUSED
+
+
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(48)
+READY = b"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06ROUTER"
+NO_FRAME = b"\xff" * 9
+"""Flags that no frame has."""
+
+
+def test_bytes_that_libzmq_does_not_forgive_do_not_end_it_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a frame without meaning, libzmq closes the connection and never dials again; we do."""
+    monkeypatch.setattr(redial, "FIRST_SECONDS", 0.1)
+    closed = threading.Event()
+
+    def speak_nonsense() -> None:
+        with listener, listener.accept()[0] as peer:
+            peer.sendall(GREETING + READY + NO_FRAME)
+            with suppress(ConnectionError):
+                while peer.recv(64):
+                    pass
+        closed.set()
+
+    async def script(context: Context) -> None:
+        joined = asyncio.Event()
+        connection = Connection(
+            context, endpoint, HELLO, on_message=lambda *_: None, on_joined=lambda _: joined.set()
+        )
+        task = asyncio.create_task(connection.run())
+        await asyncio.to_thread(closed.wait)
+        server = FakeServer(context, endpoint)
+        await joined.wait()
+        await ended(task)
+        server.channel.close()
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    endpoint = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+    thread = threading.Thread(target=speak_nonsense)
+    thread.start()
+    in_loop(script)
+    thread.join()
+
+
+def test_an_unreachable_server_is_given_up_after_the_wait(tmp_path: Path) -> None:
+    """It gives up only if a longest wait was set; the message names the endpoint and what to check."""
+
+    async def script(context: Context) -> None:
+        endpoint = f"ipc://{tmp_path}/nobody"
+        settings = ConnectionSettings(max_wait=0.05)
+        await Connection(context, endpoint, HELLO, on_message=lambda *_: None, settings=settings).run()
+
+    with pytest.raises(Fatal, match=r"nobody.*check") as caught:
+        in_loop(script)
+    assert caught.value.code == Exit.UNREACHABLE
+
+
+def test_a_server_that_does_not_answer_is_told_of_soon_by_the_address_that_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It does so long before the wait is over, and does not name the second port, which nobody typed."""
+    monkeypatch.setattr(connection_module, "FIRST_NOTICE", 0.05)
+    caplog.set_level("INFO")
+
+    async def script(context: Context) -> None:
+        settings = ConnectionSettings("gpu-box:5700", max_wait=0.5)
+        endpoint = f"ipc://{tmp_path}/5701"
+        await Connection(context, endpoint, HELLO, on_message=lambda *_: None, settings=settings).run()
+
+    with pytest.raises(Fatal, match="answered at gpu-box:5700 for") as caught:
+        in_loop(script)
+    assert "no azserver answers at gpu-box:5700 yet; trying for 0 s (check host and port" in caplog.text
+    assert "5701" not in caplog.text + str(caught.value)
+
+
+def test_it_says_what_it_waits_for_and_joins_when_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does so at once and every minute; a GOODBYE with a retry time does not end it."""
+    monkeypatch.setattr(connection_module, "WAIT_NOTICE", 0.1)
+    answer: list[Welcome | Goodbye] = [Goodbye("trainer_already_present", "another one is there", 0.01)]
+
+    async def script(context: Context) -> None:
+        said: asyncio.Queue[str] = asyncio.Queue()
+        for level in ("info", "warning"):
+            monkeypatch.setattr(connection_module.log, level, lambda text, *of: said.put_nowait(text % of))
+        endpoint = f"ipc://{tmp_path}/s"
+        server = FakeServer(context, endpoint)
+        server.table = SessionTable(lambda *_: answer[0], lease=5.0, rng=random.Random(1))
+        joined = asyncio.Event()
+        connection = Connection(
+            context, endpoint, HELLO, on_message=lambda *_: None, on_joined=lambda _: joined.set()
+        )
+        task = asyncio.create_task(connection.run())
+        waiting = f"{endpoint} does not accept this process yet: another one is there; asking again"
+        while (line := await said.get()) != waiting:
+            assert line.startswith("no azserver at")
+        assert (await said.get()).startswith(f"{endpoint} makes this process wait: another one is there")
+        answer[0] = WELCOME
+        await joined.wait()
+        await ended(task)
+        server.channel.close()
+
+    in_loop(script)

@@ -1,0 +1,56 @@
+"""The number of processors that may be used, read from folders as the kernel shows them."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from azselfplay.host.cores import cpu_quota, usable_cores
+
+
+@pytest.fixture
+def membership(tmp_path: Path) -> Path:
+    path = tmp_path / "membership"
+    path.write_text("12:cpu,cpuacct:/docker/ab\n3:memory:/docker/ab\n0::/user.slice/session.scope\n")
+    return path
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n")
+
+
+def test_a_container_sees_its_own_quota_at_the_top(tmp_path: Path, membership: Path) -> None:
+    """This is the view under `docker run --cpus 2`, with control groups of version 2."""
+    write(tmp_path / "cpu.max", "200000 100000")
+    assert cpu_quota(tmp_path, membership) == 2.0
+
+
+def test_the_smallest_quota_of_all_groups_above_counts(tmp_path: Path, membership: Path) -> None:
+    write(tmp_path / "user.slice" / "cpu.max", "150000 100000")
+    write(tmp_path / "user.slice" / "session.scope" / "cpu.max", "max 100000")
+    assert cpu_quota(tmp_path, membership) == 1.5
+
+
+@pytest.mark.parametrize("group", ["cpu,cpuacct", "cpu,cpuacct/docker/ab", "cpu"])
+def test_version_1_has_quota_and_period_in_two_files(group: str, tmp_path: Path, membership: Path) -> None:
+    write(tmp_path / group / "cpu.cfs_quota_us", "350000")
+    write(tmp_path / group / "cpu.cfs_period_us", "100000")
+    assert cpu_quota(tmp_path, membership) == 3.5
+
+
+@pytest.mark.parametrize("text", ["max 100000", "-1 100000", "", "nonsense"])
+def test_without_a_quota_all_processors_count(text: str, tmp_path: Path, membership: Path) -> None:
+    write(tmp_path / "cpu.max", text)
+    assert cpu_quota(tmp_path, membership) == math.inf
+    assert usable_cores(tmp_path, membership) == len(os.sched_getaffinity(0))
+    assert usable_cores(tmp_path / "nothing", tmp_path / "nothing") == len(os.sched_getaffinity(0))
+
+
+def test_a_part_of_a_processor_is_one(tmp_path: Path, membership: Path) -> None:
+    """Whole processors are counted, because the processes are busy all the time."""
+    write(tmp_path / "cpu.max", "50000 100000")
+    assert usable_cores(tmp_path, membership) == 1

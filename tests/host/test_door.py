@@ -1,0 +1,349 @@
+"""The door on real sockets: nothing is lost, no peer keeps the others out, and memory is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from descriptors import no_descriptor_left
+from raw_zmtp import Cut, RawPeer, frame, unfinished_multipart
+
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.door import Door
+from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings, Silence, Strangers
+from azselfplay.link.sockets import Channel, dealer, new_context
+from protocol.zmtp import GREETING, Incoming, Limits, wire
+
+PATIENCE = 20.0
+
+
+class Echo:
+    """A door that echoes every message; a peer that sends `join` has a session from then on."""
+
+    def __init__(self, endpoint: str, limits: DoorLimits | None = None) -> None:
+        self.endpoint = endpoint
+        self.ahead = 0.0
+        """Seconds by which the door's clock is ahead."""
+        self.door = Door([endpoint], limits, lambda: time.monotonic() + self.ahead)
+        self.gone: list[str] = []
+        self.heard = asyncio.Event()
+        self.door.start(self.on_message, lambda _peer, why: self.gone.append(why))
+
+    def on_message(self, peer: bytes, frames: list[memoryview]) -> None:
+        self.heard.set()
+        if bytes(frames[0]) == b"join":
+            self.door.admit(peer)
+        self.door.send(peer, frames)
+
+    async def joined(self) -> RawPeer:
+        peer = await asyncio.to_thread(RawPeer, self.endpoint)
+        await asyncio.to_thread(peer.send_frame, b"join")
+        assert await asyncio.to_thread(peer.receive_frame) == (0, b"join")
+        return peer
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():  # noqa: ASYNC110 (a turn of the loop is what is waited for)
+                await asyncio.sleep(0)
+
+
+Scenario = Callable[[Echo], Awaitable[None]]
+
+
+@pytest.fixture(params=["ipc", "tcp"])
+def endpoint(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return f"ipc://{tmp_path}/s" if request.param == "ipc" else f"tcp://127.0.0.1:{port}"
+
+
+def beside(endpoint: str, scenario: Scenario, limits: DoorLimits | None = None) -> None:
+    async def main() -> None:
+        echo = Echo(endpoint, limits)
+        try:
+            await scenario(echo)
+        finally:
+            echo.door.close()
+
+    asyncio.run(main())
+
+
+def test_a_libzmq_dealer_gets_its_messages_back_in_order(endpoint: str) -> None:
+    """There are 10,000 small messages with large ones among them, more than the sockets hold at a time."""
+    count = 10_000
+
+    async def scenario(echo: Echo) -> None:
+        context = new_context()
+        back: list[tuple[int, int]] = []
+        done = asyncio.Event()
+        sent = 0
+
+        def on_message(frames: list[memoryview]) -> None:
+            if bytes(frames[0]) == b"join":
+                send_more()
+                return
+            back.append((int.from_bytes(frames[0], "big"), frames[1].nbytes))
+            send_more()
+            if len(back) == count:
+                done.set()
+
+        def size(number: int) -> int:
+            return 300_000 if number % 500 == 0 else number % 700
+
+        def send_more() -> None:
+            nonlocal sent
+            while sent < min(count, len(back) + 40):
+                assert dialled.send([sent.to_bytes(4, "big"), bytes(size(sent))])
+                sent += 1
+
+        dialled = Channel(dealer(context, endpoint), on_message, lambda: dialled.send([b"join"]))
+        dialled.start()
+        dialled.send([b"join"])
+        async with asyncio.timeout(60):
+            await done.wait()
+        dialled.close()
+        context.term()
+        assert back == [(number, size(number)) for number in range(count)]
+        await echo.until(lambda: len(echo.door) == 0)
+        assert echo.gone == [""]
+
+    beside(endpoint, scenario)
+
+
+def test_a_flood_in_one_write_is_answered_message_by_message(endpoint: str) -> None:
+    """They are many more than one turn of the loop handles."""
+
+    async def scenario(echo: Echo) -> None:
+        peer = await echo.joined()
+        await asyncio.to_thread(peer.send_bytes, b"".join(frame(b"%d" % i) for i in range(3000)))
+        answers = [await asyncio.to_thread(peer.receive_frame) for _ in range(3000)]
+        assert answers == [(0, b"%d" % i) for i in range(3000)]
+        peer.close()
+
+    beside(endpoint, scenario)
+
+
+def test_what_a_slow_reader_gets_is_complete_and_beyond_its_limit_nothing_is_queued(endpoint: str) -> None:
+    async def scenario(echo: Echo) -> None:
+        peer = await echo.joined()
+        (number,) = echo.door._connections
+        bodies = [bytes([i]) * 500_000 for i in range(100)]
+        taken = [body for body in bodies if echo.door.send(number, [b"head", body])]
+        assert 8 <= len(taken) < 60
+        assert echo.door.held <= DoorLimits().unsent + 500_000 + 100
+        for body in taken:
+            assert await asyncio.to_thread(peer.receive_frame) == (1, b"head")
+            assert (await asyncio.to_thread(peer.receive_frame))[1] == body
+        await echo.until(lambda: echo.door.held == 0)
+        peer.close()
+
+    beside(endpoint, scenario)
+
+
+@pytest.mark.parametrize("joined", [False, True], ids=["stranger", "joined"])
+def test_an_unfinished_message_is_cut_off(endpoint: str, joined: bool) -> None:
+    async def scenario(echo: Echo) -> None:
+        peer = await echo.joined() if joined else await asyncio.to_thread(RawPeer, endpoint)
+        sent = await asyncio.to_thread(unfinished_multipart, peer, 400_000_000)
+        assert sent < 50_000_000
+        await echo.until(lambda: len(echo.door) == 0)
+        assert (echo.door.held, echo.door.cut) == (0, 1)
+
+    beside(endpoint, scenario)
+
+
+def test_all_unfinished_messages_together_are_bounded_and_the_oldest_goes(endpoint: str) -> None:
+    limits = DoorLimits(incoming=Limits(), held=3_000_000)
+
+    async def scenario(echo: Echo) -> None:
+        peers = [await echo.joined() for _ in range(4)]
+        for index, peer in enumerate(peers):
+            await asyncio.to_thread(peer.send_bytes, frame(bytes(900_000), 1))
+            await echo.until(lambda done=index + 1: echo.door.held >= 900_000 * min(done, 3))
+            assert echo.door.held <= limits.held + 131_072
+        await echo.until(lambda: len(echo.door) == 3)
+        assert await asyncio.to_thread(peers[0].is_cut)
+        await asyncio.to_thread(peers[3].send_frame, b"end")
+        assert (await asyncio.to_thread(peers[3].receive_frame))[1] == bytes(900_000)
+
+    beside(endpoint, scenario, limits)
+
+
+def test_connections_without_a_session_are_few_and_do_not_keep_others_out(endpoint: str) -> None:
+    async def scenario(echo: Echo) -> None:
+        joined = await echo.joined()
+        crowd = []
+        for _ in range(20):
+            crowd.append(await asyncio.to_thread(RawPeer, endpoint))
+            assert len(echo.door) <= 5 + 2
+        late = await echo.joined()
+        for peer in (joined, late):
+            await asyncio.to_thread(peer.send_frame, b"still here")
+            assert (await asyncio.to_thread(peer.receive_frame))[1] == b"still here"
+        assert await asyncio.to_thread(crowd[0].is_cut)
+
+    beside(endpoint, scenario, DoorLimits(strangers=5))
+
+
+def test_a_full_door_takes_a_newcomer_for_a_stranger_and_never_for_a_session(endpoint: str) -> None:
+    async def scenario(echo: Echo) -> None:
+        first = await echo.joined()
+        stranger = await asyncio.to_thread(RawPeer, endpoint)
+        second = await echo.joined()
+        assert await asyncio.to_thread(stranger.is_cut)
+        with pytest.raises((Cut, ConnectionError)):
+            await asyncio.to_thread(RawPeer, endpoint)
+        for peer in (first, second):
+            await asyncio.to_thread(peer.send_frame, b"still here")
+            assert (await asyncio.to_thread(peer.receive_frame))[1] == b"still here"
+
+    beside(endpoint, scenario, DoorLimits(connections=2))
+
+
+def test_whoever_has_no_session_for_too_long_is_let_go(endpoint: str) -> None:
+    async def scenario(echo: Echo) -> None:
+        joined, stranger = await echo.joined(), await asyncio.to_thread(RawPeer, endpoint)
+        echo.ahead = 61.0
+        assert await asyncio.to_thread(stranger.is_cut)
+        assert (await asyncio.to_thread(joined.receive_frame))[1].startswith(b"\x04PING")
+        await asyncio.to_thread(joined.send_frame, b"still here")
+        assert (await asyncio.to_thread(joined.receive_frame))[1] == b"still here"
+
+    beside(endpoint, scenario)
+
+
+def test_at_the_descriptor_limit_newcomers_wait_and_others_are_served(endpoint: str) -> None:
+    async def scenario(echo: Echo) -> None:
+        joined = await echo.joined()
+        family = socket.AF_UNIX if endpoint.startswith("ipc") else socket.AF_INET
+        newcomer = socket.socket(family)
+        newcomer.settimeout(PATIENCE)
+        target = endpoint.removeprefix("ipc://")
+        loop = asyncio.get_running_loop()
+        with no_descriptor_left():
+            newcomer.connect(
+                target if family == socket.AF_UNIX else ("127.0.0.1", int(target.rpartition(":")[2]))
+            )
+            joined.send_frame(b"now")
+            await loop.run_in_executor(None, joined.receive_frame)
+        assert (await loop.run_in_executor(None, newcomer.recv, 64)) == GREETING
+        newcomer.close()
+
+    beside(endpoint, scenario)
+
+
+def test_a_peer_that_answers_no_ping_is_dead() -> None:
+    ours, theirs = socket.socketpair()
+    connection = DoorConnection(ours, b"peer", "here", Incoming(Limits()), DoorLimits(), 100.0)
+    list(connection.incoming.feed(GREETING + b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03REQ"))
+    assert connection.silence(104.0, 5.0, 15.0) is Silence.SHORT
+    assert connection.silence(105.0, 5.0, 15.0) is Silence.PING
+    assert connection.silence(119.0, 5.0, 15.0) is Silence.SHORT
+    assert connection.silence(120.0, 5.0, 15.0) is Silence.DEAD
+    connection.heard = 120.0
+    assert connection.silence(125.0, 5.0, 15.0) is Silence.PING
+    ours.close()
+    theirs.close()
+
+
+def test_answers_that_wait_for_a_slow_reader_do_not_keep_the_batches_they_came_in() -> None:
+    """What waits is counted by its bytes: a few of them must not hold a hundred times as many."""
+    ours, theirs = socket.socketpair()
+    connection = DoorConnection(ours, b"peer", "here", Incoming(Limits()), DoorLimits(), 0.0)
+    batch, chunk = bytes(range(256)) * 4000, bytes(500_000)
+    parts = [b"\x01\x02", memoryview(batch)[1000:1100], memoryview(batch)[:200_000], memoryview(chunk)]
+    connection.queue(parts, 1)
+    assert b"".join(connection.unsent) == b"".join(map(bytes, parts))[1:]
+    assert connection.unsent_size == 1 + 100 + 200_000 + 500_000
+    kept = {id(part.obj) for part in connection.unsent}
+    assert id(batch) not in kept
+    assert id(chunk) in kept, "a whole buffer is not copied"
+    assert len(connection.unsent) == 2
+    ours.close()
+    theirs.close()
+
+
+def test_a_port_that_is_taken_is_a_clear_error(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(Fatal, match=f"port {port} is in use") as caught:
+            Door([f"tcp://127.0.0.1:{port}"])
+    assert caught.value.code == Exit.TRY_AGAIN
+    with pytest.raises(Fatal, match="too long for a local socket"):
+        Door([f"ipc://{tmp_path}/{'x' * 200}"])
+    with pytest.raises(Fatal, match="check --listen and --port"):
+        Door(["tcp://203.0.113.1:0"])
+
+
+def test_a_port_that_is_none_is_a_clear_error() -> None:
+    with pytest.raises(Fatal, match="a port is at most 65535; check --listen and --port") as error:
+        Door(["tcp://127.0.0.1:70000"])
+    assert error.value.code == Exit.CONFIG
+
+
+def test_a_socket_file_left_by_a_killed_server_is_replaced(tmp_path: Path) -> None:
+    path = f"{tmp_path}/s"
+    socket.socket(socket.AF_UNIX).bind(path)
+
+    async def scenario(echo: Echo) -> None:
+        peer = await echo.joined()
+        peer.close()
+
+    beside(f"ipc://{path}", scenario)
+
+
+def test_a_subscriber_is_not_let_in(endpoint: str) -> None:
+    async def scenario(echo: Echo) -> None:
+        with contextlib.suppress(Cut):
+            peer = await asyncio.to_thread(RawPeer, endpoint, socket_type="SUB")
+            assert await asyncio.to_thread(peer.is_cut)
+        await echo.until(lambda: bool(echo.gone))
+        assert "expected DEALER" in echo.gone[0]
+
+    beside(endpoint, scenario)
+
+
+# ---- the pure parts -------------------------------------------------------------------------
+
+
+def test_beyond_the_budget_whoever_has_made_no_progress_for_longest_goes() -> None:
+    held = Holdings(100, 60.0)
+    assert held.update(b"a", 40, 1.0, progress=False) == []
+    assert held.update(b"b", 40, 2.0, progress=False) == []
+    assert held.update(b"a", 50, 3.0, progress=True) == []
+    assert held.update(b"c", 20, 4.0, progress=False) == [b"b"]
+    held.forget(b"b")
+    assert held.total == 70
+    assert held.update(b"c", 0, 5.0, progress=True) == []
+    assert (held.total, held.expire(62.9), held.expire(63.0)) == (50, [], [b"a"])
+    assert held.update(b"d", 200, 64.0, progress=False) == [b"a", b"d"]
+
+
+def test_the_address_with_the_most_strangers_loses_its_oldest() -> None:
+    strangers = Strangers(3, 60.0)
+    assert strangers.add(b"honest", "h", 0.0) is None
+    assert strangers.add(b"a1", "a", 1.0) is None
+    assert strangers.add(b"a2", "a", 2.0) is None
+    assert strangers.add(b"a3", "a", 3.0) == b"a1"
+    strangers.remove(b"a1")
+    assert len(strangers) == 3
+    assert strangers.add(b"b1", "b", 4.0) == b"a2"
+    strangers.remove(b"a2")
+    assert strangers.expire(59.9) == []
+    assert strangers.expire(63.0) == [b"honest", b"a3"]
+    strangers.add(b"honest", "h", 70.0)
+    assert strangers.expire(63.5) == [b"a3"]
+
+
+def test_frames_of_more_than_255_bytes_have_a_long_header() -> None:
+    assert [bytes(part) for part in wire([b"a", memoryview(bytes(256))])] == [
+        b"\x01\x01", b"a", b"\x02" + (256).to_bytes(8, "big"), bytes(256),
+    ]  # fmt: skip

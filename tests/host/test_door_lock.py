@@ -1,0 +1,311 @@
+"""A door that needs keys, on real sockets, with libzmq's own CURVE on the other side."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+
+import pytest
+import zmq
+from locked_door import CLIENT, LAB, PATIENCE, SERVER, STRANGER, Dialled, Locked, beside
+from raw_zmtp import RawPeer
+
+from azselfplay.link.door import LOCKED_PRICE, Door, DoorLock
+from azselfplay.link.door_connection import DoorLimits
+from azselfplay.link.pacing import CONNECTION_PRICE
+from protocol.curve import CURVE_GREETING
+from protocol.keys import KeyOwner
+from protocol.zmtp import GREETING
+
+
+def test_messages_of_every_size_go_both_ways_and_the_key_has_its_name() -> None:
+    async def scenario(locked: Locked) -> None:
+        client = locked.dial()
+        await client.exchange([b"join"])
+        for message in (
+            [b""],
+            [b"head", bytes(200), b"", bytes(70_000)],
+            [b"big", bytes(range(256)) * 16384],
+        ):
+            assert await client.exchange(message) == message
+        assert set(locked.owners) == {LAB}
+        client.close()
+        await locked.until(lambda: len(locked.door) == 0)
+        assert locked.door.cut == 0
+
+    beside(scenario)
+
+
+def test_ten_thousand_messages_come_back_in_order() -> None:
+    async def scenario(locked: Locked) -> None:
+        client, count = locked.dial(), 10_000
+        await client.exchange([b"join"])
+        sent = 0
+        async with asyncio.timeout(60):
+            for number in range(count):
+                while sent < min(count, number + 20):
+                    assert client.channel.send([sent.to_bytes(4, "big"), bytes(sent % 700)])
+                    sent += 1
+                assert await client.inbox.get() == [number.to_bytes(4, "big"), bytes(number % 700)]
+        client.close()
+
+    beside(scenario)
+
+
+def test_both_sides_hear_each_others_heartbeats() -> None:
+    """PING and PONG travel in boxes; a peer that does not answer is cut after 15 s."""
+
+    async def scenario(locked: Locked) -> None:
+        client = locked.dial()
+        client.channel.socket.set(zmq.HEARTBEAT_IVL, 50)
+        await client.exchange([b"join"])
+        (connection,) = locked.door._connections.values()
+        before = connection.heard
+        for step in range(3):  # the door asks, and gets an answer each time
+            locked.ahead += 10.0
+            await locked.until(lambda at=10.0 * (step + 1): connection.heard >= before + at)
+        assert await client.exchange([b"still here"]) == [b"still here"]
+        assert [event for event, _ in client.events] == [zmq.EVENT_HANDSHAKE_SUCCEEDED]
+        client.close()
+
+    beside(scenario)
+
+
+def test_libzmqs_own_pings_are_answered() -> None:
+    """libzmq cuts a connection on which nobody answers."""
+
+    async def scenario(locked: Locked) -> None:
+        quick = locked.context.socket(zmq.DEALER)
+        for option, value in ((zmq.HEARTBEAT_IVL, 20), (zmq.HEARTBEAT_TIMEOUT, 5_000), (zmq.LINGER, 0)):
+            quick.set(option, value)
+        quick.curve_serverkey, quick.curve_publickey, quick.curve_secretkey = map(
+            zmq.utils.z85.encode, (SERVER.public, CLIENT.public, CLIENT.secret)
+        )
+        quick.connect(locked.endpoint)
+        client = Dialled(quick)
+        await client.exchange([b"join"])
+        (connection,) = locked.door._connections.values()
+        for _ in range(20):
+            heard = connection.heard
+            await locked.until(lambda heard=heard: connection.heard > heard)
+        assert await client.exchange([b"still here"]) == [b"still here"]
+        assert [event for event, _ in client.events] == [zmq.EVENT_HANDSHAKE_SUCCEEDED]
+        client.close()
+
+    beside(scenario)
+
+
+def test_a_connection_that_was_lost_comes_back_with_a_new_handshake() -> None:
+    async def scenario(locked: Locked) -> None:
+        client = locked.dial()
+        await client.exchange([b"join"])
+        client.connected.clear()
+        (peer,) = locked.door._connections
+        locked.door._cut_soon(peer, "for the test")
+        assert await client.exchange([b"again"]) == [b"again"]
+        client.close()
+
+    beside(scenario)
+
+
+def test_a_key_that_is_not_allowed_is_refused_and_said_so(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(locked: Locked) -> None:
+        client = locked.dial(STRANGER)
+        await locked.until(lambda: client.events != [])
+        assert client.events == [(zmq.EVENT_HANDSHAKE_FAILED_AUTH, 400)]
+        assert locked.owners == []
+        client.close()
+
+    with caplog.at_level(logging.WARNING):
+        beside(scenario)
+    assert "azserver allow" in caplog.text
+
+
+def test_nothing_that_is_said_can_be_read_on_the_wire() -> None:
+    """By somebody through whom all of it goes: neither messages, nor who the client is."""
+
+    async def scenario(locked: Locked) -> None:
+        host, port = locked.endpoint.removeprefix("tcp://").split(":")
+        seen, word, pipes = bytearray(), b"a move that nobody else knows", set[asyncio.Task[None]]()
+
+        async def pipe(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+            while data := await source.read(1 << 16):
+                seen.extend(data)
+                target.write(data)
+
+        async def between(source: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+            answers, target = await asyncio.open_connection(host, int(port))
+            pipes.update(map(asyncio.ensure_future, (pipe(source, target), pipe(answers, back))))
+
+        listener = await asyncio.start_server(between, host, 0)
+        locked.endpoint = "tcp://{}:{}".format(*listener.sockets[0].getsockname())
+        client = locked.dial()
+        await client.exchange([b"join"])
+        assert await client.exchange([b"head", word * 100]) == [b"head", word * 100]
+        assert len(seen) > 2 * 100 * len(word)
+        assert not any(known in seen for known in (word, CLIENT.public, CLIENT.secret, b"lab-3"))
+        client.close()
+        listener.close()
+        for task in pipes:
+            task.cancel()
+        await asyncio.gather(*pipes, return_exceptions=True)
+
+    beside(scenario)
+
+
+def test_a_wrong_server_key_is_told_apart_from_a_key_that_is_not_allowed() -> None:
+    async def scenario(locked: Locked) -> None:
+        client = locked.dial(server=STRANGER.public)
+        await locked.until(lambda: client.events != [])
+        assert client.events == [(zmq.EVENT_HANDSHAKE_FAILED_AUTH, 500)]
+        client.close()
+
+    beside(scenario)
+
+
+def test_a_peer_without_a_key_is_refused_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(locked: Locked) -> None:
+        host, port = locked.endpoint.removeprefix("tcp://").split(":")
+        loop = asyncio.get_running_loop()
+        peer = await loop.run_in_executor(None, socket.create_connection, (host, int(port)), PATIENCE)
+        peer.sendall(GREETING)
+        said = b""
+        while piece := await loop.run_in_executor(None, peer.recv, 4096):
+            said += piece
+        assert said.startswith(CURVE_GREETING)
+        assert b"azclient keygen" in said
+        peer.close()
+
+    with caplog.at_level(logging.WARNING):
+        beside(scenario)
+    assert "it has no key" in caplog.text
+
+
+def test_an_unfinished_handshake_ends_after_ten_seconds() -> None:
+    async def scenario(locked: Locked) -> None:
+        host, port = locked.endpoint.removeprefix("tcp://").split(":")
+        loop = asyncio.get_running_loop()
+        peer = await loop.run_in_executor(None, socket.create_connection, (host, int(port)), PATIENCE)
+        assert await loop.run_in_executor(None, peer.recv, 64) == CURVE_GREETING
+        client = locked.dial()
+        await client.exchange([b"join"])
+        locked.ahead = 10.0
+        await locked.until(lambda: len(locked.door) == 1)
+        assert locked.gone == ["it has not finished its handshake in time"]
+        peer.close()
+        client.close()
+
+    beside(scenario)
+
+
+def test_while_the_allowed_keys_cannot_be_read_nobody_new_gets_in_and_who_is_in_stays() -> None:
+    async def scenario(locked: Locked) -> None:
+        early = locked.dial()
+        await early.exchange([b"join"])
+        locked.readable = False
+        late = locked.dial()
+        await locked.until(lambda: locked.door.cut > 0)
+        locked.door.revoke(lambda _peer: None)
+        assert await early.exchange([b"still here"]) == [b"still here"]
+        assert late.events == []  # no refusal: it keeps trying
+        locked.readable = True
+        assert await late.exchange([b"now"]) == [b"now"]
+        early.close()
+        late.close()
+
+    beside(scenario)
+
+
+def test_a_fault_in_looking_for_a_key_lets_nobody_in_and_ends_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What ZAP does not do when its handler is dead."""
+
+    async def scenario(locked: Locked) -> None:
+        ended: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: ended.append(context))
+        early = locked.dial()
+        await early.exchange([b"join"])
+        locked.fails = True
+        late = locked.dial()
+        await locked.until(lambda: locked.door.faults.count > 0)
+        assert await early.exchange([b"still here"]) == [b"still here"]
+        assert (late.events, len(locked.owners)) == ([], 2)
+        locked.fails = False
+        assert await late.exchange([b"now"]) == [b"now"]
+        assert ended == []  # it would end the process (`runtime.aio`)
+        early.close()
+        late.close()
+
+    beside(scenario)
+    assert "a bug in azselfplay; only this event is lost" in caplog.text
+
+
+def test_a_revoked_key_is_cut_at_once_and_refused_when_it_comes_back() -> None:
+    async def scenario(locked: Locked) -> None:
+        locked.allowed[STRANGER.public] = KeyOwner("other", "client")
+        client, other = locked.dial(), locked.dial(STRANGER)
+        await client.exchange([b"join"])
+        await other.exchange([b"join"])
+        told: list[KeyOwner | None] = []
+        del locked.allowed[CLIENT.public]
+        locked.door.revoke(lambda peer: told.append(locked.door.owner(peer)))
+        await locked.until(lambda: (zmq.EVENT_HANDSHAKE_FAILED_AUTH, 400) in client.events)
+        assert told == [LAB]
+        assert await other.exchange([b"still here"]) == [b"still here"]
+        client.close()
+        other.close()
+
+    beside(scenario)
+
+
+def test_what_a_revoked_key_has_sent_already_is_not_handled() -> None:
+    """Messages that came with the one at which it was revoked."""
+
+    async def scenario(locked: Locked) -> None:
+        client, handled = locked.dial(), list[bytes]()
+        await client.exchange([b"join"])
+
+        def revoking(_peer: bytes, frames: list[memoryview]) -> None:
+            handled.append(bytes(frames[0]))
+            locked.allowed.clear()
+            locked.door.revoke(lambda _: None)
+
+        locked.door._on_message = revoking
+        for number in range(20):
+            assert client.channel.send([b"%d" % number])
+        await locked.until(lambda: len(locked.door) == 0)
+        assert handled == [b"0"]
+        client.close()
+
+    beside(scenario)
+
+
+def test_a_door_with_keys_lets_this_users_own_processes_in_without(tmp_path) -> None:
+    async def main() -> None:
+        lock = DoorLock(SERVER, lambda _: None)
+        door = Door([f"ipc://{tmp_path}/s"], None, time.monotonic, lock)
+        heard = asyncio.Event()
+        door.start(lambda peer, _: (heard.set(), door.send(peer, [b"yes"]))[0], lambda *_: None)
+        peer = await asyncio.to_thread(RawPeer, f"ipc://{tmp_path}/s")
+        await asyncio.to_thread(peer.send_frame, b"own")
+        assert await asyncio.to_thread(peer.receive_frame) == (0, b"yes")
+        peer.close()
+        door.close()
+
+    asyncio.run(main())
+
+
+def test_a_handshake_costs_its_address_more_than_a_connection_without_keys() -> None:
+    async def scenario(locked: Locked) -> None:
+        locked.stopped = time.monotonic()  # otherwise the address would earn the price back meanwhile
+        client = locked.dial()
+        await client.exchange([b"join"])
+        limits = DoorLimits().talk_of_address
+        pace = locked.door._addresses._paces["127.0.0.1"]
+        assert limits.burst - LOCKED_PRICE - 1.0 < pace._tokens <= limits.burst - CONNECTION_PRICE
+        client.close()
+
+    beside(scenario)

@@ -1,0 +1,98 @@
+"""Runs and networks by name, folder or file: every command finds them in the same way."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab.generated_pages import COMMANDS
+from azselfplay.link.finding import one_network, run_named, served_runs, weights_named
+from azselfplay.link.weights_files import weights_path
+from protocol.messages import WeightsInfo
+
+DATA = b"a network"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Make two runs, one of which has a network."""
+    for name in ("chess-tiny", "go-small"):
+        RunFolder(tmp_path, name).create("chess", 1)
+    info = WeightsInfo(3, 30, hashlib.sha256(DATA).digest(), len(DATA), "tiny")
+    folder = tmp_path / "chess-tiny" / "weights"
+    weights_path(folder, info).write_bytes(DATA)
+    (folder / "current.json").write_bytes(msgspec.json.encode(info))
+    return tmp_path
+
+
+def test_a_run_is_found_by_its_name_and_by_its_folder(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_named("chess-tiny", runs).path == runs / "chess-tiny"
+    assert run_named(runs / "chess-tiny", Path("elsewhere")).path == runs / "chess-tiny"
+    monkeypatch.chdir(runs)
+    assert run_named("chess-tiny").path == runs / "chess-tiny"
+
+
+def test_a_network_is_a_file_or_the_newest_of_a_run(runs: Path) -> None:
+    file = weights_named("chess-tiny", runs)
+    assert file.read_bytes() == DATA
+    assert weights_named(file) == file
+    assert weights_named(runs / "chess-tiny") == file
+
+
+@pytest.mark.parametrize("find", [run_named, weights_named])
+def test_what_is_not_there_names_the_nearest_run(find, runs: Path) -> None:
+    with pytest.raises(Fatal, match=r"nearest run in .* is 'chess-tiny'") as caught:
+        find("ches-tiny", runs)
+    assert caught.value.code == Exit.BAD_DATA
+
+
+def test_where_no_run_is_near_those_that_are_there_are_listed(runs: Path) -> None:
+    with pytest.raises(Fatal, match=r"the runs in .* are chess-tiny, go-small$"):
+        run_named("runs", runs)
+
+
+def test_without_any_run_it_says_which_flag_names_their_folder(tmp_path: Path) -> None:
+    with pytest.raises(Fatal, match="--runs"):
+        run_named("chess-tiny", tmp_path)
+
+
+def test_a_run_that_has_not_begun_is_told_apart_from_one_that_is_not_there(runs: Path) -> None:
+    with pytest.raises(Fatal, match="has no network yet"):
+        weights_named("go-small", runs)
+
+
+def test_a_network_is_named_once(runs: Path) -> None:
+    assert one_network("", None, runs) is None
+    assert one_network("chess-tiny", None, runs) == one_network("", Path("chess-tiny"), runs)
+    with pytest.raises(Fatal, match="two networks"):
+        one_network("chess-tiny", Path("x"), runs)
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one.startswith("azplay ")])
+def test_a_command_that_takes_a_run_or_a_network_takes_the_folder_of_all_runs(command: str) -> None:
+    """So a name is enough in each of them."""
+    module, name = COMMANDS[command]
+    fields = {field.name for field in dataclasses.fields(getattr(importlib.import_module(module), name))}
+    if fields & {"run", "network", "weights"}:
+        assert "runs" in fields
+
+
+def test_a_damaged_run_is_said_to_be_damaged(runs: Path) -> None:
+    (runs / "go-small" / "run.json").write_text(json.dumps([]))
+    with pytest.raises(Fatal, match="damaged"):
+        run_named("go-small", runs).describe()
+
+
+def test_a_run_is_served_while_its_azserver_holds_the_lock(runs: Path) -> None:
+    run = RunFolder(runs, "go-small")
+    with run.lock("azserver"):
+        assert run.path in [one.path for one in served_runs()]
+    assert run.path not in [one.path for one in served_runs()]

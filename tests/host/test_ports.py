@@ -1,0 +1,173 @@
+"""Addresses as people write them, over IPv4 and IPv6, and whose limits an address has."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+import zmq
+from raw_zmtp import RawPeer
+
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.ports import Address, network_of, parse_address, parse_listen
+from azselfplay.link.door import LOCKED_PRICE, Door
+from azselfplay.link.door_connection import DoorLimits
+from azselfplay.link.pacing import LONGEST_GREETING, Pace
+from azselfplay.link.sockets import Channel, dealer, new_context
+
+PATIENCE = 20.0
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("::1", "::1", 5600),
+        ("[::1]", "::1", 5600),
+        ("[::1]:7", "::1", 7),
+        ("fd00::2", "fd00::2", 5600),
+        ("2001:db8:0:0:0:0:0:2", "2001:db8:0:0:0:0:0:2", 5600),
+        ("::", "::", 5600),
+        ("[::ffff:10.0.0.1]:7", "::ffff:10.0.0.1", 7),
+        ("fe80::1%eth0", "fe80::1%eth0", 5600),
+        ("host:7", "host", 7),
+    ],
+)
+def test_an_ipv6_address_is_bare_or_in_brackets_before_its_port(text: str, host: str, port: int) -> None:
+    address = parse_address(text)
+    assert address == Address(host, port)
+    assert parse_address(address.server) == address
+
+
+@pytest.mark.parametrize("text", ["::1:5600", "fd00::1:7", "fe80::5600:5600"])
+def test_an_ipv6_address_that_may_end_in_a_port_is_refused_with_both_readings(text: str) -> None:
+    """RFC 5952, section 6: without brackets nobody can tell."""
+    before, _, last = text.rpartition(":")
+    with pytest.raises(Fatal) as error:
+        parse_address(text)
+    assert f"[{before}]:{last} or [{text}]?" in str(error.value)
+    assert error.value.code == Exit.CONFIG
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["host:1:2", "[::1", "[::1]5600", "[host]:1", "[]", "[::1]:", "host:", "1.2.3.4:5:6", "::g", "[::1]:0",
+     "a]b", ":", "host:99999999999", "host:\u0665", "h\0st"],
+)  # fmt: skip
+def test_what_is_no_address_gets_a_sentence(text: str) -> None:
+    with pytest.raises(Fatal, match="is not a"):
+        parse_address(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "port", "parts"),
+    [("::", 5600, ("::", 5600)), ("[::]", 5700, ("::", 5700)), ("[::]:5700", 5600, ("::", 5700)),
+     ("*", 1, ("*", 1))],
+)  # fmt: skip
+def test_what_to_listen_on_may_name_the_port(text: str, port: int, parts: tuple[str, int]) -> None:
+    assert parse_listen(text, port) == parts
+
+
+def test_two_ports_to_listen_on_are_one_too_many() -> None:
+    with pytest.raises(Fatal, match="two ports"):
+        parse_listen("[::]:5800", 5700)
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::ffff:1:2:3", "2001:db8::/64"),
+        ("2001:db8:0:1::1", "2001:db8:0:1::/64"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("fe80::1%eth0", "fe80::/64"),
+    ],
+)
+def test_limits_go_by_the_network_that_one_host_has_for_itself(address: str, network: str) -> None:
+    assert network_of(address) == network
+
+
+def free_ipv6() -> str:
+    with socket.socket(socket.AF_INET6) as probe:
+        probe.bind(("::1", 0))
+        return f"tcp://[::1]:{probe.getsockname()[1]}"
+
+
+async def echoed(endpoint: str, dialled: str) -> tuple[bytes, str]:
+    """Dial a door with libzmq. Return what comes back, and the address that the door saw."""
+    context, inbox, seen = new_context(), asyncio.Queue[bytes](), list[str]()
+    door = Door([endpoint])
+
+    def on_message(peer: bytes, frames: list[memoryview]) -> None:
+        seen.append(door.address(peer))
+        door.send(peer, frames)
+
+    door.start(on_message, lambda _peer, _why: None)
+    channel = Channel(dealer(context, dialled), lambda frames: inbox.put_nowait(bytes(frames[0])))
+    channel.start()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not channel.send([b"over ::1"]):  # noqa: ASYNC110 (libzmq tells nobody)
+                await asyncio.sleep(0.01)
+            return await inbox.get(), seen[0]
+    finally:
+        channel.close()
+        door.close()
+        context.destroy(0)
+
+
+def test_a_client_reaches_a_server_over_ipv6() -> None:
+    endpoint = free_ipv6()
+    assert asyncio.run(echoed(endpoint, endpoint)) == (b"over ::1", "::/64")
+
+
+def test_a_server_that_listens_on_all_addresses_is_reached_over_ipv4_too_and_counts_it_as_such() -> None:
+    port = free_ipv6().rpartition(":")[2]
+    assert asyncio.run(echoed(f"tcp://[::]:{port}", f"tcp://127.0.0.1:{port}")) == (b"over ::1", "127.0.0.1")
+
+
+def test_a_name_without_an_ipv4_address_is_dialled_over_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ip6-localhost` is such a name where /etc/hosts has it; here the resolver is asked for nothing else."""
+    endpoint, real = free_ipv6(), socket.getaddrinfo
+
+    def only_ipv6(host: str, port: object, family: int = 0, *rest: int, **more: int) -> list:
+        if host == "localhost" and family == socket.AF_INET:
+            raise socket.gaierror(socket.EAI_NONAME, "no IPv4 address")
+        return real(host, port, family, *rest, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(socket, "getaddrinfo", only_ipv6)
+    context = new_context()
+    try:
+        assert dealer(context, endpoint.replace("[::1]", "localhost")).get(zmq.IPV6) == 1
+        assert dealer(context, "tcp://127.0.0.1:1").get(zmq.IPV6) == 0
+    finally:
+        context.destroy(0)
+
+
+def test_newcomers_of_all_addresses_together_have_a_budget() -> None:
+    """A flood from a new network each time gets 200 handshakes a second, beyond the first ones."""
+    pace, admitted = Pace(DoorLimits().newcomers, 0.0), 0
+    for stroke in range(40_000):
+        now = stroke / 4000
+        if pace.wait(now) <= LONGEST_GREETING:
+            pace.take(now, LOCKED_PRICE)
+            admitted += 1
+    assert admitted <= 200 * (10 + 1 + LONGEST_GREETING) + 1
+
+
+def test_the_door_keeps_to_the_budget_and_local_processes_do_not_wait_for_it(tmp_path) -> None:
+    endpoint, local = free_ipv6(), f"ipc://{tmp_path}/s"
+
+    async def main() -> None:
+        door = Door([endpoint, local])
+        door._newcomers.take(door._clock(), 1e9)
+        door.start(lambda _peer, _frames: None, lambda _peer, _why: None)
+        try:
+            with pytest.raises(ConnectionError):
+                await asyncio.to_thread(RawPeer, endpoint)
+            (await asyncio.to_thread(RawPeer, local)).close()
+        finally:
+            door.close()
+
+    asyncio.run(main())

@@ -1,0 +1,289 @@
+"""Child processes: restarted when they die, ended with the parent, and described in plain words."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from azselfplay.host.aio import Stop, run
+from azselfplay.host.child_process import start
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.processes import Children, describe_exit, python_module
+
+SLEEP = "import time; time.sleep(600)"
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-S", "-c", code]
+
+
+def run_with(children: Children, script: Callable[[Stop], Coroutine[Any, Any, None]]) -> None:
+    async def main(stop: Stop) -> None:
+        async with asyncio.timeout(240), asyncio.TaskGroup() as group:
+            group.create_task(children.run(stop))
+            await script(stop)
+
+    run(main)
+
+
+def test_a_killed_child_is_started_again() -> None:
+    """A child gets SIGKILL: its exit is logged, and another process takes its place."""
+    ends: asyncio.Queue[int] = asyncio.Queue()
+    lines: asyncio.Queue[bytes] = asyncio.Queue()
+    children = Children(sink=lines.put_nowait, backoff=0.01)
+    children.add(
+        "worker", python(f"import os; print(os.getpid(), flush=True); {SLEEP}"), on_exit=ends.put_nowait
+    )
+    pids = []
+
+    async def script(stop: Stop) -> None:
+        pids.append(int(await lines.get()))
+        os.kill(pids[0], 9)
+        assert await ends.get() == -9
+        pids.append(int(await lines.get()))
+        stop.request()
+
+    run_with(children, script)
+    assert pids[0] != pids[1]
+    assert children.restarts() == 1
+    assert children.pids() == {}
+
+
+def test_the_end_of_a_child_is_seen_where_python_has_no_pidfd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is so in Pythons built for old systems, such as conda's."""
+    monkeypatch.delattr(os, "pidfd_open")
+
+    async def main() -> None:
+        async with contextlib.aclosing(await start(python("print('done'); raise SystemExit(3)"))) as child:
+            assert (await child.stdout.read(), await child.wait()) == (b"done\n", 3)
+        async with contextlib.aclosing(await start(python(SLEEP))) as child:
+            child.terminate()
+            assert await child.wait() == -signal.SIGTERM
+
+    asyncio.run(main())
+
+
+def test_a_file_in_the_current_folder_takes_no_module_s_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "server.py").write_text("raise SystemExit('the wrong module')")
+    monkeypatch.chdir(tmp_path)
+    ended = subprocess.run(python_module("server.main", "--version"), capture_output=True, check=False)
+    assert ended.returncode == Exit.OK, ended.stderr
+
+
+def test_children_that_ignore_sigterm_are_killed_after_the_grace() -> None:
+    """A stop always comes to an end, whatever children do."""
+    lines: asyncio.Queue[bytes] = asyncio.Queue()
+    ends: list[int] = []
+    children = Children(grace=0.1, sink=lines.put_nowait)
+    ignoring = "import signal; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); "
+    children.add("stubborn", python(ignoring + SLEEP), on_exit=ends.append)
+
+    async def script(stop: Stop) -> None:
+        await lines.get()
+        stop.request()
+
+    run_with(children, script)
+    assert ends == [-9]
+
+
+@pytest.mark.parametrize(
+    ("end", "level"), [("", "INFO"), ("signal.signal(15, lambda *_: sys.exit(3));", "WARNING")]
+)
+def test_after_a_stop_only_an_unusual_end_is_a_warning(
+    end: str, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A child that SIGTERM ends has ended as it was asked to."""
+    caplog.set_level(logging.INFO, "azselfplay.host.processes")
+    lines: asyncio.Queue[bytes] = asyncio.Queue()
+    children = Children(sink=lines.put_nowait)
+    children.add("child", python(f"import signal, sys; {end} print('ready', flush=True); {SLEEP}"))
+
+    async def script(stop: Stop) -> None:
+        await lines.get()
+        stop.request()
+
+    run_with(children, script)
+    (told,) = [record for record in caplog.records if "has ended" in record.getMessage()]
+    assert told.levelname == level
+    assert ("as asked" in told.getMessage()) == (level == "INFO")
+
+
+def test_a_child_with_a_wrong_setting_ends_the_parent_with_its_words() -> None:
+    """CONFIG, USAGE, PROTOCOL and REFUSED are not retried."""
+    children = Children(sink=lambda _: None)
+    children.add(
+        "worker-0", python("import sys; print('worker: error: no such game', file=sys.stderr); sys.exit(78)")
+    )
+
+    async def main(stop: Stop) -> None:
+        await children.run(stop)
+
+    with pytest.raises(Fatal, match="worker-0: no such game") as caught:
+        run(main)
+    assert caught.value.code == Exit.CONFIG
+
+
+def test_a_child_without_restart_runs_once() -> None:
+    """Its end is logged, and nothing else happens."""
+    ends: asyncio.Queue[int] = asyncio.Queue()
+    children = Children(sink=lambda _: None)
+    children.add("once", python("raise SystemExit(3)"), restart=False, on_exit=ends.put_nowait)
+
+    async def script(stop: Stop) -> None:
+        assert await ends.get() == 3
+        stop.request()
+
+    run_with(children, script)
+    assert children.restarts() == 0
+
+
+def test_a_child_does_not_outlive_a_killed_parent() -> None:
+    """That holds even when the parent gets SIGKILL and can clean up nothing; the child does nothing for
+    it."""
+    parent = (
+        "from azselfplay.host.aio import run\nfrom azselfplay.host.processes import Children\n"
+        "children = Children()\n"
+        f"children.add('child', {python(f'import os; print(os.getpid(), flush=True); {SLEEP}')})\n"
+        "run(children.run)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", parent], stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        pidfd = os.pidfd_open(int(process.stderr.readline()))
+        process.kill()
+        assert select.select([pidfd], [], [], 240)[0], "the child is still alive"
+        os.close(pidfd)
+
+
+def test_children_are_started_by_the_main_thread_only() -> None:
+    """The kernel ends a child together with the thread that started it; another thread may end early."""
+
+    async def main() -> None:
+        await start(python(SLEEP))
+
+    with ThreadPoolExecutor(1) as thread, pytest.raises(RuntimeError, match="main thread"):
+        thread.submit(asyncio.run, main()).result()
+
+
+SHORT_OF_FILES = """
+import os, resource, sys
+from azselfplay.host.aio import run
+from azselfplay.host.processes import Children
+
+async def main(stop):
+    hold = [os.dup(0) for _ in range(4)]
+    highest = max(int(name) for name in os.listdir('/proc/self/fd'))
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    filled = [os.dup(0) for _ in range(highest - len(os.listdir('/proc/self/fd')) + 1)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 2, hard))
+
+    def heard(output):
+        nonlocal said
+        said += output  # a line may come in two parts
+        if said == b"up\\n":
+            sys.stdout.write(f"{failed} {said.decode()}")
+            stop.request()
+
+    failed, said = 0, b""
+    class Count(logging.Handler):
+        def emit(self, record):
+            nonlocal failed
+            failed += "cannot be started (Too many open files)" in record.getMessage()
+            if failed == 3:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    logging.getLogger().addHandler(Count())
+    children = Children(sink=heard, backoff=0.01)
+    children.add("child", [sys.executable, "-S", "-c", "print('up')"])
+    await children.run(stop)
+
+import logging
+run(main)
+"""
+
+
+def test_a_child_that_cannot_be_started_for_want_of_open_files_is_started_later() -> None:
+    """RLIMIT_NOFILE is used up; as soon as there are descriptors again, the child runs."""
+    done = subprocess.run(
+        [sys.executable, "-c", SHORT_OF_FILES], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "3 up"
+
+
+SHORT_OF_PROCESSES = """
+import asyncio, logging, os, resource, sys
+from azselfplay.host.aio import Stop
+from server.preparation import output_of
+
+class Lift(logging.Handler):
+    def emit(self, record):
+        print(record.getMessage().split("(")[1].split(")")[0])
+        os.setresuid(0, 0, 0)
+
+logging.getLogger().addHandler(Lift())
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 4096))
+os.setresuid(54321, 54321, 0)
+print(asyncio.run(output_of("json.tool", "--help", stop=Stop()))[:6])
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user who may have no process")
+def test_a_preparing_child_that_the_machine_has_no_room_for_is_started_later() -> None:
+    """RLIMIT_NPROC is used up: fork returns EAGAIN, and the next attempt is made after a pause."""
+    done = subprocess.run(
+        [sys.executable, "-c", SHORT_OF_PROCESSES], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.split("\n")[:2] == ["Resource temporarily unavailable", "usage:"], done.stderr
+
+
+def test_a_command_that_is_not_there_ends_the_parent_with_its_name() -> None:
+    """Another attempt would not help."""
+    children = Children(sink=lambda _: None)
+    children.add("worker-0", ["/no/such/command"])
+
+    async def main(stop: Stop) -> None:
+        await children.run(stop)
+
+    with pytest.raises(Fatal, match="worker-0: /no/such/command cannot be started: No such file"):
+        run(main)
+
+
+def test_exit_codes_are_told_by_name() -> None:
+    """A log line is clear without a table of codes."""
+    assert describe_exit(78) == "exit 78 (CONFIG)"
+    assert describe_exit(-9) == "killed by SIGKILL"
+    assert describe_exit(4) == "exit 4"
+
+
+def test_the_second_signal_kills_children_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That includes children that ignore SIGTERM, and it does not wait for the grace period."""
+    monkeypatch.setattr("azselfplay.host.aio.TOGETHER", 0.0)
+    lines: asyncio.Queue[bytes] = asyncio.Queue()
+    children = Children(grace=600, sink=lines.put_nowait)
+    ignoring = "import os, signal; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); "
+    children.add("stubborn", python(ignoring + SLEEP))
+    pids: list[int] = []
+
+    async def script(stop: Stop) -> None:
+        pids.append(int(await lines.get()))
+        os.kill(os.getpid(), signal.SIGTERM)
+        await stop.finishing.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_with(children, script)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+    assert children.pids() == {}

@@ -1,0 +1,31 @@
+"""When a server is dialled again, as a script with exact times."""
+
+from __future__ import annotations
+
+from azselfplay.link.connection import FIRST_SECONDS, LONGEST_SECONDS, Redial
+
+
+def test_it_dials_after_a_silence_and_then_ever_less_often() -> None:
+    redial = Redial()
+    assert redial.due() is None
+    redial.waits(5.0)
+    redial.waits(8.0)
+    assert redial.due() == 5.0 + FIRST_SECONDS
+    assert [redial.take(5.0 + FIRST_SECONDS - 0.1), redial.take(5.0 + FIRST_SECONDS)] == [False, True]
+    assert redial.due() == 5.0 + 3 * FIRST_SECONDS
+    times = []
+    while len(times) < 9:
+        times.append(redial.due() or 0.0)
+        assert redial.take(times[-1])
+    assert times[-1] - times[-2] == LONGEST_SECONDS
+
+
+def test_a_message_ends_the_silence() -> None:
+    """The next silence counts from its own beginning, and the waits are short again."""
+    redial = Redial()
+    redial.waits(0.0)
+    assert redial.take(FIRST_SECONDS)
+    redial.heard()
+    assert (redial.due(), redial.take(1e9)) == (None, False)
+    redial.waits(100.0)
+    assert redial.due() == 100.0 + FIRST_SECONDS

@@ -1,0 +1,278 @@
+"""Run folders, ports and addresses."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.ports import Address, claimed_base_port, find_base_port, parse_address
+from azselfplay.host.runs import FOLDERS, RunFolder, write_atomically
+from azselfplay.link.weights_files import read_weights
+
+NOBODY = 65_534
+"""The number of a user who owns nothing."""
+
+
+def test_a_run_can_be_opened_again(tmp_path: Path) -> None:
+    """The same game and history: the folder and its description stay."""
+    RunFolder(tmp_path, "chess-1").create("chess", 8)
+    run = RunFolder(tmp_path, "chess-1")
+    created = run.describe()
+    run.create("chess", 8)
+    assert run.describe() == created
+    assert all((run.path / name).is_dir() for name in FOLDERS)
+
+
+@pytest.mark.parametrize(("game", "history"), [("connect_four", 8), ("chess", 4)])
+def test_a_run_of_another_game_is_refused(tmp_path: Path, game: str, history: int) -> None:
+    """Mixing games in one store would spoil both runs."""
+    RunFolder(tmp_path, "run").create("chess", 8)
+    with pytest.raises(Fatal, match="another --run name") as caught:
+        RunFolder(tmp_path, "run").create(game, history)
+    assert caught.value.code == Exit.BAD_DATA
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"game": 3, "history": 1}', b"{"])
+def test_a_damaged_description_is_named(tmp_path: Path, content: bytes) -> None:
+    """There is no traceback."""
+    run = RunFolder(tmp_path, "run")
+    run.create("chess", 8)
+    run.about.write_bytes(content)
+    with pytest.raises(Fatal, match=r"run\.json is damaged"):
+        run.describe()
+
+
+@pytest.mark.parametrize("name", ["", "../other", "a b", ".hidden", "x" * 101])
+def test_names_that_are_no_folder_names_are_refused(tmp_path: Path, name: str) -> None:
+    """A name never leads out of the folder of runs."""
+    with pytest.raises(Fatal, match="cannot be a run's name"):
+        RunFolder(tmp_path, name)
+
+
+def test_the_folder_of_a_run_in_place_of_its_name_is_explained() -> None:
+    with pytest.raises(Fatal, match=r"use --runs /data/runs --run chess-1$"):
+        RunFolder("runs", "/data/runs/chess-1")
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    """No partial file is left beside it."""
+    write_atomically(tmp_path / "current.json", b"old")
+    write_atomically(tmp_path / "current.json", b"new")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("current.json", b"new")]
+
+
+def test_a_base_port_has_two_free_ports() -> None:
+    """If one of the two ports is taken, the next base is tried."""
+    base = find_base_port(20_000)
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # like the search for a port
+        other.bind(("127.0.0.1", base + 1))
+        other.listen()
+        assert find_base_port(base) > base
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("gpu-box", Address("gpu-box", 5600)),
+        ("gpu-box:5700", Address("gpu-box", 5700)),
+        ("[::1]:7", Address("::1", 7)),
+        ("fe80::1", Address("fe80::1", 5600)),
+    ],
+)
+def test_addresses_are_understood(text: str, address: Address) -> None:
+    """An address is a host, or a host with its base port."""
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "a b", "tcp://host", "host:0", "host:65535", "host:x", "user@host"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    """The message names the wrong part."""
+    with pytest.raises(Fatal, match="is not a"):
+        parse_address(text)
+
+
+def test_two_ports_follow_from_the_base() -> None:
+    """One is for leaves, the other for games and weights."""
+    address = Address("::1", 10)
+    assert (address.leaves, address.bulk) == ("tcp://[::1]:10", "tcp://[::1]:11")
+
+
+def test_two_who_look_for_a_port_at_once_are_given_different_ones() -> None:
+    with claimed_base_port(21_000) as one, claimed_base_port(21_000) as other:
+        assert one != other
+    with claimed_base_port(21_000) as again:
+        assert again == one
+
+
+def base_port_of_another_user(first: int) -> int:
+    """Return the port that a process of another user claims; 0 if that fails. Without the right to change
+    users, it is a process of ours."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.getuid() == 0:
+                os.setgroups([])
+                os.setresgid(NOBODY, NOBODY, NOBODY)
+                os.setresuid(NOBODY, NOBODY, NOBODY)
+            with claimed_base_port(first) as base:
+                os.write(writing, b"%d" % base)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as said:
+        base = int(said.read() or 0)
+    os.waitpid(child, 0)
+    return base
+
+
+def test_a_second_user_of_the_machine_claims_a_port_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second user gets another one while the first has his, and the same one when he has gone, whoever
+    owns what he left."""
+    with tempfile.TemporaryDirectory() as shared:
+        Path(shared).chmod(0o1777)
+        monkeypatch.setattr(tempfile, "tempdir", shared)
+        with claimed_base_port(22_000) as first:
+            assert base_port_of_another_user(first) > first
+        assert base_port_of_another_user(first) == first
+
+
+def test_there_are_no_ports_beyond_the_last() -> None:
+    """There is a clear message instead of an overflow."""
+    with pytest.raises(Fatal, match="no two free ports in a row from 65534 on"):
+        find_base_port(65_534)
+
+
+def test_a_lock_on_a_run_ends_with_its_process(tmp_path: Path) -> None:
+    """A process killed while it holds the folder leaves nothing that keeps the next one out."""
+    run = RunFolder(tmp_path, "run")
+    run.create("chess", 8)
+    program = (
+        "import sys; from azselfplay.host.runs import RunFolder; "
+        f"held = RunFolder({str(tmp_path)!r}, 'run').lock('trainer'); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(Fatal, match="belongs to another trainer process") as caught:
+            run.lock("trainer")
+        run.lock("azserver").close()
+        holder.kill()
+    assert caught.value.code == Exit.TRY_AGAIN
+    run.lock("trainer").close()
+
+
+def test_a_disk_that_fails_is_no_damaged_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A supervisor starts the program again after DISK, but not after BAD_DATA."""
+    run = RunFolder(tmp_path, "run")
+    run.create("chess", 8)
+
+    def fail(_: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("azselfplay.host.reading.open_regular", fail)
+    with pytest.raises(Fatal, match="cannot be read") as of_run:
+        run.describe()
+    with pytest.raises(Fatal, match="cannot be read") as of_weights:
+        read_weights(tmp_path / "weights.safetensors")
+    assert (of_run.value.code, of_weights.value.code) == (Exit.DISK, Exit.DISK)
+
+
+def test_a_run_has_an_identity_for_good(tmp_path: Path) -> None:
+    """A run made anew under the same name has another identity; a restored folder gets one."""
+    run = RunFolder(tmp_path, "run")
+    run.create("chess", 8)
+    first = run.run_id
+    run.create("chess", 8)
+    assert (run.run_id, len(first)) == (first, 16)
+    shutil.rmtree(run.path)
+    run.create("chess", 8)
+    assert run.run_id not in (first, b"")
+    run.about.write_text('{"format": 5, "game": "chess", "history": 8, "created": "2025"}')
+    assert run.run_id == b""
+    run.create("chess", 8)
+    assert (len(run.run_id), run.describe()["created"]) == (16, "2025")
+
+
+def test_a_trainers_folder_takes_the_servers_identity_and_keeps_it(tmp_path: Path) -> None:
+    """So games and checkpoints are not mixed with those of a run that was made anew under the same name."""
+    run = RunFolder(tmp_path, "run")
+    run.create("chess", 8, b"a" * 16)
+    assert run.run_id == b"a" * 16
+    run.create("chess", 8, b"a" * 16)
+    with pytest.raises(Fatal, match="another run of this name") as caught:
+        run.create("chess", 8, b"b" * 16)
+    assert (caught.value.code, run.run_id) == (Exit.BAD_DATA, b"a" * 16)
+
+
+@pytest.mark.parametrize("identity", ['"aa"', "7", '"' + "zz" * 16 + '"', "null"])
+def test_a_damaged_identity_is_named(tmp_path: Path, identity: str) -> None:
+    run = RunFolder(tmp_path, "run")
+    run.create("chess", 8)
+    run.about.write_text(f'{{"format": 5, "game": "chess", "history": 8, "id": {identity}}}')
+    with pytest.raises(Fatal, match=r"run\.json is damaged"):
+        run.create("chess", 8)
+
+
+def test_a_folder_of_another_version_is_refused_by_name(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path, "run")
+    run.create("chess", 8)
+    run.about.write_text('{"game": "chess", "history": 8}')
+    with pytest.raises(Fatal, match=r"run is of an older version.*use the version that made it") as caught:
+        run.create("chess", 8)
+    assert caught.value.code == Exit.BAD_DATA
+
+
+def test_parts_of_files_that_killed_processes_left_are_removed(tmp_path: Path) -> None:
+    """A young file stays: another process of the run may be writing it."""
+    folder = RunFolder(tmp_path, "run")
+    folder.create("chess", 8)
+    old, young = (folder.path / f"figures.json.{pid}.partial" for pid in (1, 2))
+    for part in (old, young):
+        part.write_bytes(b"half")
+    backup = folder.path / "monday.partial"
+    backup.mkdir()
+    for part in (old, backup):
+        os.utime(part, (0, 0))
+    folder.create("chess", 8)
+    assert not old.exists()
+    assert young.exists()
+    assert backup.exists(), "a folder is somebody's backup"
+
+
+@pytest.mark.parametrize(
+    "kept", ["", "weights/1.safetensors", "checkpoints/1.state", "games.db", "spool/a.game"]
+)
+def test_a_new_run_that_is_refused_leaves_nothing_but_what_was_learned(kept: str, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "runs", "a")
+
+    def begin() -> None:
+        with folder.removed_if_refused():
+            folder.create("chess", 1)
+            if kept:
+                (folder.path / kept).touch()
+            raise Fatal("refused")
+
+    with pytest.raises(Fatal):
+        begin()
+    assert (tmp_path / "runs").exists() == bool(kept)
+
+
+def test_a_run_that_was_there_stays_when_it_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "a")
+    folder.create("chess", 1)
+    with pytest.raises(Fatal), folder.removed_if_refused():
+        raise Fatal("refused")
+    assert folder.about.exists()

@@ -1,0 +1,177 @@
+"""The Channel under uvloop with real sockets: nothing is lost, nothing blocks, and errors are plain."""
+
+from __future__ import annotations
+
+import asyncio
+import socket as plain_sockets
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zmq
+from router_socket import router
+
+from azselfplay.host.aio import Stop, run
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.listening import listen
+from azselfplay.link.sockets import Channel, dealer, is_local, new_context
+
+MESSAGES = 10_000
+BURST = 100
+
+
+def free_port() -> int:
+    with plain_sockets.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(params=["ipc", "tcp"])
+def endpoint(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"ipc://{tmp_path}/s" if request.param == "ipc" else f"tcp://127.0.0.1:{free_port()}"
+
+
+def test_bursts_both_ways_lose_no_message(endpoint: str) -> None:
+    """10,000 numbered messages go out in bursts and come back in bursts, all of them and in order."""
+    returned: list[int] = []
+
+    async def main(stop: Stop) -> None:
+        context = new_context()
+        held: list[list[memoryview]] = []
+        sent = 0
+
+        def echo_in_bursts(frames: list[memoryview]) -> None:
+            held.append(frames)
+            if len(held) == BURST:
+                assert all(served.send(message) for message in held)
+                held.clear()
+
+        def send_burst() -> None:
+            nonlocal sent
+            for number in range(sent, sent + BURST):
+                assert dialled.send([number.to_bytes(4, "little"), np.arange(4, dtype=np.uint64)])
+            sent += BURST
+
+        def start_sending() -> None:
+            send_burst()
+            send_burst()
+
+        def on_return(frames: list[memoryview]) -> None:
+            returned.append(int.from_bytes(frames[0], "little"))
+            assert np.array_equal(np.frombuffer(frames[1], np.uint64), np.arange(4))
+            if len(returned) == MESSAGES:
+                stop.request()
+            elif len(returned) % BURST == 0 and sent < MESSAGES:
+                send_burst()
+
+        dialled = Channel(dealer(context, endpoint, hwm=1000), on_return, start_sending)
+        dialled.start()
+        assert not dialled.send([b"nobody listens yet"])
+        served = Channel(router(context, [endpoint], hwm=1000), echo_in_bursts)
+        served.start()
+        async with asyncio.timeout(240):
+            await stop.finishing.wait()
+        dialled.close()
+        served.close()
+        context.term()
+
+    run(main)
+    assert returned == list(range(MESSAGES))
+
+
+def test_sending_to_an_unknown_peer_returns_false(endpoint: str) -> None:
+    """A ROUTER returns false instead of dropping silently, and a later message is sent whole."""
+
+    async def main(stop: Stop) -> None:
+        context = new_context()
+        served = Channel(router(context, [endpoint]), lambda _: None)
+        served.start()
+        assert not served.send([b"nobody", b"header", b"rows"])
+        served.close()
+        assert not served.send([b"nobody", b"header"])
+        context.term()
+
+    run(main)
+
+
+def test_a_failing_callback_does_not_stop_the_reading(tmp_path: Path) -> None:
+    """One message raises; those behind it in the same burst still arrive."""
+    errors: list[str] = []
+    seen: list[bytes] = []
+
+    async def main(stop: Stop) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context["message"]))
+        context = new_context()
+
+        def on_message(frames: list[memoryview]) -> None:
+            seen.append(bytes(frames[1]))
+            if seen[-1] == b"bad":
+                raise ValueError("bad")
+            if seen[-1] == b"last":
+                stop.request()
+
+        served = Channel(router(context, [f"ipc://{tmp_path}/s"]), on_message)
+        served.start()
+        with context.socket(zmq.DEALER) as plain:
+            plain.connect(f"ipc://{tmp_path}/s")
+            for text in (b"good", b"bad", b"good", b"last"):
+                plain.send(text)
+            async with asyncio.timeout(240):
+                await stop.finishing.wait()
+        served.close()
+        context.term()
+
+    run(main)
+    assert seen == [b"good", b"bad", b"good", b"last"]
+    assert len(errors) == 1
+
+
+def test_a_port_in_use_is_a_clear_error() -> None:
+    """It names the port and says what to do."""
+    with plain_sockets.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(Fatal, match="--port") as caught:
+            listen([f"tcp://127.0.0.1:{port}"])
+    assert str(port) in str(caught.value)
+    assert caught.value.code == Exit.TRY_AGAIN
+
+
+def test_an_address_that_is_not_there_may_come() -> None:
+    """While a machine starts, its network comes late: a supervisor should try again. 192.0.2.1 is nobody's
+    address (RFC 5737)."""
+    with pytest.raises(Fatal, match="--listen") as caught:
+        listen(["tcp://192.0.2.1:0"])
+    assert caught.value.code == Exit.TRY_AGAIN
+
+
+def test_a_socket_path_that_is_too_long_is_a_clear_error(tmp_path: Path) -> None:
+    """ipc paths are limited to about 100 bytes by the kernel."""
+    with pytest.raises(Fatal, match="TMPDIR"):
+        listen([f"ipc://{tmp_path}/{'long' * 40}"])
+
+
+def test_a_wrong_address_is_a_clear_error() -> None:
+    """These are mistakes that a user may make in --server."""
+    with pytest.raises(Fatal, match="HOST:PORT"):
+        dealer(new_context(), "tcp://gpu-box:port")
+
+
+def test_addresses_on_this_machine_are_known() -> None:
+    """They are tried again sooner."""
+    assert is_local("ipc:///tmp/x")
+    assert is_local("tcp://127.0.0.1:5600")
+    assert not is_local("tcp://gpu-box:5600")
+
+
+def test_a_forgotten_context_does_not_hang_the_process(tmp_path: Path) -> None:
+    """A process that fails with open sockets still ends, even if the garbage collector runs first."""
+    code = (
+        "import gc, zmq\nfrom azselfplay.link.sockets import dealer, new_context\n"
+        f"cycle = [dealer(new_context(), 'ipc://{tmp_path}/s')]\ncycle.append(cycle)\n"
+        "del cycle\ngc.collect()"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=240, check=False).returncode == 0

@@ -1,0 +1,162 @@
+"""The view of a run, made from the figures of STATUS."""
+
+from __future__ import annotations
+
+import errno
+import io
+import re
+import sys
+
+import pytest
+
+from azselfplay.host.figures_text import line, rows
+from azselfplay.host.view import PLAIN_EVERY, View
+
+FIGURES = {
+    "evals_per_s": 12345.6,
+    "mean_batch": 96.25,
+    "target_rows": 128,
+    "queue_wait_ms": 1.234,
+    "weights_version": 3,
+    "sessions": {"workers": 1, "clients": 2, "trainer": 1},
+    "trainer": {
+        "games": 1200,
+        "games_per_h": 3400.4,
+        "outcomes": {"first": 5, "draw": 6, "second": 7},
+        "reasons": {"checkmate": 12, "ply_cap": 20},
+        "window_positions": 98765,
+        "step": 42,
+        "policy_loss": 3.21,
+        "value_loss": 0.98,
+        "samples_per_position": 1.5,
+        "waiting_for": "",
+    },
+}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_table_has_all_figures_with_their_names() -> None:
+    """A person sees self-play, evaluation and training."""
+    shown = dict(rows(FIGURES))
+    assert shown["games"] == "1,200  (3,400/h)"
+    assert shown["won, drawn, lost"] == "5 / 6 / 7"
+    assert shown["ended by"] == "ply cap 20, checkmate 12"
+    assert shown["mean batch"] == "96.2 of 128"
+    assert shown["loss"] == "policy 3.210, value 0.980"
+    assert shown["trainer"] == "training"
+
+
+def test_what_the_search_adds_is_shown() -> None:
+    """It appears once games have these figures."""
+    search = {"kl": 0.312, "moves": 21.84, "differs": 0.34}
+    assert dict(rows({"trainer": {"search": search}}))["search"] == "KL 0.31, 21.8 moves, other choice 34 %"
+    assert dict(rows({"trainer": {"search": {"kl": None}}}))["search"] == "-"
+
+
+def test_figures_that_are_missing_are_dashes() -> None:
+    """A server that has just started has few figures."""
+    assert dict(rows({}))["games"] == "-  (-/h)"
+    assert "evals/s -" in line({})
+    assert "trainer absent" in line({})
+    assert "trainer starting" in line({"sessions": {"trainer": 1}, "trainer": {}})
+
+
+def test_no_batches_are_shown_where_players_evaluate_in_their_own_search() -> None:
+    figures = {"evals_per_s": 90_000.0, "mean_batch": 0.0, "network_in_search": True}
+    assert {"mean batch", "queue wait"}.isdisjoint(dict(rows(figures)))
+    assert "evals/s 90,000, window" in line(figures)
+
+
+def test_a_waiting_trainer_says_for_what() -> None:
+    """Otherwise a run that only collects games would look stuck."""
+    trainer = {**FIGURES["trainer"], "waiting_for": "more games"}  # type: ignore[dict-item]
+    assert "trainer waiting for more games" in line({**FIGURES, "trainer": trainer})
+
+
+def test_alerts_are_shown_as_long_as_they_hold() -> None:
+    """The table has one per row, the line has all of them; there is none when all is well."""
+    alerts = ["old weights: 5 behind", "repetitions: 40%"]
+    figures = {**FIGURES, "trainer": {**FIGURES["trainer"], "alerts": alerts}}  # type: ignore[dict-item]
+    assert [text for name, text in rows(figures) if name == "alert"] == alerts
+    assert line(figures).endswith("training, ALERT old weights: 5 behind, ALERT repetitions: 40%")
+    assert "alert" not in dict(rows(FIGURES))
+
+
+def test_without_a_terminal_there_is_one_line_every_30_seconds() -> None:
+    """Logs of a batch job stay readable."""
+    stream = io.StringIO()
+    with View("run-1", stream) as view:
+        for now in (0.0, 1.0, PLAIN_EVERY - 0.1, PLAIN_EVERY, PLAIN_EVERY + 1):
+            view.update(FIGURES, now)
+    assert stream.getvalue().splitlines() == [f"run-1: {line(FIGURES)}"] * 2
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_a_terminal_gets_a_table_and_no_color_is_honoured(
+    monkeypatch: pytest.MonkeyPatch, no_color: bool
+) -> None:
+    """NO_COLOR removes the colours, not the table."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    with View("run-1", stream) as view:
+        view.update(FIGURES, 0.0)
+        view.note("worker-0 ended (killed by SIGKILL)")
+    assert "evaluations/s" in stream.getvalue()
+    assert "killed by SIGKILL" in stream.getvalue()
+    assert re.search(r"\x1b\[3[0-7]m", stream.getvalue()) is None
+
+
+@pytest.mark.parametrize(
+    ("figures", "text"),
+    [
+        (
+            {"threshold": -0.912, "played_on": 1234, "would_resign": 800, "mistakes": 0.0375},
+            "from -0.912, mistakes 3.8 % of 1,234 games played on",
+        ),
+        (
+            {"threshold": 0.0, "played_on": 3, "would_resign": 0, "mistakes": None},
+            "from -, mistakes - of 3 games played on",
+        ),
+    ],
+)
+def test_the_threshold_of_resignation_is_shown_where_there_is_one(
+    figures: dict[str, object], text: str
+) -> None:
+    """It comes with the share of mistakes; a run without resignation has no such row."""
+    trainer = {**FIGURES["trainer"], "resignation": figures}  # type: ignore[dict-item]
+    assert dict(rows({**FIGURES, "trainer": trainer}))["resignation"] == text
+    assert "resignation" not in dict(rows(FIGURES))
+
+
+class GoneTerminal(Terminal):
+    """Whoever started the program has logged out: nothing can be written any more."""
+
+    gone = False
+
+    def write(self, text: str) -> int:
+        if self.gone:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().write(text)
+
+
+def test_a_terminal_that_goes_away_neither_fills_the_memory_nor_ends_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What could not be drawn is not kept, and stderr is what it was."""
+    monkeypatch.setenv("TERM", "xterm")
+    terminal, stderr = GoneTerminal(), sys.stderr
+    with View("run", terminal) as view:
+        view.update(FIGURES, 0.0)
+        terminal.gone = True
+        for number in range(100):
+            view.note(f"event {number}")
+            view.update(FIGURES, float(number))
+        assert len(view._console._buffer) < 1000
+        assert sys.stderr is stderr

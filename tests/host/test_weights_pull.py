@@ -1,0 +1,346 @@
+"""Pulling weights: exactly the announced bytes, the newest first, and the old network until then."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from azselfplay.host.aio import first_cause
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link import weights_pull
+from azselfplay.link.weights_pull import PAUSE, TIMEOUT, TRIES, Ask, Complete, Damaged, WeightsPull
+from azselfplay.link.weights_puller import WeightsPuller, in_cache
+from protocol.errors import Code
+from protocol.messages import CHUNK, Chunk, GetChunk, GetWeights, Pong, Refused, WeightsInfo
+
+DATA = bytes(range(256)) * (10 * CHUNK // 256 + 3)
+SHA = hashlib.sha256(DATA).digest()
+
+
+def info(version: int = 1, data: bytes = DATA) -> WeightsInfo:
+    return WeightsInfo(version, version, hashlib.sha256(data).digest(), len(data), "tic_tac_toe")
+
+
+def piece(data: bytes, offset: int) -> bytes:
+    return data[offset : offset + CHUNK]
+
+
+def joined() -> WeightsPull:
+    pull = WeightsPull()
+    pull.joined(None, 0.0)
+    return pull
+
+
+def feed(pull: WeightsPull, asks: list[Ask | Complete], data: bytes = DATA, now: float = 1.0) -> Complete:
+    """Answer every request until the file is whole."""
+    waiting = list(asks)
+    while waiting:
+        ask = waiting.pop(0)
+        if isinstance(ask, Complete):
+            return ask
+        waiting += pull.chunk(ask.sha256, ask.offset, piece(data, ask.offset), now)
+    raise AssertionError("never complete")
+
+
+def test_a_window_of_chunks_is_asked_for_and_the_file_comes_out_whole() -> None:
+    """There are eight at a time; each answer leads to one more request."""
+    pull = joined()
+    asks = pull.offered(info(), 0.0)
+    assert asks == [Ask(SHA, index * CHUNK) for index in range(8)]
+    assert pull.chunk(SHA, 0, piece(DATA, 0), 1.0) == [Ask(SHA, 8 * CHUNK)]
+    complete = feed(pull, [*asks[1:], Ask(SHA, 8 * CHUNK)])
+    assert complete.data == DATA
+    assert pull.settled(True, 2.0) == []
+    assert pull.in_use == info()
+
+
+def test_weights_in_use_or_older_are_not_pulled_again() -> None:
+    """The same announcement may come twice."""
+    pull = joined()
+    feed(pull, pull.offered(info(5), 0.0))
+    pull.settled(True, 1.0)
+    assert pull.offered(info(5), 2.0) == []
+    assert pull.offered(info(4), 2.0) == []
+    assert pull.next_wake() is None
+
+
+def test_newer_weights_replace_those_being_pulled() -> None:
+    """Chunks of the old file are ignored from then on."""
+    pull = joined()
+    old = pull.offered(info(1), 0.0)
+    newer = b"n" * 100
+    asks = pull.offered(info(2, newer), 1.0)
+    assert asks == [Ask(info(2, newer).sha256, 0)]
+    assert isinstance(old[0], Ask)
+    assert pull.chunk(old[0].sha256, 0, piece(DATA, 0), 1.0) == []
+    assert feed(pull, asks, newer).info.version == 2
+
+
+def test_weights_announced_while_others_are_loaded_come_next() -> None:
+    """They are pulled after the verdict on the others."""
+    pull = joined()
+    feed(pull, pull.offered(info(1), 0.0))
+    assert pull.offered(info(2, b"x" * 9), 1.0) == []
+    assert pull.settled(True, 1.0) == [Ask(info(2, b"x" * 9).sha256, 0)]
+
+
+def test_refused_weights_are_not_tried_again_but_later_ones_are() -> None:
+    """The old ones stay in use."""
+    pull = joined()
+    feed(pull, pull.offered(info(1), 0.0))
+    pull.settled(False, 1.0)
+    assert pull.in_use is None
+    assert pull.offered(info(1), 2.0) == []
+    assert pull.offered(info(2, b"y" * 9), 2.0) != []
+
+
+def test_damaged_bytes_are_thrown_away_and_fetched_again() -> None:
+    """The hash is checked before anything is loaded."""
+    pull = joined()
+    data = b"z" * 50
+    (ask,) = pull.offered(info(1, data), 0.0)
+    assert isinstance(ask, Ask)
+    assert pull.chunk(ask.sha256, 0, b"z" * 49 + b"!", 1.0) == [Damaged(info(1, data), 1, PAUSE)]
+    wake = pull.next_wake()
+    assert wake == 1.0 + PAUSE
+    assert pull.tick(wake) == [ask]
+
+
+def test_bytes_that_stay_damaged_are_given_up_after_growing_pauses() -> None:
+    """It is not tried again until there are newer weights."""
+    pull = joined()
+    data, now, pauses = b"z" * 50, 0.0, []
+    asks = pull.offered(info(1, data), now)
+    for _ in range(TRIES):
+        (told,) = pull.chunk(asks[0].sha256, 0, b"!" * 50, now)
+        assert isinstance(told, Damaged)
+        pauses.append(told.pause)
+        now = pull.next_wake() or now
+        asks = pull.tick(now)
+    assert pauses == [3.0, 6.0, 12.0, 24.0, 48.0, 0.0]
+    assert (asks, pull.next_wake()) == ([], None)
+    assert pull.offered(info(1, data), now) == []
+    assert pull.offered(info(2, data), now) == [Ask(hashlib.sha256(data).digest(), 0)]
+
+
+def test_lost_chunks_are_asked_for_again_after_the_timeout_and_after_a_new_session() -> None:
+    """Nothing is requested without a session."""
+    pull = joined()
+    asks = pull.offered(info(), 0.0)
+    assert pull.next_wake() == 10.0
+    assert pull.tick(10.0) == asks
+    pull.lost()
+    assert pull.tick(30.0) == []
+    assert pull.joined(None, 31.0) == asks
+
+
+def test_weights_of_a_restored_backup_replace_newer_ones() -> None:
+    """The server accepts no games of versions that it does not know. The next ones count on from there."""
+    pull = joined()
+    old, new, next_one = (info(version, DATA[version:]) for version in (40, 50, 41))
+    feed(pull, pull.offered(new, 0.0), DATA[50:])
+    pull.settled(True, 2.0)
+    assert pull.offered(old, 3.0) == [], "a message of before"
+    pull.lost()
+    feed(pull, pull.joined(old, 10.0), DATA[40:], 10.0)
+    pull.settled(True, 11.0)
+    assert pull.in_use == old
+    assert pull.offered(next_one, 12.0) != []
+    same_number = info(41, DATA[7:])
+    assert pull.joined(same_number, 13.0) == [Ask(same_number.sha256, at * CHUNK) for at in range(8)]
+
+
+@pytest.mark.parametrize("size", [0, 3 * 1024**3])
+def test_absurd_sizes_are_not_pulled(size: int) -> None:
+    """No memory is allocated for a size that no network can have."""
+    assert joined().offered(WeightsInfo(1, 1, SHA, size, "tic_tac_toe"), 0.0) == []
+
+
+def test_chunks_that_were_not_asked_for_or_are_cut_short_are_ignored() -> None:
+    """They change nothing."""
+    pull = joined()
+    asks = pull.offered(info(), 0.0)
+    assert pull.chunk(SHA, 9 * CHUNK, piece(DATA, 9 * CHUNK), 0.0) == []
+    assert pull.chunk(SHA, 1, b"x" * CHUNK, 0.0) == []
+    assert pull.chunk(SHA, 0, b"short", 0.0) == []
+    assert feed(pull, asks).data == DATA
+
+
+def test_a_file_the_server_dropped_is_asked_for_again_only_after_a_pause() -> None:
+    """Newer weights will have been announced by then."""
+    pull = joined()
+    pull.offered(info(), 0.0)
+    pull.chunk_refused(1.0)
+    assert pull.offered(info(), 2.0) == []
+    assert len(pull.tick(4.0)) == 8
+
+
+def test_a_chunk_that_the_server_is_too_busy_for_is_asked_for_again_and_what_came_is_kept() -> None:
+    pull = joined()
+    first, *others = pull.offered(info(), 0.0)
+    pull.chunk_postponed(first.offset, 2.5)
+    pull.chunk_postponed(99, 2.5)
+    asks = [ask for one in others for ask in pull.chunk(SHA, one.offset, piece(DATA, one.offset), 1.0)]
+    assert pull.next_wake() == 2.5
+    assert pull.tick(2.5) == [first]
+    assert feed(pull, [*asks, first]).data == DATA
+
+
+def test_weights_that_are_offered_again_are_pulled_whatever_became_of_them_before() -> None:
+    """A server forgets what it thought of the trainer's weights; those under way just go on."""
+    pull = WeightsPull()
+    for usable in (True, False, True):
+        asks = pull.wanted(info(1), 0.0)
+        assert pull.chunk(SHA, 0, piece(DATA, 0), 1.0) == [Ask(SHA, 8 * CHUNK)]
+        assert pull.wanted(info(1), 1.0) == [*asks[1:], Ask(SHA, 8 * CHUNK)]
+        feed(pull, [*asks[1:], Ask(SHA, 8 * CHUNK)])
+        assert pull.wanted(info(1), 2.0) == []
+        assert pull.settled(usable, 2.0) == []
+
+
+@given(
+    chunks=st.integers(1, 20),
+    losses=st.lists(st.sampled_from(["message", "connection"]), max_size=20),
+    rng=st.randoms(use_true_random=False),
+)
+def test_any_losses_end_in_the_same_bytes(chunks: int, losses: list[str], rng: random.Random) -> None:
+    """Requests and chunks are lost, and come in any order."""
+    data = DATA[: chunks * CHUNK - 7]
+    pull, now = WeightsPull(), 0.0
+    waiting = pull.wanted(info(1, data), now)
+    while not (waiting and isinstance(waiting[-1], Complete)):
+        now += 0.0 if waiting else TIMEOUT
+        if not waiting:
+            waiting = pull.tick(now)
+            continue
+        ask = waiting.pop(rng.randrange(len(waiting)))
+        assert isinstance(ask, Ask)
+        if losses and rng.random() < 0.3:
+            if losses.pop() == "connection":
+                pull.lost()
+                waiting = pull.wanted(info(1, data), now)
+            continue
+        waiting += pull.chunk(ask.sha256, ask.offset, piece(data, ask.offset), now)
+    assert waiting[-1].data == data
+
+
+def run_puller(folder: Path, faults: dict[int, str], versions: list[int]) -> tuple[WeightsPuller, list[Path]]:
+    """Announce `versions` one after the other to a puller; loading the version in `faults` fails with that
+    reason."""
+    loaded: list[Path] = []
+
+    async def main() -> WeightsPuller:
+        done = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def load(path: Path, info: WeightsInfo) -> str:
+            assert hashlib.sha256(path.read_bytes()).digest() == info.sha256
+            loaded.append(path)
+            loop.call_soon_threadsafe(done.set)
+            return faults.get(info.version, "")
+
+        def send(message: GetChunk) -> bool:
+            frame = memoryview(piece(data, message.offset))
+            loop.call_soon(puller.on_chunk, Chunk(message.sha256, message.offset), [frame])
+            return True
+
+        puller = WeightsPuller(in_cache(folder, load), send)
+        puller._pull.joined(None, 0.0)
+        async with asyncio.timeout(240), asyncio.TaskGroup() as group:
+            running = group.create_task(puller.run())
+            for version in versions:
+                data = DATA[version:]
+                puller.on_message(info(version, data), [])
+                await done.wait()
+                done.clear()
+            await puller.ready.wait()
+            running.cancel()
+        return puller
+
+    return asyncio.run(main()), loaded
+
+
+def test_announced_weights_are_stored_loaded_and_used(tmp_path: Path) -> None:
+    """The file in the cache is named by its hash; old files are deleted."""
+    puller, loaded = run_puller(tmp_path, {}, [1, 2, 3])
+    assert puller.version in (2, 3)
+    assert len(loaded) == 3
+    assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors"}
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_weights_that_cannot_be_used_leave_the_old_ones_in_place(tmp_path: Path) -> None:
+    """The loading code gives the reason."""
+    puller, loaded = run_puller(tmp_path, {2: "it holds NaN"}, [1, 2])
+    assert puller.version == 1
+    assert len(loaded) == 2
+
+
+def test_whoever_waits_for_the_first_weights_is_told_that_they_cannot_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Damaged bytes are not fetched again and again."""
+    monkeypatch.setattr(weights_pull, "PAUSE", 0.001)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        def send(message: GetChunk) -> bool:
+            loop.call_soon(puller.on_chunk, Chunk(message.sha256, message.offset), [memoryview(b"!" * 9)])
+            return True
+
+        puller = WeightsPuller(in_cache(tmp_path, lambda _path, _info: ""), send)
+        puller._pull.joined(None, 0.0)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(puller.run())
+            puller.on_message(info(1, b"weights 1"), [])
+            try:
+                await puller.first()
+            finally:
+                running.cancel()
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        asyncio.run(main())
+    fatal = first_cause(caught.value)
+    assert isinstance(fatal, Fatal)
+    assert fatal.code == Exit.BAD_DATA
+    assert "azserver doctor" in str(fatal)
+
+
+def test_who_hears_of_newer_weights_in_a_pong_asks_which_they_are(tmp_path: Path) -> None:
+    """The announcement was lost. Nobody asks about weights that are known or refused."""
+    asked: list[type] = []
+
+    async def main() -> None:
+        use = in_cache(tmp_path, lambda _path, _info: "")
+        puller = WeightsPuller(use, lambda message: asked.append(type(message)))
+        puller._pull.joined(None, 0.0)
+        puller.on_message(Pong(3), [])
+        puller.on_message(info(3, b"weights 3"), [])
+        puller.on_message(Pong(3), [])
+        puller._pull._refused = (4, bytes(32))
+        puller.on_message(Pong(4), [])
+
+    asyncio.run(main())
+    assert asked == [GetWeights, GetChunk]
+
+
+@pytest.mark.parametrize("code", [Code.BUSY, Code.INTERNAL])
+def test_a_chunk_that_the_server_cannot_send_now_is_asked_for_when_it_says(tmp_path: Path, code: str) -> None:
+    async def main() -> float | None:
+        puller = WeightsPuller(in_cache(tmp_path, lambda _path, _info: ""), lambda _: True)
+        now = asyncio.get_running_loop().time()
+        puller._pull.joined(info(1, b"weights"), now)
+        puller.on_message(Refused(code, "later", retry_after=3.0), [])
+        wake = puller._pull.next_wake()
+        return None if wake is None else wake - now
+
+    wait = asyncio.run(main())
+    assert wait is not None
+    assert 3.0 <= wait < 10.0

@@ -1,0 +1,243 @@
+"""Variants applied on top of recipes, and the table that compares them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from azselfplay.host.config import flattened
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab.experiments import ablation as ablation_file
+from azselfplay.lab.experiments import ablation as ablation_runs
+from azselfplay.lab.experiments import recipe as recipes
+from azselfplay.lab.experiments.ablation import Job, settings_of
+from azselfplay.lab.experiments.intervals import remarks, spread, table, values
+from azselfplay.lab.experiments.measures import check_judge
+
+RESULTS = Path(__file__).parents[2] / "results"
+NAMES = sorted(path.stem for path in ablation_file.FOLDER.glob("*.toml"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_variant_changes_the_recipe_and_is_one(name: str, tmp_path: Path) -> None:
+    loaded = ablation_file.load(name)
+    base, *variants = loaded.all().values()
+    for one in variants:
+        assert one != base
+        check_judge(one)
+    names = [ablation_file.run_name(loaded.recipe, variant, 1) for variant in loaded.all()]
+    assert len({RunFolder(tmp_path, name).path for name in names}) == len(names)
+
+
+@pytest.mark.parametrize("name", ["connect_four_search", "krk_search"])
+def test_alphazeros_exploration_is_compared_where_it_counts(name: str) -> None:
+    """c_init 2.5 is compared with 1.25 at a PUCT root: a Gumbel root does not use it."""
+    settings = []
+    for one in ablation_file.load(name).all().values():
+        rest = flattened(one.server.get("self_play", {}))
+        c_init, root = rest.pop("search.c_init", 1.25), rest.pop("search.selection", "puct")
+        settings.append((c_init, root, one.simulations, one.net, one.trainer, rest))
+    doubled = [one for one in settings if one[0] == 2.5]
+    assert doubled
+    assert all(one[1] == "puct" and (1.25, *one[1:]) in settings for one in doubled)
+
+
+def test_a_variant_replaces_what_it_names_and_keeps_the_rest() -> None:
+    base = recipes.from_settings(
+        "x",
+        {
+            **{"title": "t", "game": "chess", "minutes": 1.0, "judge": "any_game"},
+            "server": {"gate": {"mode": "alphazero"}, "self_play": {"root": "gumbel", "history": 1}},
+        },
+    )
+    varied = ablation_file.varied(base, {"net": "small", "server": {"self_play": {"root": "puct"}}})
+    assert varied.server == {"gate": {"mode": "alphazero"}, "self_play": {"root": "puct", "history": 1}}
+    assert (varied.net, varied.game) == ("small", "chess")
+
+
+def test_the_base_is_laid_over_the_recipe_and_all_its_variants(tmp_path: Path) -> None:
+    """So a recipe may change, and the comparison stays the same."""
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n'
+        "[base]\nsimulations = 7\n[variants.x.trainer]\noptimizer.batch = 8\n"
+    )
+    base, one = ablation_file.load(str(path)).all().values()
+    assert (base.simulations, one.simulations) == (7, 7)
+    assert base.trainer["optimizer"]["batch"] != one.trainer["optimizer"]["batch"] == 8
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if (RESULTS / f"ablation-{name}").exists()])
+def test_the_published_table_is_of_what_its_command_runs(name: str) -> None:
+    """All runs in it are finished runs of the ablation as it is now, and none is missing."""
+    loaded, results = ablation_file.load(name), RESULTS / f"ablation-{name}" / "runs.json"
+    runs = {(one["variant"], one["seed"]) for one in ablation_runs.finished(loaded, results)}
+    assert runs == set(itertools.product(loaded.all(), loaded.seeds))
+
+
+def test_everything_is_compiled_before_any_run_is_timed() -> None:
+    """Every selection, and what only some variants use."""
+    kinds = ablation_runs.kinds(list(ablation_file.load("connect_four").all().values()))
+    roots = [one.server["self_play"]["search"]["selection"] for one in kinds]
+    assert sorted(roots) == ["gumbel", "puct"]
+    kinds = ablation_runs.kinds(list(ablation_file.load("connect_four_wins").all().values()))
+    assert [one.trainer["samples"]["wins_share"] > 0 for one in kinds] == [False, True]
+
+
+def test_runs_of_other_settings_are_not_compared(tmp_path: Path) -> None:
+    """The settings of a run are kept beside it; a run counts as finished only under the same settings."""
+    loaded, results = ablation_file.load("krk"), tmp_path / "runs.json"
+    ours = [Job(name, recipe, 1, loaded.minutes, tmp_path, 0).what() for name, recipe in loaded.all().items()]
+    results.write_text(json.dumps({"runs": ours}))
+    assert ablation_runs.finished(loaded, results) == ours
+    for changed in (
+        dataclasses.replace(loaded, minutes=loaded.minutes + 1),
+        dataclasses.replace(loaded, recipe=dataclasses.replace(loaded.recipe, simulations=99)),
+        dataclasses.replace(loaded, variants={"a new name": {"simulations": 99}}),
+    ):
+        with pytest.raises(Fatal, match="cannot be compared"):
+            ablation_runs.finished(changed, results)
+    assert ablation_runs.finished(loaded, tmp_path / "none yet.json") == []
+
+
+def test_a_run_from_before_a_setting_existed_had_its_default() -> None:
+    recipe = ablation_file.load("connect_four_wins").all()[ablation_file.BASE]
+    pinned = settings_of(recipe)
+    older = pinned | {"trainer": {**pinned["trainer"], "samples": {"per_position": 6.0}}}
+    assert pinned["trainer"]["samples"] == {"per_position": 6.0, "wins_share": 0.0}
+    assert ablation_runs.comparable(older) == ablation_runs.comparable(pinned)
+    other = pinned | {"trainer": {**pinned["trainer"], "samples": {"per_position": 6.0, "wins_share": 0.1}}}
+    assert ablation_runs.comparable(other) != ablation_runs.comparable(pinned)
+
+
+def run_of(variant: str, seed: int, errors: float) -> dict[str, object]:
+    return {"variant": variant, "seed": seed, "games": 1, "steps": 2, "figures": {"errors": errors}}
+
+
+def test_intervals_of_one_variant_are_students() -> None:
+    """For 1, 2, 3 by hand: deviation 1, two degrees of freedom. One run alone has no interval."""
+    known = spread([run_of("a", seed, float(seed)) for seed in (1, 2, 3)], "errors")
+    assert known == (1.0, 2)
+    assert known.around(3) == pytest.approx(4.303 / math.sqrt(3))
+    assert spread([run_of("a", 1, 5.0)], "errors").around(1) == math.inf
+
+
+def test_spread_is_that_within_variants() -> None:
+    """The distance between variants is no part of it: 0.1 around 0.5 and 0.1 around 0.1, computed by hand."""
+    runs = [run_of("a", seed, 0.5 + 0.1 * (seed - 2)) for seed in (1, 2, 3)]
+    runs += [run_of("b", seed, 0.1 + 0.1 * (seed - 2)) for seed in (1, 2, 3)]
+    known = spread(runs, "errors")
+    assert known == (pytest.approx(0.1), 4)
+    first, *rows = table(runs, "a").splitlines()
+    assert first == "| variant | seeds | games | steps | errors |"
+    assert rows[1] == f"| a | 3 | 1 | 2 | 50.0 ± {277.6 * 0.1 / math.sqrt(3):.1f} % |"
+    assert rows[2].endswith(f"(-40.0 ± {277.6 * 0.1 * math.sqrt(2 / 3):.1f}) |")
+
+
+def test_one_seed_has_no_interval_and_a_run_without_games_is_marked() -> None:
+    runs = [run_of("a", 1, 0.5), run_of("b", 1, 0.4) | {"games": 0}]
+    *_, first, second = table(runs, "a").splitlines()
+    assert first == "| a | 1 | 1 | 2 | 50.0 ± - % |"
+    assert second == "| b | 1 | no games | 2 | 40.0 ± - % (-10.0 ± -) |"
+    assert "no games were finished by b (seed 1)" in remarks(runs)
+    assert "an interval takes two seeds or more" in remarks(runs)
+    assert remarks([run_of("a", seed, seed / 10) for seed in (1, 2)]) == ""
+    assert "no two runs of a variant differ" in remarks([run_of("a", seed, 0.5) for seed in (1, 2)])
+
+
+def test_each_run_is_told_as_it_begins_and_ends_after_the_time_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_one(job: Job) -> dict[str, object]:
+        return {
+            **run_of(job.variant, job.seed, 0.5),
+            "games": 1200 if job.variant == ablation_file.BASE else 0,
+        }
+
+    monkeypatch.setattr(ablation_runs, "run_one", run_one)
+    monkeypatch.setattr(ablation_runs, "ProcessPoolExecutor", ThreadPoolExecutor)
+    monkeypatch.setattr(ablation_runs, "warm_up", lambda _: None)
+    loaded = dataclasses.replace(ablation_file.load("connect_four"), minutes=1, seeds=(1,))
+    done = ablation_runs.run_all(loaded, tmp_path, [0, 1], tmp_path / "runs.json")
+    assert [one["variant"] for one in done] == list(loaded.all())
+    first, *lines = [line.partition(" ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert first.startswith(f"{len(done)} runs of 1 minute, 2 at a time: about ")
+    assert f"run 1 of {len(done)}, {ablation_file.BASE}, seed 1: begins, for 1 minute" in lines
+    assert f"run 1 of {len(done)}, {ablation_file.BASE}, seed 1: ended, with 1,200 games and 2 steps" in lines
+    assert sum("WARNING: no games" in line for line in lines) == len(done) - 1
+
+
+def test_a_run_that_fails_loses_no_other_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one beside it is in the file when the error is raised."""
+    loaded = dataclasses.replace(ablation_file.load("connect_four"), minutes=1, seeds=(1,))
+    failing, beside, *_ = loaded.all()
+
+    def run_one(job: Job) -> dict[str, object]:
+        if job.variant == failing:
+            raise Fatal("no network", Exit.INTERNAL)
+        return run_of(job.variant, job.seed, 0.5)
+
+    monkeypatch.setattr(ablation_runs, "run_one", run_one)
+    monkeypatch.setattr(ablation_runs, "ProcessPoolExecutor", ThreadPoolExecutor)
+    monkeypatch.setattr(ablation_runs, "warm_up", lambda _: None)
+    with pytest.raises(Fatal, match="no network"):
+        ablation_runs.run_all(loaded, tmp_path, [0, 1], tmp_path / "runs.json")
+    kept = json.loads((tmp_path / "runs.json").read_bytes())["runs"]
+    assert [one["variant"] for one in kept] == [beside]
+
+
+def test_intervals_of_differences_hold_what_they_say() -> None:
+    """Of 2,000 random ablations of three variants and three seeds without any effect, 95 % show none, with
+    the pooled spread; and the interval is narrower than that of three runs alone."""
+    rng, hits = random.Random(1), 0
+    for _ in range(2000):
+        runs = [run_of(variant, seed, rng.gauss(0.3, 0.02)) for variant in "abc" for seed in range(3)]
+        known = spread(runs, "errors")
+        change = (sum(values(runs, "b", "errors")) - sum(values(runs, "a", "errors"))) / 3
+        hits += abs(change) <= known.around(3, 3)
+    assert 0.94 < hits / 2000 < 0.96
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('title = "t"\nminutes = 1\nseeds = [1]\n[variants]\n', "names no recipe"),
+        ('recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n', "variants"),
+        (
+            'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants.x]\nnett = "s"\n',
+            "did you mean 'net'",
+        ),
+        ('recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants.x]\nnet = 3\n', "Expected `str`"),
+        ('recipe = "krk"\nbase = 3\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants]\n', "`base`"),
+        ('recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[base]\nnett = "s"\n', "did you mean 'net'"),
+        (
+            'recipe = "chess"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[base]\njudge = "chess"\n',
+            "no judge 'chess'",
+        ),
+        (
+            'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n'
+            '[variants."fpu -1"]\nsimulations = 8\n[variants."fpu 1"]\nsimulations = 9\n',
+            "'fpu -1' and 'fpu 1' of mine differ in punctuation only",
+        ),
+        (
+            'recipe = "krk"\ntitle = "t"\nminutes = 0\nseeds = [1]\n[variants.x]\nsimulations = 8\n',
+            "minutes must be more than 0",
+        ),
+    ],
+)
+def test_a_senseless_ablation_is_refused_before_hours_of_training(
+    text: str, complaint: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(Fatal, match=complaint) as found:
+        ablation_file.load(str(path))
+    assert found.value.code is Exit.CONFIG

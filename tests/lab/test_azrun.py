@@ -1,0 +1,309 @@
+"""azrun with stand-ins for the three commands: what it starts, how it ends them, and its last lines."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from azselfplay.host.aio import Stop, run
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.ports import find_base_port
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab import azrun, launcher
+from azselfplay.lab.azrun_config import RunConfig, check, make_commands
+from azselfplay.lab.launcher import Launcher
+from server.config import ServerConfig
+
+SERVER = """
+import pathlib, sys, zmq
+from protocol.messages import *
+socket = zmq.Context().socket(zmq.ROUTER)
+socket.bind("tcp://127.0.0.1:" + sys.argv[1])
+trainer = {"games": 5, "positions": 50, "step": 3, "versions": {"workers": 2, "clients": 1},
+           "games_by_source": {"workers": 3, "clients": 2}}
+while True:
+    peer, header = socket.recv_multipart()
+    workers = pathlib.Path(sys.argv[2], "trainer-is-up").exists()
+    figures = {"evals": 450, "uptime_s": 60.0, "mean_batch": 2.5, "sessions": {"workers": workers},
+               "trainer": trainer}
+    match decode(header):
+        case Hello():
+            answer = Welcome(1, "fake", "run", "chess", {}, 1, 1, 5.0, 30.0)
+        case GetStatus():
+            answer = Status(figures)
+        case _:
+            continue
+    socket.send_multipart([peer, encode(answer)])
+"""
+WAITS_FOR_ITS_END = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+name, folder = sys.argv[1:]
+open(f"{folder}/{name}-is-up", "w").close()
+if name == "client":
+    os.kill(os.getppid(), signal.SIGTERM)
+signal.sigwait([signal.SIGTERM])
+open(f"{folder}/ended", "a").write(name + " ")
+"""
+
+
+def test_it_ends_players_before_the_trainer_and_sums_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A signal (here from the client, once it is up) leads to an orderly end; the summary has the server's
+    last figures. Until then azrun prints what happens."""
+    monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
+    port = find_base_port()
+    commands = {"server": [sys.executable, "-c", SERVER, str(port), str(tmp_path)]}
+    for name in ("trainer", "client"):
+        commands[name] = [sys.executable, "-c", WAITS_FOR_ITS_END, name, str(tmp_path)]
+    made = Launcher(RunConfig(runs=tmp_path, run="run"), port, commands)
+
+    async def main(stop: Stop) -> None:
+        async with asyncio.timeout(240):
+            await made.main(stop)
+
+    run(main)
+    assert (tmp_path / "ended").read_text().split() == ["client", "trainer"]
+    told = capsys.readouterr().err
+    assert f"Folder: {tmp_path / 'run'}" in told
+    assert "the first games are finished and stored: 5" in told
+    summary = json.loads(json.dumps(made.summary()))
+    assert summary == {
+        "games": 5,
+        "positions": 50,
+        "steps": 3,
+        "evals_per_s": 7.5,  # the mean of the run, not the last reading
+        "mean_batch": 2.5,
+        "versions": {"workers": 2, "clients": 1},
+        "games_by_source": {"workers": 3, "clients": 2},
+    }
+
+
+SERVER_THAT_WAITS = """
+import pathlib, signal, sys, zmq
+from protocol.errors import Code
+from protocol.messages import *
+folder = pathlib.Path(sys.argv[2])
+workers = 1
+def on_signal(*_):
+    global workers
+    workers = 0
+signal.signal(signal.SIGTERM, on_signal)
+peers, is_leaving = set(), False
+socket = zmq.Context().socket(zmq.ROUTER)
+socket.bind("tcp://127.0.0.1:" + sys.argv[1])
+while workers or "trainer" not in (folder / "ended").read_text():
+    if not workers and not is_leaving:
+        is_leaving = True
+        for peer in peers:
+            socket.send_multipart([peer, encode(Goodbye(Code.STOPPING, "the server is stopping", 5.0))])
+    if not socket.poll(20):
+        continue
+    peer, header = socket.recv_multipart()
+    peers.add(peer)
+    match decode(header):
+        case Hello():
+            answer = Welcome(1, "fake", "run", "chess", {}, 1, 1, 5.0, 30.0)
+        case GetStatus():
+            answer = Status({"sessions": {"workers": workers}})
+        case _:
+            continue
+    socket.send_multipart([peer, encode(answer)])
+open(folder / "ended", "a").write("server ")
+"""
+
+
+def test_the_server_outlives_the_trainer_so_that_it_takes_the_last_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is no news that the watcher's own connection ends together with the server."""
+    monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
+    port = find_base_port()
+    commands = {"server": [sys.executable, "-c", SERVER_THAT_WAITS, str(port), str(tmp_path)]}
+    for name in ("trainer", "client"):
+        commands[name] = [sys.executable, "-c", WAITS_FOR_ITS_END, name, str(tmp_path)]
+    (tmp_path / "ended").touch()
+
+    async def main(stop: Stop) -> None:
+        async with asyncio.timeout(240):
+            await Launcher(RunConfig(runs=tmp_path, run="run"), port, commands).main(stop)
+
+    run(main)
+    assert (tmp_path / "ended").read_text().split() == ["client", "trainer", "server"]
+    assert "lost the session" in (tmp_path / "run" / "logs" / "azrun.log").read_text()
+    assert "lost the session" not in capsys.readouterr().err
+
+
+def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
+    """Run, game, port and search settings reach azserver; azclient and trainer dial that port."""
+    settings = RunConfig(
+        "connect_four",
+        runs=tmp_path,
+        net="tiny",
+        simulations=9,
+        games=8,
+        client_workers=1,
+        client_device="cpu",
+    )
+    server, trainer, client = (" ".join(argv) for argv in make_commands(settings, 7000).values())
+    assert "-m server.main --game connect_four" in server
+    assert "--games 8 --self-play.search.simulations 9 --port 7000 --run connect_four-tiny" in server
+    assert "--workers" not in server, "azserver knows how many the machine takes: most cores beside GPUs"
+    assert "-m client.main" in client
+    assert "--server 127.0.0.1:7000 --device cpu" in client
+    assert "-m trainer --server 127.0.0.1:7000 --run connect_four-tiny" in trainer
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        *(["--minutes", "-1"], ["--games", "-3"], ["--workers", "-1"], ["--client-device", "gpu"]),
+        *(["--game", "ludo"], ["--game", "dots_and_boxes_20x20"], ["--run", "a/b"]),
+    ],
+)
+def test_wrong_settings_end_it_before_anything_starts(
+    flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It prints one line on stderr, exits with CONFIG, and makes no run folder."""
+    monkeypatch.setattr(sys, "argv", ["azrun", "--runs", str(tmp_path / "runs"), *flags])
+    assert azrun.main() == Exit.CONFIG
+    assert capsys.readouterr().err.startswith("azrun: error: ")
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "said"),
+    [
+        ("--trainer-config", "[samples]\nper_postion = 2", "the nearest is 'samples.per_position'"),
+        ("--server-config", "[self_play.search]\nsimulation = 2", "'self_play.search.simulations'"),
+        ("--client-config", "drain = -1", "drain must be a number of at least 0, not -1"),
+    ],
+)
+def test_a_wrong_file_of_a_part_is_named_before_anything_is_announced(
+    flag: str,
+    text: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "part.toml").write_text(text)
+    argv = [
+        "azrun",
+        "--game",
+        "tic_tac_toe",
+        "--runs",
+        str(tmp_path / "runs"),
+        flag,
+        str(tmp_path / "part.toml"),
+    ]
+    monkeypatch.setattr(sys, "argv", argv)
+    assert azrun.main() == Exit.CONFIG
+    told = capsys.readouterr().err
+    assert told.startswith("azrun: error: ")
+    assert said in told
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_in_use_is_named_before_anything_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RunFolder(tmp_path, "tic_tac_toe-tiny")
+    folder.create("tic_tac_toe", 1)
+    monkeypatch.setattr(sys, "argv", ["azrun", "--game", "tic_tac_toe", "--runs", str(tmp_path)])
+    with folder.lock("azserver"):
+        assert azrun.main() == Exit.TRY_AGAIN
+    assert capsys.readouterr().err.startswith("azrun: error: run 'tic_tac_toe-tiny'")
+
+
+def test_a_port_in_use_ends_it_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port, runs = find_base_port(34_000), tmp_path / "runs"
+    flags = ["--game", "tic_tac_toe", "--port", str(port), "--runs", str(runs)]
+    monkeypatch.setattr(sys, "argv", ["azrun", *flags])
+    with socket.create_server(("127.0.0.1", port + 1)):
+        assert azrun.main() == Exit.TRY_AGAIN
+    assert f"port {port + 1} is in use" in capsys.readouterr().err
+    assert not runs.exists()
+
+
+def test_without_figures_the_summary_is_all_zero(tmp_path: Path) -> None:
+    """A run that was stopped before the server was up still prints its line."""
+    summary = Launcher(RunConfig(runs=tmp_path), 7000).summary()
+    assert summary["games"] == 0
+    assert summary["versions"] == {"workers": 0, "clients": 0}
+
+
+def test_a_wrong_network_is_explained_before_anything_starts(tmp_path: Path) -> None:
+    check(RunConfig(net="4x64se", runs=tmp_path))
+    with pytest.raises(Fatal, match="BLOCKSxCHANNELS") as caught:
+        check(RunConfig(net="4*64", runs=tmp_path))
+    assert caught.value.code == Exit.CONFIG
+
+
+FAILS = """
+import os, pathlib, signal, sys
+folder, ending, said = sys.argv[1:]
+starts = pathlib.Path(folder, "starts")
+starts.open("a").write("x")
+print(said, file=sys.stderr, flush=True)
+if len(starts.read_text()) == 2:
+    os.kill(os.getppid(), signal.SIGTERM)
+if ending == "waits":
+    os.kill(os.getppid(), signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    signal.sigwait([signal.SIGTERM])
+    sys.exit(0)
+os.kill(os.getpid(), signal.SIGKILL) if ending == "killed" else sys.exit(int(ending))
+"""
+NOT_FINITE = "trainer: error: the loss is not finite at step 3; start again with a smaller --optimizer.lr"
+FULL = "2026-11-25 18:00:00 E trainer  games are NOT being stored: database or disk is full"
+
+
+@pytest.mark.parametrize(
+    ("part", "ending", "said", "told", "status"),
+    [
+        ("trainer", "70", NOT_FINITE, "the loss is not finite at step 3", Exit.INTERNAL),
+        ("trainer", "74", "trainer: error: a.db: Permission denied", "a.db: Permission denied", Exit.DISK),
+        ("trainer", "killed", "", "killed by SIGKILL: the machine may lack memory", Exit.FOUND),
+        ("trainer", "waits", FULL, "games are NOT being stored: database or disk is full", Exit.FOUND),
+        ("client", "70", "azclient: error: no room", "client: exit 70 (INTERNAL): no room", Exit.INTERNAL),
+        ("client", "1", "ImportError", "client: exit 1", Exit.FOUND),
+    ],
+)
+def test_why_training_fails_is_said_at_the_end_and_is_the_exit_status(
+    part: str,
+    ending: str,
+    said: str,
+    told: str,
+    status: Exit,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
+    server = SERVER.replace('"step": 3', '"step": 0').replace("workers = ", "workers = True or ")
+    waits = WAITS_FOR_ITS_END.replace('name == "client"', "False")
+
+    def made(_: RunConfig, port: int, _basis: Path) -> dict[str, list[str]]:
+        parts = {"server": [sys.executable, "-c", server, str(port), str(tmp_path)]}
+        for name in ("trainer", "client"):
+            parts[name] = [sys.executable, "-c", waits, name, str(tmp_path)]
+        return parts | {part: [sys.executable, "-c", FAILS, str(tmp_path), ending, said]}
+
+    monkeypatch.setattr(azrun, "make_commands", made)
+    monkeypatch.setattr(azrun, "check_parts", lambda _: ServerConfig())
+    monkeypatch.setattr(sys, "argv", ["azrun", "--runs", str(tmp_path), "--run", "run"])
+    assert azrun.main() == status
+    *_, before, end = capsys.readouterr().err.split("Training FAILED. ")
+    assert told in end.splitlines()[0]
+    assert "too short" not in end
+    if ending != "killed":
+        assert told.rpartition(": ")[2] in before

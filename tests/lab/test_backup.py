@@ -1,0 +1,272 @@
+"""A backup shows one moment and is either whole or recognisably incomplete; a restore accepts nothing
+else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from live_run import LiveRun
+
+from azselfplay.host import whole_folders
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab.backups import About, Identity, make_backup, restore
+from azselfplay.link.finding import newest_weights
+from trainer.checkpoint import check
+
+
+def no_word(text: str) -> None:
+    pass
+
+
+def backed_up(run: LiveRun, target: Path) -> About:
+    return make_backup(run.folder, target, no_word)
+
+
+def restored(
+    backup: Path, root: Path, name: str = "live", identity: Identity = "auto", *, verify: bool = True
+) -> RunFolder:
+    run = RunFolder(root, name)
+    restore(backup, run, identity, verify_games=verify, say=no_word)
+    return run
+
+
+def stored(run: RunFolder) -> dict[bytes, tuple[int, int]]:
+    """Return (number, highest version) of all games, by uid."""
+    with sqlite3.connect(f"file:{run.games}?mode=ro", uri=True) as database:
+        rows = database.execute("SELECT uid, seq, version_max FROM games").fetchall()
+    return {uid: (seq, version) for uid, seq, version in rows}
+
+
+def waiting(run: RunFolder) -> set[bytes]:
+    return {bytes.fromhex(path.stem) for path in run.spool.rglob("*.game")}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[LiveRun]:
+    live = LiveRun(tmp_path / "runs")
+    live.play(15)
+    yield live
+    live.stop()
+
+
+def test_backups_of_a_run_that_is_written_to_are_consistent(run: LiveRun, tmp_path: Path) -> None:
+    """No finished game is missing, all acknowledged games are there, and no version is given out twice."""
+    run.start()
+    for number in range(6):
+        finished = list(run.finished)
+        about = backed_up(run, tmp_path / f"backup-{number}")
+        copy = restored(tmp_path / f"backup-{number}", tmp_path / str(number))
+        games = stored(copy)
+        assert set(finished) <= set(games) | waiting(copy)
+        assert about.games == len(games) >= 15
+        checkpoints = [check(path) for path in copy.checkpoints.glob("*.state")]
+        assert max(one.step for one in checkpoints) == about.step
+        assert max(one.last_seq for one in checkpoints) <= max(seq for seq, _ in games.values())
+        current = json.loads((copy.weights / "current.json").read_bytes())["version"]
+        assert max(version for _, version in games.values()) <= current == about.weights
+        assert newest_weights(copy).exists()
+    assert len(run.finished) > len(finished), "it was written to all the time"
+
+
+def test_a_game_that_waits_is_in_the_backup_whatever_becomes_of_it(run: LiveRun, tmp_path: Path) -> None:
+    """It is in the spool, or set aside with its reason among the games that were refused for their settings,
+    weights or run."""
+    run.play(2, stored=False)
+    first, second = sorted(run.folder.spool.rglob("*.game"))
+    kept = first.parent / "kept" / first.name
+    first.rename(kept)
+    kept.with_suffix(".reason").write_text("unknown_version: 9\n")
+    backed_up(run, tmp_path / "backup")
+    copy = restored(tmp_path / "backup", tmp_path / "new", "other")
+    found = {path.relative_to(copy.spool).parts for path in copy.spool.rglob("*.*") if path.is_file()}
+    folder = f"tic_tac_toe-other+{run.folder.run_id.hex()[:12]}"
+    assert found == {
+        (folder, "worker-0", second.name),
+        (folder, "worker-0", "kept", first.name),
+        (folder, "worker-0", "kept", f"{first.stem}.reason"),
+    }
+
+
+def test_the_folder_of_a_server_or_of_a_trainer_alone_can_be_backed_up(run: LiveRun, tmp_path: Path) -> None:
+    """Each folder has only its own part of the run."""
+    server, trainer = tmp_path / "server" / "live", tmp_path / "trainer" / "live"
+    for path in (server, trainer):
+        shutil.copytree(run.folder.path, path, symlinks=True)
+    (server / "games.db").unlink()
+    shutil.rmtree(server / "checkpoints")
+    shutil.rmtree(trainer / "weights")
+    of_server = make_backup(RunFolder(server.parent, "live"), tmp_path / "a", no_word)
+    of_trainer = make_backup(RunFolder(trainer.parent, "live"), tmp_path / "b", no_word)
+    assert (of_server.games, of_server.step, of_trainer.weights) == (None, None, None)
+    assert (of_trainer.games, of_server.weights) == (15, 3)
+    assert restored(tmp_path / "a", tmp_path / "c").run_id == run.folder.run_id
+    assert len(stored(restored(tmp_path / "b", tmp_path / "d"))) == 15
+
+
+@pytest.mark.parametrize("identity", ["auto", "keep", "new"])
+def test_a_name_that_is_taken_is_told_first(run: LiveRun, tmp_path: Path, identity: Identity) -> None:
+    """No --identity would help."""
+    backed_up(run, tmp_path / "backup")
+    with pytest.raises(Fatal, match=r"live exists already.*move it away first \(mv \S+live \S+live-old\)"):
+        restored(tmp_path / "backup", run.folder.path.parent, identity=identity)
+
+
+def test_what_is_no_backup_is_called_so(tmp_path: Path) -> None:
+    for path, why in ((tmp_path / "none", "there is no such folder"), (tmp_path, "it has no backup.json")):
+        with pytest.raises(Fatal, match=f"is not a backup of a run: {why}"):
+            restored(path, tmp_path / "runs")
+
+
+def killed_at(point: int, work: Callable[[], object]) -> bool:
+    """Do the work in a child process that is killed at its fsync number `point`. Return False if it
+    finished."""
+    child = os.fork()
+    if not child:
+        calls = iter(range(point + 1))
+
+        def sync(handle: int) -> None:
+            if next(calls) == point:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        whole_folders.os.fsync = sync  # type: ignore[attr-defined]
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, -signal.SIGKILL)
+    return code != 0
+
+
+def test_a_backup_killed_at_any_point_is_none_or_whole(run: LiveRun, tmp_path: Path) -> None:
+    """What it leaves is marked as incomplete, cannot be restored, and does not block the next backup."""
+    target, point = tmp_path / "backup", 0
+    partial = tmp_path / "backup.partial"
+    while killed_at(point, lambda: backed_up(run, target)):
+        if target.exists():
+            restored(target, tmp_path / f"at-{point}")
+            shutil.rmtree(target)
+        else:
+            assert partial.exists()
+            with pytest.raises(Fatal, match="incomplete backup") as caught:
+                restored(partial, tmp_path / "none")
+            assert caught.value.code == Exit.BAD_DATA
+        point += 1
+    assert point > 10
+    assert target.exists()
+    assert not partial.exists()
+
+
+def test_a_restore_killed_at_any_point_leaves_no_run(run: LiveRun, tmp_path: Path) -> None:
+    backed_up(run, tmp_path / "backup")
+    point, root = 0, tmp_path / "new"
+    while killed_at(point, lambda: restored(tmp_path / "backup", root)):
+        if (root / "live").exists():
+            assert len(stored(RunFolder(root, "live"))) == 15
+            shutil.rmtree(root / "live")
+        point += 1
+    assert point > 10
+    assert [path.name for path in root.iterdir()] == ["live"]
+
+
+def _flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x20
+    path.write_bytes(data)
+
+
+def test_a_flipped_byte_anywhere_in_a_backup_is_found(run: LiveRun, tmp_path: Path) -> None:
+    run.play(1, stored=False)
+    backed_up(run, tmp_path / "backup")
+    files = [path for path in sorted((tmp_path / "backup").rglob("*")) if path.is_file()]
+    places = [(path, at) for path in files for at in {0, path.stat().st_size // 2, path.stat().st_size - 1}]
+    assert len(places) > 30
+    for path, at in places:
+        _flip(path, at)
+        with pytest.raises(Fatal) as caught:
+            restored(tmp_path / "backup", tmp_path / "new")
+        assert caught.value.code == Exit.BAD_DATA, path
+        assert list((tmp_path / "new").glob("*")) == []
+        _flip(path, at)
+    restored(tmp_path / "backup", tmp_path / "new")
+
+
+@pytest.mark.parametrize("change", ["less", "more"])
+def test_a_file_too_few_or_too_many_is_found(run: LiveRun, tmp_path: Path, change: str) -> None:
+    backed_up(run, tmp_path / "backup")
+    if change == "less":
+        (tmp_path / "backup" / "games.db").unlink()
+    else:
+        (tmp_path / "backup" / "games.db-wal").write_bytes(b"of another database")
+    with pytest.raises(Fatal, match="missing" if change == "less" else "do not belong"):
+        restored(tmp_path / "backup", tmp_path / "new")
+
+
+def test_a_game_against_the_rules_is_found_though_its_hash_is_right(run: LiveRun, tmp_path: Path) -> None:
+    """The store was damaged before the backup was made. With the right flag it is restored as it is."""
+    with sqlite3.connect(run.folder.games) as database:
+        database.execute("UPDATE games SET outcome = -outcome, reason = 'board_full' WHERE seq = 3")
+    backed_up(run, tmp_path / "backup")
+    said: list[str] = []
+    with pytest.raises(Fatal, match="1 games were damaged before") as caught:
+        restore(
+            tmp_path / "backup", RunFolder(tmp_path / "a", "x"), "auto", verify_games=True, say=said.append
+        )
+    assert caught.value.code == Exit.BAD_DATA
+    assert said[0].startswith("game 3: damaged: ")
+    assert len(stored(restored(tmp_path / "backup", tmp_path / "b", verify=False))) == 15
+
+
+def test_nothing_is_written_over(run: LiveRun, tmp_path: Path) -> None:
+    backed_up(run, tmp_path / "backup")
+    for again in (
+        lambda: backed_up(run, tmp_path / "backup"),
+        lambda: restored(tmp_path / "backup", tmp_path / "runs", identity="keep"),
+    ):
+        with pytest.raises(Fatal, match="exists already") as caught:
+            again()
+        assert caught.value.code == Exit.CONFIG
+
+
+def test_two_runs_of_one_identity_do_not_stand_side_by_side_by_mistake(run: LiveRun, tmp_path: Path) -> None:
+    backed_up(run, tmp_path / "backup")
+    with pytest.raises(Fatal, match="--identity new"):
+        restored(tmp_path / "backup", tmp_path / "runs", "copy")
+    assert restored(tmp_path / "backup", tmp_path / "runs", "kept", "keep").run_id == run.folder.run_id
+
+
+def test_a_copy_with_a_new_identity_is_another_run(run: LiveRun, tmp_path: Path) -> None:
+    """Waiting games belong to the run that goes on, and stay with it."""
+    run.play(1, stored=False)
+    backed_up(run, tmp_path / "backup")
+    copy = restored(tmp_path / "backup", tmp_path / "runs", "copy", "new")
+    assert waiting(copy) == set()
+    assert len(stored(copy)) == 15
+    copy.create("tic_tac_toe", 1)
+    assert len(copy.run_id) == 16
+    assert copy.run_id != run.folder.run_id
+
+
+def test_one_backup_at_a_time_is_made_in_a_place(run: LiveRun, tmp_path: Path) -> None:
+    with (
+        whole_folders.filled(tmp_path / "backup"),
+        pytest.raises(Fatal, match="another process is filling"),
+    ):
+        backed_up(run, tmp_path / "backup")
+
+
+def test_what_azplay_did_not_leave_is_not_removed(run: LiveRun, tmp_path: Path) -> None:
+    (tmp_path / "backup.partial").mkdir()
+    (tmp_path / "backup.partial" / "mine").touch()
+    with pytest.raises(Fatal, match="in the way"):
+        backed_up(run, tmp_path / "backup")
+    assert (tmp_path / "backup.partial" / "mine").exists()

@@ -1,0 +1,213 @@
+"""What a run of azrun is based on: the recipe of its game and this machine, or its own settings."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from azselfplay.host.config import to_toml
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab import azrun
+from azselfplay.lab import azrun_config as basis
+from azselfplay.lab.azrun_config import Basis, RunConfig, basis_of, check_parts, make_commands
+from azselfplay.lab.experiments import recipe as recipes
+from server.config import ServerConfig
+from trainer.config import TrainerConfig
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two cores, no GPU."""
+    monkeypatch.setattr(basis, "has_gpu", lambda gpus: gpus not in ("", "cpu"))
+    monkeypatch.setattr(basis, "usable_cores", lambda: 2)
+
+
+def served(found: Basis, folder: Path) -> ServerConfig:
+    """The settings of azserver, as the program itself reads them."""
+    folder.mkdir(exist_ok=True)
+    found.write(folder)
+    return check_parts(make_commands(found.settings, 5600, folder))
+
+
+def line(settings: RunConfig, tmp_path: Path) -> str:
+    found = basis_of(settings)
+    return found.line(served(found, tmp_path / "basis"))
+
+
+@pytest.mark.parametrize(
+    ("game", "has_gpu", "name"),
+    [
+        ("chess", False, "chess_sparse"),
+        ("chess", True, "chess_gpu"),
+        ("go_9x9", True, "go_gpu"),  # a variant has that of its game
+        ("go_9x9", False, ""),
+        ("go_5x5_komi24.5", True, "go_5x5_solver"),  # its own, though for a CPU
+        ("ludo", False, ""),
+    ],
+)
+def test_the_default_is_that_of_the_game_and_the_machine(game: str, has_gpu: bool, name: str) -> None:
+    assert recipes.default_for(game, has_gpu=has_gpu) == name
+
+
+def test_a_game_has_at_most_one_default_for_each_machine() -> None:
+    defaults = Counter((game, on) for game, _, on, _ in recipes.listed_recipes() if on)
+    assert set(defaults.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (
+            {},
+            "chess on 2 cores: sparse network, gumbel, 32 simulations (recipe chess_sparse; --recipe list "
+            "shows others)",
+        ),
+        (
+            {"gpus": "0"},
+            "chess on GPUs and 2 cores: medium network, gumbel, 200 simulations (recipe chess_gpu; --recipe "
+            "list shows others)",
+        ),
+        (
+            {"recipe": "none"},
+            "chess on 2 cores: tiny network, puct, 32 simulations (no recipe: the programs' own settings)",
+        ),
+        (
+            {"game": "go_9x9", "simulations": 9, "net": "4x32"},
+            "go_9x9 on 2 cores: 4x32 network, puct, 9 simulations (the programs' own settings; --recipe list "
+            "shows recipes of other games)",
+        ),
+    ],
+)
+def test_one_line_says_what_is_begun(flags: dict[str, object], said: str, tmp_path: Path) -> None:
+    assert line(RunConfig(runs=tmp_path, **flags), tmp_path) == said  # type: ignore[arg-type]
+
+
+def test_files_count_more_than_the_recipe_and_flags_more_than_files(tmp_path: Path) -> None:
+    (tmp_path / "server.toml").write_text(
+        'net = "sparse512"\ngames = 7\n[self_play]\nsearch.simulations = 5\ngumbel.c_scale = 0.7\n'
+    )
+    settings = RunConfig(runs=tmp_path, server_config=tmp_path / "server.toml", simulations=6)
+    found = basis_of(settings)
+    server = served(found, tmp_path / "basis")
+    assert (server.net, server.run, server.games) == ("sparse512", "chess-sparse512", 7)
+    assert (server.self_play.search.simulations, server.self_play.gumbel.c_scale) == (6, 0.7)
+    assert server.self_play.history == 1, "from the recipe"
+
+
+@pytest.mark.parametrize(
+    ("flags", "clients"),
+    [({}, 0), ({"workers": 0}, 1), ({"client_device": "cpu"}, 1), ({"recipe": "none"}, 1)],
+)
+def test_azserver_plays_alone_with_a_recipe_unless_a_client_is_asked_for(
+    flags: dict[str, object], clients: int, tmp_path: Path
+) -> None:
+    assert basis_of(RunConfig(runs=tmp_path, **flags)).settings.client_workers == clients  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("minutes", "falls"), [(0.0, 0.0), (7.0, 7.0)])
+def test_the_rate_falls_over_the_minutes_of_the_run_if_it_has_an_end(
+    minutes: float, falls: float, tmp_path: Path
+) -> None:
+    """Instead of those of the recipe."""
+    found = basis_of(RunConfig(runs=tmp_path, minutes=minutes))
+    assert found.trainer["optimizer"]["cosine_minutes"] == falls
+
+
+def test_a_rate_that_falls_by_steps_does_not_also_fall_by_minutes(tmp_path: Path) -> None:
+    """The trainer would refuse both."""
+    (tmp_path / "steps.toml").write_text("[optimizer]\ncosine_steps = 900\n")
+    found = basis_of(RunConfig(runs=tmp_path, minutes=7, trainer_config=tmp_path / "steps.toml"))
+    assert found.trainer["optimizer"]["cosine_minutes"] == 0
+    served(found, tmp_path / "basis")
+
+
+def test_the_rate_of_a_repeatable_run_does_not_fall_by_minutes(tmp_path: Path) -> None:
+    found = basis_of(RunConfig(runs=tmp_path, minutes=7, recipe="chess_two_cores", repeatable=50))
+    assert found.trainer["optimizer"]["cosine_minutes"] == 0
+
+
+def test_a_run_of_older_defaults_goes_on_as_it_was(tmp_path: Path) -> None:
+    """Named or not, and whatever recipe its game has now: one with history 1 would be refused."""
+    folder = RunFolder(tmp_path, "chess-tiny")
+    folder.create("chess", 8)
+    (folder.weights / "current.json").write_text('{"architecture": "2x32"}')
+    folder.config.write_text(to_toml(ServerConfig(net="tiny", port=7000, gpus="cpu", seed=5)))
+    for settings in (RunConfig(run="chess-tiny", runs=tmp_path), RunConfig(net="tiny", runs=tmp_path)):
+        found = basis_of(settings)
+        server = served(found, tmp_path / "basis")
+        assert (server.net, server.self_play.history, server.self_play.search.selection) == (
+            "2x32",
+            8,
+            "puct",
+        )
+        assert server.run == "chess-tiny"
+        assert (server.port, server.gpus, server.seed) == (5600, "", 0), "not of the run, but of a machine"
+    assert found.line(server) == (
+        "chess-tiny goes on with its own settings: 2x32 network, history 8, puct, 800 simulations (--recipe "
+        "and --net are for new runs)"
+    )
+
+
+def test_a_run_that_goes_on_for_some_minutes_has_a_rate_that_falls_over_all_of_them(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "chess-sparse")
+    folder.create("chess", 1)
+    folder.config.write_text(to_toml(ServerConfig(net="sparse")))
+    begun = basis_of(RunConfig(runs=tmp_path, minutes=10, recipe="chess_sparse"))
+    assert begun.settings.run == "chess_sparse", "a recipe that is named makes a run of its own"
+    folder.trainer_config.write_text(to_toml(begun.trainer))
+    for minutes, falls in ((5.0, 15.0), (0.0, 0.0)):
+        found = basis_of(RunConfig(runs=tmp_path, minutes=minutes))
+        assert found.goes_on
+        assert found.trainer["optimizer"]["cosine_minutes"] == falls
+        assert found.trainer["optimizer"]["batch"] == 1024
+
+
+def test_a_run_whose_settings_are_damaged_is_not_played_with_others(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "chess-sparse")
+    folder.create("chess", 1)
+    folder.config.write_text("net = ")
+    with pytest.raises(Fatal, match=r"config.toml, with which the run goes on, cannot be read") as caught:
+        basis_of(RunConfig(runs=tmp_path))
+    assert caught.value.code == Exit.BAD_DATA
+    assert basis_of(RunConfig(run="chess-sparse", runs=tmp_path, recipe="none")).recipe == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--recipe", "chess_spares"], "there is no recipe 'chess_spares'; the nearest is 'chess_sparse'"),
+        (["--recipe", "shogi_wins"], "--recipe shogi_wins is for shogi, not for chess: give --game shogi"),
+        (["--recipe", "dots_and_boxes"], "there is no recipe 'dots_and_boxes'"),
+        (["--recipe", "/no/such.toml"], "there is no recipe"),
+    ],
+)
+def test_a_recipe_that_cannot_be_used_is_explained(
+    flags: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(sys, "argv", ["azrun", "--runs", str(tmp_path), *flags])
+    assert azrun.main() == Exit.CONFIG
+    assert said in capsys.readouterr().err
+
+
+def test_the_list_has_a_line_for_each_recipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["azrun", "--recipe", "list"])
+    assert azrun.main() == Exit.OK
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert {row.split()[0] for row in rows} == set(recipes.names())
+    (row,) = (row for row in rows if row.startswith("chess_sparse "))
+    assert "default without a GPU  Chess from nothing with a sparse network" in row
+
+
+def test_a_trainer_reads_all_that_a_recipe_gives_it(tmp_path: Path) -> None:
+    for name in recipes.names():
+        recipe = recipes.load(name)
+        found = basis_of(RunConfig(recipe.game, runs=tmp_path, recipe=name, minutes=3))
+        served(found, tmp_path / "basis")  # raises for a setting that a part refuses
+    assert TrainerConfig().cpu_threads == 0

@@ -1,0 +1,74 @@
+"""Runs that are measured in processor time."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from azselfplay.host.cores import seconds_of, seconds_of_trees
+from azselfplay.host.exits import Fatal
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab.experiments.recipe import from_settings
+from azselfplay.lab.experiments.training import _watch, command_of
+
+MINIMAL = {"title": "t", "game": "tic_tac_toe", "minutes": 1.0}
+BUSY = [sys.executable, "-c", "while True: pass"]
+
+
+def test_a_run_is_interrupted_when_it_has_used_its_processor_time(tmp_path: Path) -> None:
+    recipe = from_settings("x", {**MINIMAL, "clock": "cores"})
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    with subprocess.Popen(BUSY) as process:
+        try:
+            assert _watch(process, recipe, RunFolder(tmp_path, "r"), 0.005) == []
+        finally:
+            process.kill()  # it ignores an interrupt where a shell has started the tests in the background
+    assert process.returncode == -signal.SIGINT
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before >= 0.2
+
+
+@pytest.mark.parametrize(("clock", "minutes"), [("wall", "7.0"), ("cores", "0.0")])
+def test_azrun_itself_knows_wall_clock_only(clock: str, minutes: str, tmp_path: Path) -> None:
+    recipe = from_settings("x", {**MINIMAL, "clock": clock})
+    command = command_of(recipe, 1, 7.0, tmp_path, "run", tmp_path)
+    assert command[command.index("--minutes") + 1] == minutes
+
+
+def test_a_rate_that_falls_over_the_recipe_s_minutes_falls_over_those_of_the_run(tmp_path: Path) -> None:
+    trainer = {"optimizer": {"cosine_minutes": 15.0}}
+    recipe = from_settings("x", {**MINIMAL, "minutes": 30.0, "trainer": trainer})
+    command_of(recipe, 1, 5.0, tmp_path, "run", tmp_path)
+    assert tomllib.loads((tmp_path / "trainer.toml").read_text())["optimizer"] == {"cosine_minutes": 2.5}
+    assert recipe.trainer == trainer
+
+
+def test_an_unknown_clock_is_refused() -> None:
+    with pytest.raises(Fatal, match="sun"):
+        from_settings("x", {**MINIMAL, "clock": "sun"})
+
+
+def test_processor_time_is_that_of_all_threads() -> None:
+    used = time.process_time()
+    assert seconds_of(os.getpid()) >= used - 0.1
+    with pytest.raises(OSError, match="No such"):
+        seconds_of(2**22 + 1)
+
+
+def test_the_time_of_a_tree_counts_children_that_have_ended() -> None:
+    child = "import time\nwhile time.process_time() < 0.3: pass"
+    parent = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}])\nprint()\ninput()"
+    command = [sys.executable, "-c", parent]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert seconds_of_trees([process.pid]) >= 0.25
+        process.communicate(b"\n")
+    assert seconds_of_trees([process.pid]) == 0

@@ -1,0 +1,352 @@
+"""`azplay games` on stores that the trainer wrote."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import apsw
+import chess
+import chess.pgn
+import numpy as np
+import pytest
+from games_runs import records, store_run
+from twice import GAME as TWICE
+
+from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.stubs import Movers
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.lab.report.figures import by_version
+from azselfplay.lab.report.games_command import main
+from azselfplay.lab.report.stored_games import as_text, plies
+from azselfplay.store.reader import PAGE, Range, open_games
+from azselfplay.store.sqlite import Store
+from bench.random_games import entry
+from protocol.records import PER_PLY
+
+
+def azplay_games(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["azplay games", *map(str, arguments)])
+    return main()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Make a run of three Connect Four games under weights 0, 1 and 0; the second is by a client."""
+    found = records("connect_four", 3, versions=(0, 1))
+    return store_run(
+        tmp_path / "cf",
+        "connect_four",
+        [entry(found[0]), entry(found[1], "clients"), entry(found[2])],
+    )
+
+
+def test_a_list_has_a_line_a_game(run: Path, monkeypatch, capsys) -> None:
+    """It shows number, source, length, result and weights."""
+    assert azplay_games(monkeypatch, run, "list") == Exit.OK
+    _, *lines = capsys.readouterr().out.splitlines()
+    found = records("connect_four", 3, versions=(0, 1))
+    results = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
+    for number, (line, record) in enumerate(zip(lines, found, strict=True), 1):
+        fields = line.split()
+        source = "clients" if number == 2 else "workers"
+        version = str(int(record.versions[0]))
+        wanted = [source, str(record.plies), results[record.outcome], version, record.reason]
+        assert [fields[0], *fields[3:]] == [str(number), *wanted]
+
+
+def test_the_newest_and_a_range_can_be_listed(run: Path) -> None:
+    """They can be given by number, or counted from the newest."""
+    games = open_games(str(run), run.parent)
+
+    def numbers(wanted: Range) -> list[int]:
+        return [game.seq for game in games.rows(wanted, with_data=False)]
+
+    assert numbers(Range()) == [1, 2, 3]
+    assert numbers(Range(newest=2)) == [2, 3]
+    assert numbers(Range(first=2, last=2)) == [2]
+    assert numbers(Range(last=2, newest=1)) == [2]
+    assert numbers(Range(newest=9)) == [1, 2, 3]
+
+
+def test_a_game_is_shown_with_boards_and_values(run: Path, monkeypatch, capsys) -> None:
+    """Every move in its notation, the value of its root, and the final board."""
+    assert azplay_games(monkeypatch, run, "show", 2, "--boards", 1) == Exit.OK
+    shown = capsys.readouterr().out
+    record, game = records("connect_four", 2, versions=(0, 1))[1], get_game("connect_four")
+    assert shown.count(game.notation.render(game.notation.state_from_text(""))) == 1
+    assert shown.count("1 2 3 4 5 6 7") == record.plies + 1
+    for action, value in zip(record.actions.tolist(), record.root_values.tolist(), strict=True):
+        assert f"  {action + 1}      {value:+7.3f}  " in shown
+    assert shown.rstrip().endswith(record.reason)
+    assert shown.count(" to move\n") == record.plies, "not at the end"
+
+
+def test_an_unknown_number_says_which_there_are(run: Path, monkeypatch) -> None:
+    """An unknown run is answered in the same way."""
+    with pytest.raises(Fatal, match="numbers 1 to 3") as caught:
+        azplay_games(monkeypatch, run, "show", 9)
+    assert caught.value.code == Exit.BAD_DATA
+    with pytest.raises(Fatal, match=r"the runs in .* are cf"):
+        azplay_games(monkeypatch, "nothing", "list", "--runs", run.parent)
+
+
+def test_a_run_is_found_by_its_name(run: Path) -> None:
+    """A name stands for a folder in the folder of runs."""
+    assert open_games("cf", run.parent).game == "connect_four"
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    """The message says what to do, and there is no traceback."""
+    (tmp_path / "games.db").write_bytes(b"not a database" * 100)
+    with pytest.raises(Fatal, match="file is not a database"):
+        open_games(str(tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize("start", ["", "4k3/P7/8/8/8/8/8/4K2R w K - 0 40"])
+def test_exported_chess_games_replay_to_the_same_end(start: str, tmp_path: Path, monkeypatch) -> None:
+    """python-chess reads the PGN and finds the moves, the result, values and visits."""
+    found = records("chess", 2, start=start)
+    run, out = store_run(tmp_path / "c", "chess", [entry(one) for one in found]), tmp_path / "games.pgn"
+    assert azplay_games(monkeypatch, run, "export", "--out", out) == Exit.OK
+    file, game = io.StringIO(out.read_text()), get_game("chess")
+    for record in found:
+        read = chess.pgn.read_game(file)
+        assert read is not None
+        assert not read.errors
+        assert len(list(read.mainline_moves())) == record.plies
+        assert read.headers["Termination"] == record.reason
+        assert read.headers["Result"] == {1: "1-0", 0: "1/2-1/2", -1: "0-1"}[record.outcome]
+        state = game.notation.state_from_text(record.start)
+        first = game.notation.action_to_text(state, int(record.actions[0]))
+        assert next(iter(read.mainline_moves())).uci() == first
+        comment = next(iter(read.mainline())).comment
+        of_played = int(
+            record.visits[: record.visited[0]][
+                record.visit_actions[: record.visited[0]] == record.actions[0]
+            ][0]
+        )
+        assert comment.startswith(f"[%value {record.root_values[0]:+.3f}] [%visits {of_played}/20]")
+    assert chess.pgn.read_game(file) is None
+
+
+def test_the_most_visited_other_moves_are_variations_of_an_exported_game(tmp_path: Path, monkeypatch) -> None:
+    """python-chess finds the same game, and at each move the other moves with their visits."""
+    (record,) = records("chess", 1)
+    run, out = store_run(tmp_path / "c", "chess", [entry(record)]), tmp_path / "games.pgn"
+    assert azplay_games(monkeypatch, run, "export", "--out", out, "--variations", 2) == Exit.OK
+    read = chess.pgn.read_game(io.StringIO(out.read_text()))
+    assert read is not None
+    assert not read.errors
+    game_history = GameHistory(get_game("chess"), "", record.max_plies)
+    node: chess.pgn.GameNode = read
+    for ply in plies(get_game("chess"), record, game_history):
+        main, *others = node.variations
+        assert main.move.uci() == ply.move
+        wanted = [one for one in ply.most_visited if one[0] != ply.move][:2]
+        assert [other.move.uci() for other in others] == [move for move, _ in wanted]
+        for other, (_, visits) in zip(others, wanted, strict=True):
+            assert other.comment.startswith(f"[%visits {visits}/{ply.all_visits}] ")
+        node = main
+    assert node.is_end()
+
+
+def test_other_moves_stand_behind_the_one_played_in_games_as_text(run: Path, monkeypatch, capsys) -> None:
+    assert azplay_games(monkeypatch, run, "export", "--last", 1, "--variations", 1) == Exit.OK
+    first = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("1. "))
+    assert re.fullmatch(r"1\. \d \{\[%value .*\} \(\d \{\[%visits \d+/20\] \d+%\}\)", first)
+
+
+def test_what_the_search_knew_of_the_network_is_exported_where_it_is_known(tmp_path, monkeypatch) -> None:
+    [record] = records("connect_four", 1)
+    some = np.full(record.plies, np.nan, np.float16)
+    some[0] = 0.25
+    depths = np.zeros(record.plies, np.uint16)
+    depths[0] = 9
+    known = dataclasses.replace(
+        record,
+        prior_values=some,
+        prior_kl=some,
+        mean_depths=some,
+        max_depths=depths.astype(record.max_depths.dtype),
+    )
+    run, out = store_run(tmp_path / "c", "connect_four", [entry(known)]), tmp_path / "games.txt"
+    assert azplay_games(monkeypatch, run, "export", "--out", out) == Exit.OK
+    first, second = [line for line in out.read_text().splitlines() if "%value" in line][:2]
+    assert first.endswith(" [%prior_value +0.250] [%prior_kl 0.250] [%depth 0.2/9]}")
+    assert "prior" not in second
+    assert "depth" not in second
+
+
+def test_other_games_are_exported_in_the_same_shape(run: Path, monkeypatch, capsys) -> None:
+    """The form is: tags, then one numbered move per line, then the result."""
+    assert azplay_games(monkeypatch, run, "export", "--last", 1) == Exit.OK
+    text, record = capsys.readouterr().out, records("connect_four", 1)[0]
+    assert text.startswith('[Game "connect_four"]\n[Event "azselfplay cf"]')
+    assert f"1. {record.actions[0] + 1} {{[%value {record.root_values[0]:+.3f}] [%visits " in text
+    assert sum("%value" in line for line in text.splitlines()) == record.plies
+
+
+def test_exported_moves_are_numbered_by_whose_they_are() -> None:
+    """The number rises when the first player is to move, and stays while the same side moves on."""
+    record = records(TWICE.name, 1)[0]
+    text = as_text(TWICE, {"Result": "*"}, record).splitlines()
+    numbers = [line.split()[0] for line in text if "%value" in line]
+    wanted, number, before = [], 0, -1
+    for sign in Movers(TWICE)("", record.actions).tolist():
+        number += sign == 1 != before
+        wanted.append(f"{number}." if sign == 1 else f"{number}...")
+        before = sign
+    assert numbers == wanted
+    assert len(set(numbers)) < len(numbers)
+
+
+def test_a_game_that_counts_is_exported_with_its_final_score() -> None:
+    """This holds for games that the rules ended; a resigned game has no score, nor does a game without
+    one."""
+    record = records(TWICE.name, 1)[0]
+    final = replay(TWICE, "", [str(action + 1) for action in record.actions]).state
+    assert TWICE.score is not None
+    assert f'[Score "{TWICE.score(final):+g}"]' in as_text(TWICE, {"Result": "*"}, record)
+    given_up = dataclasses.replace(record, actions=record.actions[:3], visited=record.visited[:3])
+    assert "Score" not in as_text(TWICE, {"Result": "*"}, given_up)
+    four = records("connect_four", 1)[0]
+    assert "Score" not in as_text(get_game("connect_four"), {"Result": "*"}, four)
+
+
+def test_a_name_that_a_client_gives_itself_adds_no_line_and_controls_no_terminal(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    (record,) = records("chess", 1)
+    nasty = dataclasses.replace(record, source='x"]\n\x1b]0;mine\x07')
+    run = store_run(tmp_path / "run", "chess", [entry(nasty)])
+    assert azplay_games(monkeypatch, run, "show", "1") == Exit.OK
+    assert azplay_games(monkeypatch, run, "export", "--out", tmp_path / "games.pgn") == Exit.OK
+    pgn = (tmp_path / "games.pgn").read_text()
+    assert "[Site \"x'\\\\]".replace("\\\\]", "]\\n") in pgn
+    assert "\x1b" not in capsys.readouterr().out + pgn
+
+
+def test_progress_is_told_by_time(run: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("azselfplay.lab.report.games_command.PROGRESS_SECONDS", 0.0)
+    azplay_games(monkeypatch, run, "verify")
+    assert capsys.readouterr().err.count("games checked") == 3
+    monkeypatch.setattr("azselfplay.lab.report.games_command.PROGRESS_SECONDS", 1e9)
+    azplay_games(monkeypatch, run, "verify")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", GAME_NAMES)
+def test_honest_games_verify(name: str, tmp_path: Path, monkeypatch, capsys) -> None:
+    """Every stored game is intact and follows the rules."""
+    run = store_run(tmp_path / "r", name, [entry(record) for record in records(name, 4)])
+    assert azplay_games(monkeypatch, run, "verify") == Exit.OK
+    assert capsys.readouterr().out == "4 games checked, 0 bad\n"
+
+
+@pytest.mark.parametrize(("name", "turns"), [("connect_four", True), (TWICE.name, True), (TWICE.name, False)])
+def test_a_resigned_game_is_checked_as_what_it_is(
+    name: str, turns: bool, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    """Good if the side with the last move loses, whoever is to move next (`turns`: the other side); bad with
+    another outcome, or where the rules ended the game."""
+    movers = Movers(get_game(name))
+    signs = {record.uid: movers("", record.actions).tolist() for record in records(name, 30)}
+    found = [one for one in records(name, 30) if (signs[one.uid][-1] != signs[one.uid][-2]) is turns][:3]
+    rest = [len(record.visits) - int(record.visited[-1]) for record in found]
+    given_up = [
+        dataclasses.replace(
+            record,
+            **{name: getattr(record, name)[:-1] for name in PER_PLY},
+            visits=record.visits[:visits],
+            visit_actions=record.visit_actions[:visits],
+            reason="resignation",
+            outcome=-signs[record.uid][-2],
+        )
+        for record, visits in zip(found, rest, strict=True)
+    ]
+    wrong = dataclasses.replace(given_up[1], outcome=-given_up[1].outcome)
+    over = dataclasses.replace(found[2], reason="resignation")
+    run = store_run(tmp_path / "r", name, [entry(game) for game in (given_up[0], wrong, over)])
+    assert azplay_games(monkeypatch, run, "verify") == Exit.BAD_DATA
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines[:-1]] == ["game 2", "game 3"]
+    assert "outcome" in lines[0]
+    assert "'resignation'" in lines[1]
+
+
+def test_bad_games_are_named_with_what_is_wrong(tmp_path: Path, monkeypatch, capsys) -> None:
+    """Damage, a row that contradicts its record, illegal moves, an unfinished game, and a wrong outcome."""
+    found = records("tic_tac_toe", 6)
+    repeated = np.array(found[1].actions)
+    repeated[1] = repeated[0]
+    entries = [
+        entry(found[0]),
+        entry(dataclasses.replace(found[1], actions=repeated)),
+        entry(dataclasses.replace(found[2], reason="nonsense")),
+        entry(dataclasses.replace(found[3], outcome=1 if found[3].outcome < 1 else 0)),
+        dataclasses.replace(entry(found[4]), plies=77),
+        dataclasses.replace(entry(found[5]), sha256=bytes(32)),
+    ]
+    run = store_run(tmp_path / "r", "tic_tac_toe", entries)
+    assert azplay_games(monkeypatch, run, "verify") == Exit.BAD_DATA
+    lines = capsys.readouterr().out.splitlines()
+    words = ["ply 1", "'nonsense'", "outcome", "plies is", "hash"]
+    assert [line.split(":")[0] for line in lines[:-1]] == [f"game {number}" for number in range(2, 7)]
+    for line, word in zip(lines, words, strict=False):
+        assert word in line
+    assert lines[-1] == "6 games checked, 5 bad"
+
+
+def test_a_damaged_game_is_left_out_of_the_export(run: Path, monkeypatch, capsys) -> None:
+    """The others are written, and the exit status shows that something is missing."""
+    connection = apsw.Connection(str(run / "games.db"))
+    connection.execute("UPDATE games SET data = x'00' WHERE seq = 2")
+    connection.close()
+    assert azplay_games(monkeypatch, run, "export") == Exit.BAD_DATA
+    captured = capsys.readouterr()
+    assert captured.out.count("[Event ") == 2
+    assert "game 2 is damaged: cannot be unpacked" in captured.err
+
+
+def test_results_are_counted_by_weights_version(run: Path, monkeypatch, capsys) -> None:
+    """Games, outcomes, ends and lengths of each version add up to those of the store."""
+    found = records("connect_four", 3, versions=(0, 1))
+    first, second = by_version(open_games(str(run), run.parent))
+    assert [(one.first, one.last, one.games) for one in (first, second)] == [(0, 0, 2), (1, 1, 1)]
+    assert first.plies == found[0].plies + found[2].plies
+    assert second.outcomes == {found[1].outcome: 1}
+    assert second.sources == {"clients": 1}
+    assert azplay_games(monkeypatch, run, "stats") == Exit.OK
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.split()[:2] == ["all", "3"]
+
+
+def test_games_are_read_in_pages_beside_a_writer(tmp_path: Path) -> None:
+    """More games than fit on a page come once each, in order, while others are being stored."""
+    one = records("tic_tac_toe", 1)[0]
+
+    def numbered(numbers: range) -> list:
+        return [entry(dataclasses.replace(one, uid=n.to_bytes(16, "big"))) for n in numbers]
+
+    folder = store_run(tmp_path / "r", "tic_tac_toe", numbered(range(2 * PAGE + 5)))
+    store, games = Store(folder / "games.db", "tic_tac_toe"), open_games(str(folder), tmp_path)
+    seen = []
+    for game in games.rows(Range()):
+        if game.seq % PAGE == 1:
+            assert store.commit(numbered(range(10_000 + game.seq, 10_003 + game.seq))) == ["stored"] * 3
+        seen.append(game.seq)
+    assert seen == list(range(1, 2 * PAGE + 6))
+
+
+@pytest.mark.parametrize("words", [["verify", "chess-tiny"], ["list", "runs/a b", "--newest", "3"]])
+def test_an_action_before_the_run_is_answered_with_the_right_order(words: list[str], monkeypatch) -> None:
+    action, run, *rest = words
+    with pytest.raises(Fatal, match=re.escape(shlex.join([run, action, *rest]))) as caught:
+        azplay_games(monkeypatch, *words)
+    assert caught.value.code == Exit.USAGE

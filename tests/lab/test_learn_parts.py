@@ -1,0 +1,212 @@
+"""Recipes, measures and result pages, without training anything."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from azselfplay.games import get_game
+from azselfplay.host import config
+from azselfplay.host.config import to_toml
+from azselfplay.host.exits import Fatal
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab.experiments import recipe as recipes
+from azselfplay.lab.experiments.measures import JUDGES, Judgement, Measure, check_judge, share
+from azselfplay.lab.experiments.results import read_seeds, write_page, write_seed
+from azselfplay.lab.experiments.training import Snapshot, Trained, command_of, minute_after, read_trained
+from azselfplay.search.settings import resolve
+from protocol.settings import SelfPlaySettings
+from server.config import ServerConfig
+from trainer.config import TrainerConfig
+
+PLAIN = st.one_of(st.booleans(), st.integers(-(2**31), 2**31), st.floats(-1e9, 1e9), st.text(max_size=20))
+KEYS = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
+MINIMAL = {"title": "t", "game": "tic_tac_toe", "minutes": 1.0}
+MADE = {"machine": {"processor": "p", "cores": 2, "gpu": "none"}}
+
+
+@given(st.dictionaries(KEYS, st.one_of(PLAIN, st.dictionaries(KEYS, PLAIN, max_size=3)), max_size=5))
+def test_settings_survive_the_way_through_toml(settings: dict[str, object]) -> None:
+    assert tomllib.loads(to_toml(settings)) == settings
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_every_recipe_names_a_judge_and_settings_that_exist(name: str, tmp_path: Path) -> None:
+    recipe = recipes.load(name)
+    try:
+        check_judge(recipe)
+    except Fatal as error:
+        assert "there is no engine" in str(error)  # noqa: PT017 - on a machine without it, nothing else is wrong
+    command_of(recipe, 1, 1.0, tmp_path, "run", tmp_path)
+    flags = ["--config", str(tmp_path / "server.toml")]
+    examples = ("a", "b", "c")
+    served = config.load(ServerConfig, flags, command="c", examples=examples, description="d")
+    assert isinstance(served.self_play, SelfPlaySettings)
+    resolve(served.self_play, get_game(recipe.game))
+    flags = ["--config", str(tmp_path / "trainer.toml")]
+    config.load(TrainerConfig, flags, command="c", examples=examples, description="d").check()
+
+
+def test_each_seed_gets_a_seed_of_its_own(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        command_of(recipes.from_settings("x", MINIMAL), seed, 1.0, tmp_path, "run", tmp_path / str(seed))
+        server = tomllib.loads((tmp_path / str(seed) / "server.toml").read_text())
+        trainer = tomllib.loads((tmp_path / str(seed) / "trainer.toml").read_text())
+        assert server["seed"] == server["self_play"]["seed"] == trainer["seed"] == seed
+
+
+def test_a_misspelt_setting_of_a_recipe_is_named_with_the_nearest_one() -> None:
+    with pytest.raises(Fatal, match="'minuts' is not a setting; did you mean 'minutes'"):
+        recipes.from_settings("x", {**MINIMAL, "minuts": 3})
+
+
+def test_an_unknown_judge_is_found_before_training() -> None:
+    with pytest.raises(Fatal, match=JUDGES[0]):
+        check_judge(recipes.from_settings("x", {**MINIMAL, "judge": "nobody"}))
+
+
+def test_wilson_interval_of_a_known_case() -> None:
+    """For 10 of 10 the lower end is 10 / (10 + 1.96 ** 2)."""
+    one = share("w", "p", 10, 10)
+    assert one.low == pytest.approx(10 / (10 + 1.959964**2))
+    assert one.high == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "at_most", "reached"), [(0.5, False, True), (0.4, False, False), (0.6, True, False)]
+)
+def test_a_target_is_a_limit_from_one_side(value: float, at_most: bool, reached: bool) -> None:
+    assert Measure("w", "p", value, 1, target=0.5, at_most=at_most).reached is reached
+    assert Measure("w", "p", value, 1).reached is None
+
+
+def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None:
+    recipe = recipes.from_settings("x", MINIMAL)
+    for seed, hits in ((1, 90), (2, 10)):
+        found = Judgement(
+            [share("wins", "trained", hits, 100), share("wins", "untrained", 1, 100)],
+            {"panel": {"label": [(0.0, 0.1), (1.0, hits / 100)]}},
+        ).with_targets({"wins": 0.5})
+        summary = {"games": 5, "positions": 50, "steps": 3}
+        trained = Trained(RunFolder(tmp_path, "r"), [Snapshot(0.0, 0, 0, "f")], summary, 1.0, 1.5, MADE)
+        write_seed(tmp_path / "out", recipe, seed, trained, found)
+    (tmp_path / "ablation-x").mkdir()
+    (tmp_path / "ablation-x" / "README.md").write_text("# What helps\n\nmore\n")
+    write_page(tmp_path / "out", recipe)
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert (
+        "| 90.0 % [82.6 %, 94.5 %] | 10.0 % [5.5 %, 17.4 %] | at least 50.0 % | no (1 of 2 seeds) |" in page
+    )
+    overview = (tmp_path / "README.md").read_text()
+    assert overview.endswith("[What helps](ablation-x/README.md)\n")
+    assert (
+        "| [t](out/README.md) | 1 (2), 1 (2) | wins (trained) | 90.0 %; 10.0 % | at least 50.0 % |"
+        in overview
+    )
+    assert (tmp_path / "out" / "curves.png").read_bytes()[:4] == b"\x89PNG"
+    assert Judgement.from_json(read_seeds(tmp_path / "out")[1]).measures[0].reached is True
+
+
+def test_the_page_says_which_seeds_were_run_with_other_settings(tmp_path: Path) -> None:
+    """It shows the settings of the first seed, and names the settings in which later seeds differ from it."""
+    optimizer = {"trainer": {"optimizer": {"batch": 64}}}
+    for seed, changes in ((1, optimizer), (2, optimizer), (3, {"games": 7})):
+        one = recipes.from_settings("x", {**MINIMAL, **changes})
+        found = Judgement([share("wins", "trained", 1, 2)], {"p": {"l": [(0.0, 0.1)]}})
+        trained = Trained(
+            RunFolder(tmp_path, "r"), [Snapshot(0.0, 0, 0, "f")],
+            {"games": 1, "positions": 1, "steps": 1}, 1.0, 1.0, MADE,
+        )  # fmt: skip
+        write_seed(tmp_path / "out", one, seed, trained, found)
+    write_page(tmp_path / "out", one)
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert "Settings beside the defaults (seed 1):" in page
+    assert page.endswith("```\n\n- seed 3 differs: `games` = 7, `trainer.optimizer.batch` = the default\n")
+    assert "The recipe has changed since seeds 1, 2; the settings below are those of then." in page
+
+
+def test_a_run_that_is_judged_later_keeps_settings_and_machine_of_its_training(
+    tmp_path: Path,
+) -> None:
+    then = recipes.from_settings("x", {**MINIMAL, "games": 7})
+    now = recipes.from_settings("x", {**MINIMAL, "games": 9})
+    made = json.loads(json.dumps({**MADE, "recipe": recipes.to_settings(then)}))
+    folder = RunFolder(tmp_path, "r")
+    (folder.path / "snapshots").mkdir(parents=True)
+    summary = {"games": 1, "positions": 1, "steps": 1}
+    trained = Trained(folder, [Snapshot(0.0, 0, 0, "f")], summary, 1.0, 1.0, made)
+    (folder.path / "snapshots" / "trained.json").write_text(json.dumps(trained.to_json()))
+    assert read_trained(folder) == trained
+    write_seed(tmp_path / "out", now, 1, read_trained(folder), Judgement([], {"p": {"l": [(0.0, 0.1)]}}))
+    about = read_seeds(tmp_path / "out")[1]
+    assert (about["recipe"]["games"], about["machine"]["processor"]) == (7, "p")
+
+
+def test_a_run_that_is_missing_or_unfinished_cannot_be_judged(tmp_path: Path) -> None:
+    with pytest.raises(Fatal, match=r"there is no run .*x-seed1: train it first"):
+        read_trained(RunFolder(tmp_path, "x-seed1"))
+    (tmp_path / "x-seed2").mkdir()
+    with pytest.raises(Fatal, match=r"x-seed2 holds no finished run"):
+        read_trained(RunFolder(tmp_path, "x-seed2"))
+
+
+def test_the_page_says_which_runs_were_stopped_early(tmp_path: Path) -> None:
+    """It names runs that ended before their time although they had not all their games."""
+    most = recipes.from_settings("x", {**MINIMAL, "minutes": 10.0, "most_games": 100})
+    for seed, minutes, games in ((1, 10.0, 50), (2, 8.0, 50), (3, 8.0, 100)):
+        trained = Trained(
+            RunFolder(tmp_path, "r"),
+            [Snapshot(0.0, 0, 0, "f")],
+            {"games": games, "positions": 1, "steps": 1},
+            minutes,
+            1.0,
+            MADE,
+        )
+        found = Judgement([share("wins", "trained", 1, 2)], {"p": {"l": [(0.0, 0.1)]}}).with_targets(
+            {"wins": 0.5}
+        )
+        write_seed(tmp_path / "out", most, seed, trained, found)
+    write_page(tmp_path / "out", most)
+    lines = (tmp_path / "out" / "README.md").read_text().splitlines()
+    assert [
+        ("stopped early (of 10)" in line) for line in lines if line.startswith(("| 1 ", "| 2 ", "| 3 "))
+    ] == [
+        False,
+        True,
+        False,
+    ]
+    assert "10 (1), 8 (1), stopped early (of 10), 8 (1)" in (tmp_path / "README.md").read_text()
+
+
+def test_nothing_counted_is_no_share() -> None:
+    with pytest.raises(ValueError, match="nothing was counted"):
+        share("w", "p", 0, 0)
+    assert not math.isnan(share("w", "p", 0, 1).value)
+
+
+def test_snapshots_within_one_rounded_minute_are_told_apart() -> None:
+    """On a busy machine the last snapshot comes right after the one before."""
+    snapshots: list[Snapshot] = []
+    for minute in (0.0, 0.001, 0.104, 0.1049, 0.1051, 3.0):
+        minute = minute_after(snapshots, minute)
+        snapshots.append(Snapshot(minute, 0, 0, f"{minute:06.2f}.safetensors"))
+    assert [one.minute for one in snapshots] == [0.0, 0.01, 0.1, 0.11, 0.12, 3.0]
+    assert len({one.file for one in snapshots}) == 6
+
+
+def test_any_game_is_a_recipe_and_a_word_that_is_none_names_the_nearest():
+    assert recipes.load("dots_and_boxes_2x3").game == "dots_and_boxes_2x3"
+    for name, said in (
+        ("dots", "dots_and_boxes"),
+        ("dots_and_boxes_20x20", "1 to 12"),
+        ("kqq", "'kqk'"),
+        ("foo", "'foo'. Recipes: "),
+    ):
+        with pytest.raises(Fatal, match=said):
+            recipes.load(name)

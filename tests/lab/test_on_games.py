@@ -1,0 +1,90 @@
+"""Settings of the trainer are compared on the stored games of a run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from azselfplay.games import get_game
+from azselfplay.host.config import to_toml
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab.experiments import on_games
+from azselfplay.lab.experiments.on_games import Taught
+from azselfplay.store.sqlite import Store
+from bench.random_games import entry, random_game
+from trainer.config import TrainerConfig
+
+GAME = get_game("tic_tac_toe")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    """Make a run of 600 random games on which a tiny network was trained."""
+    folder = RunFolder(tmp_path / "runs", "small")
+    folder.create(GAME.name, 1)
+    folder.config.write_text('net = "1x8"\n')
+    folder.trainer_config.write_text(to_toml({"optimizer": {"batch": 64}, "device": "cpu"}))
+    rng = np.random.default_rng(0)
+    store = Store(folder.games, GAME.name)
+    store.commit([entry(random_game(GAME, rng, simulations=20)) for _ in range(600)])
+    store.close()
+    return folder
+
+
+def test_each_variant_is_trained_and_judged_on_games_that_none_was_trained_on(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Otherwise it would flush tiny numbers to 0 in everything that this process does later.
+    monkeypatch.setattr(on_games, "prepare_thread", lambda _: None)
+    flags = ["--variant", "no learning=--optimizer.lr 1e-9", "--steps", "60", "--seeds", "1", "2"]
+    monkeypatch.setattr(sys, "argv", ["on_games", str(run.path), *flags, "--out", str(tmp_path)])
+    assert on_games._main() == 0
+    folder = tmp_path / "on_games-small"
+    found = json.loads((folder / "found.json").read_bytes())["found"]
+    assert [(one["variant"], one["seed"]) for one in found] == [
+        (name, seed) for seed in (1, 2) for name in ("as it was", "no learning")
+    ]
+    losses = [one["figures"]["value_loss"] for one in found]
+    assert losses[0] < losses[1]
+    assert losses[2] < losses[3]
+    squares = [one["figures"]["value tree"] for one in found]
+    assert squares[0] < squares[1], "it has learned who wins"
+    assert all(0 < one["figures"]["tree"] < 1 for one in found)
+    assert "| no learning | 2 | 60 |" in (folder / "README.md").read_text()
+
+
+def test_a_table_has_means_over_seeds() -> None:
+    found = [Taught("a", seed, 10, 60.0, {"policy_loss": float(seed)}) for seed in (1, 3)]
+    machine = {"date": "d", "commit": "c", "processor": "p", "load_before": 0}
+    assert "| a | 2 | 10 | 1.0 | 2.0000 ± 12.7060 |" in on_games.page("run", found, machine)
+
+
+def test_a_rate_that_fell_with_time_falls_over_the_steps(run: RunFolder) -> None:
+    run.trainer_config.write_text(to_toml({"optimizer": {"cosine_minutes": 60}, "device": "cpu"}))
+    own = on_games.settings_of(run, [], 1, 100).optimizer
+    assert (own.cosine_minutes, own.cosine_steps) == (0, 100)
+    assert on_games.settings_of(run, ["--optimizer.cosine-steps", "0"], 1, 100).optimizer.cosine_steps == 0
+
+
+def test_flags_of_a_variant_lie_over_the_settings_of_the_run(run: RunFolder) -> None:
+    name, flags = on_games.variant_of("q=--loss.value-q-share 0.5")
+    settings = on_games.settings_of(run, flags, 7, 100)
+    assert (name, settings.loss.value_q_share, settings.seed) == ("q", 0.5, 7)
+    assert (settings.optimizer.batch, settings.loss.value_weight) == (64, TrainerConfig().loss.value_weight)
+
+
+@pytest.mark.parametrize("text", ["", "no flags", "=--seed 1"])
+def test_a_variant_without_name_or_flags_is_refused(text: str) -> None:
+    with pytest.raises(Fatal, match="NAME=FLAGS") as caught:
+        on_games.variant_of(text)
+    assert caught.value.code == Exit.USAGE
+
+
+def test_a_run_that_was_never_trained_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Fatal, match="no trainer has worked"):
+        on_games.settings_of(RunFolder(tmp_path, "new"), [], 1, 100)

@@ -1,0 +1,178 @@
+"""`azplay players`: a cheat among honest players is found by the statistics of its games."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from azselfplay.diagnostics.players import PlayerBook, rates
+from azselfplay.games import get_game
+from azselfplay.host.config import to_toml
+from azselfplay.host.exits import Exit
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab.azplay import main as azplay
+from azselfplay.play.nets import load_net
+from azselfplay.search.forest import Forest
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.settings import resolve
+from azselfplay.store.players import player_of
+from azselfplay.store.reader import StoreReader
+from azselfplay.store.sqlite import Store
+from bench.random_games import entry
+from client.self_play import Player, play_game
+from protocol.records import GameRecord
+from protocol.settings import SelfPlaySettings, changed
+from server.config import ServerConfig
+from server.weights import WeightsStore
+from trainer.config import TrainerConfig
+from trainer.training_loop import TrainingLoop
+
+GAME = get_game("tic_tac_toe")
+HONEST = [f"clients/honest-{number:02}" for number in range(20)]
+CHEAT = "clients/cheat"
+GAMES_EACH = 40
+SETTINGS = resolve(changed(SelfPlaySettings(), {"search.simulations": 24}), GAME)
+
+
+def played(weights: Path, count: int) -> list[GameRecord]:
+    """Return honest games by a network, each searched as in self-play."""
+
+    async def all_of_them() -> list[GameRecord]:
+        net = load_net(weights, GAME.name)
+        try:
+            pool = SearchPool(Forest(GAME, SETTINGS, 64), net.evaluator)
+            rngs = [np.random.default_rng([5, number]) for number in range(count)]
+            return list(await asyncio.gather(*(play_game(pool, rng, player=Player(0)) for rng in rngs)))
+        finally:
+            net.close()
+
+    return asyncio.run(all_of_them())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """Make a run of twenty honest players and one that makes up its values, all with the same network."""
+    folder = RunFolder(tmp_path_factory.mktemp("runs"), "crowd")
+    folder.create(GAME.name, SETTINGS.history)
+    loop = TrainingLoop(
+        TrainerConfig(device="cpu", cpu_threads=1), GAME, SETTINGS.history, "tiny", folder.path
+    )
+    store = WeightsStore(folder.weights, GAME.name)
+    info = store.add(loop.publish(0)[2], 1, 0, "tiny")
+    config = ServerConfig(game=GAME.name, self_play=changed(SelfPlaySettings(), {"search.simulations": 24}))
+    folder.config.write_text(to_toml(config))
+    records = played(store.path(info), GAMES_EACH * (len(HONEST) + 1))
+    entries = []
+    for number, record in enumerate(records):
+        player = (*HONEST, CHEAT)[number % (len(HONEST) + 1)]
+        versions = np.full(record.plies, info.version, np.uint32)
+        honest = dataclasses.replace(record, versions=versions)
+        wrong = np.full(record.plies, -0.9 * record.outcome, np.float32)
+        kept = dataclasses.replace(honest, root_values=wrong) if player == CHEAT else honest
+        entries.append(dataclasses.replace(entry(kept), player=player))
+    games = Store(folder.games, GAME.name)
+    assert set(games.commit(entries)) == {"stored"}
+    games.close()
+    return folder
+
+
+def ran(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["azplay", "players", *arguments])
+    return azplay()
+
+
+def test_made_up_values_are_found_among_twenty_honest_players(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No other player is suspected."""
+    assert ran(monkeypatch, str(run.path)) == Exit.FOUND
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert heading.split()[:2] == ["player", "games"]
+    assert len(lines) == 21
+    assert [line.split()[0] for line in lines if "other value errors" in line] == [CHEAT]
+
+
+def test_a_player_is_put_into_quarantine_and_released_by_a_command(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reader = StoreReader(run.games)
+    assert ran(monkeypatch, str(run.path), "--quarantine", CHEAT) == Exit.OK
+    assert reader.quarantined() == {CHEAT}
+    assert ran(monkeypatch, str(run.path)) == Exit.OK, "somebody has dealt with it"
+    assert f"{CHEAT}: in quarantine, 40 games" in (said := capsys.readouterr().out)
+    assert [line.split()[0] for line in said.splitlines() if "  in quarantine" in line] == [CHEAT]
+    assert ran(monkeypatch, str(run.path), "--release", CHEAT) == Exit.OK
+    assert reader.quarantined() == frozenset()
+    reader.close()
+
+
+def test_a_player_who_is_not_there_is_named(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ran(monkeypatch, str(run.path), "--quarantine", "clients/nobody") == Exit.BAD_DATA
+    assert "lists the players" in capsys.readouterr().err
+
+
+def test_a_run_without_games_says_that_there_are_none_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Store(tmp_path / "games.db", "tic_tac_toe").close()
+    assert ran(monkeypatch, str(tmp_path)) == Exit.BAD_DATA
+    assert "has no games yet" in capsys.readouterr().err
+
+
+def test_one_game_gives_no_rate() -> None:
+    assert rates([("a", 100.0)]) == {}
+    assert rates([("a", 100.0), ("b", 1900.0), ("b", 3700.0)]) == {"a": 1.0, "b": 2.0}
+
+
+def book_of(players: dict[str, list[GameRecord]]) -> PlayerBook:
+    book = PlayerBook(GAME)
+    for player, records in players.items():
+        book.on_games([(record, player) for record in records])
+    return book
+
+
+def test_a_player_whose_games_are_shorter_or_end_otherwise_differs(run: RunFolder) -> None:
+    """As many honest players beside it do not differ."""
+    reader = StoreReader(run.games)
+    records = [record for _, record in reader.records(GAME, 1, 240)]
+    reader.close()
+    short = [one for one in records if one.plies == min(one.plies for one in records)] * 40
+    wrong = [
+        dataclasses.replace(one, root_values=np.full(one.plies, 0.9, np.float32) * -one.outcome)
+        for one in records
+        if one.outcome
+    ]
+    longer = [one for one in records if one.plies >= short[0].plies + 2]
+    book = book_of({"a": longer[::2], "b": longer[1::2], "short": short[:40]})
+    assert min(book.players.values()) >= 30
+    assert book.who_differs()["lengths"] == ["short"]
+    assert book.who_differs()["resignations"] == []
+    resigned = [dataclasses.replace(one, reason="resignation") for one in records[:60]]
+    book = book_of({"a": records[:120], "b": records[120:], "resigns": resigned})
+    assert book.who_differs()["resignations"] == ["resigns"]
+    book = book_of({"a": records[:120], "b": records[120:], "wrong": wrong})
+    assert book.who_differs()["value errors"] == ["wrong"]
+
+
+def test_few_games_say_nothing_and_old_ones_are_forgotten(run: RunFolder) -> None:
+    reader = StoreReader(run.games)
+    records = [record for _, record in reader.records(GAME, 1, 100)]
+    reader.close()
+    book = PlayerBook(GAME, newest=50)
+    book.on_games([(record, "old") for record in records[:60]])
+    book.on_games([(record, "new") for record in records[60:95]])
+    assert book.players == {"new": 35, "old": 15}
+    assert not any(one.differs for one in book.compared("old").values())
+    book.on_games([(record, "new") for record in records[80:95]])
+    assert book.players == {"new": 50}
+
+
+def test_players_are_told_apart_by_the_client_and_not_by_its_workers() -> None:
+    assert {player_of("clients", f"lab/{index}") for index in range(3)} == {"clients/lab"}
+    assert player_of("workers", "lab/0") != player_of("clients", "lab/0")

@@ -1,0 +1,157 @@
+"""`azplay report` on runs that go well, that have failed, and that have hardly begun."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from games_runs import records
+from report_runs import collapsed_run, whole_run
+
+from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.games.knowledge import knowledge_of
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.lab.report import page
+from azselfplay.lab.report.command import main
+from azselfplay.store.sqlite import Store
+
+
+def report(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["azplay report", *map(str, arguments)])
+    return main()
+
+
+class Balanced(HTMLParser):
+    """Fails if a tag is closed out of order."""
+
+    VOID = ("meta", "img", "br")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, _: object) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def no_charts(*_: object) -> list[object]:
+    return []
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", GAME_NAMES)
+def test_a_report_is_one_whole_page_for_every_game(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Images are embedded, nothing is fetched, no script runs, and the run's files stay unchanged."""
+    run = whole_run(tmp_path / "run", name, records(name, 6, versions=(0, 1, 2)))
+    before = files_of(run)
+    assert report(monkeypatch, run, "--out", tmp_path / "page.html") == Exit.OK
+    assert {
+        path: data for path, data in files_of(run).items() if not path.endswith(("-wal", "-shm"))
+    } == before
+    text = (tmp_path / "page.html").read_text()
+    parser = Balanced()
+    parser.feed(text)
+    assert parser.open == []
+    assert "<script" not in text
+    sources = re.findall(r'src="([^"]*)"', text)
+    for source in sources:
+        assert source.startswith("data:image/svg+xml;base64,")
+        ElementTree.fromstring(base64.b64decode(source.partition(",")[2]))
+    for title in (
+        "Policy loss",
+        "Value loss",
+        "Results",
+        "Ends",
+        "Length",
+        "Unique openings",
+        "Age of weights in games",
+        "What the search adds",
+        "Sure of a move",
+        "Values before and after the search",
+        "Results in the window",
+        "Values of known positions",
+    ):
+        assert f'<img alt="{title}"' in text
+    drawn = knowledge_of(get_game(name)).svg is not None
+    assert (text.count('class="board"'), text.count("<pre>")) == ((9, 0) if drawn else (0, 9))
+
+
+def test_a_collapse_is_on_the_page_and_on_stderr(tmp_path: Path, monkeypatch, capsys) -> None:
+    """The page and the terminal give the numbers and what to change; stdout has only the path."""
+    run = collapsed_run(tmp_path / "run")
+    for charts in ("training_charts", "result_charts", "sample_charts", "speed_chart"):
+        monkeypatch.setattr(page, charts, no_charts)
+    assert report(monkeypatch, run) == Exit.OK
+    text, printed = (run / "report.html").read_text(), capsys.readouterr()
+    assert printed.out == f"{run / 'report.html'}\n"
+    assert "ALERT draw collapse: 100%, 100%, 100% draws" in printed.err
+    assert "<h3>draw collapse</h3>" in text
+    assert "<h3>repetitions</h3>" in text
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    """Make a run without a game, a figure, or any file but the store."""
+    (tmp_path / "run").mkdir()
+    Store(tmp_path / "run" / "games.db", "chess").close()
+    return tmp_path / "run"
+
+
+def test_a_run_that_has_just_begun_has_a_page(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page has no chart."""
+    assert report(monkeypatch, begun) == Exit.OK
+    assert "No game is finished yet" in (begun / "report.html").read_text()
+
+
+def test_ratings_are_drawn_if_there_are_any(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come from ratings.json as azplay ladder writes it; a damaged file is left out."""
+    players = [{"name": f"v{at}", "label": "", "simulations": 9, "step": at, "version": at} for at in (1, 2)]
+    rated = {"players": players, "ratings": {"v1": {"elo": 10, "margin95": 5}}, "game": "chess"}
+    (begun / "ratings.json").write_text(json.dumps(rated))
+    report(monkeypatch, begun)
+    assert '<img alt="Strength"' in (begun / "report.html").read_text()
+    (begun / "ratings.json").write_text("{")
+    report(monkeypatch, begun)
+    assert '<img alt="Strength"' not in (begun / "report.html").read_text()
+
+
+def test_a_damaged_run_json_is_refused(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (begun / "run.json").write_text("{")
+    with pytest.raises(Fatal, match=r"run\.json is damaged") as caught:
+        report(monkeypatch, begun)
+    assert caught.value.code == Exit.BAD_DATA
+    assert not (begun / "report.html").exists()
+
+
+def test_names_in_a_run_cannot_break_the_page(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text from files stays text and never becomes markup."""
+    (begun / "figures.json").write_text(json.dumps({"<b>": "<script>"}))
+    report(monkeypatch, begun)
+    text = (begun / "report.html").read_text()
+    assert "&lt;script&gt;" in text
+    assert "<script" not in text
+
+
+def test_a_page_that_cannot_be_written_is_said(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A senseless number of games is refused, too."""
+    with pytest.raises(Fatal) as caught:
+        report(monkeypatch, begun, "--out", begun / "missing" / "page.html")
+    assert caught.value.code == Exit.DISK
+    with pytest.raises(Fatal) as caught:
+        report(monkeypatch, begun, "--games", 0)
+    assert caught.value.code == Exit.CONFIG

@@ -1,0 +1,78 @@
+"""`azplay status` without an address asks the azserver that this user has started on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.ports import Address
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab.report import status_command
+from azselfplay.lab.report.status_command import RunStatus, as_text, of_this_machine
+
+
+def served(tmp_path: Path, name: str, port: int) -> RunFolder:
+    run = RunFolder(tmp_path, name)
+    run.create("chess", 1)
+    run.config.write_text(f'port = {port}\nlisten = "0.0.0.0"\n')
+    return run
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Address]:
+    """Record the addresses that are asked; none of them answers."""
+    addresses: list[Address] = []
+
+    def of_server(address: Address) -> RunStatus:
+        addresses.append(address)
+        raise Fatal("refused", Exit.UNREACHABLE)
+
+    monkeypatch.setattr(status_command, "of_server", of_server)
+    return addresses
+
+
+def test_the_one_azserver_of_this_user_is_asked_at_its_own_port(
+    tmp_path: Path, asked: list[Address], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_command, "served_runs", lambda: [served(tmp_path, "a", 5640)])
+    with pytest.raises(Fatal, match="refused"):
+        of_this_machine()
+    assert asked == [Address("127.0.0.1", 5640)]
+
+
+def test_several_are_listed_with_their_ports(
+    tmp_path: Path, asked: list[Address], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [served(tmp_path, "a", 5640), served(tmp_path, "b", 5650)]
+    monkeypatch.setattr(status_command, "served_runs", lambda: runs)
+    with pytest.raises(Fatal, match=r"a \(port 5640\), .*b \(port 5650\)") as caught:
+        of_this_machine()
+    assert caught.value.code == Exit.USAGE
+    assert asked == []
+
+
+def test_without_any_it_says_what_to_give(asked: list[Address], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_command, "served_runs", list)
+    with pytest.raises(Fatal, match="--server HOST:PORT, or a run's folder") as caught:
+        of_this_machine()
+    assert caught.value.code == Exit.UNREACHABLE
+    assert asked == [Address("127.0.0.1", 5600)]
+
+
+def test_an_alert_is_shown_with_what_to_do() -> None:
+    text = as_text(RunStatus(False, {"run": "r", "game": "go", "trainer": {"alerts": ["repetitions: 40%"]}}))
+    assert text.count("repetitions: 40%") == 1
+    assert "ALERT repetitions: 40%. What to do: double --self-play" in text
+
+
+def test_a_server_that_has_just_been_started_is_no_fault() -> None:
+    starting = RunStatus(
+        True, {"run": "r", "game": "go", "evaluators": 0, "uptime_s": 3, "weights_version": 0}
+    )
+    assert "ask again in a minute" in as_text(starting)
+    assert starting.exit is Exit.OK
+    late = RunStatus(True, {**starting.figures, "uptime_s": 300})
+    assert "FAULT" in as_text(late)
+    assert late.exit is Exit.FOUND

@@ -1,0 +1,391 @@
+"""The parts behind the pages: readers of growing files, rates, the next weights, locks, the command."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import itertools
+import json
+import socket
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
+from pathlib import Path
+
+import pytest
+from games_runs import records, store_run
+from report_runs import figures
+from web_runs import run_with_games
+
+from azselfplay.diagnostics.advice import ADVICE
+from azselfplay.games import get_game
+from azselfplay.games.game_history import replay
+from azselfplay.host.aio import Stop
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab.report.curves import Curves, charts
+from azselfplay.lab.web.command import WebConfig, folder_of, listen, serve
+from azselfplay.lab.web.games import board, place_of
+from azselfplay.lab.web.players import MOST_READ, Players, _sample
+from azselfplay.lab.web.runs import newest_row, summaries
+from azselfplay.lab.web.watching import Pace, address_of, newest_alerts, seconds_to_next
+from azselfplay.store.sqlite import Store
+from bench.random_games import entry
+
+
+def add_rows(path: Path, *steps: int) -> None:
+    with path.open("a") as file:
+        file.writelines(json.dumps(figures(step)) + "\n" for step in steps)
+
+
+def steps_of(curves: Curves) -> list[float]:
+    return [row["trainer/step"] for row in curves.rows]
+
+
+def test_only_what_is_new_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "figures.jsonl"
+    curves = Curves(path)
+    assert not curves.look()
+    add_rows(path, 1, 2)
+    assert curves.look()
+    assert not curves.look()
+    with path.open("a") as file:
+        file.write('{"time": 5, "trainer')
+    assert not curves.look()
+    with path.open("a") as file:
+        file.write('/step": 3}\nnonsense\n')
+    assert curves.look()
+    assert steps_of(curves) == [1, 2, 3]
+
+
+def test_a_file_that_begins_anew_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "figures.jsonl"
+    curves = Curves(path)
+    add_rows(path, *range(1, 9))
+    curves.look()
+    path.unlink()
+    add_rows(path, 1)
+    curves.look()
+    assert steps_of(curves) == [1]
+
+
+def test_a_long_history_is_thinned_evenly_and_keeps_the_newest(tmp_path: Path) -> None:
+    path = tmp_path / "figures.jsonl"
+    curves = Curves(path, most=10)
+    for newest in range(1, 500):
+        add_rows(path, newest)
+        curves.look()
+        assert steps_of(curves)[-1] == newest
+        assert len(curves.rows) <= 21
+    steps = steps_of(curves)
+    gaps = {later - one for one, later in itertools.pairwise(steps[:-1])}
+    assert len(steps) >= 10
+    assert len(gaps) == 1
+
+
+def test_rates_are_those_of_the_last_ten_minutes(tmp_path: Path) -> None:
+    games = records("tic_tac_toe", 8)
+    folder = store_run(tmp_path / "run", "tic_tac_toe", [entry(game) for game in games[:4]])
+    players = Players(folder / "games.db")
+    at = players.rates()
+    assert sum(row["games_per_h"] for row in at) == pytest.approx(4 * 360, rel=0.2)
+    store = Store(folder / "games.db", "tic_tac_toe")
+    store.commit([entry(game, "clients") for game in games[4:]])
+    store.close()
+    kinds = {row["kind"] for row in players.rates()}
+    assert kinds == {"worker of azserver", "azclient"}
+    assert players.rates(now=10e9) == []
+    (folder / "games.db").unlink()
+    assert players.rates() == []
+    players.close()
+
+
+def test_a_player_with_a_key_has_the_name_of_the_key_however_many_names_it_gives_itself(
+    tmp_path: Path,
+) -> None:
+    games = [
+        dataclasses.replace(game, source=f"me-{at}") for at, game in enumerate(records("tic_tac_toe", 4))
+    ]
+    entries = [dataclasses.replace(entry(game, "clients"), player="keys/lab-3") for game in games[:3]]
+    folder = store_run(tmp_path / "run", "tic_tac_toe", [*entries, entry(games[3], "clients")])
+    players = Players(folder / "games.db")
+    rows = {row["player"]: row["kind"] for row in players.rates()}
+    players.close()
+    assert rows == {"lab-3": "azclient, by its key", "me-3": "azclient"}
+
+
+def test_games_that_come_in_all_at_once_at_the_end_count_over_the_whole_run(tmp_path: Path) -> None:
+    """Two players take turns for three minutes, but most games are handed in within the last seconds."""
+    (game,) = records("tic_tac_toe", 1)
+    store = Store(tmp_path / "games.db", "tic_tac_toe")
+    games = [
+        dataclasses.replace(game, uid=at.to_bytes(16), source=f"player {at % 2}", seconds=0.3)
+        for at in range(3000)
+    ]
+    store.commit([entry(one) for one in games])
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "games.db")) as file, file:
+        file.execute("UPDATE games SET received_at = CASE WHEN seq <= 100 THEN 1000 + seq ELSE 1180 END")
+    players = Players(tmp_path / "games.db")
+    for _ in range(2):
+        rows = players.rates(now=1181.0)
+        assert [row["games_per_h"] for row in rows] == pytest.approx([1500 * 20] * 2, rel=0.1)
+        assert rows[0]["seconds_per_game"] == pytest.approx(0.3)
+    players.close()
+
+
+def test_the_only_game_in_ten_minutes_of_a_long_run_is_six_an_hour(tmp_path: Path) -> None:
+    folder = store_run(tmp_path / "run", "tic_tac_toe", [entry(game) for game in records("tic_tac_toe", 2)])
+    with closing(sqlite3.connect(folder / "games.db")) as file, file:
+        file.execute("UPDATE games SET received_at = CASE WHEN seq = 1 THEN 1000 ELSE 90000 END")
+    players = Players(folder / "games.db")
+    assert [row["games_per_h"] for row in players.rates(now=90012.0)] == [6.0]
+    players.close()
+
+
+@pytest.mark.parametrize("first", [1, 77, 123_456_789])
+def test_games_are_looked_at_evenly_however_many_there_are(first: int) -> None:
+    """Only a few hundred of ten million are read; players who take turns appear equally often; what was read
+    is reused."""
+    numbers = _sample(first, first + 10_000_000)
+    assert MOST_READ / 2 - 1 <= len(numbers) <= MOST_READ + 1
+    assert numbers == sorted(set(numbers))
+    gaps = [later - one for one, later in itertools.pairwise(numbers)]
+    assert max(gaps) < 2 * 10_000_000 / (MOST_READ / 2)
+    for players in (2, 3, 16):
+        met = Counter(number % players for number in numbers)
+        assert set(met) == set(range(players))
+        assert max(met.values()) < 2 * len(numbers) / players
+    read_later = _sample(first, first + 20_000_000)
+    assert {number for number in read_later if number < first + 10_000_000} <= set(numbers)
+    assert _sample(first, first + 99) == list(range(first, first + 100))
+
+
+def test_players_of_a_store_that_is_no_store_are_none(tmp_path: Path) -> None:
+    (tmp_path / "games.db").write_bytes(b"nothing of the kind" * 100)
+    players = Players(tmp_path / "games.db")
+    assert players.rates() == []
+
+
+def test_alerts_are_those_that_azserver_tells_now_with_the_same_advice_as_everywhere() -> None:
+    """The trainer's file is some seconds older and has other numbers."""
+    written = [{"name": "old weights", "seen": "newest games are 4 weights versions behind (limit 3)"}]
+    text = "old weights: newest games are 5 weights versions behind (limit 3)"
+    (alert,) = newest_alerts(written, {"trainer": {"alerts": [text]}})
+    assert f"{alert['name']}: {alert['seen']}" == text
+    assert alert["first"] == ADVICE["old weights"].first
+    assert newest_alerts(written, {"trainer": {"alerts": []}}) == []
+    assert newest_alerts(written, None) == newest_alerts(written, {"trainer": None}) == written
+
+
+def rows(*steps_at: tuple[float, float, float]) -> list[dict[str, float]]:
+    return [
+        {"time": at, "trainer/step": step, "trainer/weights_version": version}
+        for at, step, version in steps_at
+    ]
+
+
+def test_the_start_position_is_no_known_position() -> None:
+    """It has a curve of its own; the known positions of a game are shown together."""
+    found = {chart["title"]: chart["curves"] for chart in charts(["probe_values/start", "probe_values/KQK"])}
+    assert found["Value of the start position"] == [["value", "probe_values/start"]]
+    assert found["Values of known positions"] == [["KQK", "probe_values/KQK"]]
+    assert "Values of known positions" not in {chart["title"] for chart in charts(["probe_values/start"])}
+
+
+def test_a_caption_explains_only_curves_that_its_chart_has() -> None:
+    captions = [charts([f"known_errors/{name}"])[-1]["caption"] for name in ("tree", "opening")]
+    assert [caption.endswith("tree: positions of the whole game.") for caption in captions] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("game", "action", "place"),
+    [
+        ("tic_tac_toe", 0, (2, 0)),
+        ("tic_tac_toe", 8, (0, 2)),
+        ("connect_four", 3, (0, 3)),
+        ("go_9x9", 81, None),
+        ("dots_and_boxes", 0, None),
+    ],
+)
+def test_the_place_of_a_button_is_its_cell_or_its_column(
+    game: str, action: int, place: tuple[int, int] | None
+) -> None:
+    assert place_of(get_game(game), action) == place
+
+
+def test_the_next_weights_come_after_so_many_steps_or_seconds() -> None:
+    known = rows((100, 0, 1), (110, 20, 2), (120, 40, 2))  # 2 steps a second, the last weights at 110
+    assert seconds_to_next(known, Pace(100, 1000.0), 120) == pytest.approx(40)
+    assert seconds_to_next(known, Pace(100, 30.0), 120) == pytest.approx(20)
+    assert seconds_to_next(known, Pace(100, 30.0), 200) == 0
+    assert seconds_to_next(known, Pace(100, 30.0), 10_000) is None
+    assert seconds_to_next(rows((100, 5, 1), (110, 5, 1)), Pace(), 111) is None
+    assert Pace.of({"publishing": {"steps": 7, "seconds": 3}}) == Pace(7, 3.0)
+    assert Pace.of({"publishing": {"steps": "x"}}) == Pace()
+
+
+def test_the_list_passes_over_what_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / "a file").write_text("")
+    RunFolder(tmp_path, "run").create("tic_tac_toe", 1)
+    assert [run["name"] for run in summaries(tmp_path)] == ["run"]
+    assert summaries(tmp_path / "nowhere") == []
+
+
+def test_the_list_says_which_run_is_damaged(tmp_path: Path) -> None:
+    RunFolder(tmp_path, "run").create("tic_tac_toe", 1)
+    (tmp_path / "run" / "run.json").write_text("{")
+    assert [run["game"] for run in summaries(tmp_path)] == ["run.json is damaged"]
+
+
+def test_the_newest_whole_line_is_the_newest_row(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path, "run")
+    run.create("tic_tac_toe", 1)
+    assert newest_row(run) == {}
+    add_rows(run.figures_log, *range(1, 300))
+    with run.figures_log.open("a") as file:
+        file.write('{"trainer/step": 300')
+    assert newest_row(run)["trainer/step"] == 299
+
+
+def test_where_a_server_is_asked_follows_from_its_settings() -> None:
+    assert address_of({"listen": "0.0.0.0", "port": 5600}) == "127.0.0.1:5600"
+    assert address_of({"listen": "10.1.2.3", "port": 5600}) == "10.1.2.3:5600"
+    assert address_of({"listen": "10.1.2.3"}) is None
+
+
+def test_a_port_in_use_ends_the_command_with_a_sentence() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(Fatal, match=r"is in use.*another --port") as found:
+            listen("127.0.0.1", taken.getsockname()[1])
+    assert found.value.code == Exit.TRY_AGAIN
+
+
+def test_an_address_of_another_machine_ends_the_command_with_a_sentence() -> None:
+    with pytest.raises(Fatal, match=r"cannot listen on 192\.0\.2\.1") as found:
+        listen("192.0.2.1", 0)
+    assert found.value.code == Exit.TRY_AGAIN
+
+
+def test_the_folder_of_one_run_begins_with_its_page(tmp_path: Path) -> None:
+    RunFolder(tmp_path, "run").create("tic_tac_toe", 1)
+    assert folder_of(tmp_path) == (tmp_path, "/")
+    assert folder_of(tmp_path / "run") == (tmp_path, "/run/run")
+    with pytest.raises(Fatal, match="neither a folder nor a run"):
+        folder_of(tmp_path / "nowhere")
+
+
+def test_nobody_is_to_move_on_the_text_board_of_a_game_that_is_over() -> None:
+    game = get_game("tic_tac_toe")
+    state = replay(game, "", ["1", "4", "2", "5", "3"]).state
+    assert "to move" in board(game, state, "3")["text"]
+    assert "to move" not in board(game, state, "3", is_over=True)["text"]
+
+
+@asynccontextmanager
+async def served(runs: Path) -> AsyncIterator[int]:
+    """Yield the port of the pages about `runs`."""
+    stop, listener = Stop(), listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
+        group.create_task(serve(runs, listener, WebConfig(), "/", stop))
+        yield port
+        stop.request()
+
+
+async def said_to(port: int, sent: bytes) -> bytes:
+    """Return all that comes over a new connection, on which `sent` is sent, until the server closes it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+LAST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+ORDER = (
+    b"POST /api/run/a-run/play HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 99\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("before", [b"", GET], ids=["first", "second"])
+def test_a_request_whose_header_does_not_end_ends_with_its_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes
+) -> None:
+    monkeypatch.setattr("azselfplay.lab.web.guarding.REQUEST_WITHIN", 0.3)
+
+    async def scenario() -> bytes:
+        async with served(tmp_path) as port:
+            return await said_to(port, before + b"GET / HTTP/1.1\r\nX-Slow: ")
+
+    answered = asyncio.run(scenario())
+    assert answered.startswith(b"HTTP/1.1 200" if before else b"")
+    assert answered.count(b"HTTP/1.1 ") == bool(before)
+
+
+def test_a_body_that_does_not_end_is_answered_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_with_games(tmp_path, "tic_tac_toe", games=1)
+    monkeypatch.setattr("azselfplay.lab.web.app.REQUEST_WITHIN", 0.3)
+
+    async def scenario() -> bytes:
+        async with served(tmp_path) as port:
+            return await said_to(port, ORDER + b"{")
+
+    answered = asyncio.run(scenario())
+    assert answered.startswith(b"HTTP/1.1 408 ")
+    assert b"did not arrive within" in answered
+
+
+def test_a_header_without_an_end_is_not_kept_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """aiohttp would keep a megabyte of it for each connection."""
+    monkeypatch.setattr("azselfplay.lab.web.guarding.REQUEST_WITHIN", 1e6)
+    header = b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (one, b"x" * 8000) for one in range(60))
+
+    async def scenario() -> None:
+        async with served(tmp_path) as port:
+            with pytest.raises(ConnectionResetError):
+                await said_to(port, header)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nX-Slow: ",
+        ORDER + b"{",
+        b"GET /api/run/a-run/events HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+    ids=["nothing", "header", "body", "events"],
+)
+def test_whoever_comes_after_a_crowd_of_connections_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """The crowd is of one address, that of the honest visitor too, and loses all but its newest connections.
+    It used to take every descriptor, or every stream of live figures."""
+    run_with_games(tmp_path, "tic_tac_toe", games=1)
+    monkeypatch.setattr("azselfplay.lab.web.command.MOST_CONNECTIONS", 8)
+    monkeypatch.setattr("azselfplay.lab.web.guarding.REQUEST_WITHIN", 1e6)
+
+    async def scenario() -> None:
+        async with served(tmp_path) as port:
+            crowd = [asyncio.create_task(said_to(port, sent)) for _ in range(20)]
+            for ended in itertools.islice(asyncio.as_completed(crowd), 12):
+                with suppress(ConnectionError):
+                    await ended
+            assert (await said_to(port, LAST)).startswith(b"HTTP/1.1 200 ")
+
+    asyncio.run(scenario())

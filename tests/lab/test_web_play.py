@@ -1,0 +1,188 @@
+"""Games of a person against a network, as the pages request them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from aiohttp.test_utils import TestClient
+from web_runs import got, looked_at, ordered, run_with_games
+
+from azselfplay.games import get_game
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab.web.rooms import Rooms, Terms, find_weights, weights_of
+from azselfplay.store.sqlite import Store
+from bench.random_games import entry, random_game
+
+Client = TestClient[Any, Any]
+PLAY = "/api/run/a-run/play"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    run_with_games(folder, "tic_tac_toe", games=1)
+    return folder
+
+
+def test_a_game_is_played_to_its_end(runs: Path) -> None:
+    async def look(client: Client) -> None:
+        game = await ordered(client, PLAY, {"side": 1, "simulations": 20})
+        path = f"/api/play/{game['room']}"
+        assert game["legal"] == []
+        while game["over"] is None:
+            if game["is_mine"]:
+                game = await ordered(client, f"{path}/move", {"move": game["legal"][0]["text"]})
+            else:
+                game = await ordered(client, f"{path}/reply", {})
+                assert sum(game["found"]["wdl"]) == 1000
+                assert game["found"]["lines"][0]["moves"][0] == game["moves"][-1]
+        assert game["over"] in ("line", "board_full")
+        assert game["outcome"] in (-1, 0, 1)
+        assert "over" in (await ordered(client, f"{path}/move", {"move": "1"}, 409))["error"]
+        assert "over" in (await ordered(client, f"{path}/hint", {}, 409))["error"]
+
+    looked_at(runs, look)
+
+
+def test_hints_leave_the_position_and_moves_are_taken_back_to_the_persons_turn(runs: Path) -> None:
+    async def look(client: Client) -> None:
+        game = await ordered(client, PLAY, {"simulations": 10})
+        path = f"/api/play/{game['room']}"
+        hinted = await ordered(client, f"{path}/hint", {})
+        assert hinted["moves"] == []
+        assert hinted["found"]["is_hint"]
+        assert hinted["found"]["lines"][0]["clicks"] == [f"cell {hinted['found']['lines'][0]['moves'][0]}"]
+        assert "no move of yours" in (await ordered(client, f"{path}/back", {}, 409))["error"]
+        await ordered(client, f"{path}/move", {"move": "5"})
+        assert len((await ordered(client, f"{path}/reply", {}))["moves"]) == 2
+        assert (await ordered(client, f"{path}/back", {}))["moves"] == []
+        assert (await got(client, path))["is_mine"]
+
+    looked_at(runs, look)
+
+
+def test_a_stored_game_is_gone_on_from_and_not_taken_back_into(runs: Path) -> None:
+    async def look(client: Client) -> None:
+        stored = (await got(client, "/api/run/a-run/games/1"))["moves"][:3]
+        game = await ordered(client, PLAY, {"side": 1, "simulations": 5, "game": 1, "ply": 3})
+        assert game["moves"] == stored
+        path = f"/api/play/{game['room']}"
+        await ordered(client, f"{path}/back", {}, 409)
+        await ordered(client, f"{path}/move", {"move": game["legal"][0]["text"]})
+        assert (await ordered(client, f"{path}/back", {}))["moves"] == stored
+        assert "no game 99" in (await ordered(client, PLAY, {"game": 99}, 404))["error"]
+
+    looked_at(runs, look)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"simulations": 0},
+        {"simulations": 1_000_000},
+        {"side": 2},
+        {"weights": 3},
+        {"other": 1},
+        {"simulations": "many"},
+        [],
+    ],
+)
+def test_an_order_that_makes_no_sense_is_explained(runs: Path, body: object) -> None:
+    async def look(client: Client) -> None:
+        assert "cannot be understood" in (await ordered(client, PLAY, body, 400))["error"]
+
+    looked_at(runs, look)
+
+
+def test_moves_games_and_weights_that_are_not_there_are_explained(runs: Path) -> None:
+    async def look(client: Client) -> None:
+        game = await ordered(client, PLAY, {"simulations": 1})
+        path = f"/api/play/{game['room']}"
+        assert "not a legal cell" in (await ordered(client, f"{path}/move", {"move": "10"}, 409))["error"]
+        assert "no such order" in (await ordered(client, f"{path}/dance", {}, 404))["error"]
+        assert "no longer open" in (await got(client, "/api/play/nothing", 410))["error"]
+        wrong = await ordered(client, PLAY, {"weights": "../a-run/weights/000001-01234561"}, 404)
+        assert "no weights called" in wrong["error"]
+        await ordered(client, f"{path}/leave", {})
+        await got(client, path, 410)
+
+    looked_at(runs, look)
+
+
+def test_weights_that_are_damaged_are_explained(tmp_path: Path) -> None:
+    folder = run_with_games(tmp_path, "tic_tac_toe", games=1)
+    (folder / "weights" / "000009-01234569.safetensors").write_bytes(b"nothing of the kind")
+
+    async def look(client: Client) -> None:
+        assert "its name says 01234569" in (await ordered(client, PLAY, {}, 409))["error"]
+
+    looked_at(tmp_path, look)
+
+
+def test_more_games_than_there_is_room_for_are_refused(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("azselfplay.lab.web.rooms.MOST_ROOMS", 1)
+
+    async def look(client: Client) -> None:
+        game = await ordered(client, PLAY, {"simulations": 1})
+        assert "being played already" in (await ordered(client, PLAY, {}, 503))["error"]
+        await ordered(client, f"/api/play/{game['room']}/leave", {})
+        await ordered(client, PLAY, {"simulations": 1})
+
+    looked_at(runs, look)
+
+
+def test_a_game_that_was_left_alone_gives_way(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("azselfplay.lab.web.rooms.MOST_ROOMS", 1)
+    monkeypatch.setattr("azselfplay.lab.web.rooms.IDLE", -1.0)
+
+    async def look(client: Client) -> None:
+        game = await ordered(client, PLAY, {"simulations": 1})
+        await ordered(client, PLAY, {"simulations": 1})
+        await got(client, f"/api/play/{game['room']}", 410)
+
+    looked_at(runs, look)
+
+
+def test_a_game_that_is_gone_on_from_keeps_its_own_cap(tmp_path: Path) -> None:
+    short = random_game(get_game("tic_tac_toe"), np.random.default_rng(0), simulations=20, max_plies=3)
+    run = run_with_games(tmp_path, "tic_tac_toe", games=1)
+    store = Store(run / "games.db", "tic_tac_toe")
+    store.commit([entry(short)])
+    store.close()
+    assert short.reason == "ply_cap"
+
+    async def look(client: Client) -> None:
+        game = await ordered(client, PLAY, {"game": 2, "ply": 2, "simulations": 10})
+        assert game["is_mine"]
+        path = f"/api/play/{game['room']}/move"
+        assert (await ordered(client, path, {"move": game["legal"][0]["text"]}))["over"] == "ply_cap"
+
+    looked_at(tmp_path, look)
+
+
+def test_a_game_that_cannot_be_opened_leaves_no_network_in_use(runs: Path) -> None:
+    async def opening() -> None:
+        rooms, run = Rooms(1), RunFolder(runs, "a-run")
+        with pytest.raises(ValueError, match="move 1"):
+            await rooms.open(run, find_weights(run, ""), Terms(moves=("nonsense",)))
+        assert [shared.users for shared in rooms.nets._shared.values()] == [0]
+        rooms.close()
+
+    asyncio.run(opening())
+
+
+def test_networks_are_listed_by_version_and_without_one_by_time(tmp_path: Path) -> None:
+    """Their names used to be hashes, and have more digits after a million versions."""
+    run = RunFolder(tmp_path, "a-run")
+    run.weights.mkdir(parents=True)
+    names = ["fab1" * 16, "0b1e" * 16, "999999-aa", "1000000-bb"]
+    for at, name in enumerate(names):
+        file = run.weights / f"{name}.safetensors"
+        file.touch()
+        os.utime(file, (1000 + at, 1000 + at))
+    assert weights_of(run) == names[::-1]

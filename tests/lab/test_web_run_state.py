@@ -1,0 +1,216 @@
+"""The state of a run on the pages: it runs, has ended, or does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient
+from in_process import azplay_here
+from report_runs import STEPS, figures
+from web_runs import looked_at, next_event, run_with_games
+
+from azselfplay.host.run_lock import RunLock, here
+from azselfplay.host.runs import RunFolder
+from azselfplay.lab.web.runs import State, locked_inodes, state_of, summary
+from azselfplay.lab.web.site import SITE
+
+Client = TestClient[Any, Any]
+OTHER_MACHINE = "another-boot 1"
+HOUR = 3600.0
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    folder = RunFolder(tmp_path, "a-run")
+    folder.create("tic_tac_toe", 1)
+    return folder
+
+
+def state(run: RunFolder) -> State:
+    return state_of(run, locked_inodes())
+
+
+def write_figures(run: RunFolder, *, age: float) -> None:
+    """Write a line of figures that is `age` seconds old."""
+    run.figures_log.write_text(json.dumps(figures(1)) + "\n")
+    at = datetime.now(UTC).timestamp() - age
+    os.utime(run.figures_log, (at, at))
+
+
+def test_a_run_runs_until_its_processes_end_though_its_figures_are_fresh(run: RunFolder) -> None:
+    write_figures(run, age=0)
+    with run.lock("azserver"):
+        assert state(run) is State.RUNNING
+        run.lock("trainer").close()
+        assert state(run) is State.RUNNING
+    assert state(run) is State.ENDED
+
+
+def test_a_run_whose_trainer_was_killed_does_not_answer(run: RunFolder) -> None:
+    write_figures(run, age=0)
+    run.lock_of("trainer").write_text(here())
+    run.lock("azserver").close()
+    assert state(run) is State.SILENT
+    assert summary(run, locked_inodes())["silent_s"] >= 0
+
+
+@pytest.mark.parametrize(("age", "expected"), [(20.0, State.RUNNING), (HOUR, State.SILENT)])
+def test_a_run_of_another_machine_runs_while_figures_come(
+    run: RunFolder, age: float, expected: State
+) -> None:
+    run.lock_of("trainer").write_text(OTHER_MACHINE)
+    write_figures(run, age=age)
+    assert state(run) is expected
+
+
+def test_a_run_of_another_machine_runs_while_games_come_though_it_does_not_train_yet(run: RunFolder) -> None:
+    """Games come into the write-ahead log; the store itself is written only now and then."""
+    run.lock_of("trainer").write_text(OTHER_MACHINE)
+    assert state(run) is State.SILENT
+    run.games.with_name("games.db-wal").write_bytes(b"games")
+    assert state(run) is State.RUNNING
+
+
+def test_a_lock_listed_under_another_device_is_held_if_its_file_names_this_machine(run: RunFolder) -> None:
+    """On btrfs /proc/locks and stat give different devices."""
+    lock = run.lock_of("trainer")
+    lock.write_text(here())
+    held = frozenset([(lock.stat().st_dev + 1, lock.stat().st_ino)])
+    assert state_of(run, held) is State.RUNNING
+    assert state_of(run, frozenset()) is State.SILENT
+    lock.write_text(OTHER_MACHINE)
+    assert state_of(run, held) is State.SILENT
+
+
+def test_a_run_without_locks_ran_before_there_were_any(run: RunFolder) -> None:
+    write_figures(run, age=HOUR)
+    assert state(run) is State.ENDED
+
+
+def test_an_ended_run_shows_its_final_figures_and_when_it_was_created(run: RunFolder) -> None:
+    write_figures(run, age=HOUR)
+    run.write_figures({"games": 77, "step": 9, "weights_version": 3, "alerts": ["collapse: x"]})
+    created = datetime.fromtimestamp(run.about.stat().st_mtime - 2 * HOUR, UTC)
+    run.about.write_text(json.dumps({**run.describe(), "created": created.isoformat()}))
+    for path in (run.figures, run.about):
+        at = created.timestamp() + HOUR
+        os.utime(path, (at, at))
+    os.utime(run.figures_log, (created.timestamp(), created.timestamp()))
+    run.lock("trainer").close()
+    found = summary(run, locked_inodes())
+    assert (found["games"], found["step"], found["version"]) == (77, 9, 3)
+    assert found["alerts"] == ["collapse: x"]
+    assert found["created"] == pytest.approx(created.timestamp(), abs=2)
+    assert found["silent_s"] is None
+
+
+def test_a_page_that_is_open_at_the_end_of_a_run_is_told_so_and_the_terminal_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = RunFolder(tmp_path, run_with_games(tmp_path, "tic_tac_toe").name)
+    lock = RunLock(folder.lock_of("trainer"))
+    caplog.set_level(logging.INFO, "web")
+
+    async def look(client: Client) -> None:
+        async with client.get("/api/run/a-run/events") as answer:
+            assert (await next_event(answer))["summary"]["state"] == "running"
+            folder.write_figures({"games": 500, "step": STEPS, "weights_version": 4, "alerts": []})
+            lock.close()
+            while (found := await next_event(answer))["summary"]["state"] == "running":
+                pass
+            assert found["summary"]["state"] == "ended"
+            assert (found["summary"]["games"], found["summary"]["version"]) == (500, 4)
+            assert "last" not in found
+            await next_event(answer)
+
+    looked_at(tmp_path, look)
+    assert caplog.messages == ["run a-run has ended; its pages show the last figures"]
+
+
+def test_pages_that_end_with_their_run_tell_its_last_figures(tmp_path: Path) -> None:
+    folder = run_with_games(tmp_path, "tic_tac_toe")
+
+    async def look(client: Client) -> None:
+        assert client.app is not None
+        async with client.get("/api/run/a-run/events") as answer:
+            await next_event(answer)
+            with (folder / "figures.jsonl").open("a") as file:
+                file.write(json.dumps(figures(STEPS + 7)) + "\n")
+            async with asyncio.TaskGroup() as group:
+                group.create_task(client.app[SITE].watching.close())
+                while "last" not in (found := await next_event(answer)):
+                    pass
+            assert found["row"]["trainer/step"] == STEPS + 7
+            assert not (await answer.content.read()).strip()
+
+    looked_at(tmp_path, look)
+
+
+PAGES = tuple(f"run/a-run/{page}" for page in ("history", "strength", "games", "weights", "games/1"))
+COMMANDS = (
+    *("report RUN --out OUT", "status RUN", "games RUN list", "games RUN show 1", "games RUN stats"),
+    *(
+        "games RUN verify",
+        "games RUN export --out OUT",
+        "games RUN salvage --out OUT",
+    ),
+)
+
+
+def seen(folder: Path) -> dict[str, tuple[int, int]]:
+    """Names, bytes and times of the last change of all files and folders."""
+    found = ((path, path.stat()) for path in [folder, *folder.rglob("*")])
+    return {str(path): (about.st_size, about.st_mtime_ns) for path, about in found}
+
+
+def ended_run(runs: Path) -> RunFolder:
+    run_with_games(runs, "tic_tac_toe")
+    folder = RunFolder(runs, "a-run")
+    folder.lock("azserver").close()
+    folder.lock("trainer").close()
+    for path in [*folder.path.rglob("*"), folder.path]:
+        os.utime(path, (1e9, 1e9))
+    return folder
+
+
+def test_the_pages_of_an_ended_run_change_nothing_in_it_nor_the_time_of_its_end(tmp_path: Path) -> None:
+    folder = ended_run(tmp_path)
+    before = seen(folder.path)
+    answered = []
+
+    async def look(client: Client) -> None:
+        for page in ("runs", *PAGES):
+            async with client.get(f"/api/{page}") as answer:
+                answered.append((page, answer.status))
+                await answer.read()
+
+    looked_at(tmp_path, look)
+    assert [page for page, status in answered if status == 200] == ["runs", *PAGES]
+    assert seen(folder.path) == before
+    assert summary(folder, locked_inodes())["changed"] == 1e9
+
+
+def test_an_empty_log_beside_the_games_is_of_somebody_who_looked(tmp_path: Path) -> None:
+    """Older versions left one."""
+    folder = ended_run(tmp_path)
+    folder.games.with_name("games.db-wal").touch()
+    assert summary(folder, locked_inodes())["changed"] == 1e9
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_that_looks_at_an_ended_run_changes_nothing_in_it(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = ended_run(tmp_path)
+    before = seen(folder.path)
+    words = {"RUN": str(folder.path), "OUT": str(tmp_path / "out")}
+    ended = azplay_here(monkeypatch, capsys)(*(words.get(word, word) for word in command.split()))
+    assert ended.returncode in (0, 3), ended
+    assert seen(folder.path) == before

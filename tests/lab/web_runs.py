@@ -1,0 +1,82 @@
+"""Runs to be looked at in a browser, and the pages that show them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp.test_utils import TestClient, TestServer
+from games_runs import records
+from report_runs import whole_run
+
+from azselfplay.games import get_game
+from azselfplay.lab.web.app import make_app, open_site
+from azselfplay.lab.web.site import SITE
+from azselfplay.link.weights_files import short_hash
+from net import weights
+from net.architectures.network import build
+from net.architectures.registry import named
+
+JSON = {"Content-Type": "application/json"}
+
+
+def run_with_games(runs: Path, game: str, name: str = "a-run", games: int = 6) -> Path:
+    """Make a run with figures and games, and two networks."""
+    folder = whole_run(runs / name, game, records(game, games, versions=(1, 2)))
+    for version in (1, 2):
+        file = folder / "weights" / "new"
+        digits = save_net(file, game, version)
+        file.rename(file.with_name(f"{version:06d}-{short_hash(digits)}.safetensors"))
+    return folder
+
+
+def save_net(file: Path, game: str, step: int) -> str:
+    """Save an untrained network of the smallest kind. Return its sha256, hexadecimal."""
+    about, architecture = get_game(game), named("1x8")
+    module = build(architecture, about, about.history).eval()
+    return weights.save(file, module, weights.WeightsMeta(game, about.history, architecture, step))
+
+
+@asynccontextmanager
+async def pages(runs: Path, listen: str = "127.0.0.1") -> AsyncIterator[TestClient[Any, Any]]:
+    """Yield a client of the pages about `runs`."""
+    async with open_site(runs) as site, TestClient(TestServer(make_app(site, listen))) as client:
+        assert client.app is not None
+        assert client.app[SITE] is site
+        yield client
+        await site.watching.close()
+
+
+def looked_at(runs: Path, look: Callable[[TestClient[Any, Any]], Awaitable[None]]) -> None:
+    """Run `look` with a client of the pages about `runs`."""
+
+    async def looking() -> None:
+        async with pages(runs) as client:
+            await look(client)
+
+    asyncio.run(looking())
+
+
+async def got(client: TestClient[Any, Any], path: str, status: int = 200) -> Any:
+    """Return the JSON at a path."""
+    async with client.get(path) as answer:
+        assert answer.status == status, await answer.text()
+        return await answer.json()
+
+
+async def ordered(client: TestClient[Any, Any], path: str, body: object, status: int = 200) -> Any:
+    """Return the answer to an order."""
+    async with client.post(path, json=body) as answer:
+        assert answer.status == status, await answer.text()
+        return await answer.json()
+
+
+async def next_event(answer: Any) -> Any:
+    """Return the next figures of a stream of events."""
+    while not (line := await answer.content.readline()).startswith(b"data: "):
+        assert line, "the stream has ended"
+    return json.loads(line.removeprefix(b"data: "))

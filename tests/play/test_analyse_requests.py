@@ -1,0 +1,124 @@
+"""How a line of input is read, and how a bad line is answered."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from azselfplay.play.analysis import MAX_MOVES, BadRequest, Request, Room, parse, positions_in_flight
+from azselfplay.play.driver import LineSplitter
+
+
+def test_what_a_line_leaves_out_has_a_default() -> None:
+    """Only the id is needed."""
+    assert parse(b'{"id": 7}', 100) == Request(7, "", (), 100)
+    full = b'{"id": "x", "fen": "f", "moves": ["a", "b"], "simulations": 0}'
+    assert parse(full, 100) == Request("x", "f", ("a", "b"), 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"id": 1, "move": ["e2e4"]}, "'moves'"),
+        ({"id": 1, "sims": 5}, "'simulations'"),
+        ({"id": 1, "simulations": 20_001}, "20000"),
+        ({"id": 1, "simulations": True}, "whole number"),
+        ({"id": 1, "simulations": -1}, "whole number"),
+        ({"id": 1, "moves": "e2e4"}, "list"),
+        ({"id": 1, "moves": [4]}, "list of texts"),
+        ({"id": 1, "moves": ["e2e4"] * (MAX_MOVES + 1)}, "at most 4096"),
+        ({"id": 1, "moves": ["e2e4", "x" * 17]}, "move 2"),
+        ({"id": 1, "fen": "x" * 4097}, "4096"),
+        ({"id": 1, "fen": 5}, "fen"),
+    ],
+)
+def test_a_wrong_field_is_named_with_the_id(fields: dict[str, Any], word: str) -> None:
+    """The error says which field, what is allowed, and which line it was."""
+    with pytest.raises(BadRequest, match=word) as caught:
+        parse(json.dumps(fields).encode(), 100)
+    assert caught.value.request_id == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        None,
+        b"x",
+        b"[1]",
+        b"{}",
+        b'{"id": null}',
+        b'{"id": 1.5}',
+        b'{"id": true}',
+        b'{"id": 9223372036854775808}',
+        b'{"id": "\\ud800"}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"id": "' + b"y" * 201 + b'"}',
+    ],
+)
+def test_a_line_whose_id_cannot_be_read_has_none(line: bytes | None) -> None:
+    """Whatever the line contains, the answer is a sentence."""
+    with pytest.raises(BadRequest) as caught:
+        parse(line, 100)
+    assert caught.value.request_id is None
+
+
+@given(st.binary())
+def test_any_bytes_are_a_request_or_a_bad_one(line: bytes) -> None:
+    """The parser fails with nothing but BadRequest, whatever the bytes."""
+    try:
+        request = parse(line, 1)
+    except BadRequest:
+        return
+    assert isinstance(request, Request)
+
+
+@given(st.lists(st.binary(max_size=12)), st.integers(1, 9))
+def test_lines_are_the_same_however_the_stream_is_cut(parts: list[bytes], limit: int) -> None:
+    """Lines over the limit become None, and the lines after them are whole."""
+    splitter = LineSplitter(limit)
+    lines = [line for part in parts for line in splitter.feed(part)] + splitter.finish()
+    expected = b"".join(parts).split(b"\n")
+    if expected[-1] == b"":
+        expected.pop()
+    assert lines == [line if len(line) <= limit else None for line in expected]
+
+
+def test_a_line_without_end_takes_no_memory() -> None:
+    splitter = LineSplitter(100)
+    for _ in range(1000):
+        splitter.feed(b"x" * 90)
+    assert len(splitter._begun) <= 190
+    assert splitter.feed(b"\nuci\n") == [None, b"uci"]
+
+
+def test_room_is_bounded_in_positions_and_in_simulations_but_takes_one_of_any_size() -> None:
+    """A position that is too large to fit beside others waits until it is alone."""
+    room = Room(positions=2, simulations=100)
+    assert room.fits(5000)
+    room.enter(60)
+    assert room.fits(40)
+    assert not room.fits(41)
+    room.enter(10)
+    assert not room.fits(0)
+    room.leave(60)
+    assert room.fits(90)
+
+
+def test_positions_in_flight_follow_from_the_batch() -> None:
+    """Three batches' worth, unless the user says otherwise."""
+    assert positions_in_flight(0, 64) == 192
+    assert positions_in_flight(5, 64) == 5
+
+
+@pytest.mark.parametrize("sizes", [[100], [1, 1, 100], [2, 100]])
+def test_a_byte_order_mark_is_skipped_at_the_start_of_a_stream_and_nowhere_else(sizes: list[int]) -> None:
+    splitter, data, found = LineSplitter(100), b"\xef\xbb\xbfuci\n\xef\xbb\xbfuci\n", []
+    for size in sizes:
+        found += splitter.feed(data[:size])
+        data = data[size:]
+    assert found == [b"uci", b"\xef\xbb\xbfuci"]

@@ -1,0 +1,265 @@
+"""Every position of a stream is answered, and in the same way as if it were alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from analyse_runs import analysed, answered
+from changed_settings import self_play
+from every_game import EVERY_GAME
+from leaf_by_leaf import HashEvaluator
+
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.host.aio import Stop
+from azselfplay.play.analysis import Analyst, BadRequest, Request, Service
+from azselfplay.play.driver import CHUNK, CHUNKS_AHEAD, Input
+from azselfplay.play.nets import load_net
+from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator
+from azselfplay.search.mcts import search
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.settings import resolve
+from azselfplay.search.tree import tree_for
+from bench.random_games import random_game
+
+FOOLS_MATE = ["f2f3", "e7e5", "g2g4", "d8h4"]
+
+
+def positions(name: str, count: int, seed: int = 0) -> list[list[str]]:
+    """Return moves that lead to positions of random games, none of them over."""
+    game, rng, found = get_game(name), np.random.default_rng(seed), []
+    while len(found) < count:
+        record = random_game(game, rng)
+        game_history = GameHistory(game)
+        for action in record.actions[: int(rng.integers(0, min(60, record.plies)))]:
+            game_history.play(int(action))
+        found.append(game_history.moves_text())
+    return found
+
+
+def direct(name: str, moves: list[str], simulations: int) -> dict[str, int]:
+    """Return the visits of a search made by hand, alone with its network."""
+    game, net = get_game(name), load_net(None, name, threads=1)
+    wanted = self_play(
+        simulations=simulations,
+        root_noise=0.0,
+        temperature_plies=0,
+        history=net.history,
+        max_plies=game.max_plies + len(moves),
+    )
+    tree = tree_for(game, resolve(wanted, game), np.random.default_rng(1))
+    game_history = replay(game, "", moves)
+    tree.reset(game_history.states[0])
+    for action in game_history.actions:
+        tree.advance(action)
+    result = asyncio.run(search(tree, SearchPool(tree.forest, net.evaluator)))
+    net.close()
+    texts = [game.notation.action_to_text(game_history.state, int(action)) for action in result.actions]
+    return dict(zip(texts, result.visits.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("name", EVERY_GAME)
+def test_a_position_among_many_is_answered_as_a_search_of_its_own(name: str) -> None:
+    """Its visits, and the move and line that follow from them, do not depend on what else is in the batch."""
+    lines = positions(name, 24)
+    answers = analysed(name, [{"id": i, "moves": m, "simulations": 24} for i, m in enumerate(lines)])
+    by_id = {answer["id"]: answer for answer in answers}
+    assert sorted(by_id) == list(range(24))
+    for number in (0, 7, 23):
+        answer, expected = by_id[number], direct(name, lines[number], 24)
+        assert answer["visits"] == expected
+        assert expected[answer["best"]] == max(expected.values())
+        assert answer["pv"][0] == answer["best"]
+        assert replay(get_game(name), "", lines[number] + answer["pv"]).ply > len(lines[number])
+
+
+def without_time(answers: list[Any]) -> dict[Any, Any]:
+    return {
+        answer["id"]: {name: value for name, value in answer.items() if name != "ms"} for answer in answers
+    }
+
+
+def test_answers_do_not_depend_on_how_many_are_in_flight() -> None:
+    """One at a time or all at once, the answers are the same, byte for byte except for the time."""
+    lines = [{"id": i, "moves": m, "simulations": i % 20} for i, m in enumerate(positions("chess", 30, 3))]
+    alone, together = (without_time(analysed("chess", lines, in_flight=n)) for n in (1, 64))
+    assert len(alone) == 30
+    assert alone == together
+
+
+def test_without_simulations_the_network_alone_answers() -> None:
+    """Policy, value and wdl are the network's; nothing has visits."""
+    (answer,) = analysed("connect_four", [{"id": 1, "moves": ["4"], "simulations": 0}])
+    assert answer["visits"] == {}
+    assert sorted(answer["policy"]) == list("1234567")
+    assert sum(answer["policy"].values()) == pytest.approx(1, abs=1e-3)
+    assert answer["best"] == next(iter(answer["policy"]))
+    assert answer["pv"] == [answer["best"]]
+    assert sum(answer["wdl"]) == pytest.approx(1, abs=1e-5)
+    assert answer["value"] == pytest.approx(answer["wdl"][0] - answer["wdl"][2], abs=1e-5)
+
+
+def test_a_win_in_one_is_best_and_certain() -> None:
+    """It has all visits and is the whole line."""
+    (answer,) = analysed("chess", [{"id": 1, "moves": FOOLS_MATE[:-1], "simulations": 5}])
+    assert (answer["best"], answer["visits"], answer["value"]) == ("d8h4", {"d8h4": 5}, 1)
+    assert answer["pv"] == ["d8h4"]
+
+
+@pytest.mark.parametrize(
+    ("game", "request_", "reason", "outcome", "value"),
+    [
+        ("chess", {"moves": FOOLS_MATE}, "checkmate", -1, -1),
+        ("chess", {"fen": "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1"}, "stalemate", 0, 0),
+        ("chess", {"fen": '7k/5Q2/6K1/8/8/8/8/8 b - - hmvc 3; id "an EPD";'}, "stalemate", 0, 0),
+        ("connect_four", {"moves": list("1212121")}, "four", 1, -1),
+    ],
+)
+def test_a_finished_game_says_how_it_ended(
+    game: str, request_: dict[str, Any], reason: str, outcome: int, value: int
+) -> None:
+    """The answer has the outcome for the first player and the value for the side to move."""
+    (answer,) = analysed(game, [{"id": 3, **request_}])
+    assert answer == {"id": 3, "finished": reason, "outcome": outcome, "value": value}
+
+
+def test_a_move_that_only_earlier_positions_forbid_is_a_bad_request() -> None:
+    """In Go, to capture back in a ko."""
+    analyst = Analyst.of(get_game("go_5x5"), HashEvaluator(), 1)
+    moves = ("B1", "C1", "A2", "D2", "B3", "C3", "C2", "B2", "C2")
+    with pytest.raises(BadRequest, match="move 9 \\('C2'\\): not legal: it repeats"):
+        analyst._tree(Request(id="", fen="", moves=moves, simulations=0))
+
+
+def test_a_game_longer_than_in_self_play_is_analysed() -> None:
+    """The cap on the length of self-play games is not a rule of chess: it counts from the given position."""
+    game = get_game("chess")
+    records = (random_game(game, np.random.default_rng(seed), max_plies=600) for seed in range(1000))
+    record = next(record for record in records if record.plies > game.max_plies + 2)
+    game_history = GameHistory(game, max_plies=1000)
+    for action in record.actions[: game.max_plies + 1]:
+        game_history.play(int(action))
+    (answer,) = analysed("chess", [{"id": 1, "moves": game_history.moves_text(), "simulations": 4}])
+    assert sum(answer["visits"].values()) == 4
+
+
+def test_three_hundred_mixed_lines_are_all_answered() -> None:
+    """Good and bad lines of all kinds: one answer each, and the stream goes on after every error."""
+    games = positions("chess", 200, seed=5)
+    lines: list[bytes | dict[str, Any]] = [
+        {"id": f"good {i}", "moves": moves, "simulations": i % 4} for i, moves in enumerate(games)
+    ]
+    lines += [{"id": f"illegal {i}", "moves": ["e2e4", "e7e5", "a1a8"]} for i in range(30)]
+    lines += [{"id": f"fen {i}", "fen": "8/8/8/8/8/8/8/8 w - - 0 1"} for i in range(20)]
+    lines += [{"id": f"over {i}", "moves": [*FOOLS_MATE, "e2e4"]} for i in range(20)]
+    lines += [b"no json %d\n" % i for i in range(20)] + [b'{"moves": []}\n'] * 9
+    lines += [b'{"id": "' + b"z" * 300_000 + b'"}\n']
+    mixed = [lines[i] for i in np.random.default_rng(0).permutation(len(lines))]
+    answers = analysed("chess", [*mixed, b"\n  \n"])
+    assert len(answers) == 300
+    errors = {answer["id"]: answer["error"] for answer in answers if "error" in answer and answer["id"]}
+    assert len(errors) == 70
+    assert errors["illegal 4"].startswith("move 3 ('a1a8'): ")
+    assert errors["fen 4"] == "fen: White has 0 kings instead of 1"
+    assert errors["over 4"] == "move 5 ('e2e4'): the game is over (checkmate)"
+    assert sum(answer["id"] is None for answer in answers) == 30
+    assert sum("best" in answer for answer in answers) == 200
+
+
+def test_a_last_line_without_a_newline_counts() -> None:
+    """The end of the input ends the line."""
+    data = b'{"id": 1, "simulations": 0}\n{"id": 2, "simulations": 0}'
+    answers = [json.loads(line) for line in answered("tic_tac_toe", data, 4).splitlines()]
+    assert sorted(answer["id"] for answer in answers) == [1, 2]
+
+
+def test_a_stop_finishes_what_is_in_flight_and_reads_no_more() -> None:
+    """When it is asked to end while the input is still open, the service ends."""
+    read_in, write_in = os.pipe()
+    read_out, write_out = os.pipe()
+    net = load_net(None, "tic_tac_toe", threads=1)
+    service = Service(Analyst.of(net.game, net.evaluator, net.history), in_flight=4, simulations=2)
+
+    async def main() -> bytes:
+        stop = Stop()
+        os.write(write_in, b'{"id": 1}\n')
+        running = asyncio.create_task(service.run(read_in, write_out, stop))
+        answer = await asyncio.to_thread(os.read, read_out, 4096)
+        stop.request()
+        await asyncio.wait_for(running, 240)
+        return answer
+
+    assert json.loads(asyncio.run(main()))["id"] == 1
+    net.close()
+    for descriptor in (write_in, write_out, read_out):
+        os.close(descriptor)
+
+
+def test_output_that_nobody_reads_ends_the_service_quietly() -> None:
+    """There is no error, although the input goes on."""
+    read_in, write_in = os.pipe()
+    read_out, write_out = os.pipe()
+    os.close(read_out)
+    net = load_net(None, "tic_tac_toe", threads=1)
+    service = Service(Analyst.of(net.game, net.evaluator, net.history), in_flight=4, simulations=2)
+    os.write(write_in, b'{"id": 1}\n')
+    asyncio.run(asyncio.wait_for(service.run(read_in, write_out, Stop()), 240))
+    net.close()
+    for descriptor in (write_in, write_out):
+        os.close(descriptor)
+
+
+class CountingAnalyst(Analyst):
+    """Answers nothing, and counts how many positions it has at once."""
+
+    now = most = 0
+
+    async def answer(self, request: Request) -> dict[str, Any]:
+        type(self).now += 1
+        type(self).most = max(self.most, self.now)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        type(self).now -= 1
+        return {"id": request.id}
+
+
+def test_no_more_are_worked_on_than_may_be_in_flight(tmp_path: Path) -> None:
+    """The rest of the input waits its turn."""
+    game = get_game("tic_tac_toe")
+    service = Service(CountingAnalyst.of(game, LocalEvaluator(uniform, 8), 1), in_flight=7, simulations=2)
+    (tmp_path / "in").write_bytes(b"".join(b'{"id": %d}\n' % number for number in range(500)))
+    with (tmp_path / "in").open("rb") as source, (tmp_path / "out").open("wb") as sink:
+        asyncio.run(asyncio.wait_for(service.run(source.fileno(), sink.fileno(), Stop()), 240))
+    ids = [json.loads(line)["id"] for line in (tmp_path / "out").read_bytes().splitlines()]
+    assert sorted(ids) == list(range(500))
+    assert CountingAnalyst.most == 7
+
+
+def uniform(batch: LeafBatch) -> Evaluations:
+    wdl = np.full((batch.rows, 3), 1 / 3, np.float32)
+    return Evaluations(np.repeat(1 / batch.counts, batch.counts), wdl, 0)
+
+
+def test_input_is_read_no_further_ahead_than_a_few_chunks(tmp_path: Path) -> None:
+    """Of a file far larger than that, the rest stays unread; all of it is read, in order, as answers are
+    made."""
+    (tmp_path / "in").write_bytes(b"".join(b"%0999d\n" % number for number in range(2000)))
+
+    async def main() -> None:
+        with (tmp_path / "in").open("rb") as file:
+            lines = Input(file.fileno(), 2000)
+            seen: list[Any] = []
+            chunks = 0
+            while (together := await lines.lines()) is not None:
+                chunks += 1
+                assert os.lseek(file.fileno(), 0, os.SEEK_CUR) <= (chunks + CHUNKS_AHEAD) * CHUNK
+                seen += together
+            assert [int(line) for line in seen] == list(range(2000))
+
+    asyncio.run(main())

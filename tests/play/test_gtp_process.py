@@ -1,0 +1,152 @@
+"""The GTP engine as a real process, driven by scripts: whole games, streams, hostile lines."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from in_process import azplay_here
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-m", "azselfplay.lab.azplay", "gtp", "--threads", "1", "--hash", "16"]
+PATIENCE = 240.0
+"""Seconds for starting and compiling on a busy machine."""
+
+
+class Controller:
+    """A GTP controller: one command, one answer."""
+
+    def __init__(self, *arguments: str) -> None:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self.process = subprocess.Popen([*COMMAND, *arguments], cwd=ROOT, text=True, **pipes)
+
+    def send(self, line: str) -> None:
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> list[str]:
+        """Return the lines up to the empty one."""
+        lines: list[str] = []
+        while (line := self.process.stdout.readline()) not in ("\n", ""):
+            lines.append(line.rstrip("\n"))
+        return lines
+
+    def ask(self, line: str) -> str:
+        self.send(line)
+        return "\n".join(self.answer())
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Controller]:
+    controller = Controller("--game", "go_9x9", "--nodes", "10")  # other tests compile it too
+    with controller.process:
+        yield controller
+        assert controller.ask("quit") == "="
+        assert controller.process.wait(timeout=PATIENCE) == 0
+
+
+def test_it_plays_a_whole_game_against_itself_and_scores_it(engine):
+    engine.ask("clear_board")
+    moves = []
+    while moves[-2:] != ["= pass", "= pass"]:
+        moves.append(engine.ask(f"genmove {'bw'[len(moves) % 2]}"))
+        assert moves[-1].startswith("= ")
+        assert len(moves) <= 170, "a game of 9 x 9 has 162 plies at most, and the passes behind them"
+    assert engine.ask("final_score")[:4] in ("= B+", "= W+")
+    assert engine.ask("final_status_list alive").startswith("=")
+
+
+def test_another_board_and_komi_are_played_by_an_untrained_network(engine):
+    assert [engine.ask(line) for line in ("boardsize 3", "komi 9", "genmove b")][:2] == ["=", "="]
+    assert engine.ask("undo") == "="
+    assert engine.ask("get_komi") == "= 9"
+    assert engine.ask("boardsize 9") == "="
+
+
+def test_a_stream_of_analysis_runs_until_the_next_command(engine):
+    engine.send("7 kata-analyze b 10")
+    assert engine.process.stdout.readline() == "=7\n"
+    assert engine.process.stdout.readline().startswith("info move ")
+    engine.send("8 name")
+    assert all(line.startswith("info move ") for line in engine.answer())
+    assert engine.answer() == ["=8 azselfplay"]
+    lines = engine.ask("lz-genmove_analyze b 5").split("\n")
+    assert lines[0] == "="
+    assert lines[-1].startswith("play ")
+
+
+def test_a_clock_ends_a_search(engine):
+    engine.ask("clear_board")
+    assert engine.ask("time_settings 0 1 1") == "="
+    assert engine.ask("genmove b").startswith("= ")
+    assert engine.ask("time_settings 0 1 0") == "="
+
+
+HOSTILE = [
+    b"\xff\xfe\x00garbage\x80",
+    b"play b " + b"C3 " * 100_000,
+    b"play b Z9",
+    b"boardsize 99",
+    b"komi x",
+]
+
+
+def test_hostile_input_never_kills_it_and_the_end_of_input_ends_it_after_its_answers():
+    script = b"\n".join([b"boardsize 9", *HOSTILE, b"set_free_handicap A1 A1", b"loadsgf /", b"1 genmove b"])
+    command = [*COMMAND, "--nodes", "10"]
+    done = subprocess.run(
+        command, input=script, stdout=subprocess.PIPE, cwd=ROOT, timeout=PATIENCE, check=True
+    )
+    answers = done.stdout.decode().split("\n\n")
+    assert [answer[:1] for answer in answers] == ["=", *"???????", "=", "=", ""]
+    assert answers[8].startswith("=1 ")
+
+
+@pytest.mark.parametrize("coding", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
+def test_a_path_that_the_terminal_cannot_show_ends_no_engine(coding):
+    """It is written with escapes. The byte order mark before the first command is no part of it."""
+    script = "\ufeff1 name\n2 loadsgf /tmp/\u68cb\u8c31.sgf\n3 play b \u68cb\n4 quit\n"
+    done = subprocess.run(
+        [*COMMAND, "--game", "go_5x5"],
+        input=script.encode(),
+        capture_output=True,
+        cwd=ROOT,
+        env=os.environ | coding,
+        timeout=PATIENCE,
+        check=True,
+    )
+    answers = done.stdout.decode("ascii").split("\n\n")
+    assert answers[0] == "=1 azselfplay"
+    assert answers[1].startswith("?2 cannot load file: there is no file")
+    assert "\\u68cb" in answers[1]
+    assert answers[3] == "=4"
+
+
+def test_weights_that_do_not_exist_end_the_process_with_a_status_of_their_own():
+    command = [*COMMAND, "--weights", "/nonexistent/net.safetensors"]
+    pipes = {"stdin": subprocess.DEVNULL, "capture_output": True}
+    done = subprocess.run(command, cwd=ROOT, text=True, timeout=PATIENCE, check=False, **pipes)
+    assert (done.returncode, done.stdout) == (65, "")
+    assert "does not exist" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--weights", "pyproject.toml"), 65, "cannot be used"),
+        (("--game", "go_1x1"), 78, "no Go board"),
+        (("--game", "chess"), 78, "chess is not Go"),
+        (("--resign-percent", "90"), 78, "from 0 to 50, not 90"),
+    ],
+)
+def test_what_cannot_be_played_ends_it_with_a_clear_message(arguments, code, message, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    done = azplay_here(monkeypatch, capsys)("gtp", *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

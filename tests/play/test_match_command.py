@@ -1,0 +1,82 @@
+"""`azplay match` as a process: flags, files, exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import chess.pgn
+import pytest
+from in_process import azplay_here
+
+ROOT = Path(__file__).resolve().parents[2]
+ENGINE = Path(__file__).with_name("scripted_engine.py")
+
+
+def azplay(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "azselfplay.lab.azplay", "match", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+
+
+def test_a_match_prints_json_and_writes_pgn_and_moves(tmp_path: Path) -> None:
+    pgn, moves = tmp_path / "games.pgn", tmp_path / "games.jsonl"
+    arguments = ("--games", "5", "--max-plies", "60", "--json", "--pgn", str(pgn), "--moves", str(moves))
+    done = azplay("greedy", "random", *arguments)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["games"] == 6
+    assert result["wins"] + result["draws"] + result["losses"] == 6
+    text = io.StringIO(pgn.read_text())
+    games = [chess.pgn.read_game(text) for _ in range(6)]
+    assert all(game is not None and not game.errors for game in games)
+    assert {game.headers["White"] for game in games if game} == {"greedy", "random"}
+    lines = [json.loads(line) for line in moves.read_text().splitlines()]
+    assert [len(line["moves"]) for line in lines] == [line["plies"] for line in lines]
+    assert [int(game.headers["PlyCount"]) for game in games if game] == [line["plies"] for line in lines]
+
+
+def test_sprt_stops_the_match_and_the_table_says_so() -> None:
+    done = azplay("greedy", "random", "--game", "tic_tac_toe", "--games", "2000", "--sprt", "0,100")
+    assert done.returncode == 0, done.stderr
+    assert "H1 accepted" in done.stdout
+    assert "Elo of A over B" in done.stdout
+    assert "2000 (" not in done.stdout
+
+
+def test_wrong_flags_end_the_process_with_their_own_status() -> None:
+    done = azplay("greedy")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "azplay match A B" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("greedy", "uci:no-such-engine"), 78, "there is no engine"),
+        (("greedy", f"uci:{sys.executable} {ENGINE} good?Skill Level=3"), 78, "Skill Level"),
+        (("greedy", f"uci:{sys.executable} {ENGINE} dead"), 78, "did not start"),
+        (("greedy", "random", "--sprt", "5"), 78, "ELO0,ELO1"),
+        (("greedy", "random", "--clock", "fast"), 78, "SECONDS+INCREMENT"),
+        (("greedy", "random", "--game", "ludo"), 78, "known games"),
+        (("greedy", "random", "--game", "connect_four", "--pgn", "x.pgn"), 78, "--moves"),
+        (("greedy", "random", "--openings", "nothing.epd"), 78, "openings"),
+        (("net:pyproject.toml@10", "random"), 65, "cannot be used"),
+    ],
+)
+def test_what_cannot_be_played_is_said_in_one_line(
+    arguments: tuple[str, ...],
+    code: int,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(ROOT)
+    done = azplay_here(monkeypatch, capsys)("match", *arguments)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""

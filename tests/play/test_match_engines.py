@@ -1,0 +1,259 @@
+"""GTP and USI engines as real processes: good ones play; bad ones lose their games and do no other harm."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory
+from azselfplay.games.spec import RESIGNATION
+from azselfplay.host.exits import Fatal
+from azselfplay.play.builtin_players import Blend
+from azselfplay.play.engine_player import EnginePlayer, EngineSpec
+from azselfplay.play.engine_protocols import go_line, heard
+from azselfplay.play.openings import Opening
+from azselfplay.play.player import Choice, Clock
+from azselfplay.play.players import make_player, prepare
+from azselfplay.play.runner import FAILURE, ClockSettings, MatchSettings, PlayedGame, play_match
+
+ENGINE = Path(__file__).with_name("scripted_lines.py")
+GAMES = {"gtp": "go_5x5", "usi": "shogi"}
+BOTH = pytest.mark.parametrize("protocol", GAMES)
+MAX_PLIES = 8
+
+
+def spec(protocol: str, mode: str, query: str = "timeout=240") -> str:
+    return f"{protocol}:{sys.executable} {ENGINE} {protocol} {mode}?{query}"
+
+
+def played(
+    protocol: str, a: str, b: str, *openings: Opening, clock: ClockSettings | None = None
+) -> list[PlayedGame]:
+    game = get_game(GAMES[protocol])
+
+    async def match() -> list[PlayedGame]:
+        players = make_player(a, game), make_player(b, game)
+        players[0].name, players[1].name = "a", "b"
+        settings = MatchSettings(2, MAX_PLIES, clock=clock)
+        try:
+            return await play_match(game, *players, openings or [Opening("start")], settings)
+        finally:
+            for player in players:
+                await player.close()
+
+    return asyncio.run(match())
+
+
+@pytest.mark.parametrize(
+    ("protocol", "mode", "what"),
+    [
+        *((protocol, "crash 1", "died") for protocol in GAMES),
+        *((protocol, "hang 1", "said nothing for 1 s") for protocol in GAMES),
+        *((protocol, "dead", "did not start") for protocol in GAMES),
+        ("gtp", "illegal", "'A99'"),
+        ("usi", "illegal", "'5a5a'"),
+        ("gtp", "garbage 1", "which is not GTP"),
+    ],
+)
+def test_a_bad_engine_loses_every_game_it_is_in_and_the_match_ends(
+    protocol: str, mode: str, what: str
+) -> None:
+    timeout = "timeout=1" if mode.startswith("hang") else "timeout=240"
+    games = played(protocol, spec(protocol, mode, timeout), "random")
+    assert [game.outcome_for_a for game in games] == [-1] * 2
+    assert {game.reason for game in games} == {FAILURE}
+    assert {game.failed for game in games} == {"a"}
+    assert all(what in game.detail for game in games)
+
+
+@BOTH
+def test_a_game_that_is_given_up_is_lost_without_a_failure(protocol: str) -> None:
+    games = played(protocol, spec(protocol, "resign 1"), spec(protocol, "good"), Opening("a"), Opening("b"))
+    assert {game.reason for game in games} == {RESIGNATION}
+    assert {(game.failed, game.outcome_for_a) for game in games} == {("", -1)}
+    assert sorted(game.plies for game in games) == [0, 1, 2, 3] or {game.plies for game in games} <= {
+        0,
+        1,
+        2,
+        3,
+    }
+
+
+@BOTH
+@pytest.mark.parametrize("clock", [None, ClockSettings(60.0)], ids=["limits", "clock"])
+def test_a_good_engine_plays_its_moves_and_hears_the_other_sides(
+    protocol: str, clock: ClockSettings | None
+) -> None:
+    (first, second) = played(
+        protocol, spec(protocol, "good", "movetime=50"), spec(protocol, "good"), clock=clock
+    )
+    assert (first.reason, first.plies) == ("ply_cap", MAX_PLIES)
+    assert first.actions == second.actions
+
+
+def test_an_opening_reaches_a_gtp_engine_with_its_stones_and_moves() -> None:
+    start = "...../...../..x../...../..... o 0"
+    (game, _) = played("gtp", spec("gtp", "good"), spec("gtp", "good"), Opening("one", start, (1,)))
+    moves = [get_game("go_5x5").notation.action_to_text(None, action) for action in game.actions[:4]]
+    assert moves == ["B1", "A1", "A2", "A3"]
+
+
+@pytest.mark.parametrize(
+    ("game", "player", "message"),
+    [
+        ("chess", "gtp:gnugo", "engines of chess speak uci"),
+        ("go_5x5", "uci:stockfish", "engines of go_5x5 speak gtp"),
+        ("tic_tac_toe", "uci:stockfish", "tic_tac_toe has no engines"),
+        ("go_5x5", "gtp:no-such-engine", "there is no engine"),
+        ("go_5x5", f"gtp:{sys.executable}?nodes=100", "neither nodes nor depth"),
+        ("shogi", f"usi:{sys.executable}?nodes=many", "numbers"),
+    ],
+)
+def test_what_cannot_be_played_is_said_before_the_first_game(game: str, player: str, message: str) -> None:
+    with pytest.raises(Fatal, match=message):
+        make_player(player, get_game(game))
+
+
+@BOTH
+def test_an_engine_that_refuses_an_option_is_not_played_with(protocol: str) -> None:
+    player = make_player(spec(protocol, "good", "Dance=3"), get_game(GAMES[protocol]))
+    with pytest.raises(Fatal, match="Dance"):
+        asyncio.run(player.prepare())
+
+
+def test_a_usi_engine_is_told_its_limits_and_says_values() -> None:
+    assert go_line(EngineSpec(()), None, 0) == "go nodes 1000"
+    assert (
+        go_line(EngineSpec((), depth=3, movetime=0.25), None, 1) == "go btime 0 wtime 0 byoyomi 250 depth 3"
+    )
+    clock = Clock(9.5, 0.1, 7.0)
+    assert go_line(EngineSpec(()), clock, 1) == "go btime 7000 wtime 9500 binc 100 winc 100"
+    assert heard("info depth 3 score cp -600 nodes 77 pv 7g7f", None, 0) == (
+        pytest.approx(-0.4621, abs=1e-4),
+        77,
+    )
+    assert heard("info score mate -4", 0.5, 3) == (-1.0, 3)
+    assert heard("info string score cp 5", None, 3) == (None, 3)
+    assert heard("info mate 5", 0.5, 3) == (0.5, 3)
+
+
+class Loading:
+    """An engine whose network takes a minute to load, and whose moves take no time."""
+
+    def __init__(self, clock: list[float]) -> None:
+        self.clock, self.is_loaded = clock, False
+
+    async def begin(self) -> None: ...
+
+    async def begin_game(self, *_: object) -> None:
+        self.clock[0] += 0 if self.is_loaded else 60.0
+        self.is_loaded = True
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
+        assert clock is not None
+        assert clock.remaining == 1.0
+        return Choice(int(game_history.legal_actions()[0]))
+
+    async def quit(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+@pytest.mark.parametrize("share", [1.0, 0.99999], ids=["alone", "in a blend"])
+def test_no_clock_runs_while_an_engine_loads_its_network(
+    monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("azselfplay.play.runner.time.monotonic", lambda: now[0])
+
+    async def connect(_: EngineSpec) -> Loading:
+        return Loading(now)
+
+    async def match() -> list[PlayedGame]:
+        game = get_game("tic_tac_toe")
+        players = [EnginePlayer(name, EngineSpec(()), connect) for name in "ab"]
+        first = players[0] if share == 1.0 else Blend("a", players[0], share)
+        return await play_match(
+            game, first, players[1], [Opening("start")], MatchSettings(clock=ClockSettings(1.0))
+        )
+
+    assert {game.reason for game in asyncio.run(match())} == {"line"}
+    assert now == [220.0]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "before", "during"),
+    [
+        ("uci", ["ucinewgame", "isready"], ["position", "go"]),
+        ("usi", ["usinewgame", "isready"], ["position", "go"]),
+        ("gtp", ["clear_board", "time_settings"], ["time_left", "genmove"]),
+    ],
+)
+def test_an_engine_is_ready_before_its_first_move_and_is_not_asked_again(
+    protocol: str, before: list[str], during: list[str], tmp_path: Path
+) -> None:
+    """The engine's input is kept by `tee`, which has written every command before the last one, "quit"."""
+    game = get_game({"uci": "chess", **GAMES}[protocol])
+    script = (
+        f"{ENGINE.with_name('scripted_engine.py')} good" if protocol == "uci" else f"{ENGINE} {protocol} good"
+    )
+    heard_lines = tmp_path / "heard"
+    command = f"sh -c 'tee {heard_lines} | {sys.executable} {script}'"
+
+    async def playing() -> None:
+        player = make_player(f"{protocol}:{command}?timeout=240", game)
+        history, clock = GameHistory(game), Clock(100.0)
+        try:
+            seat = await player.sit_down(0)
+            await seat.be_ready(history, clock)
+            await seat.choose(history, clock)
+            await seat.close()
+        finally:
+            await player.close()
+
+    asyncio.run(playing())
+    words = [line.split()[0] for line in heard_lines.read_text().splitlines()]
+    words = words[words.index(before[0]) :]
+    assert [word for word in words if word in before + during] == before + during
+
+
+def test_engines_are_killed_even_if_their_end_is_not_waited_for() -> None:
+    """As by pressing Ctrl-C twice."""
+    killed = []
+
+    class Deaf:
+        async def quit(self) -> None:
+            await asyncio.Event().wait()
+
+        def kill(self) -> None:
+            killed.append(self)
+
+    async def closing() -> None:
+        player = EnginePlayer("deaf", EngineSpec(()), None)  # type: ignore[arg-type]
+        player.give_back(Deaf())  # type: ignore[arg-type]
+        player.give_back(Deaf())  # type: ignore[arg-type]
+        task = asyncio.create_task(player.close())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(closing())
+    assert len(killed) == 2
+
+
+def test_an_engine_inside_a_blend_is_started_before_the_first_game() -> None:
+    player = make_player(f"blend:{spec('usi', 'dead')}:50", get_game("shogi"))
+
+    async def preparing() -> None:
+        try:
+            await prepare(player)
+        finally:
+            await player.close()
+
+    with pytest.raises(Fatal, match="try the command"):
+        asyncio.run(preparing())

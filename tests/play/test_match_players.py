@@ -1,0 +1,243 @@
+"""Players without a network: alpha-beta against a plain minimax, rollouts, greedy, solvers, tables."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from naive_games import naive_game, twice_outcome
+from naive_search import (
+    chess_noisy,
+    chess_value,
+    greedy_score,
+    minimax,
+    never,
+    nothing,
+    same_mover,
+    windows_value,
+)
+from playouts import playouts
+from twice import GAME as TWICE
+
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.spec import Game, outcome_for_first_player
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.play.kernel_players import alphabeta, kernels_for
+from azselfplay.play.openings import random_openings
+from azselfplay.play.player import Choice, PlayerFailed
+from azselfplay.play.players import make_player
+
+CHESS = get_game("chess")
+
+CHESS_POSITIONS = (
+    ("", 2),
+    ("r1bqkbnr/pppp1ppp/2n5/4p3/2B1P3/5Q2/PPPP1PPP/RNB1K1NR w KQkq - 4 4", 1),
+    ("8/P4k2/8/8/3pP3/8/5K2/8 b - e3 0 1", 2),
+    ("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1", 2),
+    ("r3k2r/p2n1p2/8/2pP4/8/5N2/P4PP1/R3K2R w KQkq c6 0 1", 1),
+    ("7k/8/5K2/6Q1/8/8/8/8 b - - 97 1", 2),
+)
+
+
+def chosen(game: Game, spec: str, game_history: GameHistory, seed: int = 0) -> Choice:
+    """Return the move of a player made from `spec`."""
+
+    async def play() -> Choice:
+        player = make_player(spec, game)
+        seat = await player.sit_down(seed)
+        try:
+            return await seat.choose(game_history)
+        finally:
+            await seat.close()
+            await player.close()
+
+    return asyncio.run(play())
+
+
+def assert_same_as_minimax(
+    game_history: GameHistory, depth: int, evaluate: Callable[..., int], noisy: Callable[..., bool]
+) -> None:
+    game, legal = game_history.game, game_history.legal_actions()
+    action, value, _ = alphabeta(game, game_history, depth, legal)
+    values = {}
+    for one in legal:
+        child = np.zeros_like(game_history.state)
+        game.rules.play(game_history.state, one, child)
+        value_after = minimax(game, [*game_history.states, child], 1, depth - 1, evaluate, noisy)
+        values[int(one)] = value_after if same_mover(game, game_history.state, child) else -value_after
+    assert value == max(values.values()) == values[action]
+
+
+@pytest.mark.parametrize(("fen", "depth"), CHESS_POSITIONS)
+def test_chess_alphabeta_finds_what_plain_minimax_finds(fen: str, depth: int) -> None:
+    assert_same_as_minimax(GameHistory(CHESS, fen), depth, chess_value, chess_noisy)
+
+
+@pytest.mark.parametrize(("name", "depth", "plies"), [("connect_four", 4, 8), ("tic_tac_toe", 9, 3)])
+def test_small_games_alphabeta_finds_what_plain_minimax_finds(name: str, depth: int, plies: int) -> None:
+    game = get_game(name)
+    for opening in random_openings(game, 3, plies, seed=3):
+        assert_same_as_minimax(opening.game_history(game), depth, windows_value, never)
+
+
+def twice_lines() -> list[tuple[GameHistory, int]]:
+    """Return positions of random games in which players move twice, and the value of each for the side to
+    move."""
+    found = []
+    for playout in playouts(TWICE.name):
+        game_history, twin = GameHistory(TWICE), naive_game(TWICE.name)
+        for action in playout.actions:
+            game_history.play(action)
+            twin.play(action)
+            if twin.end() is None:
+                outcome = twice_outcome(tuple(twin.boards[-1]), twin.mover)
+                found.append(
+                    (
+                        replay(TWICE, "", game_history.moves_text()),
+                        outcome_for_first_player(outcome, twin.mover),
+                    )
+                )
+    return found
+
+
+def test_alphabeta_knows_whose_move_it_is() -> None:
+    """Where players move twice, a search to the end finds the value of retrograde analysis, and a search of
+    three plies finds what plain minimax finds."""
+    for game_history, value in twice_lines():
+        assert np.sign(alphabeta(TWICE, game_history, 8, game_history.legal_actions())[1]) == value
+        assert_same_as_minimax(game_history, 3, nothing, never)
+
+
+def test_rollouts_and_greedy_know_whose_move_it_is() -> None:
+    """With few empty cells, rollouts reach the end of the game; greedy looks one move ahead, as its twin
+    does."""
+    kernels = kernels_for(TWICE.name)
+    for game_history, value in twice_lines():
+        if len(game_history.legal_actions()) <= 4:
+            assert np.round(chosen(TWICE, "rollouts:4000", game_history).value or 0) == value
+        states, actions, scores = (
+            np.zeros((game_history.ply + 3, 3), np.uint64),
+            np.zeros(8, np.uint16),
+            np.zeros(8, np.int64),
+        )
+        states[: game_history.ply + 1] = game_history.states
+        count = kernels.greedy_scores(
+            states, game_history.ply + 1, actions, actions.copy(), actions.copy(), scores
+        )
+        wanted = [
+            greedy_score(TWICE, list(game_history.states), one)
+            for one in game_history.legal_actions().tolist()
+        ]
+        assert scores[:count].tolist() == wanted
+
+
+def test_heuristics_are_what_the_board_says_for_either_side() -> None:
+    for name, value_of in (("chess", chess_value), ("connect_four", windows_value)):
+        game = get_game(name)
+        for opening in random_openings(game, 30, 15, seed=5):
+            state = opening.game_history(game).state
+            assert kernels_for(name).evaluate(state) == value_of(game, state)
+
+
+def test_equal_moves_are_drawn_by_seed() -> None:
+    game_history = GameHistory(get_game("tic_tac_toe"))
+    actions = {
+        seed: chosen(game_history.game, "alphabeta:9", game_history, seed).action for seed in range(12)
+    }
+    assert len(set(actions.values())) > 1
+    assert all(
+        chosen(game_history.game, "alphabeta:9", game_history, seed).action == actions[seed]
+        for seed in (0, 5)
+    )
+
+
+def test_greedy_takes_the_queen_and_mates_when_it_can() -> None:
+    hanging = GameHistory(CHESS, "4k3/8/8/3q4/4P3/8/8/4K3 w - - 0 1")
+    mate = GameHistory(CHESS, "6k1/5ppp/8/8/8/8/1q3PPP/R2Q2K1 w - - 0 1")
+    assert CHESS.notation.action_to_text(hanging.state, chosen(CHESS, "greedy", hanging).action) == "e4d5"
+    mates = {CHESS.notation.action_to_text(mate.state, chosen(CHESS, "greedy", mate).action)}
+    assert mates <= {"a1a8", "d1d8"}
+
+
+def test_greedy_wins_at_once_else_blocks_in_small_games() -> None:
+    game = get_game("connect_four")
+    winning = replay(game, "", ["1", "2", "1", "2", "1", "2"])
+    blocking = replay(game, "", ["1", "2", "1", "2", "1"])
+    assert chosen(game, "greedy", winning).action == 0
+    assert chosen(game, "greedy", blocking).action == 0
+
+
+def test_rollouts_find_a_win_and_a_block_and_depend_on_the_seed_alone() -> None:
+    game = get_game("connect_four")
+    winning = replay(game, "", ["1", "2", "1", "2", "1", "2"])
+    blocking = replay(game, "", ["1", "2", "1", "2", "1"])
+    assert chosen(game, "rollouts:500", winning).action == 0
+    assert chosen(game, "rollouts:500", blocking).action == 0
+    assert chosen(game, "rollouts:200", GameHistory(game), 7) == chosen(
+        game, "rollouts:200", GameHistory(game), 7
+    )
+
+
+@pytest.mark.parametrize("spec", ["rollouts:50", "alphabeta:2", "greedy", "random"])
+@pytest.mark.parametrize(
+    ("name", "moves"),
+    [("chess", "g1f3 g8f6 f3g1 f6g8"), ("dots_and_boxes_1x3", "a1a2 a2b2 b1b2 a1b1 b1c1 c1c2 b2c2")],
+    ids=["repeated once", "decided"],
+)
+def test_a_move_is_found_where_a_search_would_count_the_game_as_over(
+    spec: str, name: str, moves: str
+) -> None:
+    game = get_game(name)
+    game_history = replay(game, "", moves.split())
+    assert chosen(game, spec, game_history).action in game_history.legal_actions()
+
+
+def test_rollouts_value_is_that_of_the_side_to_move() -> None:
+    game = get_game("connect_four")
+    won = replay(game, "", ["4", "1", "4", "1", "3", "7"])
+    value = chosen(game, "rollouts:2000", won).value
+    assert value is not None
+    assert value > 0.3
+
+
+def test_connect_four_solver_knows_a_result_that_a_shallow_search_does_not() -> None:
+    game = get_game("connect_four")
+    opening = random_openings(game, 1, 16, seed=11)[0]
+    choice = chosen(game, "solver", opening.game_history(game))
+    deep = alphabeta(game, opening.game_history(game), 26, opening.game_history(game).legal_actions())[1]
+    assert choice.value == (0 if abs(deep) < 1000 else np.sign(deep))
+
+
+def test_tablebase_mates_in_one_and_fails_where_there_is_no_table() -> None:
+    mate = GameHistory(CHESS, "7k/8/6K1/8/8/8/8/R7 w - - 0 1")
+    assert CHESS.notation.action_to_text(mate.state, chosen(CHESS, "tablebase", mate).action) == "a1a8"
+    with pytest.raises(PlayerFailed, match="no endgame table"):
+        chosen(CHESS, "tablebase", GameHistory(CHESS))
+
+
+@pytest.mark.parametrize(
+    ("spec", "game", "code"),
+    [
+        ("foo", "chess", Exit.CONFIG),
+        ("alphabeta:x", "chess", Exit.CONFIG),
+        ("alphabeta:", "chess", Exit.CONFIG),
+        ("untrained@0", "chess", Exit.CONFIG),
+        ("solver", "chess", Exit.CONFIG),
+        ("tablebase", "connect_four", Exit.CONFIG),
+        ("random@100", "chess", Exit.CONFIG),
+        ("random:x", "chess", Exit.CONFIG),
+        ("solver@8", "connect_four", Exit.CONFIG),
+        ("uci:it's", "chess", Exit.CONFIG),
+        ("uci:no-such-engine?nodes=1", "chess", Exit.CONFIG),
+        ("uci:cat?nodes=many", "chess", Exit.CONFIG),
+        ("uci:cat", "connect_four", Exit.CONFIG),
+        ("net:no-such-file@10", "chess", Exit.BAD_DATA),
+    ],
+)
+def test_a_spec_that_cannot_play_is_refused_before_any_game(spec: str, game: str, code: Exit) -> None:
+    with pytest.raises(Fatal) as refused:
+        make_player(spec, get_game(game))
+    assert refused.value.code == code

@@ -1,0 +1,385 @@
+"""Matches: pairs of games, openings, seeds, early ends, and the report about them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import chess
+import numpy as np
+import pytest
+import torch
+from twice import GAME as TWICE
+
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory
+from azselfplay.games.spec import Game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.play.elo import Sprt, pair_counts
+from azselfplay.play.match import as_json, report, table
+from azselfplay.play.openings import Opening, book_openings, openings_for, openings_from_file, random_openings
+from azselfplay.play.players import make_player
+from azselfplay.play.runner import (
+    DRAWN,
+    TABLE,
+    TIME,
+    WON,
+    Adjudication,
+    ClockSettings,
+    Judge,
+    MatchSettings,
+    PlayedGame,
+    Until,
+    known_results,
+    play_match,
+    replay_of,
+    to_json_line,
+)
+from net.architectures.network import build
+from net.architectures.registry import named
+from net.weights import WeightsMeta, save
+
+CHESS, FOUR, TIC = get_game("chess"), get_game("connect_four"), get_game("tic_tac_toe")
+
+
+def match(
+    game: Game, a: str, b: str, openings: Sequence[Opening], until: Until | None = None, **settings: Any
+) -> list[PlayedGame]:
+    """Play a whole match between players made for it."""
+
+    async def play() -> list[PlayedGame]:
+        players = make_player(a, game), make_player(b, game)
+        try:
+            return await play_match(game, *players, openings, MatchSettings(**settings), until=until)
+        finally:
+            for player in players:
+                await player.close()
+
+    return asyncio.run(play())
+
+
+def test_each_opening_is_played_twice_with_colours_swapped_and_results_lie_in_order() -> None:
+    openings = random_openings(FOUR, 5, 3, seed=1)
+    games = match(FOUR, "greedy", "random", openings, concurrent=4)
+    assert [game.opening for game in games] == [one.id for one in openings for _ in range(2)]
+    assert [game.swapped for game in games] == [False, True] * 5
+    assert [game.first for game in games] == ["greedy", "random"] * 5
+    assert all(game.actions[:3] == one.actions for game, one in zip(games[::2], openings, strict=True))
+
+
+def test_a_recorded_game_replays_to_its_outcome() -> None:
+    for played in match(FOUR, "greedy", "random", random_openings(FOUR, 5, 3, seed=2), concurrent=4):
+        game_history = GameHistory(FOUR, played.start)
+        for action in played.actions:
+            game_history.play(action)
+        assert (game_history.end_reason(), game_history.outcome(), game_history.ply) == (
+            played.reason,
+            played.outcome,
+            played.plies,
+        )
+        assert sum(played.moves) == played.plies - 3
+
+
+def test_the_same_seed_gives_the_same_games_whatever_the_concurrency() -> None:
+    openings = random_openings(FOUR, 4, 2, seed=3)
+    one = match(FOUR, "alphabeta:3", "rollouts:50", openings, concurrent=1, seed=5)
+    many = match(FOUR, "alphabeta:3", "rollouts:50", openings, concurrent=8, seed=5)
+    other = match(FOUR, "alphabeta:3", "rollouts:50", openings, concurrent=8, seed=6)
+    assert one == many != other
+
+
+@pytest.fixture
+def sparse(tmp_path: Path) -> str:
+    """A player whose answers do not depend on their batch."""
+    torch.manual_seed(0)
+    network = build(named("sparse"), TIC, TIC.history)
+    save(tmp_path / "sparse.safetensors", network, WeightsMeta(TIC.name, TIC.history, network.architecture))
+    return f"net:{tmp_path / 'sparse.safetensors'}@8"
+
+
+def test_a_network_plays_the_same_games_alone_and_batched(sparse: str) -> None:
+    openings = random_openings(TIC, 6, 2, seed=3)
+    one = match(TIC, sparse, "random", openings, concurrent=1)
+    many = match(TIC, sparse, "random", openings, concurrent=12)
+    assert one == many
+
+
+def test_search_beats_the_bare_network_and_a_network_its_like_by_nothing(sparse: str) -> None:
+    openings = random_openings(TIC, 15, 2, seed=4)
+    searched = match(TIC, "untrained@100", "untrained@1", openings, concurrent=30)
+    alike = match(TIC, sparse, sparse, openings, concurrent=30)
+    assert sum(game.outcome_for_a for game in searched) > 0
+    assert pair_counts([game.outcome_for_a for game in alike]) == (0, 0, 15, 0, 0)
+
+
+def test_identical_players_interval_holds_zero() -> None:
+    games = match(FOUR, "random", "random", random_openings(FOUR, 100, 4, seed=5), concurrent=8)
+    elo = report("a", "b", games).elo
+    assert elo is not None
+    assert elo.elo_low < 0 < elo.elo_high
+
+
+def test_the_time_of_a_move_is_that_of_its_player_whoever_began() -> None:
+    one = PlayedGame("a", "b", "x", False, "", (), 0, "ply_cap", 5, moves=(3, 2), seconds=(0.3, 0.004))
+    other = replace(one, swapped=True, moves=(2, 1), seconds=(0.006, 0.1))
+    done = report("a", "b", [one, other])
+    assert done.ms_a_move == pytest.approx((100.0, 2.5))
+    assert "ms a move of A, B    100.00, 2.50\n" in table(done)
+    assert "ms a move of A, B    100.00, 2.50 (8 games at once)\n" in table(done, at_once=8)
+
+
+def test_greedy_beats_random_in_chess_by_a_lot() -> None:
+    games = match(CHESS, "greedy", "random", book_openings(CHESS)[:10], concurrent=4)
+    done = report("greedy", "random", games)
+    assert done.elo is not None
+    assert done.elo.elo_low > 100
+    assert done.wins >= 16
+
+
+def test_solver_never_loses_tic_tac_toe_nor_a_connect_four_position_that_is_not_lost() -> None:
+    games = match(TIC, "solver", "random", [Opening("start")] * 30, concurrent=8)
+    games += match(TIC, "solver", "alphabeta:3", [Opening("start")] * 5, concurrent=8)
+    assert min(game.outcome_for_a for game in games) >= 0
+    late = random_openings(FOUR, 4, 20, seed=6)
+    four = match(FOUR, "solver", "solver", late, concurrent=4)
+    for first, swapped in zip(four[::2], four[1::2], strict=True):
+        assert first.outcome == swapped.outcome  # perfect play on both sides: one result a position
+
+
+def test_until_cuts_the_match_to_the_leading_pairs_whatever_the_order_of_ends() -> None:
+    openings = random_openings(FOUR, 30, 4, seed=7)
+
+    def ten_games(games: Sequence[PlayedGame]) -> bool:
+        return len(games) >= 10
+
+    alone = match(FOUR, "greedy", "random", openings, concurrent=1, until=ten_games)
+    many = match(FOUR, "greedy", "random", openings, concurrent=7, until=ten_games)
+    assert len(alone) == 10
+    assert many == alone
+
+
+def test_sprt_stops_a_clear_match_early_with_the_right_verdict() -> None:
+    sprt = Sprt(0, 50)
+
+    def decided(games: Sequence[PlayedGame]) -> bool:
+        return sprt.verdict(pair_counts([game.outcome_for_a for game in games])) != ""
+
+    openings = openings_for(FOUR, "random:4", 100, 8)
+    games = match(FOUR, "greedy", "random", openings, concurrent=4, until=decided)
+    assert len(games) < 150
+    assert report("a", "b", games, sprt).verdict == "H1"
+
+
+def test_a_player_that_oversteps_its_time_loses_on_time() -> None:
+    games = match(FOUR, "random", "random", [Opening("start")], clock=ClockSettings(1e-9))
+    assert [(game.outcome, game.reason, game.plies) for game in games] == [(-1, TIME, 0)] * 2
+    assert all(game.failed == "random" and "over the time" in game.detail for game in games)
+
+
+def test_max_plies_ends_a_game_as_a_draw() -> None:
+    games = match(CHESS, "random", "random", [Opening("start")], max_plies=6)
+    assert [(game.reason, game.outcome, game.plies) for game in games] == [("ply_cap", 0, 6)] * 2
+
+
+def test_known_endings_end_a_game_when_asked_to() -> None:
+    rook = Opening("rook", "7k/8/5K2/8/8/8/8/R7 b - - 0 1")
+    games = match(CHESS, "random", "random", [rook], adjudication=Adjudication(known=known_results(CHESS)))
+    assert [(game.reason, game.outcome, game.plies) for game in games] == [(TABLE, 1, 0)] * 2
+
+
+def test_judge_gives_a_win_when_both_agree_long_enough() -> None:
+    judge, positions = Judge(Adjudication(win_value=0.9, win_plies=4)), GameHistory(CHESS)
+    for value, side in ((0.95, 0), (-0.95, 1), (0.5, 0), (-0.95, 1), (0.95, 0), (-0.99, 1)):
+        judge.heard(value, side)
+        assert judge.verdict(positions) is None
+    judge.heard(0.97, 0)
+    assert judge.verdict(positions) == (1, WON)
+    judge.heard(None, 1)
+    assert judge.verdict(positions) is None
+
+
+def test_a_player_who_moves_many_times_in_a_row_agrees_with_himself_only() -> None:
+    """The other player must have reported a value, too."""
+    judge, positions = (
+        Judge(Adjudication(win_value=0.9, win_plies=3, draw_plies=3, draw_from=0)),
+        GameHistory(CHESS),
+    )
+    for value in (0.95, 0.0):
+        for side in (0, 0, 0):
+            judge.heard(value, side)
+            assert judge.verdict(positions) is None
+        judge.heard(-value, 1)
+        assert judge.verdict(positions) == ((1, WON) if value else (0, DRAWN))
+
+
+def test_judge_gives_a_draw_only_late_and_for_level_values() -> None:
+    game_history = GameHistory(CHESS)
+    early, late = (Judge(Adjudication(draw_plies=3, draw_from=ply)) for ply in (10, 0))
+    for judge in (early, late):
+        for side in (0, 1, 0):
+            judge.heard(0.01, side)
+    assert early.verdict(game_history) is None
+    assert late.verdict(game_history) == (0, DRAWN)
+
+
+def test_random_openings_are_legal_distinct_open_and_seeded() -> None:
+    openings = random_openings(FOUR, 200, 8, seed=9)
+    lines = [one.game_history(FOUR) for one in openings]
+    assert len({game_history.state.tobytes() for game_history in lines}) == 200
+    assert all(game_history.ply == 8 and game_history.end_reason() is None for game_history in lines)
+    assert random_openings(FOUR, 50, 8, seed=9) == openings[:50]
+    assert random_openings(FOUR, 50, 8, seed=10) != openings[:50]
+    assert len(random_openings(FOUR, 50, 1, seed=9)) == 7
+
+
+def test_book_has_distinct_legal_openings() -> None:
+    lines = [one.game_history(CHESS) for one in book_openings(CHESS)]
+    assert len({game_history.state.tobytes() for game_history in lines}) == len(lines) == 40
+
+
+def test_openings_from_a_file_may_be_fen_epd_or_moves(tmp_path: Path) -> None:
+    file = tmp_path / "openings.epd"
+    file.write_text(
+        "# three kinds\n8/8/8/8/8/3k4/3p4/3K4 b - - 0 60\n"
+        "8/8/8/8/8/3k4/3p4/3K4 b - - bm Ke3; id 1;\n"
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1 | e2e4\n\ne2e4 e7e5\n"
+    )
+    found = openings_from_file(CHESS, file)
+    assert [one.id for one in found] == [f"openings.epd:{number}" for number in (2, 3, 4, 6)]
+    assert [one.game_history(CHESS).ply for one in found] == [0, 0, 1, 2]
+    file.write_text("e2e4 e2e4\n")
+    with pytest.raises(Fatal, match=r"line 1: move 2 .*not a legal move") as refused:
+        openings_from_file(CHESS, file)
+    assert refused.value.code == Exit.BAD_DATA
+
+
+PGN = """
+[Event "one"]\n[White "Jos\xe9"]\n
+1. e4 {best by test} e5 $1 (1... c5 2. Ke3) 2. Nf3 ; a comment
+*\n
+[FEN "8/8/8/8/8/3k4/3p4/3K4 b - - 7 60"]\n[SetUp "1"]\n
+60... Ke3 *\n
+[Variant "From Position"]\n[FEN "8/P7/8/8/8/3k4/3p4/3K4 w - - 0 1"]\n
+1. a8=Q *\n
+1. e4 e5 2. Nf3 1-0
+"""
+
+
+@pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "latin-1"])
+def test_openings_from_a_pgn_are_the_main_lines_of_its_games(tmp_path: Path, codec: str) -> None:
+    file = tmp_path / "book.pgn"
+    file.write_text(PGN, encoding=codec)
+    found = openings_from_file(CHESS, file)
+    assert [one.id for one in found] == [f"book.pgn:{number}" for number in (1, 2, 3, 4)]
+    games = [one.game_history(CHESS) for one in found]
+    assert games[0].moves_text() == games[3].moves_text() == ["e2e4", "e7e5", "g1f3"]
+    assert CHESS.notation.state_to_text(games[1].states[0]) == "8/8/8/8/8/3k4/3p4/3K4 b - - 7 60"
+    assert [one.moves_text() for one in games[1:3]] == [["d3e3"], ["a7a8q"]]
+    assert openings_from_file(CHESS, file, most=2) == found[:2]
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        ("1. e4 Ke7", "game 2: illegal san: 'Ke7'"),
+        ("1. e4 --", "game 2: move 2"),
+        ('[Variant "Atomic"]\n\n1. e4', "game 2: it is of the variant 'Atomic'"),
+        ('[Variant "Chess960"]\n\n1. e4', "game 2: it is of the variant 'Chess960'"),
+        ('[Variant "nonsense"]\n\n1. e4', "game 2: it is of the variant 'nonsense'"),
+        ('[FEN "8/8/8 w"]\n\n1. e4', "game 2: "),
+        ("1. f3 e5 2. g4 Qh4#", r"game 2: the game is over before it begins \(checkmate\)"),
+        ('[Event "empty"]\n\n*', "game 2: it has neither moves nor a FEN"),
+    ],
+)
+def test_a_game_that_is_no_opening_is_named(
+    tmp_path: Path, second: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "book.pgn"
+    file.write_text(f"1. e4 e5 *\n\n{second} *\n")
+    with pytest.raises(Fatal, match=reason) as refused:
+        openings_from_file(CHESS, file)
+    assert refused.value.code == Exit.BAD_DATA
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("a.pgn", b"1. 4 *", "has games in a form that tic_tac_toe does not read"),
+        ("a.sgf", b"(;SZ[3];B[aa])", "has games in a form"),
+        ("a.txt", b'[Event "x"]', "has games in a form"),
+        ("a.txt", "4\n".encode("utf-16"), "it is text in UTF-16; save it as UTF-8"),
+    ],
+)
+def test_a_file_that_has_other_things_than_openings_is_refused(
+    tmp_path: Path, name: str, data: bytes, reason: str
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(data)
+    with pytest.raises(Fatal, match=reason) as refused:
+        openings_from_file(TIC, file)
+    assert refused.value.code == Exit.BAD_DATA
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        "",
+        "hmvc 12; fmvn 34;",
+        "fmvn 34; bm Ra8; hmvc 12;",
+        "hmvc 12;",
+        "fmvn 34",
+        'id "hmvc 3; #1"; bm Qh7#; hmvc 12;',
+        "bm Kd6 Kf6; hmvc 12",
+    ],
+)
+def test_the_counters_of_an_epd_are_kept(tmp_path: Path, operations: str) -> None:
+    file, epd = tmp_path / "openings.epd", "4k3/8/4K3/8/8/8/8/R7 w - -"
+    file.write_text(f"{epd} {operations}\n")
+    start = openings_from_file(CHESS, file)[0].game_history(CHESS).states[0]
+    told = chess.Board()
+    told.set_epd(f"{epd} {operations.replace('bm Qh7#; ', '')}")
+    assert CHESS.notation.state_to_text(start) == told.fen()
+
+
+@pytest.mark.parametrize(
+    ("operations", "reason"),
+    [
+        ("hmvc x;", "half-move clock of a FEN is a number"),
+        ("hmvc -1;", "half-move clock of a FEN is a number"),
+        ("hmvc;", "hmvc of an EPD is one number"),
+        ("fmvn 1 2;", "fmvn of an EPD is one number"),
+        ("hmvc 1; hmvc 2;", "hmvc of an EPD is one number"),
+        ("fmvn 99999;", "move number of a FEN is a number"),
+        ("0 x", "move number of a FEN is a number"),
+        ("-5 1", "is no operation of an EPD"),
+        ('id "open', "is no operation of an EPD"),
+    ],
+)
+def test_a_counter_that_is_none_is_refused(tmp_path: Path, operations: str, reason: str) -> None:
+    file = tmp_path / "openings.epd"
+    file.write_text(f"4k3/8/4K3/8/8/8/8/R7 w - - {operations}\n")
+    with pytest.raises(Fatal, match=f"line 1: .*{reason}"):
+        openings_from_file(CHESS, file)
+
+
+def test_report_counts_pairs_and_repeated_games() -> None:
+    one = match(TIC, "solver", "solver", [Opening("start")], seed=1)
+    done = report("a", "b", [*one, *one])
+    assert (done.games, done.distinct, done.draws) == (4, 2, 4)
+    assert as_json(done)["elo"]["pairs"] == 2
+    assert done.reasons == {"board_full": 4}
+
+
+def test_a_game_in_which_something_is_counted_is_written_with_its_score() -> None:
+    """The score is the first player's stones minus the second's; other games have no such field."""
+    for game in (TWICE, TIC):
+        played = match(game, "random", "random", [Opening("start")])[0]
+        written = json.loads(to_json_line(game, played))
+        counted = game.score(replay_of(game, played).state) if game.score else None
+        assert written.get("score") == counted
+        assert game.score is None or np.sign(written["score"]) == written["outcome"]

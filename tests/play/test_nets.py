@@ -1,0 +1,48 @@
+"""Networks in this process: loaded from files whose contents are what their names say."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from azselfplay.games import get_game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.weights_files import short_hash
+from azselfplay.play import export as onnx_command
+from azselfplay.play.nets import game_of, load_net
+from net.architectures.network import build
+from net.architectures.registry import named
+from net.weights import WeightsMeta, save
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Save an untrained network, with its hash in the name."""
+    game, architecture = get_game("tic_tac_toe"), named("1x8")
+    module = build(architecture, game, game.history)
+    digits = save(tmp_path / "new", module, WeightsMeta(game.name, game.history, architecture))
+    return (tmp_path / "new").rename(tmp_path / f"000038-{short_hash(digits)}.safetensors")
+
+
+def change_last_number(file: Path) -> None:
+    """Replace it by 1, which is as plausible, so that only the hash tells."""
+    file.write_bytes(file.read_bytes()[:-4] + struct.pack("<f", 1.0))
+
+
+@pytest.mark.parametrize("load", [load_net, game_of, onnx_command._model])
+def test_a_file_that_changed_after_it_was_named_is_refused(load, file: Path) -> None:
+    """A link is followed."""
+    file.with_name("newest").symlink_to(file.name)
+    change_last_number(file)
+    for path in (file, file.with_name("newest")):
+        with pytest.raises(Fatal, match="is damaged: its sha256 begins with") as caught:
+            load(path)
+        assert caught.value.code == Exit.BAD_DATA
+
+
+def test_a_whole_file_is_loaded_and_a_name_without_a_hash_says_nothing(file: Path) -> None:
+    load_net(file).close()
+    change_last_number(file)
+    load_net(file.rename(file.with_name("my-net"))).close()

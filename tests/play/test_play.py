@@ -1,0 +1,190 @@
+"""`azplay play`: the game between a person and the network, as events and as a real session."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from azselfplay.games import get_game
+from azselfplay.host.exits import Exit
+from azselfplay.play.orders import Found, Line, Order, Prepare, Progress, Quit, Report, Say, Setup, Start
+from azselfplay.play.terminal import PlayEngine
+
+ROOT = Path(__file__).resolve().parents[2]
+SETUP = Setup(game="tic_tac_toe")
+TIC = get_game("tic_tac_toe")
+
+
+def said(orders: list[Order]) -> str:
+    return "\n".join(order.text for order in orders if isinstance(order, Say))
+
+
+def searches(orders: list[Order]) -> list[Start]:
+    return [order for order in orders if isinstance(order, Start)]
+
+
+def ready(person: int = 0, game: str = "tic_tac_toe") -> PlayEngine:
+    engine = PlayEngine(get_game(game), SETUP, simulations=5, person=person)
+    assert isinstance(engine.begin("a network")[1], Prepare)
+    engine.prepared(SETUP, 0.0)
+    return engine
+
+
+def answer(engine: PlayEngine, move: str, value: float = 0.5) -> list[Order]:
+    """Tell the engine that the network has chosen `move` in the present position."""
+    action = TIC.notation.action_from_text(engine._history.state, move)
+    engine.reported(Report((Line((move,), 4, value, 0.5),), Progress(0.1, 5, 1, 1)))
+    return engine.searched(Found((move, "9"), action, value), 0.0)
+
+
+def test_a_move_is_answered_by_a_search_with_the_wanted_simulations() -> None:
+    engine = ready()
+    (start,) = searches(engine.feed("5", 0.0))
+    assert (start.request.actions, start.request.simulations) == ((4,), 5)
+    text = said(answer(engine, "1"))
+    assert "The network plays: 1" in text
+    assert "its own chances 75 %" in text
+    assert "Your move" in text
+
+
+def test_a_move_that_only_earlier_positions_forbid_is_refused_with_the_reason() -> None:
+    """In Go, to capture back in a ko."""
+    engine = ready(game="go_5x5")
+    for move in ("B1", "C1", "A2", "D2", "B3", "C3", "C2", "B2"):
+        engine._history.play_text(move)
+    assert "repeats an earlier position" in said(engine.feed("C2", 0.0))
+    assert len(engine._history.actions) == 8
+
+
+def test_the_network_begins_when_the_person_is_second() -> None:
+    engine = PlayEngine(TIC, SETUP, simulations=5, person=1)
+    assert searches(engine.prepared(SETUP, 0.0))
+
+
+def test_lines_wait_while_the_network_loads_and_thinks() -> None:
+    engine = PlayEngine(TIC, SETUP, simulations=5)
+    assert engine.feed("5", 0.0) == engine.feed("moves", 0.0) == []
+    assert not engine.takes_input
+    assert searches(engine.prepared(SETUP, 0.0))
+    assert "2 3 4 6 7 8 9" in said(answer(engine, "1"))
+    assert engine.takes_input
+
+
+def test_undo_takes_back_the_answer_too() -> None:
+    engine = ready()
+    engine.feed("5", 0.0)
+    answer(engine, "1")
+    engine.feed("undo", 0.0)
+    assert engine._history.actions == []
+    assert "no move to take back" in said(engine.feed("undo", 0.0))
+
+
+def test_undo_before_the_first_move_of_the_person_leaves_the_move_of_the_network() -> None:
+    """The network would only play it again."""
+    engine = PlayEngine(TIC, SETUP, simulations=5, person=1)
+    engine.prepared(SETUP, 0.0)
+    answer(engine, "5")
+    orders = engine.feed("undo", 0.0)
+    assert "You have not moved yet" in said(orders)
+    assert not searches(orders)
+    assert engine._history.actions == [4]
+
+
+def test_a_hint_shows_what_the_network_would_do_for_the_person_and_plays_nothing() -> None:
+    engine = ready()
+    (start,) = searches(engine.feed("hint", 0.0))
+    assert start.request.lines > 1
+    assert "5" in said(answer(engine, "5"))
+    assert engine._history.actions == []
+
+
+def test_the_end_of_a_game_is_told_from_the_persons_side() -> None:
+    """Further moves are refused until one is taken back."""
+    engine = ready()
+    for mine, its in (("1", "4"), ("2", "5")):
+        engine.feed(mine, 0.0)
+        answer(engine, its)
+    end = said(engine.feed("3", 0.0))
+    assert "You win (line)" in end
+    assert "x x x" in end
+    assert "to move" not in end
+    assert "game is over" in said(engine.feed("9", 0.0))
+    assert "Your move" in said(engine.feed("undo", 0.0))
+    assert "Your move" in said(engine.feed("new", 0.0))
+
+
+def test_what_is_neither_a_move_nor_a_command_is_explained() -> None:
+    engine = ready()
+    assert "neither a move" in said(engine.feed("e4", 0.0))
+    assert "nodes N" in said(engine.feed("nodes many", 0.0))
+    assert "new second" in said(engine.feed("new third", 0.0))
+    assert "hint" in said(engine.feed("help", 0.0))
+    assert engine.feed("quit", 0.0) == [Quit()]
+
+
+def test_a_side_that_moves_twice_keeps_the_turn() -> None:
+    """In dots and boxes, the player who closes a box moves again."""
+    engine = ready(game="dots_and_boxes_1x1")
+    moves = [
+        engine._history.game.notation.action_to_text(engine._history.state, int(action))
+        for action in engine._history.legal_actions()
+    ]
+    assert len(moves) == 4
+    assert searches(engine.feed(moves[0], 0.0))
+
+
+SESSION = "moves\nhint\n5\nnonsense\nundo\nnodes 8\n5\nboard\nnew second\nquit\n"
+
+
+@pytest.mark.parametrize("words", [SESSION, "5\n"])
+def test_a_scripted_session_is_played_to_its_end(words: str) -> None:
+    """It may end without `quit`, too."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "azselfplay.lab.azplay", "play", "--game", "tic_tac_toe"),
+            *("--nodes", "16", "--hash", "16", "--threads", "1"),
+        ],
+        cwd=ROOT,
+        input=words,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.returncode, done.stderr) == (Exit.OK, "")
+    assert done.stdout.startswith("tic_tac_toe: you are the first player, against untrained tiny")
+    assert done.stdout.count("The network plays: ") == (3 if words == SESSION else 1)
+
+
+def test_a_game_that_does_not_exist_and_a_bad_position_are_one_line() -> None:
+    for flags, code in ((["--game", "ludo"], Exit.CONFIG), (["no-run"], Exit.BAD_DATA)):
+        done = subprocess.run(
+            [sys.executable, "-m", "azselfplay.lab.azplay", "play", *flags],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
+PREPARES_FOR_EVER = """
+import asyncio, threading
+from azselfplay.play.driver import in_thread, leave_if_preparing
+async def main():
+    task = asyncio.create_task(in_thread(threading.Event().wait))
+    await asyncio.sleep(0)
+    task.cancel()
+leave_if_preparing(3)
+asyncio.run(main())
+leave_if_preparing(0)
+print("the interpreter is taken down")
+"""
+
+
+def test_an_end_while_a_network_is_prepared_leaves_at_once_with_one_line() -> None:
+    """The compiler aborts if the interpreter shuts down while its thread still runs."""
+    done = subprocess.run([sys.executable, "-c", PREPARES_FOR_EVER], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "ended while the search was being prepared\n"

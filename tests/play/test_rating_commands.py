@@ -1,0 +1,310 @@
+"""The commands on a real, tiny run: what they print, keep and draw, and how they refuse bad input."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from in_process import azplay_here
+
+from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.games.spec import Game
+from azselfplay.host.aio import Stop
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import RunFolder
+from azselfplay.link.finding import run_named
+from azselfplay.play import plots
+from azselfplay.play import tournament as matches
+from azselfplay.play.book import Gone, Rated, anchors_of, doublings, fixed_ratings, points_of
+from azselfplay.play.builtin_players import Blend
+from azselfplay.play.ladder import Ladder, LadderConfig, Scaling, ScalingConfig, find_network
+from azselfplay.play.opening_counts import OpeningsConfig
+from azselfplay.play.opening_counts import report as report_openings
+from azselfplay.play.openings import Opening
+from azselfplay.play.player import Player
+from azselfplay.play.players import make_player
+from azselfplay.play.tournament import distinct
+from azselfplay.store.sqlite import STORED, Store
+from bench.random_games import entry
+from net.architectures.network import build
+from net.architectures.residual import Residual
+from net.weights import WeightsMeta, to_bytes
+from protocol.records import GameRecord
+
+ROOT = Path(__file__).resolve().parents[2]
+GAME, CHESS = get_game("tic_tac_toe"), get_game("chess")
+FEW = {
+    "simulations": 2,
+    "games": 4,
+    "pairing_openings": 1,
+    "anchors": "random,greedy",
+    "threads": 1,
+    "openings": "random:1",
+}
+
+
+def add_weights(run: RunFolder, version: int) -> None:
+    """Add a network with random weights, published `version` minutes after the run was made."""
+    import torch
+
+    torch.manual_seed(version)
+    architecture = Residual(blocks=1, channels=8)
+    data = to_bytes(
+        build(architecture, GAME, 1), WeightsMeta(GAME.name, 1, architecture, 100 * version, version)
+    )
+    digits = hashlib.sha256(data).hexdigest()
+    name = f"{version:06d}-{digits[:8]}" if version else digits  # older folders have this name
+    path = run.weights / f"{name}.safetensors"
+    path.write_bytes(data)
+    os.utime(path, (version * 60, version * 60))
+
+
+def add_games(run: RunFolder, versions: list[int]) -> None:
+    """Add games as the trainer stores them; the first player opens in the cell of the version's number."""
+    store = Store(run.games, GAME.name)
+    for number, version in enumerate(versions):
+        actions = np.array([version, 8], np.uint16)
+        record = GameRecord(
+            uid=number.to_bytes(16),
+            game=GAME.name,
+            start="",
+            max_plies=9,
+            simulations=50,
+            actions=actions,
+            visited=np.ones(2, np.uint16),
+            visit_actions=actions,
+            visits=np.ones(2, np.uint16),
+            root_values=np.zeros(2, np.float32),
+            flags=np.ones(2, np.uint8),
+            versions=np.full(2, version, np.uint32),
+            outcome=1,
+            reason="three",
+        )
+        assert store.commit([entry(record)]) == [STORED]
+    store.close()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    """Make a run with three networks, four games by the first and two by the second."""
+    folder = RunFolder(tmp_path, "tiny")
+    folder.create(GAME.name, 1)
+    folder.about.write_text(
+        '{"format": 5, "game": "tic_tac_toe", "history": 1, "created": "1970-01-01T00:00+00:00"}'
+    )
+    for version in range(3):
+        add_weights(folder, version)
+    add_games(folder, [0, 0, 0, 0, 1, 1])
+    return folder
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace networks by players that need no loading."""
+
+    def player(spec: str, game: Game, **_: object) -> Player:
+        return make_player("blend:greedy:50" if spec.startswith("net:") else spec, game)
+
+    monkeypatch.setattr(matches, "make_player", player)
+
+
+def test_points_know_the_games_and_hours_before_them(run: RunFolder) -> None:
+    (run.weights / "torn.safetensors").write_bytes(b"12345678{")
+    points = points_of(run_named(run.path))
+    assert [(one.version, one.step, one.games_before) for one in points] == [
+        (0, 0, 0),
+        (1, 100, 4),
+        (2, 200, 6),
+    ]
+    assert [one.hours for one in points] == pytest.approx([0, 1 / 60, 2 / 60])
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_ladder_rates_draws_and_later_adds_only_what_is_missing(
+    run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = LadderConfig(run=run.path, **FEW)
+    asyncio.run(Ladder(settings).run(Stop()))
+    first = capsys.readouterr()
+    assert [line.split()[0] for line in first.out.splitlines()] == [
+        "player",
+        "v0",
+        "v1",
+        "v2",
+        "random",
+        "greedy",
+    ]
+    assert {path.name for path in (run.path / "plots").iterdir()} == {"ladder.png", "ladder.svg"}
+    kept = json.loads((run.path / "ratings.json").read_bytes())
+    assert sum(one["wins"] + one["draws"] + one["losses"] for one in kept["pairings"]) >= 6
+    asyncio.run(Ladder(settings).run(Stop()))
+    again = capsys.readouterr()
+    assert again.out == first.out
+    assert " - " not in again.err
+    add_weights(run, 3)
+    asyncio.run(Ladder(settings).run(Stop()))
+    new = [line for line in capsys.readouterr().err.splitlines() if " - " in line]
+    assert new
+    assert all("v3-" in line for line in new)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_watching_ladder_rates_new_weights_and_ends_on_a_signal(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, rated = Stop(), []
+
+    def draw(folder: Path, title: str, rated_now: list[Rated], anchors: object) -> list[Path]:
+        rated.append([one.entrant.step for one in rated_now])
+        if len(rated) == 1:
+            add_weights(run, 3)
+        else:
+            stop.request()
+        return [folder]
+
+    monkeypatch.setattr(plots, "draw_ladder", draw)
+    monkeypatch.setattr("azselfplay.play.ladder.WATCH_SECONDS", 0.1)
+    ladder = Ladder(LadderConfig(run=run.path, **FEW, watch=True))
+    asyncio.run(asyncio.wait_for(ladder.run(stop), 240))
+    assert rated == [[0, 100, 200], [0, 100, 200, 300]]
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("named", "drawn"), [("", []), ("random,greedy", ["random", "greedy"])])
+def test_fixed_players_that_are_named_are_all_drawn(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, named: str, drawn: list[str]
+) -> None:
+    """The others only where they are near the networks."""
+    shown: list[str] = []
+
+    def draw(folder: Path, title: str, rated: object, anchors: list[Rated]) -> list[Path]:
+        shown.extend(one.entrant.name for one in anchors)
+        return [folder]
+
+    monkeypatch.setattr(plots, "draw_ladder", draw)
+    monkeypatch.setattr(plots, "in_sight", lambda *_: [])
+    asyncio.run(Ladder(LadderConfig(run=run.path, **FEW | {"anchors": named})).run(Stop()))
+    assert shown == drawn
+
+
+@pytest.mark.usefixtures("quick")
+def test_weights_that_were_removed_are_noticed_before_they_play(run: RunFolder) -> None:
+    async def choose_then_remove() -> None:
+        ladder = Ladder(LadderConfig(run=run.path, **FEW))
+        players = ladder.players()
+        assert players[0].file is not None
+        players[0].file.unlink()
+        await ladder._session.play(players, Stop())
+
+    with pytest.raises(Gone, match="has been removed"):
+        asyncio.run(choose_then_remove())
+
+
+def test_scaling_rates_one_network_at_doubling_searches(
+    run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(Scaling(ScalingConfig(network=run.path, **FEW | {"simulations": 3})).run(Stop()))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[1:4]] == [["v2", "@1"], ["v2", "@2"], ["v2", "@3"]]
+    assert len(list((run.path / "plots").glob("scaling-*.png"))) == 1
+    newest = points_of(run)[-1]
+    assert find_network(newest.path)[0].sha256.startswith(newest.sha256)
+    assert find_network(newest.path)[2] == run.path.resolve()
+    asyncio.run(Scaling(ScalingConfig(network=newest.path, **FEW | {"simulations": 3})).run(Stop()))
+    assert capsys.readouterr().out.splitlines()[:4] == lines[:4], "by the file it is the same network"
+
+
+def test_openings_reads_the_games_of_a_run(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    report_openings(OpeningsConfig(run.path, bins=2))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[:5] == ["first", "move", "1", "4", "66.67%"]
+    assert lines[2].split()[:5] == ["first", "move", "2", "2", "33.33%"]
+    assert (run.path / "plots" / "openings.png").exists()
+
+
+def test_searches_double_up_to_the_last() -> None:
+    assert doublings(8) == [1, 2, 4, 8]
+    assert doublings(10) == [1, 2, 4, 8, 10]
+
+
+def test_an_opening_is_not_played_twice_by_the_same_players() -> None:
+    openings = [Opening("a", "", (1, 2)), Opening("b", "", (3,)), Opening("c", "", (1, 2))]
+    assert len(distinct(openings)) == 2
+
+
+@pytest.mark.parametrize("name", GAME_NAMES)
+def test_fixed_players_stand_in_order_from_random_up(name: str) -> None:
+    game = get_game(name)
+    ratings = fixed_ratings(anchors_of("", game), game)
+    assert next(iter(ratings.items())) == ("random", 0)
+    assert list(ratings.values()) == sorted(ratings.values())
+    assert len(set(ratings.values())) == len(ratings)
+
+
+def test_anchors_that_were_never_measured_are_rated_with_the_networks() -> None:
+    assert fixed_ratings(anchors_of("random, uci:engine", CHESS), CHESS) == {"random": 0}
+    with pytest.raises(Fatal, match="must begin with 'random'") as caught:
+        anchors_of("greedy", CHESS)
+    assert caught.value.code == Exit.CONFIG
+
+
+def test_a_blend_plays_another_players_move_in_its_share_of_moves() -> None:
+    from azselfplay.games.game_history import replay
+
+    game_history = replay(GAME, "", ["1", "5", "2", "9"])
+
+    async def wins(spec: str) -> float:
+        player = make_player(spec, GAME)
+        assert isinstance(player, Blend)
+        seats = [await player.sit_down(seed) for seed in range(300)]
+        return float(np.mean([(await seat.choose(game_history)).action == 2 for seat in seats]))
+
+    assert asyncio.run(wins("blend:greedy:50")) == pytest.approx(0.5 + 0.5 / 5, abs=0.07)
+
+
+@pytest.mark.parametrize("spec", ["blend:greedy", "blend:greedy:0", "blend:50"])
+def test_a_blend_without_player_or_share_is_refused(spec: str) -> None:
+    with pytest.raises(Fatal, match="blend:SPEC:PERCENT"):
+        make_player(spec, GAME)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["ladder"], Exit.USAGE, "RUN"),
+        (["ladder", "no/such/run"], Exit.BAD_DATA, "there is no run 'no/such/run'"),
+        (["ladder", "x", "--points", "1"], Exit.CONFIG, "--points must be a whole number from 2 to 1000"),
+        (["ladder", "x", "--games", "0"], Exit.CONFIG, "--games must be"),
+        (["scaling", "no.safetensors"], Exit.BAD_DATA, "there is no run 'no.safetensors'"),
+        (["openings", "x", "--bins", "0"], Exit.CONFIG, "--bins must be a whole number from 1 to 1000"),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_its_own_status(
+    arguments: list[str],
+    code: Exit,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(ROOT)
+    done = azplay_here(monkeypatch, capsys)(*arguments)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+    assert words in done.stderr
+
+
+def test_help_gives_examples_first_and_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from azselfplay.lab.azplay import main; sys.argv = ['azplay', 'ladder', '--help']\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print({'torch', 'numba', 'matplotlib', 'numpy'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("examples:\n  azplay ladder")
+    assert done.stdout.splitlines()[-1] == "set()"

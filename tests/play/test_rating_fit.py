@@ -1,0 +1,138 @@
+"""Ratings: the fit recovers the true ratings, with honest intervals, in any order of the games."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from azselfplay.play.bradley_terry import (
+    NotConnected,
+    Score,
+    chain_of,
+    fit,
+    gain,
+    merged,
+    next_pair,
+    unconnected,
+)
+from azselfplay.play.elo import score_of_elo
+
+TRUE = {"random": 0.0, "a": 150.0, "b": 300.0, "c": 350.0, "d": 600.0, "e": -80.0}
+
+
+def played(
+    rng: np.random.Generator, games: int, draws: float = 0.0, truth: dict[str, float] = TRUE
+) -> list[Score]:
+    """Let every pair play `games` games; of the games that could be drawn, a share `draws` is."""
+    scores = []
+    for first, second in combinations(truth, 2):
+        share = score_of_elo(truth[first] - truth[second])
+        drawn = 2 * draws * min(share, 1 - share)
+        win, draw, loss = rng.multinomial(games, [share - drawn / 2, drawn, 1 - share - drawn / 2])
+        scores.append(Score(first, second, int(win), int(draw), int(loss)))
+    return scores
+
+
+def test_known_ratings_are_recovered_from_simulated_games() -> None:
+    found = fit(played(np.random.default_rng(1), 20_000), {"random": 0.0}).ratings
+    assert {name: found[name].elo for name in TRUE} == pytest.approx(TRUE, abs=6)
+
+
+@pytest.mark.parametrize("draws", [0.0, 0.6])
+def test_intervals_cover_the_truth_in_about_95_of_100_cases(draws: float) -> None:
+    """200 tournaments of 30 games a pair; with draws the intervals are wider than needed."""
+    rng, covered = np.random.default_rng(2), []
+    for _ in range(200):
+        found = fit(played(rng, 30, draws), {"random": 0.0}).ratings
+        covered += [
+            abs(found[name].elo - TRUE[name]) <= found[name].margin for name in TRUE if name != "random"
+        ]
+    low, high = (0.93, 0.97) if draws == 0 else (0.95, 1.0)
+    assert low <= np.mean(covered) <= high
+
+
+def test_newton_finds_what_plain_gradient_ascent_finds() -> None:
+    """The twin writes prior and gradient out pair by pair, and makes many small steps."""
+    scores, anchors = played(np.random.default_rng(3), 15), {"random": 0.0, "c": 330.0}
+    total = {name: sum(s.games for s in scores if name in (s.first, s.second)) for name in TRUE}
+    elo = {name: anchors.get(name, 0.0) for name in TRUE}
+    for _ in range(3000):
+        slope = dict.fromkeys(TRUE, 0.0)
+        for s in scores:
+            prior = sum(0.5 * s.games / total[name] for name in (s.first, s.second) if name not in anchors)
+            surplus = s.points + prior / 2 - (s.games + prior) * score_of_elo(elo[s.first] - elo[s.second])
+            slope[s.first] += surplus
+            slope[s.second] -= surplus
+        elo = {name: elo[name] + (0 if name in anchors else 8.0 * slope[name]) for name in TRUE}
+    found = fit(scores, anchors).ratings
+    assert {name: found[name].elo for name in TRUE} == pytest.approx(elo, abs=1e-3)
+
+
+def test_anchors_stay_where_they_are_and_have_no_interval() -> None:
+    found = fit(played(np.random.default_rng(4), 10), {"a": 1000.0, "d": 1500.0}).ratings
+    assert [(found[name].elo, found[name].margin) for name in "ad"] == [(1000.0, 0.0), (1500.0, 0.0)]
+    assert found["b"].margin > 0
+
+
+def test_neither_the_order_of_games_nor_of_names_changes_anything() -> None:
+    scores = played(np.random.default_rng(5), 12, 0.4)
+    turned = [Score(s.second, s.first, s.losses, s.draws, s.wins) for s in reversed(scores)]
+    pieces = [Score(s.first, s.second, draws=s.draws) for s in turned] + [
+        Score(s.first, s.second, s.wins, 0, s.losses) for s in turned
+    ]
+    assert merged(pieces) == merged(scores)
+    assert fit(pieces, {"random": 0.0}).ratings == fit(scores, {"random": 0.0}).ratings
+
+
+def test_a_perfect_score_has_a_finite_rating_and_a_wide_interval() -> None:
+    found = fit([Score("x", "random", wins=20)], {"random": 0.0}).ratings["x"]
+    assert found.elo == pytest.approx(763, abs=1)
+    assert found.margin > 400
+    assert fit([Score("x", "random", 10, 0, 10)], {"random": 0.0}).ratings["x"].elo == pytest.approx(
+        0, abs=1e-6
+    )
+
+
+def test_players_without_a_chain_of_games_to_an_anchor_are_named() -> None:
+    scores = [Score("a", "random", 3), Score("x", "y", 1, 1, 1), Score("z", "a")]
+    with pytest.raises(NotConnected, match="x, y") as caught:
+        fit(scores, {"random": 0.0})
+    assert caught.value.names == ["x", "y"]
+    assert unconnected(scores, {"random"}, ["z", "a"]) == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize("bad", [Score("a", "a", 1), Score("a", "b", -1)])
+def test_impossible_scores_are_refused(bad: Score) -> None:
+    with pytest.raises(ValueError, match=r"cannot play itself|negative"):
+        merged([bad])
+
+
+def test_the_chain_is_played_first_then_players_of_nearby_ratings() -> None:
+    names = ["random", "greedy", "v0", "v1", "v2"]
+    chain = chain_of(["random", "greedy"], ["v0", "v1", "v2"])
+    rng, truth = np.random.default_rng(6), dict(zip(names, [0.0, 200.0, 0.0, 400.0, 900.0], strict=True))
+    scores: list[Score] = []
+    for _ in range(60):
+        pair = next_pair(names, chain, scores, {"random": 0.0}, 10)
+        assert pair is not None
+        first, second = pair
+        wins = int(rng.binomial(10, score_of_elo(truth[first] - truth[second])))
+        scores.append(Score(first, second, wins, 0, 10 - wins))
+    assert [(s.first, s.second) for s in scores[:4]] == chain
+    games = {(s.first, s.second): s.games for s in merged(scores)}
+    assert games.get(("random", "v2"), 0) + games.get(("v0", "v2"), 0) <= 20
+    assert games[("v1", "v2")] >= 100
+
+
+def test_gain_is_what_the_sum_of_variances_loses() -> None:
+    """The twin is a second fit with ten more games of exactly the expected score; they agree up to the
+    prior's share."""
+    scores = [Score("a", "random", 600, 0, 400), Score("b", "a", 550, 0, 450)]
+    before = fit(scores, {"random": 0.0})
+    share = score_of_elo(before.ratings["b"].elo)
+    more = Score("b", "random", round(1000 * share), 0, 1000 - round(1000 * share))
+    after = fit([*scores, more], {"random": 0.0})
+    lost = float(np.trace(before.covariance) - np.trace(after.covariance))
+    assert gain(before, "b", "random", 1000) == pytest.approx(lost, rel=0.01)

@@ -1,0 +1,167 @@
+"""The search that a network plays with: read from a text or from its run, named, and really used."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+from changed_settings import self_play, varied
+
+from azselfplay.games import get_game
+from azselfplay.games.game_history import GameHistory
+from azselfplay.host.config import to_toml
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.lab.report.charts import Rated, Rating, curves_of
+from azselfplay.play.analysis import Analyst, Request
+from azselfplay.play.book import Point, network, networks_at, searches_of
+from azselfplay.play.builtin_players import NetPlayer
+from azselfplay.play.nets import LoadedNet, search_for, search_name
+from azselfplay.play.players import make_player
+from azselfplay.play.truth_errors import chosen_actions, rows_for
+from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator, UniformEvaluator
+from azselfplay.search.settings import FOR_EVALUATION
+from protocol.settings import SelfPlaySettings
+from server.config import ServerConfig
+
+GAME = get_game("tic_tac_toe")
+GUMBEL = varied(FOR_EVALUATION, selection="gumbel")
+
+
+def run_of(folder: Path, settings: SelfPlaySettings) -> Path:
+    """Return weights of a run with these settings; only their name is used."""
+    (folder / "config.toml").write_text(to_toml(ServerConfig(self_play=settings)))
+    (folder / "weights").mkdir()
+    return folder / "weights" / "0.safetensors"
+
+
+def untrained() -> LoadedNet:
+    return LoadedNet(GAME, 1, "knows nothing", 0, UniformEvaluator(), 8)  # type: ignore[arg-type]
+
+
+def uniform(batch: LeafBatch) -> Evaluations:
+    """Answer like UniformEvaluator."""
+    priors = np.repeat((1.0 / batch.counts).astype(np.float32), batch.counts)
+    return Evaluations(priors, np.tile(np.array([0, 1, 0], np.float32), (batch.rows, 1)), 0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        FOR_EVALUATION,
+        GUMBEL,
+        varied(GUMBEL, c_scale=0.1, considered=4),
+        varied(FOR_EVALUATION, c_init=2.5, fpu="absolute", fpu_value=-0.5),
+    ],
+)
+def test_the_name_of_a_search_makes_that_search_again(settings: SelfPlaySettings) -> None:
+    assert search_for(search_name(settings), GAME) == settings
+
+
+def test_a_name_says_only_what_is_not_as_usual_and_is_used() -> None:
+    assert search_name(FOR_EVALUATION) == "puct"
+    assert search_name(varied(GUMBEL, c_scale=0.1, c_init=3.0)) == "gumbel?gumbel_c_scale=0.1"
+
+
+def test_without_a_word_it_is_the_search_of_the_run_but_without_its_noise(tmp_path: Path) -> None:
+    trained = self_play(selection="gumbel", c_scale=0.3, root_noise=0.25, temperature=1.0)
+    weights = run_of(tmp_path, trained)
+    assert search_for("", GAME, weights) == varied(GUMBEL, c_scale=0.3)
+    assert search_for("puct", GAME, weights) == FOR_EVALUATION
+    assert search_for("gumbel", GAME, weights) == GUMBEL
+
+
+def test_weights_of_no_run_are_searched_with_puct(tmp_path: Path) -> None:
+    assert search_for("", GAME, tmp_path / "net.safetensors") == FOR_EVALUATION
+    assert search_for("", GAME) == FOR_EVALUATION
+
+
+@pytest.mark.parametrize(
+    "text", ["negamax", "puct?c_init", "puct?simulations=5", "gumbel?gumbel_c_scale=x", "puct?c_init=-1"]
+)
+def test_a_search_that_means_nothing_is_refused(text: str) -> None:
+    with pytest.raises(Fatal) as refused:
+        search_for(text, GAME)
+    assert refused.value.code == Exit.CONFIG
+
+
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [
+        ("gumble", "gumbel"),
+        ("thompson?final_mov=max", "final_move"),
+        ("gumbel?c_scale=1", "gumbel_c_scale"),
+        ("thompson?c_init=2", "final_"),
+    ],
+)
+def test_a_selection_that_is_not_there_or_does_not_read_a_setting_names_the_nearest(
+    text: str, nearest: str
+) -> None:
+    with pytest.raises(Fatal, match=f"the nearest is {nearest}") as refused:
+        search_for(text, GAME)
+    assert refused.value.code == Exit.CONFIG
+
+
+@pytest.mark.parametrize("content", ["self_play = 3\n", "[self_play.search]\nc_init = 'a'\n", "= = ="])
+def test_a_run_whose_settings_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
+    weights = run_of(tmp_path, SelfPlaySettings())
+    (tmp_path / "config.toml").write_text(content)
+    with pytest.raises(Fatal, match=r"config\.toml") as refused:
+        search_for("", GAME, weights)
+    assert refused.value.code == Exit.BAD_DATA
+
+
+def test_players_truth_and_analysis_make_the_search_that_is_named() -> None:
+    rows, net = rows_for(GAME, limit=120), untrained()
+    analyst = Analyst.of(GAME, LocalEvaluator(uniform, 8), 1, GUMBEL)
+
+    async def seat_choice(search: SelfPlaySettings, moves: tuple[int, ...]) -> int:
+        seat = await NetPlayer("one", net, 12, search=search).sit_down(0)
+        game_history = GameHistory(GAME)
+        for move in moves:
+            game_history.play(move)
+        return (await seat.choose(game_history)).action
+
+    async def analysed(moves: tuple[int, ...]) -> int:
+        answer = await analyst.answer(Request(1, "", tuple(str(move + 1) for move in moves), 12))
+        assert answer["pv"][0] == answer["best"]
+        assert sum(answer["visits"].values()) == 12
+        return int(answer["best"]) - 1
+
+    async def all_choices() -> dict[str, list[int]]:
+        return {
+            "puct": await chosen_actions(net, rows, 12),
+            "gumbel": await chosen_actions(net, rows, 12, GUMBEL),
+            "puct seat": [await seat_choice(FOR_EVALUATION, one.moves) for one in rows],
+            "gumbel seat": [await seat_choice(GUMBEL, one.moves) for one in rows],
+            "gumbel analysed": [await analysed(one.moves) for one in rows],
+        }
+
+    found = asyncio.run(all_choices())
+    assert found["puct"] == found["puct seat"] != found["gumbel"]
+    assert found["gumbel"] == found["gumbel seat"] == found["gumbel analysed"]
+
+
+def test_a_player_is_named_by_its_search() -> None:
+    async def names() -> list[str]:
+        found = []
+        for spec in ("untrained@8", "untrained@8/gumbel?gumbel_considered=4"):
+            one = make_player(spec, GAME)
+            found.append(one.name)
+            await one.close()
+        return found
+
+    assert asyncio.run(names()) == ["untrained@8/puct", "untrained@8/gumbel?gumbel_considered=4"]
+
+
+def test_searches_of_a_network_are_players_and_curves_of_their_own() -> None:
+    """PUCT with its defaults keeps the name that it has in ladders from before the other searches."""
+    point = Point(Path("net.safetensors"), 3, 300, None, 0.0, "0123456789abcdef")
+    players = [network(point, 100, how).entrant for how in ("puct", "gumbel", "gumbel?gumbel_c_scale=0.1")]
+    names = ["v3-01234567@100", "v3-01234567@100/gumbel", "v3-01234567@100/gumbel?gumbel_c_scale=0.1"]
+    assert [one.name for one in players] == names
+    assert networks_at(players, 100, "gumbel") == [players[1]]
+    assert searches_of(players, point.sha256, "puct") == [players[0]]
+    rated = Rated(players, {name: Rating(10.0, 5.0) for name in names})
+    assert sorted(curves_of(rated)) == [(100, "gumbel"), (100, "gumbel?gumbel_c_scale=0.1"), (100, "puct")]

@@ -1,0 +1,182 @@
+"""The Connect Four solver against plain minimax, and the labelled positions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from naive_truth import child_of, end_value, legal_of, minimax
+
+from azselfplay.games.connect_four import GAME
+from azselfplay.games.connect_four import knowledge as labelled
+from azselfplay.games.connect_four.knowledge import rows_in
+from azselfplay.games.connect_four.solver import Solver, board_of, key_of, look_ahead, winning_cells
+from azselfplay.games.knowledge import BadTruth
+from azselfplay.games.spec import State
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.play.truth_errors import read_rows
+
+
+def random_states(stones: int, count: int, seed: int) -> list[State]:
+    """Return positions after `stones` random moves, none of them over."""
+    rng, found = np.random.default_rng([seed, stones]), []
+    while len(found) < count:
+        state = np.zeros(GAME.state_words, np.uint64)
+        legal = legal_of(GAME, state)
+        while int(state[2]) < stones and end_value(GAME, state, legal) is None:
+            state = child_of(GAME, state, int(rng.choice(legal)))
+            legal = legal_of(GAME, state)
+        if int(state[2]) == stones and end_value(GAME, state, legal) is None:
+            found.append(state)
+    return found
+
+
+def mirrored(state: State) -> State:
+    """Return the mirror image of the position."""
+    cells = GAME.symmetries[0].cells
+    turned = [sum(1 << int(cells[i]) for i in range(42) if int(word) >> i & 1) for word in state[:2]]
+    return np.array([*turned, state[2]], np.uint64)
+
+
+@pytest.mark.parametrize("stones", [30, 34, 38, 41])
+def test_late_positions_have_the_result_and_length_that_plain_minimax_finds(stones: int) -> None:
+    solver = Solver(16)
+    for state in random_states(stones, 12, seed=1):
+        value, plies = minimax(GAME, state, {})
+        found = (solver.value(state), np.sign(solver.score(state)), solver.plies_to_end(state))
+        assert found == (value, value, plies)
+
+
+def test_the_columns_that_keep_the_result_are_those_that_plain_minimax_finds() -> None:
+    solver = Solver(16)
+    for state in random_states(31, 15, seed=2):
+        verdict = solver.verdict(state)
+        after = {a: -minimax(GAME, child_of(GAME, state, a), {})[0] for a in legal_of(GAME, state)}
+        best = max(after.values())
+        keeps = tuple(a for a in after if after[a] == best)
+        assert (verdict.value, verdict.legal, verdict.keeps) == (best, tuple(after), keeps)
+        assert verdict.matters == (len(keeps) < len(after))
+
+
+def test_a_solver_that_remembers_little_or_answers_all_orders_of_questions_says_the_same() -> None:
+    states = random_states(16, 12, seed=3) + random_states(20, 12, seed=3)
+    large, small = Solver(20), Solver(4)
+    scores = [large.score(state) for state in states]
+    assert [small.value(state) for state in reversed(states)] == [int(np.sign(s)) for s in scores[::-1]]
+    assert [large.value(state) for state in states] == [int(np.sign(score)) for score in scores]
+    assert large.nodes > 0
+
+
+def test_no_position_is_taken_for_an_entry_that_was_not_written_yet() -> None:
+    states = [
+        np.zeros(GAME.state_words, np.uint64),
+        *random_states(1, 20, seed=7),
+        *random_states(6, 20, seed=7),
+    ]
+    keys = [int(key_of(*board_of(state))) for state in states]
+    assert 0 not in keys
+    assert len(set(keys)) == len({state.tobytes() for state in states})
+
+
+def test_mirror_images_have_mirrored_verdicts() -> None:
+    solver = Solver(18)
+    for state in random_states(18, 20, seed=4):
+        plain, turned = solver.verdict(state), solver.verdict(mirrored(state))
+        assert plain.value == turned.value
+        assert {6 - column for column in plain.keeps} == set(turned.keeps)
+
+
+def test_winning_cells_are_the_empty_cells_whose_stone_would_make_four() -> None:
+    for state in random_states(24, 40, seed=5):
+        own, mask = board_of(state)
+        found = int(winning_cells(own, mask))
+        cells = {(row, col): int(own) >> 7 * col + row & 1 for row in range(6) for col in range(7)}
+        for (row, col), taken in cells.items():
+            runs = [
+                [(row + up * (step - back), col + right * (step - back)) for step in range(4)]
+                for up, right in ((0, 1), (1, 0), (1, 1), (1, -1))
+                for back in range(4)
+            ]
+            four = any(all(cell == (row, col) or cells.get(cell, 0) for cell in run) for run in runs)
+            empty = not int(mask) >> 7 * col + row & 1
+            assert found >> 7 * col + row & 1 == int(empty and not taken and four)
+
+
+def test_looking_ahead_to_the_end_is_the_value_and_no_further_than_asked() -> None:
+    for state in random_states(33, 15, seed=6):
+        value, plies = minimax(GAME, state, {})
+        assert look_ahead(*board_of(state), 42) == value
+        for depth in range(1, 8):
+            assert look_ahead(*board_of(state), depth) == (value if plies <= depth else 0)
+
+
+def test_a_set_is_the_same_for_the_same_seed_and_has_no_position_twice(tmp_path: Path) -> None:
+    phases = {"middle": (20, 24), "end": (25, 40)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(labelled, "PHASES", phases)
+        patch.setattr(labelled, "PERFECT_FROM", 20)
+        patch.setattr(labelled, "GENERATOR_BITS", 16)
+        rows = labelled.generate(5, 8)
+        assert rows == labelled.generate(5, 8)
+        assert rows != labelled.generate(6, 8)
+    assert Counter(row.phase for row in rows) == {"middle": 8, "end": 8}
+    assert all(sum(not row.matters for row in rows if row.phase == phase) <= 4 for phase in phases)
+    keys = {labelled.key_of(labelled.states_of(row.moves)[-1]) for row in rows}
+    assert len(keys) == 16
+    (tmp_path / "set.jsonl").write_bytes(labelled.to_lines(rows))
+    assert labelled.read(tmp_path / "set.jsonl") == rows
+
+
+def test_a_second_set_can_be_made_of_other_positions() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(labelled, "PHASES", {"end": (25, 40)})
+        patch.setattr(labelled, "PERFECT_FROM", 20)
+        patch.setattr(labelled, "GENERATOR_BITS", 16)
+        first = labelled.generate(5, 8)
+        second = labelled.generate(5, 8, apart_from=first)
+    keys = {labelled.key_of(labelled.states_of(row.moves)[-1]) for row in (*first, *second)}
+    assert len(keys) == 16
+
+
+def test_finals_are_judged_on_positions_that_are_not_tuned_on() -> None:
+    """They are not mirror images of those, either."""
+    tuned, final = (
+        {labelled.key_of(labelled.states_of(row.moves)[-1]) for row in labelled.read(file)}
+        for file in (labelled.COMMITTED, labelled.FINAL)
+    )
+    assert (len(tuned), len(final)) == (5001, 3000)
+    assert not tuned & final
+
+
+@pytest.mark.parametrize(("file", "each"), [(labelled.COMMITTED, 17), (labelled.FINAL, 20)])
+def test_a_set_that_comes_with_the_program_is_balanced_and_a_part_solved_anew_agrees(
+    file: Path, each: int
+) -> None:
+    rows, solver = labelled.read(file), Solver(20)
+    sizes = Counter(row.phase for row in rows)
+    assert set(sizes) == set(labelled.PHASES)
+    assert len(set(sizes.values())) == 1
+    for number, row in enumerate(rows):
+        low, high = labelled.PHASES[row.phase]
+        assert low <= len(row.moves) <= high
+        states = labelled.states_of(row.moves)
+        if len(row.moves) >= 18 and number % each == 0:
+            verdict = solver.verdict(states[-1])
+            assert (verdict.value, verdict.legal, verdict.keeps, verdict.matters) == (
+                row.value,
+                row.legal,
+                row.keeps,
+                row.matters,
+            )
+
+
+def test_a_file_that_holds_something_else_is_refused_with_the_command_that_makes_one(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.jsonl"
+    file.write_text('{"phase": "end"}\n')
+    with pytest.raises(BadTruth, match="azplay known connect_four"):
+        labelled.read(file)
+    with pytest.raises(Fatal, match="azplay known connect_four") as caught:
+        read_rows(lambda: rows_in(file))
+    assert caught.value.code == Exit.BAD_DATA

@@ -1,0 +1,159 @@
+"""Endgame tables, compared with the rules, python-chess, and published figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+from naive_truth import best_result, child_of, end_value, legal_of, mates_within
+
+from azselfplay.games.chess import GAME
+from azselfplay.games.chess import endings as endgames
+from azselfplay.games.chess import endings as kernel
+from azselfplay.games.chess.knowledge import row_of as chess_row
+from azselfplay.games.spec import State
+
+LONGEST = {"KQK": 10, "KRK": 16, "KPK": 28, "KBNK": 33}
+
+
+def sample(name: str, count: int, seed: int) -> list[State]:
+    """Return legal positions of an ending, of either colour and either side to move."""
+    rng, found = np.random.default_rng(seed), []
+    tables = endgames.ending(name)
+    while len(found) < count:
+        strong, black = bool(rng.integers(2)), bool(rng.integers(2))
+        index = int(rng.integers(len(tables.white)))
+        if (tables.white if strong else tables.black)[index] != kernel.ILLEGAL:
+            found.append(endgames.state_at(name, index, strong_to_move=strong, strong_is_black=black))
+    return found
+
+
+@pytest.mark.parametrize("name", endgames.ENDINGS)
+def test_the_longest_mate_is_the_published_one(name: str) -> None:
+    assert endgames.ending(name).longest == LONGEST[name]
+
+
+def test_king_and_pawn_has_as_many_won_and_illegal_positions_as_the_bitbases_of_engines() -> None:
+    """Those bitbases hold the 24 squares of a pawn on files a-d: 111,282 positions are won, 30,932 are
+    impossible."""
+    tables, pawn = endgames.ending("KPK"), np.arange(64**3) >> 12
+    held = (pawn % 8 < 4) & (pawn // 8 >= 1) & (pawn // 8 <= 6)
+    both = np.concatenate([tables.white[held], tables.black[held]])
+    assert int((both < kernel.UNKNOWN).sum()) == 111_282
+    assert int((both == kernel.ILLEGAL).sum()) == 30_932
+
+
+@pytest.mark.parametrize("name", endgames.ENDINGS)
+def test_a_distance_is_one_more_than_the_best_of_those_after_each_legal_move(name: str) -> None:
+    for state in sample(name, 400, seed=1):
+        known = endgames.probe(state)
+        assert known is not None
+        legal = legal_of(GAME, state)
+        ended = end_value(GAME, state, legal)
+        if ended is not None:
+            assert known == (ended, 0)
+            continue
+        after = [endgames.probe(child_of(GAME, state, action)) for action in legal]
+        value, plies = best_result([(-one.value, one.plies) if one else (0, 0) for one in after])
+        assert known == (value, plies if value else 0)
+
+
+@pytest.mark.parametrize("name", endgames.ENDINGS)
+def test_entries_are_illegal_where_python_chess_says_so(name: str) -> None:
+    rng, tables = np.random.default_rng(2), endgames.ending(name)
+    pieces = [chess.Piece.from_symbol(letter) for letter in ("K", "k", *name[1:-1])]
+    for index in rng.integers(len(tables.white), size=600).tolist():
+        squares = [index >> 6 * place & 63 for place in range(len(pieces))]
+        for side, table in ((chess.WHITE, tables.white), (chess.BLACK, tables.black)):
+            board = chess.Board(None)
+            board.turn = side
+            for square, piece in zip(squares, pieces, strict=True):
+                board.set_piece_at(square, piece)
+            valid = board.is_valid() and len(set(squares)) == len(squares)
+            assert (table[index] != kernel.ILLEGAL) == valid, board.fen()
+
+
+@pytest.mark.parametrize("name", ["KQK", "KRK", "KPK"])
+def test_mates_in_one_and_two_are_those_that_python_chess_finds(name: str) -> None:
+    rng, table = np.random.default_rng(3), endgames.ending(name).white
+    near = rng.choice(np.flatnonzero(table <= 3), 25, replace=False)
+    others = rng.choice(np.flatnonzero((table > 3) & (table <= kernel.DRAWN)), 10, replace=False)
+    for index in [*near.tolist(), *others.tolist()]:
+        board = chess.Board(GAME.notation.state_to_text(endgames.state_at(name, index, strong_to_move=True)))
+        assert mates_within(board, 1) == (table[index] == 1)
+        assert mates_within(board, 3) == (table[index] <= 3)
+
+
+def test_the_colours_do_not_matter() -> None:
+    tables = endgames.ending("KPK")
+    for index in np.random.default_rng(4).choice(np.flatnonzero(tables.white != kernel.ILLEGAL), 200):
+        both = [
+            endgames.probe(endgames.state_at("KPK", int(index), strong_to_move=True, strong_is_black=black))
+            for black in (False, True)
+        ]
+        assert both[0] == both[1] is not None
+
+
+@pytest.mark.parametrize(
+    "fen",
+    [
+        "",
+        "4k3/8/8/8/8/8/8/4K2R w K - 0 1",
+        "4k3/8/8/8/8/8/8/3QKR2 w - - 0 1",
+        "4k2r/8/8/8/8/8/8/3QK3 w - - 0 1",
+    ],
+    ids=["start", "may castle", "two men too many", "both have men"],
+)
+def test_a_position_without_a_table_is_not_known(fen: str) -> None:
+    assert endgames.probe(GAME.notation.state_from_text(fen)) is None
+
+
+def test_underpromotion_wins_where_a_queen_would_give_stalemate() -> None:
+    row = chess_row("KPK", GAME.notation.state_from_text("8/k1P5/8/K7/8/8/8/8 w - - 0 1"))
+    assert row is not None
+    texts = {GAME.notation.action_to_text(GAME.notation.state_from_text(row.start), a) for a in row.keeps}
+    assert row.value == 1
+    assert "c7c8r" in texts
+    assert "c7c8n" not in texts
+
+
+def test_a_row_says_how_much_longer_each_winning_move_takes() -> None:
+    row = chess_row("KQK", GAME.notation.state_from_text("7k/8/5K2/6Q1/8/8/8/8 w - - 0 1"))
+    assert row is not None
+    names = {a: GAME.notation.action_to_text(GAME.notation.state_from_text(row.start), a) for a in row.keeps}
+    longer = {names[action]: plies for action, plies in row.longer.items()}
+    assert longer["g5g7"] == 0
+    assert min(plies for name, plies in longer.items() if name != "g5g7") >= 2
+    assert "g5g6" not in longer, "that is stalemate"
+
+
+def test_tables_are_read_again_and_made_anew_if_the_file_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endgames, "cache_folder", lambda: tmp_path)
+    made = endgames.ending.__wrapped__("KRK")
+    (file,) = tmp_path.iterdir()
+    again = endgames.ending.__wrapped__("KRK")
+    assert np.array_equal(made.white, again.white)
+    assert np.array_equal(made.black, again.black)
+    whole = file.read_bytes()
+    for damaged in (whole[:1000], b"", whole[:300_000] + bytes(9) + whole[300_009:]):
+        file.write_bytes(damaged)
+        mended = endgames.ending.__wrapped__("KRK")
+        assert np.array_equal(made.black, mended.black)
+
+
+def test_a_table_of_another_size_in_the_cache_folder_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """King and pawn is solved from the tables of queen and rook, which compiled code reads without checks."""
+    monkeypatch.setattr(endgames, "cache_folder", lambda: tmp_path)
+    short = np.zeros(100, np.uint8)
+    np.savez(tmp_path / f"KQK-{endgames._VERSION}.npz", white=short, black=short)
+    endgames.ending.cache_clear()
+    try:
+        assert endgames.ending("KQK").longest == LONGEST["KQK"]
+    finally:
+        endgames.ending.cache_clear()

@@ -1,0 +1,233 @@
+"""The pure parts of the UCI engine: lines, options, clocks, scores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from azselfplay.games import get_game
+from azselfplay.play.orders import Options, Setup, SideClock, seconds_for_move, seconds_of_movetime
+from azselfplay.play.thinker import MEASURED_SHARE, MEASURED_SIMULATIONS, cannot_be_overtaken
+from azselfplay.play.uci_lines import (
+    UCI,
+    USI,
+    BadCommand,
+    Board,
+    Go,
+    Position,
+    SetOption,
+    Simple,
+    centipawns,
+    parse,
+    score_text,
+    wdl_per_mille,
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("uci\r", Simple("hello")),
+        ("   ", None),
+        ("setoption name Move Overhead value 50", SetOption("Move Overhead", "50")),
+        ("setoption name WeightsFile value /a b/c", SetOption("WeightsFile", "/a b/c")),
+        ("position startpos", Position("", ())),
+        ("position fen 8/8 w - - 0 1 moves a1a2", Position("8/8 w - - 0 1", ("a1a2",))),
+        ("go wtime -5 btime 9 winc 1", Go(wtime=0, btime=9, winc=1)),
+        ("go searchmoves e2e4 d2d4 nodes 7 infinite", Go(("e2e4", "d2d4"), nodes=7, infinite=True)),
+    ],
+)
+def test_lines_are_read_as_the_protocol_says(line, command):
+    assert parse(line) == command
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "joho",
+        "position",
+        "setoption x",
+    ],
+)
+def test_a_line_that_means_nothing_is_refused_with_a_reason(line):
+    with pytest.raises(BadCommand, match=r"\w+"):
+        parse(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "go", "notes"),
+    [
+        ("go nodes", Go(), 2),
+        ("go nodes abc", Go(), 2),
+        ("go nodes -1", Go(), 2),
+        (f"go nodes {10**20}", Go(), 2),
+        ("go nodes 1.5", Go(), 2),
+        ("go nodes infinite", Go(infinite=True), 1),
+        ("go nodes abc wtime 900", Go(wtime=900), 1),
+        ("go depth \u0663", Go(), 2),
+        ("go depth 0", Go(), 1),
+        ("go movestogo 3", Go(movestogo=3), 1),
+        ("go perft 3", Go(), 2),
+        ("go fast nodes 5 please", Go(nodes=5), 2),
+        ("go ponder movetime soon", Go(ponder=True), 2),
+        ("go movetime 1.5", Go(movetime=1), 0),
+        ("go wtime -7.25 btime 60000.0", Go(wtime=0, btime=60000), 0),
+        ("go nodes 5 nodes 7 infinite infinite", Go(nodes=7, infinite=True), 0),
+        ("go searchmoves", Go(), 0),
+    ],
+)
+def test_a_word_of_go_that_means_nothing_is_ignored_with_a_note(line, go, notes):
+    found = parse(line)
+    assert isinstance(found, Go)
+    assert len(found.notes) == notes
+    assert replace(found, notes=()) == go
+
+
+@pytest.mark.parametrize("table", [UCI.options, USI.options], ids=["UCI", "USI"])
+def test_every_option_is_announced_and_can_be_set_to_what_it_is(table):
+    options = Options()
+    lines = table.announced(options)
+    assert [line.split(" type ")[0] for line in lines] == [f"option name {spec.name}" for spec in table.specs]
+    for spec, line in zip(table.specs, lines, strict=True):
+        default = line.split(" default ")[1].split(" min ")[0].split(" var ")[0]
+        assert table.changed(options, spec.name.upper(), default) == options
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "word"),
+    [
+        ("Hash", "0", "between"),
+        ("Hash", "many", "number"),
+        ("Ponder", "1", "true"),
+        ("Backend", "tpu", "cuda"),
+        ("Skill", "3", "unknown"),
+        ("MultiPV", "9" * 50, "number"),
+        ("Search", "mcts", "thompson"),
+    ],
+)
+def test_options_out_of_range_are_refused(name, value, word):
+    with pytest.raises(ValueError, match=word):
+        UCI.options.changed(Options(), name, value)
+
+
+SECONDS = st.floats(0, 1e4)
+
+
+@given(SECONDS, st.floats(0, 100), st.integers(0, 200), st.floats(0, 100), st.floats(0, 10))
+def test_thinking_never_takes_more_than_the_clock_less_the_overhead(
+    remaining, increment, moves, byoyomi, overhead
+):
+    seconds = seconds_for_move(SideClock(remaining, increment, moves), overhead)
+    assert 0 <= seconds <= max(0.0, remaining - overhead)
+    seconds = seconds_for_move(SideClock(remaining, increment, moves, byoyomi), overhead)
+    assert 0 <= seconds <= max(0.0, remaining - overhead) + max(0.0, byoyomi - overhead)
+
+
+def test_byoyomi_is_used_up_by_every_move_and_adds_to_what_is_left():
+    assert seconds_for_move(SideClock(0.0, byoyomi=10.0), 0.03) == pytest.approx(9.97)
+    assert seconds_for_move(SideClock(300.0, byoyomi=10.0), 0.03) > 15
+
+
+def test_a_game_played_by_the_clock_never_loses_on_time_and_uses_most_of_it():
+    clock, overhead, lost = 10.0, 0.03, 0.02
+    for _ in range(300):
+        clock -= seconds_for_move(SideClock(clock, 0.1), overhead) + lost
+        assert clock > 0
+        clock += 0.1
+    assert clock < 3
+
+
+@pytest.mark.parametrize(
+    ("visits", "simulations", "elapsed", "left", "is_enough"),
+    [
+        ([900, 10], 0, 0.0, 5.0, False),  # a kept tree, before the first batch
+        ([900, 10], 8, 0.001, 5.0, False),  # its first batch shows no speed
+        ([900, 10], 8, 4.9, 0.1, False),  # nor do a few slow ones
+        ([900, 10], 400, 0.4, 5.0, False),  # only 7 % of the time have passed
+        ([900, 10], 400, 1.0, 5.0, False),  # 2,000 more fit
+        ([900, 10], 400, 4.0, 5.0, True),  # 500 more fit
+        ([900, 400], 400, 4.0, 5.0, False),
+        ([900, 400, 300], 800, 4.0, 0.0, True),
+        ([400], 400, 4.0, 5.0, False),  # the other moves lose, but this one is not proven yet
+        ([501], 500, 1.0, 0.0, True),
+        ([], 500, 5.0, 5.0, False),
+        ([250, 250], 500, 5.0, 0.0, False),
+    ],
+)
+def test_a_search_ends_early_only_if_no_move_can_catch_up_at_the_speed_measured(
+    visits, simulations, elapsed, left, is_enough
+):
+    assert cannot_be_overtaken(visits, simulations, elapsed, left) is is_enough
+
+
+@given(
+    st.lists(st.integers(0, 10**6), max_size=8), st.integers(0, 10**6), st.floats(0, 1e3), st.floats(-1, 1e3)
+)
+def test_no_lead_ends_a_search_before_its_speed_is_measured(visits, simulations, elapsed, left):
+    if cannot_be_overtaken(visits, simulations, elapsed, left):
+        assert simulations >= MEASURED_SIMULATIONS
+        assert elapsed >= MEASURED_SHARE * (elapsed + left)
+
+
+@pytest.mark.parametrize(
+    ("clock", "keeps"),
+    [
+        (SideClock(10.0), True),
+        (SideClock(10.0, byoyomi=5.0), True),
+        (SideClock(0.0, byoyomi=5.0), False),
+        (SideClock(10.0, moves_to_go=1), True),
+        (SideClock(10.0, moves_to_go=1, loses_rest=True), False),
+    ],
+)
+def test_time_is_saved_only_where_later_moves_can_use_it(clock, keeps):
+    assert clock.keeps_rest is keeps
+
+
+def test_movetime_leaves_room_for_the_overhead():
+    assert seconds_of_movetime(1.0, 0.03) == pytest.approx(0.97)
+    assert seconds_of_movetime(0.02, 0.03) == 0.01
+
+
+def test_scores_are_odd_and_mates_count_moves():
+    assert [centipawns(value) for value in (0.0, 0.5, -0.5, 1.0, 7.0)] == [0, 89, -89, 12780, 12780]
+    assert [score_text(0.1, proof) for proof in (1, 3, -2, -4)] == ["mate 1", "mate 2", "mate -1", "mate -2"]
+
+
+@given(st.floats(-1, 1), st.floats(0, 1))
+def test_wdl_sums_to_a_thousand_and_has_the_value(value, draw):
+    win, drawn, loss = wdl_per_mille(value, draw)
+    assert win + drawn + loss == 1000
+    assert min(win, drawn, loss) >= 0
+    assert abs((win - loss) / 1000 - value) <= 0.0021
+
+
+def test_a_position_that_extends_the_last_one_goes_on_and_a_bad_one_changes_nothing():
+    board = Board(get_game("chess"))
+    board.set(Position("", ("e2e4",)))
+    first = board.game_history
+    board.set(Position("", ("e2e4", "e7e5")))
+    assert board.game_history is first
+    for bad in (Position("", ("e2e4", "e7e5", "e1e3")), Position("nonsense", ()), Position("", ("e2e5",))):
+        with pytest.raises(ValueError, match=r"\w+"):
+            board.set(bad)
+    assert board.game_history.moves_text() == ["e2e4", "e7e5"]
+    board.set(Position("", ("e2e4", "e7e5", "g1f3")))
+    assert board.game_history.moves_text() == ["e2e4", "e7e5", "g1f3"]
+
+
+def test_a_game_goes_on_after_a_draw_that_nobody_claims():
+    board = Board(get_game("chess"))
+    board.set(Position("", ("g1f3", "g8f6", "f3g1", "f6g8") * 30))
+    assert board.game_history.ply == 120
+    assert len(board.game_history.legal_actions()) == 20
+
+
+def test_a_search_with_settings_is_announced_by_its_selection_and_replaced_by_the_option():
+    options = Options(Setup(search="gumbel?gumbel_considered=4"))
+    assert "option name Search type combo default gumbel var puct var gumbel var thompson" in (
+        UCI.options.announced(options)
+    )
+    assert UCI.options.changed(options, "Search", "thompson").setup.search == "thompson"

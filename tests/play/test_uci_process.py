@@ -1,0 +1,134 @@
+"""The engine as a real process, driven by python-chess and by a hostile script."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import chess
+import chess.engine
+import pytest
+
+COMMAND = [sys.executable, "-m", "azselfplay.lab.azplay", "uci", "--threads", "1", "--hash", "16"]
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 240.0
+"""Seconds for starting and compiling on a busy machine."""
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[chess.engine.SimpleEngine]:
+    with chess.engine.SimpleEngine.popen_uci(COMMAND, timeout=PATIENCE, cwd=ROOT) as running:
+        running.ping()
+        yield running
+
+
+def test_it_plays_a_legal_game_to_its_end_from_a_position_of_few_men(engine):
+    board = chess.Board("8/8/8/8/8/3k4/4r3/7K w - - 0 1")
+    while not board.is_game_over(claim_draw=True) and board.ply() < 60:
+        result = engine.play(board, chess.engine.Limit(nodes=150), game="one")
+        assert result.move in board.legal_moves
+        board.push(result.move)
+    assert board.ply() > 0
+
+
+def test_analysis_reports_lines_scores_and_probabilities(engine):
+    engine.configure({"UCI_ShowWDL": True})
+    lines = engine.analyse(chess.Board(), chess.engine.Limit(nodes=400), multipv=3)
+    engine.configure({"UCI_ShowWDL": False})
+    assert [line["multipv"] for line in lines] == [1, 2, 3]
+    assert all(sum(line["wdl"].white()) == 1000 for line in lines)
+    assert all(line["nodes"] == 400 and line["pv"] and line["seldepth"] >= line["depth"] for line in lines)
+
+
+def test_a_mate_is_told_as_a_mate(engine):
+    board = chess.Board("6k1/5ppp/8/8/8/8/8/R6K w - - 0 1")
+    info = engine.analyse(board, chess.engine.Limit(nodes=50))
+    assert (info["score"].white(), info["pv"]) == (chess.engine.Mate(1), [chess.Move.from_uci("a1a8")])
+
+
+def test_only_the_moves_asked_for_are_played(engine):
+    wanted = [chess.Move.from_uci("a2a3"), chess.Move.from_uci("h2h4")]
+    assert engine.play(chess.Board(), chess.engine.Limit(nodes=60), root_moves=wanted).move in wanted
+
+
+def test_an_endless_analysis_ends_when_it_is_told_to(engine):
+    with engine.analysis(chess.Board()) as analysis:
+        for info in analysis:
+            if info.get("nodes", 0) > 0:
+                break
+        analysis.stop()
+        assert analysis.wait().move in chess.Board().legal_moves
+
+
+def test_a_short_clock_ends_a_search_and_a_finished_game_has_no_move(engine):
+    limit = chess.engine.Limit(white_clock=0.4, black_clock=0.4)
+    assert engine.play(chess.Board(), limit).move in chess.Board().legal_moves  # without a limit: never
+    assert engine.play(chess.Board("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1"), limit).move is None
+
+
+HOSTILE = [
+    b"\xff\xfe\x00garbage\x80",
+    b"position startpos moves " + b"e2e4 " * 100_000,
+    b"position fen 8/8/8/8 w - -",
+    b"position startpos moves e2e4 e2e4",
+    b"setoption name Hash value -7",
+    b"setoption name WeightsFile value /nonexistent/file",
+    b"setoption name Unknown value \x01\x02",
+    b"go nodes 18446744073709551616",
+    b"stop",
+    b"ponderhit",
+    b"go infinite",
+    b"go infinite",
+    b"setoption name MultiPV value 500",
+    b"stop",
+    b"stop",
+    b"position startpos moves e2e4 e7e5",
+    b"d",
+]
+
+
+def test_hostile_input_never_kills_it_and_it_still_plays():
+    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdin is not None and process.stdout is not None  # noqa: PT018
+        script = [*HOSTILE, b"go nodes 20"]
+        process.stdin.write(b"\n".join(script) + b"\n")
+        process.stdin.flush()
+        lines: list[str] = []
+        for _ in [line for line in script if line.startswith(b"go")]:
+            while not lines or not lines[-1].startswith("bestmove"):
+                lines.append(process.stdout.readline().decode())
+                assert lines[-1], "it has ended"
+            lines.append("--")
+        assert lines[-2].split()[1] not in ("(none)", "0000")
+        process.stdin.close()  # end of input ends it
+        assert process.wait(timeout=PATIENCE) == 0
+    notes = [line for line in lines if line.startswith("info string")]
+    assert len(notes) >= 10
+    assert any("former settings" in note for note in notes)
+    assert any("Fen: rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w" in line for line in lines)
+
+
+@pytest.mark.parametrize("end", [b"quit\n", b""], ids=["quit", "end of input"])
+def test_a_script_in_a_pipe_is_answered_to_its_end(end):
+    script = b"uci\nisready\nposition startpos moves e2e4\ngo nodes 10\n" + end
+    done = subprocess.run(
+        COMMAND, input=script, stdout=subprocess.PIPE, cwd=ROOT, timeout=PATIENCE, check=True
+    )
+    words = [
+        line.split()[0] for line in done.stdout.decode().splitlines() if not line.startswith(("id", "option"))
+    ]
+    assert [word for word in words if word != "info"] == ["uciok", "readyok", "bestmove"]
+
+
+def test_weights_that_do_not_exist_end_it_with_a_clear_message():
+    command = [*COMMAND, "--weights", "/nonexistent/net.safetensors"]
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, **pipes) as process:
+        process.stdin.write(b"isready\n")  # input stays open: a failed set-up ends it by itself
+        process.stdin.flush()
+        assert process.wait(timeout=PATIENCE) == 65
+        said = process.stderr.read()
+    assert b"does not exist" in said
+    assert b"Traceback" not in said

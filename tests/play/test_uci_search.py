@@ -1,0 +1,180 @@
+"""The engine with each selection: its moves are those of the one-leaf search, and limits hold."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from leaf_by_leaf import HashEvaluator
+
+from azselfplay.games import get_game
+from azselfplay.play.nets import LoadedNet, search_for
+from azselfplay.play.orders import Found, Request
+from azselfplay.play.thinker import (
+    MEASURED_SHARE,
+    MEASURED_SIMULATIONS,
+    PLANNED_SIMULATIONS,
+    Thinker,
+    Thinking,
+)
+from azselfplay.search.evaluator import LeafBatch, Reply
+from azselfplay.search.mcts import search
+from azselfplay.search.moves import choose_action
+from azselfplay.search.pool import SearchPool
+from azselfplay.search.selection import NAMES
+from azselfplay.search.settings import resolve
+from azselfplay.search.tree import tree_for
+from protocol.settings import changed
+
+GAME = get_game("connect_four")
+
+
+def engine_with(name: str, leaves: int, evaluator: HashEvaluator | None = None) -> Thinker:
+    net = LoadedNet(GAME, GAME.history, "hash", 0, evaluator or HashEvaluator(), 1)
+    return Thinker(net, 1, leaves, 0, search_for(name, GAME))
+
+
+def thought(thinker: Thinker, **request: object) -> tuple[int, int]:
+    """Return (best action, simulations made)."""
+
+    async def main() -> Found:
+        now = asyncio.get_running_loop().time()
+        return await thinker.think(Thinking(Request("", (), now, **request)), lambda _: None)
+
+    return asyncio.run(main()).action, thinker.tree.simulations
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_selection_makes_the_simulations_asked_for_and_looks_only_at_moves_allowed(name):
+    thinker = engine_with(name, 8)
+    assert thought(thinker, simulations=90)[1] == 90
+    best, simulations = thought(thinker, simulations=40, allowed=(2, 5), new_game=True)
+    assert (best in (2, 5), simulations) == (True, 40)
+    edges = thinker.tree.edges_of(0)
+    assert set(edges["action"][edges["visits"] > 0].tolist()) <= {2, 5}
+
+
+def test_a_search_to_a_depth_ends_when_its_lines_are_that_long_on_average() -> None:
+    made = []
+    for depth in (2, 4):
+        thinker = engine_with("puct", 1)
+        made.append(thought(thinker, depth=depth)[1])
+        total, _ = thinker.tree.depths
+        assert total >= depth * made[-1]
+    assert 0 < made[0] < made[1]
+
+
+class FakeTime(asyncio.SelectorEventLoop):
+    """An event loop whose clock only moves when a test moves it."""
+
+    now = 1000.0
+
+    def time(self) -> float:
+        return self.now
+
+
+class SlowEvaluator(HashEvaluator):
+    """Takes `seconds` of the fake time for each batch."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self._awaited = 0
+        self._reached = asyncio.Event()
+
+    def answer_all(self, batch: LeafBatch, reply: Reply) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, FakeTime)
+        loop.now += self.seconds
+        super().answer_all(batch, reply)
+        if self.rows >= self._awaited:
+            self._reached.set()
+
+    async def rows_made(self, count: int) -> None:
+        """Wait for the first `count` evaluations."""
+        self._awaited = count
+        self._reached.clear()
+        await self._reached.wait()
+
+
+def game_by_the_clock(
+    searches: int, *, ponders: bool = False, seconds: float = 10.0
+) -> list[tuple[int, float]]:
+    """(simulations, seconds from the request or the ponderhit) of each search in a game in which the expected
+    replies are played; a simulation takes 0.01 s of fake time."""
+    evaluator = SlowEvaluator(0.01)
+    thinker = engine_with("puct", 1, evaluator)
+    made = []
+
+    async def search_all() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, FakeTime)
+        played: tuple[int, ...] = ()
+        for _ in range(searches):
+            began = loop.now
+            limits = {"seconds": seconds, "simulations": 2000, "is_pondering": ponders}
+            thinking = Thinking(Request("", played, began, may_move_early=True, **limits))
+            search_done = asyncio.ensure_future(thinker.think(thinking, lambda _: None))
+            if ponders:
+                await evaluator.rows_made(500)
+                began = loop.now
+                thinking.set_deadline(began + seconds)
+            found = await search_done
+            made.append((thinker.tree.simulations, loop.now - began))
+            played += tuple(int(move) - 1 for move in found.moves[:2])
+
+    with asyncio.Runner(loop_factory=FakeTime) as runner:
+        runner.run(search_all())
+    return made
+
+
+def test_a_kept_tree_does_not_answer_without_a_search() -> None:
+    """Its best move is ahead from the start, and 1,000 simulations of 0.01 s fit into the time of a move."""
+    made = game_by_the_clock(3)
+    assert all(simulations >= MEASURED_SIMULATIONS for simulations, _ in made)
+    assert all(seconds >= MEASURED_SHARE * 10.0 for _, seconds in made)
+
+
+def test_a_ponderhit_after_a_long_search_saves_the_time_that_cannot_change_the_move() -> None:
+    ((simulations, seconds),) = game_by_the_clock(1, ponders=True, seconds=0.3)
+    assert simulations >= MEASURED_SIMULATIONS
+    assert seconds <= 0.31
+
+
+def test_a_move_that_loses_does_not_count_as_the_leader() -> None:
+    """Column 3 has by far the most visits, but is proven to lose."""
+    thinker = engine_with("puct", 1)
+    thought(thinker, simulations=50)
+    edges = thinker.tree.edges_of(0)
+    edges["visits"] = [10, 10, 10, 900, 20, 10, 10]
+    proofs = [0, 0, 0, -4, 0, 0, 0]
+    thinker.tree.edge_proofs = lambda _: proofs  # type: ignore[method-assign]
+    assert thinker.contenders((0, 3, 4)) == [10, 20]
+
+
+def test_a_temperature_draws_among_the_moves_and_none_always_plays_the_best() -> None:
+    thinker = engine_with("puct", 1)
+    for temperature, is_drawn in ((0.0, False), (2.0, True)):
+        moves = {
+            thought(thinker, simulations=60, temperature=temperature, new_game=True)[0] for _ in range(20)
+        }
+        assert (len(moves) > 1) == is_drawn
+
+
+@pytest.mark.parametrize("name", ["puct", "gumbel"])
+def test_with_one_leaf_in_flight_the_engine_plays_what_a_match_player_plays(name):
+    settings = resolve(changed(search_for(name, GAME), {"search.simulations": 64}), GAME)
+    tree = tree_for(GAME, settings, np.random.default_rng(0))
+    tree.reset(GAME.notation.state_from_text(""))
+    result = asyncio.run(search(tree, SearchPool(tree.forest, HashEvaluator())))
+    best = choose_action(result, 0, settings, np.random.default_rng(0))
+    assert thought(engine_with(name, 1), simulations=64) == (best, 64)
+
+
+def test_sequential_halving_halves_among_the_moves_allowed_and_has_a_length_of_its_own():
+    thinker = engine_with("gumbel", 1)
+    thought(thinker, simulations=40, allowed=(0, 1, 3, 6))
+    visits = np.sort(thinker.tree.edges_of(0)["visits"]).tolist()
+    assert visits == [0, 0, 0, 5, 5, 15, 15]
+    assert thought(thinker, new_game=True)[1] == PLANNED_SIMULATIONS

@@ -1,0 +1,107 @@
+"""The USI engine as a real process, driven by cshogi."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import cshogi
+import pytest
+from cshogi.usi import Engine
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-m", "azselfplay.lab.azplay", "usi", "--threads", "1", "--hash", "16"]
+PATIENCE = 240.0
+"""Seconds for starting and compiling on a busy machine."""
+MOST_PLIES = 60
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory) -> Iterator[Engine]:
+    script = tmp_path_factory.mktemp("usi") / "engine.sh"
+    script.write_text(f"#!/bin/sh\ncd {shlex.quote(str(ROOT))}\nexec {shlex.join(COMMAND)}\n")
+    script.chmod(0o755)
+    running = Engine(str(script))
+    running.isready()
+    yield running
+    running.quit()
+
+
+def played(engine: Engine, sfen: str = cshogi.STARTING_SFEN, **limits: int) -> tuple[cshogi.Board, str]:
+    """Let the engine play against itself, for MOST_PLIES at most; return the last position and the last
+    `bestmove`."""
+    board, moves, best = cshogi.Board(sfen), [], ""
+    engine.usinewgame()
+    while len(moves) < MOST_PLIES:
+        engine.position(moves, f"sfen {sfen}")
+        best, _ = engine.go(**limits)
+        if best == "resign":
+            break
+        move = board.move_from_usi(best)
+        assert board.is_legal(move), (board.sfen(), best)
+        board.push(move)
+        moves.append(best)
+    return board, best
+
+
+def test_it_plays_legal_moves_from_the_usual_start(engine):
+    board, _ = played(engine, nodes=20)
+    assert board.move_number > 5
+
+
+def test_it_mates_and_resigns_where_there_is_no_move(engine):
+    board, best = played(engine, "k8/9/1G7/9/9/9/9/9/K8 b G 1", nodes=200)
+    assert best == "resign"
+    assert board.is_game_over()
+    assert board.move_number == 2
+
+
+def test_byoyomi_ends_a_search_and_what_is_found_is_told(engine):
+    said: list[str] = []
+    engine.position()
+    best, _ = engine.go(btime=0, wtime=0, byoyomi=300, listener=said.append)
+    assert cshogi.Board().is_legal(cshogi.Board().move_from_usi(best))
+    assert any(" score cp " in line and " pv " in line for line in said if line.startswith("info"))
+
+
+def test_a_search_for_mates_is_answered_as_not_implemented(engine):
+    assert engine.go_mate() == "notimplemented"
+
+
+HOSTILE = [
+    b"\xff\xfe\x00garbage\x80",
+    b"position startpos moves " + b"7g7f " * 100_000,
+    b"position sfen 9/9/9/9 b - 1",
+    b"position startpos moves 7g7f 7g7f",
+    b"position startpos moves P*5e",
+    b"setoption name USI_Hash value -7",
+    b"go byoyomi soon",
+    b"stop",
+    b"ponderhit",
+]
+
+
+def test_hostile_input_never_kills_it_and_it_still_plays():
+    script = b"\n".join(
+        [b"usi", *HOSTILE, b"isready", b"go nodes 9", b"position startpos", b"go nodes 10", b""]
+    )
+    done = subprocess.run(
+        COMMAND, input=script, stdout=subprocess.PIPE, cwd=ROOT, timeout=PATIENCE, check=True
+    )
+    lines = done.stdout.decode().splitlines()
+    assert len([line for line in lines if line.startswith("info string")]) >= len(HOSTILE)
+    assert "readyok" in lines
+    bad, null, best = [line for line in lines if line.startswith("bestmove ")]
+    assert bad == null == "bestmove none"
+    assert cshogi.Board().is_legal(cshogi.Board().move_from_usi(best.split()[1]))
+
+
+def test_a_game_that_is_not_shogi_ends_it_with_a_clear_message():
+    command = [*COMMAND, "--game", "chess"]
+    pipes = {"stdin": subprocess.DEVNULL, "capture_output": True}
+    done = subprocess.run(command, cwd=ROOT, text=True, timeout=PATIENCE, check=False, **pipes)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert "chess is not shogi: USI plays shogi" in done.stderr
