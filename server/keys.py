@@ -22,14 +22,13 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from azselfplay.games.names import near_or_all
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import ANYWHERE, DEFAULT_PORT, LOOPBACK, Address
 from azselfplay.host.reading import open_regular, text_in, toml_in
 from azselfplay.host.runs import RunFolder
-from azselfplay.link.door import DoorLock
 from azselfplay.link.finding import RUNS, run_named, served_runs
 from azselfplay.link.keys import (
     ALLOWED_FILE,
@@ -45,11 +44,11 @@ from azselfplay.link.keys import (
     write_pair,
     write_private,
 )
-from azselfplay.store.players import of_key, set_quarantine
-from azselfplay.store.reader import StoreReader
-from protocol.curve import NotNow
 from protocol.keys import KeyOwner, KeyPair, KeyRole
 from server.config import ServerConfig
+
+if TYPE_CHECKING:
+    from azselfplay.store.reader import StoreReader
 
 log = logging.getLogger("azserver")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -107,6 +106,8 @@ class Allowed:
         """Raises Fatal(CONFIG) if the server has no key, or no readable list."""
         self.path = folder / ALLOWED_FILE
         self.pair: KeyPair = read_server_pair(folder)
+        from azselfplay.link.door import DoorLock  # imports numpy, which the commands of keys do without
+
         self.lock = DoorLock(self.pair, self.owner_of)
         self._seen = self._look()  # before it is read: a change in between is seen later
         self._owners = _owners(read_allowed(self.path))
@@ -119,6 +120,8 @@ class Allowed:
         if key == self.pair.public:
             return OWN_TOOLS
         if self._problem:
+            from protocol.curve import NotNow  # as above
+
             raise NotNow
         return self._owners.get(key)
 
@@ -330,6 +333,8 @@ def hold(name: str, allowed: Path, run: str, runs: Path, *, held: bool) -> None:
     name of the run, and the folder of all runs; "" for the one served here.
     """
     folder = run_named(run, runs) if run else _served()
+    from azselfplay.store.players import of_key, set_quarantine  # imports numpy
+
     player = of_key(name)
     with closing(_games(folder, player, held=held)) as games:
         count = len(games.games_of(player, games.span()[1]))
@@ -356,6 +361,8 @@ def _served() -> RunFolder:
 
 def _games(folder: RunFolder, player: str, *, held: bool) -> StoreReader:
     if folder.games.is_file():
+        from azselfplay.store.reader import StoreReader  # imports numpy
+
         return StoreReader(folder.games)
     word = "quarantine" if held else "release"
     raise Fatal(

@@ -136,7 +136,7 @@ def test_status_of_a_folder_tells_what_its_trainer_left_and_alerts(tmp_path: Pat
 def test_every_check_is_on_the_page() -> None:
     """They are found by the words with which the code begins a finding."""
     page = (ROOT / "docs" / "troubleshooting.md").read_text()
-    sources = [*ROOT.glob("diagnostics/doctor/*.py"), *ROOT.glob("*/*doctor.py")]
+    sources = [*ROOT.glob("azselfplay/diagnostics/doctor/*.py"), *ROOT.glob("*/*doctor.py")]
     found = {
         name
         for path in sources

@@ -172,7 +172,9 @@ def _checked(name: str, point: EntryPoint, game: Any) -> Game:
 
     if not isinstance(game, Game):
         raise UnknownGame(
-            _unusable(name, point, f"{point.value} is a {type(game).__name__}, not a games.spec.Game")
+            _unusable(
+                name, point, f"{point.value} is a {type(game).__name__}, not an azselfplay.games.spec.Game"
+            )
         )
     if game.name != name:
         raise UnknownGame(

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from azselfplay.games.game_history import board_text
 from azselfplay.host import config
 from azselfplay.host.exits import Exit, Fatal, require
 from azselfplay.play.driver import EngineConfig, serve
@@ -287,6 +286,7 @@ def greeting(game: Game, network: str, person: int) -> str:
 
 def board(history: OpenGame) -> str:
     """The board, with an empty line before and after it."""
+    from azselfplay.games.game_history import board_text  # imports numpy
 
     is_over = history.end_reason() is not None
     return f"\n{board_text(history.game, history.state, is_over=is_over)}\n"

@@ -98,7 +98,7 @@ def test_integers_of_all_sizes_share_one_inlined_compilation() -> None:
 
 TREE = {
     "azselfplay/games/__init__.py": "",
-    "games/kernel.py": "from protocol.limits import (\n    LIMIT,\n)\n\n\n@kernel\ndef f(): ...\n",
+    "azselfplay/games/kernel.py": "from protocol.limits import (\n    LIMIT,\n)\n\n\n@kernel\ndef f(): ...\n",
     "protocol/limits.py": "from protocol import far\n\nLIMIT = far.FAR\n",
     "protocol/far.py": "FAR = 3\n",
     "trainer/loop.py": "from azselfplay.games.kernel import f\n",
@@ -108,12 +108,12 @@ TREE = {
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     for name, text in TREE.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     return tmp_path
 
 
-@pytest.mark.parametrize("changed", ["games/kernel.py", "protocol/limits.py", "protocol/far.py"])
+@pytest.mark.parametrize("changed", ["azselfplay/games/kernel.py", "protocol/limits.py", "protocol/far.py"])
 def test_a_kernel_and_constants_that_it_imports_even_from_afar_are_in_the_key(
     tree: Path, changed: str
 ) -> None:

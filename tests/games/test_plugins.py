@@ -63,7 +63,7 @@ def test_a_game_of_another_package_is_found_by_its_name(packages: Path) -> None:
     ("name", "why"),
     [
         ("ludo", "importing broken_game: ModuleNotFoundError: No module named 'a_package_that_nobody_has'"),
-        ("no_game", "json:dumps is a function, not a azselfplay.games.spec.Game"),
+        ("no_game", "json:dumps is a function, not an azselfplay.games.spec.Game"),
         ("other_name", "its entry point is called 'other_name', its game 'avoid_three'"),
     ],
 )

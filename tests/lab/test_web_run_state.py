@@ -116,7 +116,7 @@ def test_a_page_that_is_open_at_the_end_of_a_run_is_told_so_and_the_terminal_onc
 ) -> None:
     folder = RunFolder(tmp_path, run_with_games(tmp_path, "tic_tac_toe").name)
     lock = RunLock(folder.lock_of("trainer"))
-    caplog.set_level(logging.INFO, "web")
+    caplog.set_level(logging.INFO, "azselfplay.lab.web")
 
     async def look(client: Client) -> None:
         async with client.get("/api/run/a-run/events") as answer:

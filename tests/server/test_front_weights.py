@@ -32,7 +32,7 @@ from protocol.messages import (
     Refused,
     WeightsInfo,
 )
-from server import weights as chunk_service
+from server import weights
 from server.port import peer_of
 
 
@@ -73,7 +73,7 @@ def test_published_weights_are_loaded_told_and_served(play: Play) -> None:
 
 def test_a_chunk_that_many_ask_for_is_read_once(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks at an offset that nobody else uses are the exception; and the cache of chunks is bounded."""
-    monkeypatch.setattr(chunk_service, "KEPT", 2)
+    monkeypatch.setattr(weights, "CHUNKS_KEPT", 2)
 
     async def scenario(bench: Bench) -> None:
         await bench.evaluator()

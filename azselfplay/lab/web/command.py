@@ -68,7 +68,7 @@ def main() -> int:
     listener = listen(config.listen, config.port)
     os.nice(NICE)
     logging.basicConfig(level=logging.WARNING, format="azplay web: %(message)s")
-    logging.getLogger("web").setLevel(logging.INFO)
+    logging.getLogger("azselfplay.lab.web").setLevel(logging.INFO)
     # The pages themselves say when an azserver does not answer.
     logging.getLogger("azselfplay.link.connection").setLevel(logging.ERROR)
     aio.run(lambda stop: serve(runs, listener, config, page, stop))
