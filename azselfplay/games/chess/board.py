@@ -211,6 +211,15 @@ def all_attacks(
     `diagonal` are their bishops and queens, `straight` their rooks and queens, `king` a one-bit board.
     """
     attacked = pawn_attacks_down(pawns) | KING_ATTACKS[count_trailing_zeros(king)]
+    return attacked | piece_attacks(knights, diagonal, straight, occupied)
+
+
+@jit
+def piece_attacks(
+    knights: np.uint64, diagonal: np.uint64, straight: np.uint64, occupied: np.uint64
+) -> np.uint64:
+    """All squares attacked by some knights, bishops, rooks and queens; see `all_attacks`."""
+    attacked = ZERO
     while knights:
         attacked |= KNIGHT_ATTACKS[count_trailing_zeros(knights)]
         knights &= knights - ONE

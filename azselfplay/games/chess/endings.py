@@ -103,21 +103,23 @@ def ending(name: str) -> Ending:
     path = cache_folder() / f"{name}-{_VERSION}.npz"
     try:
         with np.load(path) as file:
-            # The tables in a file. Raises ValueError if they do not have the size that the kernels
-            # expect.
-            tables = Ending(name, file["white"], file["black"])
-            wanted = (64 ** len(tables.name),)
-            for table in (tables.white, tables.black):
-                if table.shape != wanted or table.dtype != np.uint8:
-                    raise ValueError(
-                        f"a table of {tables.name} is {table.dtype}{table.shape}, expected uint8{wanted}"
-                    )
-            return tables
+            return _whole(Ending(name, file["white"], file["black"]))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         made = make(name)
     with contextlib.suppress(OSError):  # without a place to store it, it is made again each time
         _keep(made, path)
     return made
+
+
+def _whole(tables: Ending) -> Ending:
+    """The tables in a file. Raises ValueError if they do not have the size that the kernels expect."""
+    wanted = (64 ** len(tables.name),)
+    for table in (tables.white, tables.black):
+        if table.shape != wanted or table.dtype != np.uint8:
+            raise ValueError(
+                f"a table of {tables.name} is {table.dtype}{table.shape}, expected uint8{wanted}"
+            )
+    return tables
 
 
 def _keep(tables: Ending, path: Path) -> None:
