@@ -31,14 +31,13 @@ from azselfplay.games.chess.board import (
     EVERYWHERE,
     KING_ATTACKS,
     KNIGHT_ATTACKS,
-    NOT_A_FILE,
-    NOT_H_FILE,
     PLANE_SHIFT,
     PLIES_MASK,
     PLIES_SHIFT,
     all_attacks,
     bishop_attacks,
     pawn_attacks_down,
+    pawn_attacks_up,
     piece_attacks,
     rook_attacks,
     turned,
@@ -115,14 +114,14 @@ TABLES = 3
 
 SQUARES = 64
 _NOBODY, _KING = 12, 5
-_SIX, _SEVEN, _NINE, _SQUARE = np.uint64(6), np.uint64(7), np.uint64(9), np.uint64(63)
+_SIX, _SQUARE = np.uint64(6), np.uint64(63)
 
 
 @jit
 def _own_attacks(men: Words, occupied: np.uint64) -> np.uint64:
     """All squares that the side to move attacks; `men` are its six boards."""
     pawns, knights, king = men[0], men[1], men[5]
-    attacked = ((pawns & NOT_H_FILE) << _NINE) | ((pawns & NOT_A_FILE) << _SEVEN)
+    attacked = pawn_attacks_up(pawns)
     if king != ZERO:
         attacked |= KING_ATTACKS[count_trailing_zeros(king)]
     return attacked | piece_attacks(knights, men[2] | men[4], men[3] | men[4], occupied)
