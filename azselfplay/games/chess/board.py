@@ -191,8 +191,8 @@ def pawn_attacks_down(pawns: np.uint64) -> np.uint64:
 
 @jit
 def pawn_attacks_up(pawns: np.uint64) -> np.uint64:
-    """Squares attacked by pawns that move towards rank 8: also those from which a pawn that moves towards rank
-    1 attacks one of these."""
+    """Squares attacked by pawns that move towards rank 8; also those from which a pawn that moves towards
+    rank 1 attacks one of these."""
     return ((pawns & NOT_A_FILE) << np.uint64(7)) | ((pawns & NOT_H_FILE) << np.uint64(9))
 
 
