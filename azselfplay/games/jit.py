@@ -66,9 +66,8 @@ CompiledFunction = Callable[..., Any]
 
 def source_key(root: Path) -> str:
     """Hash of all sources that jitted code may come from, and of Numba's version and options."""
-    checked = bool(
-        numba.config.BOUNDSCHECK
-    )  # NUMBA_BOUNDSCHECK=1; otherwise checked runs would load unchecked code
+    # NUMBA_BOUNDSCHECK=1 is part of the key: otherwise checked runs would load unchecked code.
+    checked = bool(numba.config.BOUNDSCHECK)
     digest = hashlib.sha256(f"{numba.__version__} {checked=}".encode())
     for name, text in sources(root).items():
         digest.update(f"{name} {len(text)} {text}".encode())
@@ -150,6 +149,12 @@ def foreign_key(module: str, file: str) -> str:
     return digest.hexdigest()[:12]
 
 
+def foreign_key_of(function: Any) -> str:
+    """The `foreign_key` of the package that `function` is from; "" for our own."""
+    file = getattr(sys.modules.get(function.__module__), "__file__", "") or ""
+    return foreign_key(function.__module__, file)
+
+
 CACHE = _prepare_cache()
 
 
@@ -158,7 +163,7 @@ CACHE = _prepare_cache()
 
 def jit(function: Callable[..., Any], **options: bool) -> CompiledFunction:
     """Compile `function` on first call, cached on disk, releasing the GIL while it runs."""
-    key = _foreign(function)
+    key = foreign_key_of(function)
     # Numba reads the folder when the function is created.
     numba.config.CACHE_DIR = str(CACHE / key)
     try:
@@ -279,19 +284,12 @@ def _global_names(code: types.CodeType) -> tuple[str, ...]:
     return tuple(dict.fromkeys(read))
 
 
-def _foreign(function: Any) -> str:
-    """Hash of the sources of the package that `function` is from; "" for our own."""
-    return foreign_key(
-        function.__module__, getattr(sys.modules.get(function.__module__), "__file__", "") or ""
-    )
-
-
 def _said(pair: tuple[Any, Any]) -> tuple[str, str]:
     """A description of a pair: the stub's name, and the replacement's name (a function) or value (a
     constant)."""
     stub, real = pair
     if callable(real):
-        return stub.__name__, f"{real.__module__}.{real.__qualname__}{_foreign(real)}"
+        return stub.__name__, f"{real.__module__}.{real.__qualname__}{foreign_key_of(real)}"
     array = np.asarray(real)
     return "", f"{array.dtype} {array.shape} {array.tobytes().hex()}"
 

@@ -13,9 +13,10 @@ imported before its game is asked for, so one that is broken disturbs no other.
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from azselfplay.games.spec import Game
-
-import difflib
-from collections.abc import Iterable
 
 GAME_MODULES = {
     "tic_tac_toe": "azselfplay.games.tic_tac_toe",

@@ -35,6 +35,8 @@ threats), and a convolution cannot count the stones of a whole board."""
 _ONE = np.uint64(int(np.float32(1.0).view(np.uint32)))
 
 FIRST, SECOND, EMPTY = "x", "o", "."
+DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))
+"""(rows, columns) of a step along a line."""
 
 
 # ---- Rules ---------------------------------------------------------------------------------------
@@ -92,7 +94,7 @@ def cells_in_line(rows: Sequence[str], length: int) -> set[tuple[int, int]]:
     found: set[tuple[int, int]] = set()
     for down, row in enumerate(rows):
         for col, seen in enumerate(row):
-            for step_down, step_right in ((0, 1), (1, 0), (1, 1), (1, -1)):
+            for step_down, step_right in DIRECTIONS:
                 line = [(down + n * step_down, col + n * step_right) for n in range(length)]
                 is_inside = line[-1][0] < len(rows) and 0 <= line[-1][1] < len(row)
                 if seen != EMPTY and is_inside and all(rows[y][x] == seen for y, x in line):
@@ -224,7 +226,7 @@ def windows_of(rows: int, cols: int, length: int) -> npt.NDArray[np.uint64]:
     boards = []
     for row in range(rows):
         for col in range(cols):
-            for up, right in ((0, 1), (1, 0), (1, 1), (1, -1)):
+            for up, right in DIRECTIONS:
                 last_row, last_col = row + up * (length - 1), col + right * (length - 1)
                 if last_row < rows and 0 <= last_col < cols:
                     cells = [(row + up * k) * cols + col + right * k for k in range(length)]

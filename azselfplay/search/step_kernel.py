@@ -70,7 +70,8 @@ ROOT_EDGES = 32
 """Edges of a root that are fetched before their number is known."""
 
 
-# ---- What a step calls without knowing it: `search.compiled` binds a selection and a network to these -
+# ---- What a step calls without knowing it -----------------------------------------------------------
+# `search.compiled` binds a selection and a network to these.
 
 
 def choose_root(tree: Tree) -> int:  # noqa: ARG001

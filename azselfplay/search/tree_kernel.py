@@ -384,11 +384,12 @@ def take_back(tree: Tree, parents: Any, node: int, edge: int) -> None:
     state.root_value_sum -= value if tree.nodes[0].mover == mover else -value
 
 
-# ---- Random numbers: SplitMix64 (Steele et al., "Fast splittable pseudorandom number generators", 2014)
-# Its whole state is one word of each tree.
+# ---- Random numbers ---------------------------------------------------------------------------------
+# SplitMix64 (Steele et al., "Fast splittable pseudorandom number generators", 2014): its whole state is one
+# word of each tree.
 
 
-STEP = np.uint64(0x9E3779B97F4A7C15)
+RANDOM_STEP = np.uint64(0x9E3779B97F4A7C15)
 MIX_1, MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 S30, S27, S31, S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 TO_UNIT = 1.0 / (1 << 53)
@@ -398,7 +399,7 @@ TO_UNIT = 1.0 / (1 << 53)
 @kernel
 def random_word(state: Any) -> Any:
     """Return the next uint64 of `state.random` (`state`: STATE)."""
-    state.random = state.random + STEP
+    state.random = state.random + RANDOM_STEP
     x = state.random
     x = (x ^ (x >> S30)) * MIX_1
     x = (x ^ (x >> S27)) * MIX_2

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from azselfplay.games import get_game
-from azselfplay.games.jit import CACHE, foreign_key
+from azselfplay.games.jit import CACHE, foreign_key_of
 from azselfplay.games.spec import Game
 from azselfplay.search.compiled import OwnNetwork
 from azselfplay.search.evaluator import UniformEvaluator
@@ -106,8 +105,7 @@ class Compiled:
 
     @property
     def _note(self) -> Path:
-        module = self.game.rules.end_reason.__module__
-        key = foreign_key(module, getattr(sys.modules.get(module), "__file__", "") or "") or "own"
+        key = foreign_key_of(self.game.rules.end_reason) or "own"
         return self.cache / f"compiled-{self._what}.{key}.json"
 
     def _times(self, pattern: str) -> list[float]:

@@ -1,4 +1,4 @@
-"""Slow obvious twin of `search.search_stats`: dictionaries and sums."""
+"""Slow obvious twin of `search.result.search_stats`: dictionaries and sums."""
 
 from __future__ import annotations
 

@@ -73,11 +73,10 @@ def start(state: State) -> None:
     state[8] = RIGHTS_MASK
 
 
-Words = npt.NDArray[np.uint64]
-
-
 # ---- Attacks -------------------------------------------------------------------------------------
 
+
+Words = npt.NDArray[np.uint64]
 
 DIRECTIONS = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))
 """(files, ranks) of N, NE, E, SE, S, SW, W, NW: the order of AlphaZero's queen-like planes."""
@@ -191,10 +190,10 @@ def pawn_attacks_down(pawns: np.uint64) -> np.uint64:
 
 
 @jit
-def pawn_attackers_above(square: np.uint64) -> np.uint64:
-    """Squares from which a pawn that moves towards rank 1 attacks `square`."""
-    bit = ONE << square
-    return ((bit & NOT_A_FILE) << np.uint64(7)) | ((bit & NOT_H_FILE) << np.uint64(9))
+def pawn_attacks_up(pawns: np.uint64) -> np.uint64:
+    """Squares attacked by pawns that move towards rank 8; also those from which a pawn that moves towards
+    rank 1 attacks one of these."""
+    return ((pawns & NOT_A_FILE) << np.uint64(7)) | ((pawns & NOT_H_FILE) << np.uint64(9))
 
 
 @jit
@@ -211,6 +210,15 @@ def all_attacks(
     `diagonal` are their bishops and queens, `straight` their rooks and queens, `king` a one-bit board.
     """
     attacked = pawn_attacks_down(pawns) | KING_ATTACKS[count_trailing_zeros(king)]
+    return attacked | piece_attacks(knights, diagonal, straight, occupied)
+
+
+@jit
+def piece_attacks(
+    knights: np.uint64, diagonal: np.uint64, straight: np.uint64, occupied: np.uint64
+) -> np.uint64:
+    """All squares attacked by some knights, bishops, rooks and queens; see `all_attacks`."""
+    attacked = ZERO
     while knights:
         attacked |= KNIGHT_ATTACKS[count_trailing_zeros(knights)]
         knights &= knights - ONE
@@ -234,7 +242,7 @@ def attackers_of(
 ) -> np.uint64:
     """The opponent's men, except the king, that attack `square` (their pawns move towards rank 1)."""
     return (
-        (pawn_attackers_above(square) & pawns)
+        (pawn_attacks_up(ONE << square) & pawns)
         | (KNIGHT_ATTACKS[square] & knights)
         | (bishop_attacks(square, occupied) & diagonal)
         | (rook_attacks(square, occupied) & straight)

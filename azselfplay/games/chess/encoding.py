@@ -31,14 +31,14 @@ from azselfplay.games.chess.board import (
     EVERYWHERE,
     KING_ATTACKS,
     KNIGHT_ATTACKS,
-    NOT_A_FILE,
-    NOT_H_FILE,
     PLANE_SHIFT,
     PLIES_MASK,
     PLIES_SHIFT,
     all_attacks,
     bishop_attacks,
     pawn_attacks_down,
+    pawn_attacks_up,
+    piece_attacks,
     rook_attacks,
     turned,
 )
@@ -114,27 +114,17 @@ TABLES = 3
 
 SQUARES = 64
 _NOBODY, _KING = 12, 5
-_SIX, _SEVEN, _NINE, _SQUARE = np.uint64(6), np.uint64(7), np.uint64(9), np.uint64(63)
+_SIX, _SQUARE = np.uint64(6), np.uint64(63)
 
 
 @jit
 def _own_attacks(men: Words, occupied: np.uint64) -> np.uint64:
     """All squares that the side to move attacks; `men` are its six boards."""
     pawns, knights, king = men[0], men[1], men[5]
-    attacked = ((pawns & NOT_H_FILE) << _NINE) | ((pawns & NOT_A_FILE) << _SEVEN)
-    diagonal, straight = men[2] | men[4], men[3] | men[4]
+    attacked = pawn_attacks_up(pawns)
     if king != ZERO:
         attacked |= KING_ATTACKS[count_trailing_zeros(king)]
-    while knights:
-        attacked |= KNIGHT_ATTACKS[count_trailing_zeros(knights)]
-        knights &= knights - ONE
-    while diagonal:
-        attacked |= bishop_attacks(count_trailing_zeros(diagonal), occupied)
-        diagonal &= diagonal - ONE
-    while straight:
-        attacked |= rook_attacks(count_trailing_zeros(straight), occupied)
-        straight &= straight - ONE
-    return attacked
+    return attacked | piece_attacks(knights, men[2] | men[4], men[3] | men[4], occupied)
 
 
 @jit
@@ -228,7 +218,7 @@ SPARSE = SparseFeatures(
 # ---- Material ------------------------------------------------------------------------------------
 
 
-PAWNS = np.array([1.0, 3.0, 3.0, 5.0, 9.0, 0.0])
+PIECE_VALUES = np.array([1.0, 3.0, 3.0, 5.0, 9.0, 0.0])
 """Pawn, knight, bishop, rook, queen, king, in pawns."""
 
 PROBES = (
@@ -248,5 +238,5 @@ def material(packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]
     six others
     """
     men: npt.NDArray[np.float64] = np.bitwise_count(packed_features[:, :12]).astype(np.float64)
-    balance: npt.NDArray[np.float64] = (men[:, :6] - men[:, 6:]) @ PAWNS
+    balance: npt.NDArray[np.float64] = (men[:, :6] - men[:, 6:]) @ PIECE_VALUES
     return balance

@@ -38,14 +38,13 @@ from azselfplay.games.chess.board import (
     KINGS,
     KNIGHT_ATTACKS,
     KNIGHTS,
-    NOT_A_FILE,
-    NOT_H_FILE,
     PAWNS,
     QUEENS,
     RIGHTS_MASK,
     ROOKS,
     WHITE,
     bishop_attacks,
+    pawn_attacks_up,
     rook_attacks,
 )
 from azselfplay.games.jit import jit
@@ -103,21 +102,23 @@ def ending(name: str) -> Ending:
     path = cache_folder() / f"{name}-{_VERSION}.npz"
     try:
         with np.load(path) as file:
-            # The tables in a file. Raises ValueError if they do not have the size that the kernels
-            # expect.
-            tables = Ending(name, file["white"], file["black"])
-            wanted = (64 ** len(tables.name),)
-            for table in (tables.white, tables.black):
-                if table.shape != wanted or table.dtype != np.uint8:
-                    raise ValueError(
-                        f"a table of {tables.name} is {table.dtype}{table.shape}, expected uint8{wanted}"
-                    )
-            return tables
+            return _whole(Ending(name, file["white"], file["black"]))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         made = make(name)
     with contextlib.suppress(OSError):  # without a place to store it, it is made again each time
         _keep(made, path)
     return made
+
+
+def _whole(tables: Ending) -> Ending:
+    """The tables in a file. Raises ValueError if they do not have the size that the kernels expect."""
+    wanted = (64 ** len(tables.name),)
+    for table in (tables.white, tables.black):
+        if table.shape != wanted or table.dtype != np.uint8:
+            raise ValueError(
+                f"a table of {tables.name} is {table.dtype}{table.shape}, expected uint8{wanted}"
+            )
+    return tables
 
 
 def _keep(tables: Ending, path: Path) -> None:
@@ -203,7 +204,7 @@ def state_at(name: str, index: int, *, strong_to_move: bool, strong_is_black: bo
 _LAST = np.uint64(63)
 _SIX, _TWELVE, _EIGHTEEN = np.uint64(6), np.uint64(12), np.uint64(18)
 _SECOND_RANK, _SEVENTH_RANK = np.uint64(1), np.uint64(6)
-_THREE, _SEVEN, _EIGHT, _NINE, _SIXTEEN = (np.uint64(number) for number in (3, 7, 8, 9, 16))
+_THREE, _EIGHT, _SIXTEEN = np.uint64(3), np.uint64(8), np.uint64(16)
 
 
 @jit
@@ -332,16 +333,10 @@ def _draw_the_rest(white: Table, black: Table) -> None:
 
 
 @jit
-def _pawn_attacks(pawn: np.uint64) -> np.uint64:
-    bit = ONE << pawn
-    return ((bit & NOT_A_FILE) << _SEVEN) | ((bit & NOT_H_FILE) << _NINE)
-
-
-@jit
 def _black_ways(index: np.uint64) -> np.uint64:
     """The squares that Black's king can go to."""
     wk, bk, pawn = index & _LAST, (index >> _SIX) & _LAST, (index >> _TWELVE) & _LAST
-    return KING_ATTACKS[bk] & ~(KING_ATTACKS[wk] | _pawn_attacks(pawn))
+    return KING_ATTACKS[bk] & ~(KING_ATTACKS[wk] | pawn_attacks_up(ONE << pawn))
 
 
 @jit
@@ -352,7 +347,7 @@ def _begin_pawn(index: np.uint64, white: Table, black: Table) -> None:
     if not apart or rank < _SECOND_RANK or rank > _SEVENTH_RANK:
         white[index] = black[index] = ILLEGAL
         return
-    in_check = _pawn_attacks(pawn) & target
+    in_check = pawn_attacks_up(ONE << pawn) & target
     white[index] = ILLEGAL if in_check else UNKNOWN
     ways = _black_ways(index)
     if not ways:

@@ -85,8 +85,7 @@ def state_from_fen(text: str) -> State:
             f"got {len(fields)} in {text!r}"
         )
     letters = _parse_board(fields[0])
-    # Refuse what no game can reach: missing kings, pawns on the back ranks, more men than promotions
-    # give.
+    # Refuse what no game can reach: missing kings, more men than promotions give, pawns on the back ranks.
     for name, of_colour in zip(COLOURS, (str.isupper, str.islower), strict=True):
         count = Counter(letter.upper() for letter in letters if letter and of_colour(letter))
         if count["K"] != 1:

@@ -44,6 +44,7 @@ from azselfplay.games.chess.board import (
     RISING_THROUGH,
     SAME_POSITION_MASK,
     THROUGH,
+    UNDERPROMOTION_PLANE,
     UPSIDE_DOWN,
     WEST_TWO,
     all_attacks,
@@ -73,7 +74,7 @@ _SHORT_SAFE = np.uint64(0x60)
 _LONG_EMPTY = np.uint64(0x0E)
 """b1, c1 and d1; the king only crosses the last two."""
 _LONG_SAFE = np.uint64(0x0C)
-_UNDERPROMOTION_BASE = np.uint64(64 * 64)
+_UNDERPROMOTION_BASE = np.uint64(UNDERPROMOTION_PLANE * 64)
 _UNDERPROMOTION_STEP = np.uint64(3 * 64)
 
 
@@ -207,6 +208,26 @@ def _slider_moves(
 
 
 @jit
+def _write_castling(
+    king_square: np.uint64,
+    rights: np.uint64,
+    occupied: np.uint64,
+    danger: np.uint64,
+    actions: Actions,
+    count: np.uint64,
+) -> np.uint64:
+    """Append castling; the king must not be in check. `rights`: bit 0 short, bit 1 long. The rook may cross
+    attacked squares."""
+    if rights & ONE and not (occupied & _SHORT_EMPTY) | (danger & _SHORT_SAFE):
+        actions[count] = np.uint64(EAST_TWO) + king_square
+        count += ONE
+    if rights & np.uint64(2) and not (occupied & _LONG_EMPTY) | (danger & _LONG_SAFE):
+        actions[count] = np.uint64(WEST_TWO) + king_square
+        count += ONE
+    return count
+
+
+@jit
 def _write_en_passant(file: np.uint64, captors: np.uint64, actions: Actions, count: np.uint64) -> np.uint64:
     """Append the en-passant captures of the pawns `captors` (at most two)."""
     while captors:
@@ -228,12 +249,8 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
     pawns, knights, kings = turned(state[0], side), turned(state[1], side), turned(state[5], side)
     queens = turned(state[4], side)
     diagonal, straight = turned(state[2], side) | queens, turned(state[3], side) | queens
-    foe_pawns, foe_knights, foe_diagonal, foe_straight = (
-        pawns & foe,
-        knights & foe,
-        diagonal & foe,
-        straight & foe,
-    )
+    foe_pawns, foe_knights = pawns & foe, knights & foe
+    foe_diagonal, foe_straight = diagonal & foe, straight & foe
     king = kings & own
     square = count_trailing_zeros(king)
     checkers = attackers_of(square, foe_pawns, foe_knights, foe_diagonal, foe_straight, occupied)
@@ -244,13 +261,7 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
         count = _write_targets(square, steps & ~danger, actions, count)
         rights = (flags >> (ONE + side + side)) & np.uint64(3)
         if rights and not checkers:
-            # castling; `rights`: bit 0 short, bit 1 long. The rook may cross attacked squares.
-            if rights & ONE and not (occupied & _SHORT_EMPTY) | (danger & _SHORT_SAFE):
-                actions[count] = np.uint64(EAST_TWO) + square
-                count += ONE
-            if rights & np.uint64(2) and not (occupied & _LONG_EMPTY) | (danger & _LONG_SAFE):
-                actions[count] = np.uint64(WEST_TWO) + square
-                count += ONE
+            count = _write_castling(square, rights, occupied, danger, actions, count)
     mask = EVERYWHERE
     if checkers:
         if checkers & (checkers - ONE):  # two at once: only the king can move
@@ -279,8 +290,9 @@ _LAST_SQUARE = np.uint64(63)
 
 _QUEENS = np.uint64(4)
 _FIRST_AND_LAST_RANK = np.uint64(0xFF000000000000FF)
-_UNDERPROMOTION_PLANE = np.uint64(64)
-_EAST_TWO, _WEST_TWO = np.uint64(15), np.uint64(43)
+_UNDERPROMOTION_PLANE = np.uint64(UNDERPROMOTION_PLANE)
+_CASTLES_SHORT, _CASTLES_LONG = np.uint64(EAST_TWO // 64), np.uint64(WEST_TWO // 64)
+"""Planes of the king's moves."""
 _SHORT_ROOK, _LONG_ROOK = np.uint64(0b10100000), np.uint64(0b00001001)
 """Both squares of the rook when the king lands on g1, and on c1."""
 
@@ -360,8 +372,9 @@ def play(parent: State, action: int, child: State) -> None:
     en_passant = ZERO
     if pawn_moved:
         en_passant = _finish_pawn_move(child, side, plane, origin, target, took)
-    elif king_moved and plane in (_EAST_TWO, _WEST_TWO):
-        rook = _SHORT_ROOK << (target - _SIX) if plane == _EAST_TWO else _LONG_ROOK << (target - np.uint64(2))
+    elif king_moved and plane in (_CASTLES_SHORT, _CASTLES_LONG):
+        is_short = plane == _CASTLES_SHORT
+        rook = _SHORT_ROOK << (target - _SIX) if is_short else _LONG_ROOK << (target - np.uint64(2))
         child[3] ^= rook  # clears the one square of the rook and sets the other
         child[_SIX + side] ^= rook
     clock = ZERO if took or pawn_moved else ((flags >> CLOCK_SHIFT) & CLOCK_MASK) + ONE

@@ -32,7 +32,6 @@ _FROM_LEFT = np.uint64(sum(int(_COLUMN) << col for col in range(COLS - 3)))
 """Cells with three more cells to their right."""
 _FROM_RIGHT = np.uint64(sum(int(_COLUMN) << col for col in range(3, COLS)))
 _TOP_ROW = np.uint64(CELLS - COLS)
-_WIDTH = np.uint64(COLS)
 _SIDEWAYS, _UP, _UP_RIGHT, _UP_LEFT = ONE, np.uint64(COLS), np.uint64(COLS + 1), np.uint64(COLS - 1)
 
 
@@ -56,7 +55,7 @@ def play(parent: State, action: int, child: State) -> None:
     col = np.uint64(action)
     height = count_ones((parent[0] | parent[1]) & (_COLUMN << col))
     child[0] = parent[1]
-    child[1] = parent[0] | (ONE << (height * _WIDTH + col))
+    child[1] = parent[0] | (ONE << (height * _UP + col))
     child[2] = parent[2] + ONE
 
 
@@ -112,16 +111,14 @@ NOTATION = small.notation(
 # ---- Sparse features -----------------------------------------------------------------------------
 
 
-DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))
-"""(rows, columns) of a step along a line."""
-STEPS = np.array([COLS * up + right for up, right in DIRECTIONS], np.uint64)
+STEPS = np.array([COLS * up + right for up, right in small.DIRECTIONS], np.uint64)
 
 
 def _lines() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
     """[4, 42] the number of the line that begins on a cell in each direction; [4] the cells that begin
     one."""
     numbers, starts, found = np.zeros((4, CELLS), np.int64), [0] * 4, 0
-    for direction, (up, right) in enumerate(DIRECTIONS):
+    for direction, (up, right) in enumerate(small.DIRECTIONS):
         for cell in range(CELLS):
             row, col = divmod(cell, COLS)
             if row + 3 * up < ROWS and 0 <= col + 3 * right < COLS:

@@ -166,7 +166,7 @@ def is_noisy(state: State, action: int) -> bool:
     return most_sides(state, action) == 3
 
 
-# ---- In the form of games.knowledge --------------------------------------------------------------
+# ---- Solved boards -------------------------------------------------------------------------------
 
 
 GROUPS = ("opening", "middle", "end")
@@ -184,18 +184,6 @@ VALUES = {
     (2, 2): 2, (2, 3): -2, (2, 4): 2, (3, 3): -3,
 }  # fmt: skip
 """Published values: boxes of the first player minus the second's with best play."""
-
-ANCHORS = {
-    "random": 0,
-    "rollouts:5": 90,
-    "rollouts:20": 246,
-    "rollouts:100": 449,
-    "rollouts:1000": 801,
-    "greedy": 824,
-    "alphabeta:1": 1092,
-    "alphabeta:4": 1280,
-}
-"""On the usual board; on others these have not been measured."""
 
 
 class Truth:
@@ -273,6 +261,22 @@ class Truth:
         for (rows, cols), value in VALUES.items():
             say(f"dots and boxes: {rows} x {cols}")
             yield Check(f"dots and boxes: value of {rows} x {cols}", solver_of(rows, cols).gain(0), value)
+
+
+# ---- In the form of games.knowledge --------------------------------------------------------------
+
+
+ANCHORS = {
+    "random": 0,
+    "rollouts:5": 90,
+    "rollouts:20": 246,
+    "rollouts:100": 449,
+    "rollouts:1000": 801,
+    "greedy": 824,
+    "alphabeta:1": 1092,
+    "alphabeta:4": 1280,
+}
+"""On the usual board; on others these have not been measured."""
 
 
 def knowledge_of_game(game: Game) -> Knowledge:

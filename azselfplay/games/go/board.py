@@ -1,5 +1,4 @@
-"""The Go board of one size, and stones, chains and area on bits, compiled once for each size and each set of
-rules.
+"""The Go board of one size, and stones, chains and area on bits, compiled once for each size.
 
 Point `row * size + column`, row 0 at the bottom, column 0 at the left. Bit `i % 64` of word `i // 64` is
 point `i`.

@@ -132,18 +132,10 @@ def _komi_of(text: str) -> float:
         raise ValueError(f"{text!r} is not a komi: write a number with halves, as in komi6.5") from None
 
 
-# ---- Moves, ends and features --------------------------------------------------------------------
+# ---- The position after a move -------------------------------------------------------------------
 
 
 STATE_WORDS = Unbound()
-KOMI_HALVES = Unbound()
-"""Twice the komi."""
-LAST_PLY = Unbound()
-"""The game ends after this many moves."""
-
-ONGOING, MORE_POINTS, FEWER_POINTS, AS_MANY_POINTS = range(4)
-PLANES_PER_POSITION = 2
-SCALAR_PLANES = 1
 
 
 @kernel
@@ -200,6 +192,16 @@ def play(parent: State, action: int, child: State) -> None:
 
 
 # ---- The end, and the features -------------------------------------------------------------------
+
+
+KOMI_HALVES = Unbound()
+"""Twice the komi."""
+LAST_PLY = Unbound()
+"""The game ends after this many moves."""
+
+ONGOING, MORE_POINTS, FEWER_POINTS, AS_MANY_POINTS = range(4)
+PLANES_PER_POSITION = 2
+SCALAR_PLANES = 1
 
 
 @kernel

@@ -38,6 +38,7 @@ from azselfplay.games.shogi.board import (
     kinds_seen,
     men_of,
     occupied_of,
+    side_to_move,
     sides_seen,
 )
 from azselfplay.games.shogi.encoding import BY_CODE
@@ -156,36 +157,20 @@ def csa(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
     lines += [f"${name.upper()}:{tags[name]}" for name in ("Event", "Site") if name in tags]
     lines += _csa_position(state)
     for one in moves:
-        # The line of a move, and the position after it. Raises ValueError if it is not legal.
-        action, child = action_from_usi(state, one.move), np.zeros(STATE_WORDS, np.uint64)
-        play(state, action, child)
-        origin, target, plane = squares_of(action, state[REST] & ONE)
-        left = "00" if plane >= DROP_PLANE else _numbers(origin)
-        piece = PIECE_NAMES[int(code_at(child, target)) % WHITES]
-        line, state = f"{'-' if state[REST] & ONE else '+'}{left}{_numbers(target)}{piece}", child
+        line, state = _csa_move(state, one.move)
         lines += [line, *_csa_comments(remarks(one))]
     reasons = (tags.get("Termination", ""), ending.partition(":")[0])
     return "\n".join([*lines, _csa_end(state, reasons), *_csa_comments(ending)])
 
 
-def side_to_move(state: State) -> int:
-    """0: Black, the first player."""
-    return int(state[REST] & ONE)
-
-
-def remarks(one: WrittenMove) -> str:
-    """The comment of a move, and a line for each alternative move."""
-    return "\n".join([*filter(None, [one.comment]), *(f"{move} {comment}" for move, comment in one.others)])
-
-
-def up_to_resignation(
-    tags: Mapping[str, str], start: State, moves: Sequence[WrittenMove]
-) -> Sequence[WrittenMove]:
-    """The moves up to a resignation. In self-play a side resigns together with its move, which game files
-    cannot express, so that move is left out."""
-    winner = {"1-0": 0, "0-1": 1}.get(tags.get("Result", ""))
-    is_after_it = winner is not None and winner == side_to_move(start) ^ (len(moves) & 1)
-    return moves[:-1] if tags.get("Termination") == "resignation" and is_after_it else moves
+def _csa_move(state: State, usi: str) -> tuple[str, State]:
+    """The line of a move, and the position after it. Raises ValueError if it is not legal."""
+    action, child = action_from_usi(state, usi), np.zeros(STATE_WORDS, np.uint64)
+    play(state, action, child)
+    origin, target, plane = squares_of(action, state[REST] & ONE)
+    left = "00" if plane >= DROP_PLANE else _numbers(origin)
+    piece = PIECE_NAMES[int(code_at(child, target)) % WHITES]
+    return f"{'-' if state[REST] & ONE else '+'}{left}{_numbers(target)}{piece}", child
 
 
 def _csa_end(state: State, reasons: Sequence[str]) -> str:
@@ -211,11 +196,6 @@ def _csa_position(state: State) -> list[str]:
         held = "".join(f"00{PIECE_NAMES[kind]}" * count for kind, count in hand_counts(state, side).items())
         lines += [f"P{sign}{held}"] if held else []
     return [*lines, "-" if state[REST] & ONE else "+"]
-
-
-def _numbers(square: int) -> str:
-    """ "77" for 7g."""
-    return f"{square // 9 + 1}{square % 9 + 1}"
 
 
 def _csa_comments(text: str) -> list[str]:
@@ -313,11 +293,34 @@ def _kif_move(state: State, usi: str, before: int) -> tuple[str, State, int]:
         return f"{to}{KIF_PIECES[dropped_kind(action)]}打", child, int(target)
     piece = KIF_PIECES[int(code_at(state, origin)) % WHITES]
     promotes = "成" if plane >= PROMOTION_PLANE else ""
-    return f"{to}{piece}{promotes}({origin // 9 + 1}{origin % 9 + 1})", child, int(target)
+    return f"{to}{piece}{promotes}({_numbers(origin)})", child, int(target)
 
 
 def _kif_comments(text: str) -> list[str]:
     return [f"*{line}" for line in text.splitlines()]
+
+
+# ---- What both formats share ---------------------------------------------------------------------
+
+
+def remarks(one: WrittenMove) -> str:
+    """The comment of a move, and a line for each alternative move."""
+    return "\n".join([*filter(None, [one.comment]), *(f"{move} {comment}" for move, comment in one.others)])
+
+
+def up_to_resignation(
+    tags: Mapping[str, str], start: State, moves: Sequence[WrittenMove]
+) -> Sequence[WrittenMove]:
+    """The moves up to a resignation. In self-play a side resigns together with its move, which game files
+    cannot express, so that move is left out."""
+    winner = {"1-0": 0, "0-1": 1}.get(tags.get("Result", ""))
+    is_after_it = winner is not None and winner == side_to_move(start) ^ (len(moves) & 1)
+    return moves[:-1] if tags.get("Termination") == "resignation" and is_after_it else moves
+
+
+def _numbers(square: int) -> str:
+    """ "77" for 7g."""
+    return f"{square // 9 + 1}{square % 9 + 1}"
 
 
 # ---- In the form of games.knowledge --------------------------------------------------------------

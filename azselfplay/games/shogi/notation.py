@@ -97,12 +97,11 @@ def unchecked_state(text: str) -> State:
 def check_position(state: State) -> None:
     """Raise ValueError saying why no game of shogi reaches the position."""
     codes = codes_of(state)
-    # Refuse more pieces than the game has, and any number of kings other than one each.
-    in_hands = Counter(hand_counts(state, 0)) + Counter(hand_counts(state, 1))
     for side, name in enumerate(COLOURS):
         kings = codes.count(KING + side * WHITES)
         if kings != 1:
             raise ValueError(f"{name} has {kings} kings instead of 1")
+    in_hands = Counter(hand_counts(state, 0)) + Counter(hand_counts(state, 1))
     counts = Counter(code % PROMOTED for code in codes) + in_hands
     for kind, most in IN_ALL.items():
         if counts[kind] > most:
@@ -306,13 +305,13 @@ def svg(state: State, move: str) -> bytes:
         f'<rect x="{MARGIN}" y="{TOP}" width="{9 * STEP}" height="{9 * STEP}" fill="{WOOD}"/>',
     ]
     marked = {move[:2], move[2:4]}
-    for spot in SQUARES:
+    for spot in SQUARE_SPOTS:
         if spot.name in marked:
             place = f'x="{spot.x}" y="{spot.y}" width="{STEP}" height="{STEP}"'
             parts.append(f'<rect {place} fill="{LAST}"/>')
     parts += [*_lines(), *_coordinates()]
     by_name = dict(zip(SQUARE_NAMES, codes_of(state), strict=True))
-    for spot in SQUARES:
+    for spot in SQUARE_SPOTS:
         code = int(by_name[spot.name])
         if code:
             parts.append(_piece(spot, CODE_LETTERS[code % WHITES], turned=code >= WHITES))
@@ -358,7 +357,7 @@ def _piece(spot: Spot, letters: str, *, turned: bool) -> str:
 
 def _hand(state: State, side: int) -> list[str]:
     counts, found = hand_counts(state, side), []
-    for spot, letter in zip(HANDS[side], HAND_ORDER, strict=True):
+    for spot, letter in zip(HAND_SPOTS[side], HAND_ORDER, strict=True):
         count = counts[CODE_LETTERS.index(letter)]
         if count:
             found.append(_piece(spot, letter, turned=side == 1))
@@ -388,6 +387,7 @@ def _clicked(state: State, action: int) -> tuple[str, ...]:
     return SQUARE_NAMES[origin], SQUARE_NAMES[target]
 
 
-SQUARES = grid([[f"{file}{rank}" for file in range(9, 0, -1)] for rank in "abcdefghi"], MARGIN, TOP, STEP)
-HANDS = (_hand_spots(0), _hand_spots(1))
-CLICKS = Clicks(WIDTH, HEIGHT, (*SQUARES, *HANDS[0], *HANDS[1]), _clicked)
+_RANKS = [[f"{file}{rank}" for file in range(9, 0, -1)] for rank in "abcdefghi"]
+SQUARE_SPOTS = grid(_RANKS, MARGIN, TOP, STEP)
+HAND_SPOTS = (_hand_spots(0), _hand_spots(1))
+CLICKS = Clicks(WIDTH, HEIGHT, (*SQUARE_SPOTS, *HAND_SPOTS[0], *HAND_SPOTS[1]), _clicked)

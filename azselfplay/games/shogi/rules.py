@@ -439,8 +439,13 @@ def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int
     the earlier occurrence is in the searched line."""
     if legal_count == 0:
         return MATE
-    # `ONGOING`, or how the game ends when the last position has occurred three times before, or once
-    # from `positions[root]` on.
+    return _repetition(positions, n, root)
+
+
+@jit
+def _repetition(positions: Positions, n: int, root: int) -> int:
+    """`ONGOING`, or how the game ends when the last position has occurred three times before, or once from
+    `positions[root]` on."""
     last = n - 1
     first = newest = occurrence_before(positions, last, last)
     found = 1
@@ -473,9 +478,8 @@ def maybe_won(positions: Positions, n: int) -> bool:
     king, foes = lowest(overlap(men_of(kinds, own).king, own)), men_of(kinds, foe)
     if some(attackers_of(king, foes, occupied, DOWN)):
         return True
-    if hand_of(state, side) >> HAND_SHIFT[LANCE] == ZERO and not has_safe_step(
-        king, own, foes, occupied, DOWN
-    ):
+    has_pawns_only = hand_of(state, side) >> HAND_SHIFT[LANCE] == ZERO
+    if has_pawns_only and not has_safe_step(king, own, foes, occupied, DOWN):
         return True
     return in_check(positions[n - 2]) and occurrence_before(positions, n - 1, n - 1) >= 0
 

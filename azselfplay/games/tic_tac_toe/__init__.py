@@ -13,7 +13,6 @@ import numpy.typing as npt
 from azselfplay.games import small
 from azselfplay.games.bits import ONE, ZERO, count_ones, count_trailing_zeros
 from azselfplay.games.jit import jit, signed
-from azselfplay.games.small import windows_of
 from azselfplay.games.spec import EndReason, Game, Positions, Rules, SparseFeatures, State
 from azselfplay.games.stubs import Actions, Numbers, Words
 
@@ -23,7 +22,7 @@ CELLS = ROWS * COLS
 LINE_MADE, BOARD_FULL = 1, 2
 END_REASONS = (EndReason("ongoing", 0), EndReason("line", -1), EndReason("board_full", 0))
 
-_LINES = np.array([0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124], dtype=np.uint64)
+LINE_BOARDS = small.windows_of(ROWS, COLS, 3)
 
 
 # ---- Rules ---------------------------------------------------------------------------------------
@@ -51,8 +50,8 @@ def play(parent: State, action: int, child: State) -> None:
 @jit
 def has_line(stones: int) -> bool:
     """Whether there are three in a row; `stones` is a uint64."""
-    for pattern in _LINES:  # noqa: SIM110 - Numba compiles loops, not generators
-        if stones & pattern == pattern:
+    for line in LINE_BOARDS:  # noqa: SIM110 - Numba compiles loops, not generators
+        if stones & line == line:
             return True
     return False
 
@@ -85,7 +84,6 @@ NOTATION = small.notation(
 # ---- Sparse features -----------------------------------------------------------------------------
 
 
-LINE_BOARDS = windows_of(3, 3, 3)
 LINES = len(LINE_BOARDS)
 PATTERNS = 27
 """A line's cells in base 3, the lowest cell first: 0 empty, 1 an own stone, 2 the other's."""
