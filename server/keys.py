@@ -340,7 +340,7 @@ def hold(name: str, allowed: Path, run: str, runs: Path, *, held: bool) -> None:
     allowed: the list of allowed keys, which must name the key if it has not played yet. run, runs: folder or
     name of the run, and the folder of all runs; "" for the one served here.
     """
-    from azselfplay.store.players import of_key, set_quarantine  # of a package that not all have
+    from azselfplay.store.players import of_key, set_quarantine  # apsw, which other commands do without
 
     folder = run_named(run, runs) if run else _served()
     player = of_key(name)
@@ -365,7 +365,7 @@ def _served() -> RunFolder:
 
 def _games(folder: RunFolder, player: str, *, held: bool) -> StoreReader:
     if folder.games.is_file():
-        from azselfplay.store.reader import StoreReader  # as above
+        from azselfplay.store.reader import StoreReader  # as in `hold`
 
         return StoreReader(folder.games)
     word = "quarantine" if held else "release"
