@@ -259,8 +259,6 @@ class LocalNet:
 
     def load(self, path: Path, info: WeightsInfo) -> str:
         """Load the weights in a file. Returns "", or why they cannot be used (then the old ones stay)."""
-        from net.weights import BadWeights
-
         with self._between_batches:
             try:
                 self._inference.load(path, info.sha256)

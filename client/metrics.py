@@ -45,10 +45,7 @@ FIGURES = b"figures: "
 IN_SEARCH = "network_in_search"
 """The one figure of the worker that prepares: whether the run's network is part of the players' search."""
 
-
 Figures = Mapping[str, Any]
-
-
 Sink = Callable[[bytes], None]
 
 

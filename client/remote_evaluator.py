@@ -33,16 +33,13 @@ RETRY_AFTER = 1.0
 """Seconds until a request refused by a full server is sent again, when the server names no time."""
 PASSING = frozenset({Code.BUSY.value, Code.OVER_CREDIT.value, Code.NO_WEIGHTS.value})
 """Refusals that are not caused by the request itself."""
-log = logging.getLogger(__name__)
 PATIENCE = 10.0
 """Seconds until an unanswered request is sent again; doubles each time the same request is sent."""
 LONGEST_PATIENCE = 160.0
 """Largest value of that time in seconds, so that an answer lost many times is still requested again."""
-
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
 Send = Callable[..., bool]
 """`send(message, *frames)`, False if the message did not go out (`link.connection.Connection.send`)."""
 

@@ -138,22 +138,23 @@ class GamePool:
             if self._finishing.is_set():  # it was set while waiting
                 return
             try:
-                rng = self._player.rng(next(numbers))
-                self.in_progress += 1
-                try:
-                    record = await play_game(
-                        self._searches, rng, player=self._player, resigning=self.resigning
-                    )
-                finally:
-                    self.in_progress -= 1
-                await self._keep(record)
-                self.finished += 1
-                self.plies += record.plies
+                await self._play_and_keep(next(numbers))
             except (LeafRefused, BadEvaluation, BadRecord) as fault:
                 self.given_up += 1
                 kind = type(fault).__name__
                 self._repeated.warning(kind, f"a game is given up ({kind}): {fault}", time.monotonic())
                 await asyncio.sleep(PAUSE_AFTER_REFUSAL)
+
+    async def _play_and_keep(self, number: int) -> None:
+        rng = self._player.rng(number)
+        self.in_progress += 1
+        try:
+            record = await play_game(self._searches, rng, player=self._player, resigning=self.resigning)
+        finally:
+            self.in_progress -= 1
+        await self._keep(record)
+        self.finished += 1
+        self.plies += record.plies
 
 
 async def play_game(

@@ -34,6 +34,7 @@ import msgspec
 from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import Repeated
+from azselfplay.host.runs import sync_folder
 from protocol.errors import Code
 from protocol.messages import MAX_RECORD, Welcome
 from protocol.records import BadRecord, from_bytes, sha256
@@ -42,21 +43,21 @@ SUFFIX = ".game"
 REJECTED = "rejected"
 """Folder for games that break the rules or cannot be read, each with a `.reason` file."""
 KEPT = "kept"
-"""Folder for games refused because of their settings, run or weights (`client.spool`), each with a `.reason`
-file."""
+"""Folder for games refused because of their settings, run or weights (`fits`), each with a `.reason` file."""
 MAX_REJECTED = 1000
 """Most games in `rejected`; beyond that the oldest are removed. Games in `kept` are never removed."""
 MAX_GAMES = 20_000
 """Most games in one worker's spool; at a few kB per game, the limit in bytes is rarely reached first."""
 MAX_BYTES = 512 * 1024 * 1024
 """Most bytes in one worker's spool. Both limits apply to waiting games and those in `kept` together."""
-log = logging.getLogger(__name__)
 MARK = "+"
 """Comes before the identity in a folder's name; no run's name contains it."""
 IDENTITY_DIGITS = 12
 CODES = frozenset({Code.WRONG_RUN.value, Code.WRONG_SETTINGS.value, Code.UNKNOWN_VERSION.value})
 """Refusals after which a game is kept."""
-_MARK = "refused under "
+_REFUSED_UNDER = "refused under "
+"""Comes before the fingerprint of the settings in a note."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Spool:
             reach("spool.written")
         # After all are written, so that the first sync does most of the work of the others.
         for temporary in temporaries:
-            _sync(temporary, os.O_RDONLY)
+            _sync(temporary)
         reach("spool.synced")
         for temporary, (uid, data) in zip(temporaries, records, strict=True):
             if not self._path(uid).exists():
@@ -256,13 +257,8 @@ class Spool:
         log.warning("game %s set aside in %s: %s", path.stem, target.parent, reason)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames and removals in `folder` survive a power loss."""
-    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
-
-
-def _sync(path: Path, flags: int) -> None:
-    handle = os.open(path, flags)
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -293,7 +289,7 @@ def code_of(reason: str) -> str:
 
 def note(reason: str, terms: Terms) -> str:
     """Return the note that is stored beside a kept game: why it was refused, and under which settings."""
-    return f"{reason}\n{_MARK}{terms.settings}\n"
+    return f"{reason}\n{_REFUSED_UNDER}{terms.settings}\n"
 
 
 def fits(text: str, path: Path, terms: Terms) -> bool:
@@ -303,7 +299,7 @@ def fits(text: str, path: Path, terms: Terms) -> bool:
     again once anything but the weights has changed, and the trainer checks them.
     """
     reason, _, rest = text.partition("\n")
-    if rest.strip() != f"{_MARK}{terms.settings}":
+    if rest.strip() != f"{_REFUSED_UNDER}{terms.settings}":
         return True
     if code_of(reason) != Code.UNKNOWN_VERSION:
         return False

@@ -29,7 +29,6 @@ from protocol.records import GameRecord, to_bytes
 
 WRITE_AGAIN = 5.0
 """Seconds between attempts to write to a disk that is full or failing."""
-log = logging.getLogger(__name__)
 WINDOW = 16
 """Games offered and not yet acknowledged."""
 TIMEOUT = 30.0
@@ -39,6 +38,7 @@ SHORTEST_RETRY = 1.0
 MOST_WAITING = 512
 """Most games that wait for the trainer before no new ones are started. Waiting games grow old,
 and where both share a machine, playing more would take the trainer's processor time."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,32 +204,38 @@ class Uploader:
         elif not may_start and self.room.is_set():
             self.room.clear()
             if room:
-                # Log this only once: with small games it would begin and end every second.
-                if not self._has_said_behind:
-                    self._has_said_behind = True
-                    log.info(
-                        "games finish faster than the trainer takes them: new ones start as it catches up, "
-                        "so that they are played with newer weights"
-                    )
+                self._say_behind()
             else:
-                log.warning(
-                    "starting no new games: the spool is full, %d games (%.1f MB) wait in %s for the trainer",
-                    self.spool.games,
-                    self.spool.bytes / 1e6,
-                    self.spool.folder,
-                )
-                if self.spool.kept:
-                    log.warning(
-                        "%d more (%.1f MB) in %s were refused for their settings, weights or run: they are "
-                        "offered again when these fit; move that folder away if they never will",
-                        self.spool.kept,
-                        self.spool.kept_bytes / 1e6,
-                        self.spool.folder / KEPT,
-                    )
+                self._say_full()
         if not (self._writes or self._instructions or self._uploads.in_flight):
             self.quiet.set()
             if not self.spool.games:
                 self.empty.set()
+
+    def _say_behind(self) -> None:
+        """Log this only once: with small games it would begin and end every second."""
+        if not self._has_said_behind:
+            self._has_said_behind = True
+            log.info(
+                "games finish faster than the trainer takes them: new ones start as it catches up, so "
+                "that they are played with newer weights"
+            )
+
+    def _say_full(self) -> None:
+        log.warning(
+            "starting no new games: the spool is full, %d games (%.1f MB) wait in %s for the trainer",
+            self.spool.games,
+            self.spool.bytes / 1e6,
+            self.spool.folder,
+        )
+        if self.spool.kept:
+            log.warning(
+                "%d more (%.1f MB) in %s were refused for their settings, weights or run: they are "
+                "offered again when these fit; move that folder away if they never will",
+                self.spool.kept,
+                self.spool.kept_bytes / 1e6,
+                self.spool.folder / KEPT,
+            )
 
     # ---- In the thread --------------------------------------------------------------------------
 
@@ -244,19 +250,7 @@ class Uploader:
             log.error("cannot write %d games (%s); trying again in %g s", len(writes), error, WRITE_AGAIN)
         for instruction in instructions:
             try:
-                match instruction:
-                    case Put(uid):
-                        game = self.spool.read(uid)
-                        if game is None:
-                            done.gone.append(uid)
-                        else:
-                            done.games.append(game)
-                    case Delete(uid):
-                        self.spool.delete(uid)
-                    case SetAside(uid, "rejected", reason) if code_of(reason) in CODES:
-                        self.spool.keep(uid, reason, self._terms)
-                    case SetAside(uid, status, reason):
-                        self.spool.set_aside(uid, f"{status}: {reason}")
+                self._carry_out_one(instruction, done)
             except OSError as error:
                 log.error("game %s stays in the spool: %s", instruction.uid.hex(), error)
                 # A game that cannot be read now is offered again after the usual timeout, as if its
@@ -266,6 +260,21 @@ class Uploader:
         if terms is not None:
             done.back = self.spool.take_back(terms)
         return done
+
+    def _carry_out_one(self, instruction: Instruction, done: _Done) -> None:
+        match instruction:
+            case Put(uid):
+                game = self.spool.read(uid)
+                if game is None:
+                    done.gone.append(uid)
+                else:
+                    done.games.append(game)
+            case Delete(uid):
+                self.spool.delete(uid)
+            case SetAside(uid, "rejected", reason) if code_of(reason) in CODES:
+                self.spool.keep(uid, reason, self._terms)
+            case SetAside(uid, status, reason):
+                self.spool.set_aside(uid, f"{status}: {reason}")
 
 
 @dataclass(frozen=True)

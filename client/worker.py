@@ -103,13 +103,7 @@ class Worker:
         """Join, compile, open the spool, and start the games."""
         welcome = await self._first_welcome
         run = self._run = read_welcome(welcome)
-        code = code_name(run.game, run.network)
-        compiled = Compiled(run.game, run.settings.search.selection, network=code)
-        if not compiled.is_ready:
-            log.info("%s", compiled.announcement())
-        seconds = await asyncio.to_thread(warm_with, run.game, compiled.selection, run.network)
-        if seconds > SLOW_COMPILE:
-            log.info("the search of %s is ready after %.1f s", run.game.name, seconds)
+        await self._compile(run)
         if self._options.warm_only:
             if self._options.figures:
                 print(figures_line({IN_SEARCH: bool(run.network)}), flush=True)
@@ -124,6 +118,15 @@ class Worker:
             self._tell_joined(self._bulk.welcome)
         await source.ready()
         self._begin_games(group, source, uploader, welcome.games_in_flight)
+
+    async def _compile(self, run: Run) -> None:
+        code = code_name(run.game, run.network)
+        compiled = Compiled(run.game, run.settings.search.selection, network=code)
+        if not compiled.is_ready:
+            log.info("%s", compiled.announcement())
+        seconds = await asyncio.to_thread(warm_with, run.game, compiled.selection, run.network)
+        if seconds > SLOW_COMPILE:
+            log.info("the search of %s is ready after %.1f s", run.game.name, seconds)
 
     def _claim_folder(self, run: Run) -> Path:
         folder = run_folder(self._options.spool, run.game.name, run.name, run.identity)

@@ -30,7 +30,7 @@ from nacl.bindings import (
 )
 from nacl.exceptions import CryptoError
 
-from protocol.keys import KEY_BYTES, KeyOwner, KeyPair
+from protocol.keys import KEY_BYTES, KeyOwner, KeyPair, NotNow, OwnerOf
 from protocol.messages import MAX_HELLO
 from protocol.zmtp import (
     MAX_COMMANDS,
@@ -62,37 +62,16 @@ UNKNOWN_KEY = "400"
 """Reason in ERROR: the client's key is not allowed. ZAP's code, which libzmq's monitor reports."""
 WRONG_SERVER_KEY = "500"
 """Reason in ERROR: HELLO cannot be opened because it was made for the key of another server."""
-
-
 CURVE = b"CURVE".ljust(20, b"\0")
-
-
 CURVE_GREETING = greeting(CURVE, as_server=True)
-
-
 NO_KEY = (
     "this server wants a key: run `azclient keygen` here, have `azserver allow` take the key there, and dial "
     "with --server-key"
 )
-
-
 _PING = b"\x04PING"
-
-
 _PONG = b"\x04PONG"
 
-
-OwnerOf = Callable[[bytes], KeyOwner | None]
-"""Returns the owner of a public key, or None if the key is not allowed. Raises NotNow if that cannot be
-known."""
-
-
 Random = Callable[[int], bytes]
-
-
-class NotNow(Exception):
-    """Nobody new can be admitted at the moment. The connection is closed without an ERROR, so the peer tries
-    again."""
 
 
 class CurveIncoming:

@@ -49,7 +49,6 @@ class Code(StrEnum):
     """No trainer accepts games at the moment; keep them."""
     TRAINER_BUSY = "trainer_busy"
     """The trainer accepts no more games at the moment; keep them."""
-    """The key has used up its bytes of stored games for today; keep the games."""
     NO_WEIGHTS = "no_weights"
     """The run has no weights yet."""
     UNKNOWN_WEIGHTS = "unknown_weights"

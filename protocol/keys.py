@@ -6,6 +6,7 @@ that of the key which the handshake has proved. A secret is never shown, not eve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -46,6 +47,16 @@ class KeyOwner:
 
     name: str
     role: KeyRole
+
+
+OwnerOf = Callable[[bytes], KeyOwner | None]
+"""Returns the owner of a public key, or None if the key is not allowed. Raises NotNow if that cannot be
+known."""
+
+
+class NotNow(Exception):
+    """Nobody new can be admitted at the moment. The connection is closed without an ERROR, so the peer tries
+    again."""
 
 
 def role_refusal(owner: KeyOwner | None, role: str) -> Goodbye | None:

@@ -320,9 +320,12 @@ class TrainerStatus(Message, frozen=True, tag="trainer_status"):
 _encoder = msgspec.msgpack.Encoder()
 _hello_decoder = msgspec.msgpack.Decoder(Hello)
 
-TAGS: dict[str, type[Message]] = {str(kind.__struct_config__.tag): kind for kind in Message.__subclasses__()}
-"""All messages by their `type` on the wire. A new class above is all that it takes."""
-_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Union[tuple(TAGS.values())])  # noqa: UP007
+_KINDS = tuple(Message.__subclasses__())
+"""All messages: the classes above, in their order. One that is made elsewhere is not a message."""
+TAGS: dict[str, type[Message]] = {str(kind.__struct_config__.tag): kind for kind in _KINDS}
+"""All messages by their `type` on the wire."""
+# Refuses two kinds with the same tag, here and at once.
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Union[_KINDS])  # noqa: UP007
 
 _UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 

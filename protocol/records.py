@@ -136,8 +136,6 @@ class BadRecord(ValueError):
 
 
 _Column = Annotated[bytes, Meta(max_length=MAX_RECORD)]
-
-
 _PlyCount = Annotated[int, Meta(ge=1, le=65535)]
 
 
@@ -189,22 +187,13 @@ _COLUMNS: dict[str, np.dtype[Any]] = {
     "mean_depths": np.dtype("<f2"),
     "max_depths": np.dtype("u1"),
 }
-
-
 OF_VISITS = ("visit_actions", "visits")
 """Columns with one entry per visited action."""
-
-
 PER_PLY = tuple(name for name in _COLUMNS if name not in OF_VISITS)
 """Columns with one entry per ply."""
 
-
 _encoder = msgspec.msgpack.Encoder()
-
-
 _decoder = msgspec.msgpack.Decoder(_Wire)
-
-
 _any_format = msgspec.msgpack.Decoder(_OfAnyFormat)
 
 

@@ -96,14 +96,7 @@ class ClientSession:
             return []
         self._heard_at = now
         if isinstance(message, Welcome):
-            again = self.state is ClientState.JOINED
-            if again and self.welcome is not None and self.welcome.session == message.session:
-                return []
-            instructions: list[Instruction] = [Lost("the server began another session")] if again else []
-            self.state, self.welcome = ClientState.JOINED, message
-            self._wait = HELLO_FIRST
-            self._ping_at = now + _heartbeat(message)
-            return [*instructions, Joined(message)]
+            return self._on_welcome(message, now)
         if isinstance(message, Goodbye):
             return self._on_goodbye(message, now)
         known = 0 if self.welcome is None else self.welcome.session
@@ -149,6 +142,16 @@ class ClientSession:
         """Use decorrelated jitter, so that clients that lost a server together do not all rejoin at once."""
         self._wait = min(HELLO_LONGEST, self._rng.uniform(HELLO_FIRST, max(HELLO_FIRST, 3 * self._wait)))
         self._hello_at = now + self._wait
+
+    def _on_welcome(self, welcome: Welcome, now: float) -> list[Instruction]:
+        again = self.state is ClientState.JOINED
+        if again and self.welcome is not None and self.welcome.session == welcome.session:
+            return []
+        instructions: list[Instruction] = [Lost("the server began another session")] if again else []
+        self.state, self.welcome = ClientState.JOINED, welcome
+        self._wait = HELLO_FIRST
+        self._ping_at = now + _heartbeat(welcome)
+        return [*instructions, Joined(welcome)]
 
     def _on_goodbye(self, goodbye: Goodbye, now: float) -> list[Instruction]:
         if goodbye.code in REJOIN_CODES:

@@ -199,8 +199,8 @@ class NoiseSettings:
     removed from the policy target and from the visits that moves are drawn by. Not with `search.selection =
     gumbel`."""
     prune_noise: bool = False
-    """Also remove visits that only the noise caused, with and without forced playouts
-    (KataGo: yes; AlphaZero: no). Not with `search.selection = gumbel`. docs/decisions/0009."""
+    """Also remove visits that only the noise caused, with and without forced playouts (KataGo: yes;
+    AlphaZero: no). Not with `search.selection = gumbel`. docs/decisions/0009."""
 
 
 @dataclass(frozen=True)

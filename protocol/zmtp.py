@@ -151,17 +151,7 @@ class Incoming:
                 self._begin(view[at : at + size])
                 at += size
             part = view[at : at + self._left] if self._left > 0 else view[:0]
-            # Add a part of the body. A body that comes in one piece is copied once, into bytes of its own.
-            self._left -= len(part)
-            kept = part[: self._keep - self._filled]
-            if self._filled == 0 and len(kept) == self._keep:
-                self._body = memoryview(bytes(kept))
-            elif len(kept):
-                if self._filled == 0:
-                    self._body = np.empty(self._keep, np.uint8).data
-                self._body[self._filled : self._filled + len(kept)] = kept
-            self._filled += len(kept)
-            self.held += len(kept)
+            self._take(part)
             at += len(part)
             if self._left == 0:
                 self._left = -1
@@ -198,23 +188,13 @@ class Incoming:
 
     def _begin(self, header: memoryview) -> None:
         if not self._greeted:
-            greeting = bytes(header)
-            if greeting[0] != 0xFF or greeting[9] & 1 == 0 or greeting[10] < 3:
-                raise Broken("it does not speak ZMTP 3")
-            if greeting[12:32] != self.mechanism:
-                raise self._wrong_mechanism(greeting[12:32])
-            self._greeted = True
-            self._knows_ping = (greeting[10], greeting[11]) >= (3, 1)
+            self._check_greeting(bytes(header))
             return
         self._flags = header[0]
         self._left = struct.unpack(">Q", header[1:])[0] if self._flags & LONG else header[1]
         self._length, self._filled = self._left, 0
         if self._flags & COMMAND:
-            if self._flags & MORE or self._left > MAX_COMMAND:
-                raise Broken(f"a command of {self._left} bytes")
-            self._commands += 1
-            if self._commands > MAX_COMMANDS:
-                raise Broken("a flood of commands")
+            self._check_command()
             self._keep = self._left
         elif not self.ready:
             raise Broken("a message came before READY")
@@ -224,9 +204,24 @@ class Incoming:
             if not self.joined:
                 self._keep = 0 if self._count else min(self._left, MAX_HELLO + 1)
 
+    def _check_greeting(self, greeting: bytes) -> None:
+        if greeting[0] != 0xFF or greeting[9] & 1 == 0 or greeting[10] < 3:
+            raise Broken("it does not speak ZMTP 3")
+        if greeting[12:32] != self.mechanism:
+            raise self._wrong_mechanism(greeting[12:32])
+        self._greeted = True
+        self._knows_ping = (greeting[10], greeting[11]) >= (3, 1)
+
     def _wrong_mechanism(self, theirs: bytes) -> Broken:
         """Return the error for a peer that uses another security mechanism than `mechanism`."""
         return Broken(f"its mechanism is {theirs!r}, expected NULL: this server uses no keys")
+
+    def _check_command(self) -> None:
+        if self._flags & MORE or self._left > MAX_COMMAND:
+            raise Broken(f"a command of {self._left} bytes")
+        self._commands += 1
+        if self._commands > MAX_COMMANDS:
+            raise Broken("a flood of commands")
 
     def _check_frame(self, size: int) -> None:
         limits = self._limits
@@ -234,6 +229,19 @@ class Incoming:
             raise Broken(f"a frame of {size} bytes, expected at most {limits.frame}")
         if self._count >= limits.frames or self._size + size > limits.message:
             raise Broken(f"a message of more than {limits.frames} frames or {limits.message} bytes")
+
+    def _take(self, part: memoryview) -> None:
+        """Add a part of the body. A body that comes in one piece is copied once, into bytes of its own."""
+        self._left -= len(part)
+        kept = part[: self._keep - self._filled]
+        if self._filled == 0 and len(kept) == self._keep:
+            self._body = memoryview(bytes(kept))
+        elif len(kept):
+            if self._filled == 0:
+                self._body = np.empty(self._keep, np.uint8).data
+            self._body[self._filled : self._filled + len(kept)] = kept
+        self._filled += len(kept)
+        self.held += len(kept)
 
     def _end_frame(self) -> bool:
         """End the current frame. Returns whether the message is complete."""

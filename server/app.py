@@ -140,13 +140,7 @@ class App:
         evaluators, players, pages = (Children(sink=sink) for _ in range(3))
         stop_evaluators = Stop()
         self._add_evaluators(evaluators, devices, endpoints["evaluators"], front)
-        # Serve the web pages from a process of their own, so that they take no time from the front.
-        port = self._config.web
-        if port:
-            pages.add(
-                "web", python_module("azselfplay.lab.web.command", str(folder.path), "--port", str(port))
-            )
-            log.info("pages on this run: http://127.0.0.1:%d/run/%s", port, folder.name)
+        self._add_pages(pages, folder)
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(front.run())
             evaluating = group.create_task(evaluators.run(stop_evaluators))
@@ -161,15 +155,7 @@ class App:
                     beside.append(group.create_task(gate.run()))
                 await _first_of(front.one_up, stop.finishing)
                 await _first_of(front.all_up, stop.finishing, seconds=ALL_UP_SECONDS)
-                for index in range(workers):
-                    argv = python_module(
-                        "client.worker",
-                        *("--role", "worker", "--index", str(index)),
-                        *("--leaves", endpoints["leaves"], "--bulk", endpoints["bulk"]),
-                        *("--device", "remote", "--spool", str(folder.spool)),
-                        *("--log-format", self._config.log_format),
-                    )
-                    players.add(f"worker-{index}", argv)
+                self._add_workers(players, workers, folder, endpoints)
                 await players.run(stop)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._config.trainer_grace):
@@ -253,6 +239,27 @@ class App:
                 on_exit=partial(front.pool.process_ended, index),
             )
 
+    def _add_workers(
+        self, children: Children, workers: int, folder: RunFolder, endpoints: dict[str, str]
+    ) -> None:
+        for index in range(workers):
+            argv = python_module(
+                "client.worker",
+                *("--role", "worker", "--index", str(index)),
+                *("--leaves", endpoints["leaves"], "--bulk", endpoints["bulk"]),
+                *("--device", "remote", "--spool", str(folder.spool)),
+                *("--log-format", self._config.log_format),
+            )
+            children.add(f"worker-{index}", argv)
+
+    def _add_pages(self, children: Children, folder: RunFolder) -> None:
+        """Serve the web pages from a process of their own, so that they take no time from the front."""
+        port = self._config.web
+        if port:
+            command = "azselfplay.lab.web.command"
+            children.add("web", python_module(command, str(folder.path), "--port", str(port)))
+            log.info("pages on this run: http://127.0.0.1:%d/run/%s", port, folder.name)
+
     # ---- live view -------------------------------------------------------------------------
 
     async def _look(self, front: Front, evaluators: Children, view: View) -> None:
@@ -272,7 +279,6 @@ class App:
         view."""
         if not self._on_terminal:
             return to_stderr
-
         return LogFile(file).write
 
 

@@ -1,7 +1,7 @@
 """Watches over the evaluator processes, as a pure state machine: events in, instructions out.
 
-process started -> EVALUATOR_READY -> LOAD_WEIGHTS -> WEIGHTS_LOADED -> a sign of life now and then
-starting up loading up
+    process started -> EVALUATOR_READY -> LOAD_WEIGHTS -> WEIGHTS_LOADED -> a sign of life now and then
+                 starting              up            loading             up
 
 Each phase has its longest silence. An evaluator that is silent for longer is killed, and its parent
 starts it again. To the front, a connection that was cut and mended is a new peer, which it asks for

@@ -20,7 +20,7 @@ from azselfplay.host.cores import give_back
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import Repeated
 from azselfplay.host.version import software
-from azselfplay.link.door import Door
+from azselfplay.link.door import Door, DoorLock
 from azselfplay.link.door_connection import DoorLimits
 from protocol.credits import LEAST_GRANT, Credits
 from protocol.errors import Code
@@ -33,7 +33,7 @@ from server.evaluators import LIMITS, Device, EvaluatorPool, NoEvaluators, PoolE
 from server.keys import Allowed
 from server.leaf_queue import MAX_QUEUED_ROWS
 from server.leaves import LeafService, message_limits
-from server.metrics import ENDS, NO_PROGRESS, Figures
+from server.metrics import ENDS, Figures
 from server.port import PLAYERS, Port, Route, peer_of
 from server.shares import Share, Shares
 from server.weights import WeightsStore
@@ -48,6 +48,8 @@ STUCK_SECONDS = 60.0
 """An evaluator that has worked on one batch for so long hangs."""
 QUIET_SECONDS = 20.0
 """An evaluator that has been silent for so long is named in the log, before it is restarted."""
+NO_PROGRESS = 60.0
+"""Seconds without an answer of any evaluator, while rows wait, after which azserver is not ready."""
 SPARE_DESCRIPTORS = 256
 """File descriptors that are kept for everything but the connections of the two ports."""
 LEAST_CONNECTIONS = 16
@@ -125,7 +127,8 @@ class Front:
         rng = random.SystemRandom()
         files = raise_file_limit(SPARE_DESCRIPTORS + 2 * LEAST_CONNECTIONS)
         share = (files - SPARE_DESCRIPTORS) // 2
-        lock = None if settings.allowed is None else settings.allowed.lock
+        allowed = settings.allowed
+        lock = None if allowed is None else DoorLock(allowed.pair, allowed.owner_of)
         limits = replace(settings.limits, connections=min(settings.limits.connections, share))
         of_leaves = message_limits(settings.game, settings.history)
         most = min(MAX_SESSIONS, limits.connections - limits.connections // STRANGERS_PART)

@@ -43,9 +43,9 @@ RETRY_SECONDS = 5.0
 SILENCE_SECONDS = 20 * PROGRESS_SECONDS
 """Seconds without a report after which a match counts as hanging. Loading and compiling take a minute at
 most."""
-log = logging.getLogger("azserver")
 ATTEMPTS = 3
 """Matches that may break off before a candidate is given up."""
+log = logging.getLogger("azserver")
 
 
 @dataclass(frozen=True)
@@ -202,15 +202,7 @@ class Gatekeeper:
         for instruction in instructions:
             match instruction:
                 case Save(state):
-                    path = self._store.about.with_name(FILE)
-                    try:
-                        write_atomically(path, msgspec.json.encode(state))
-                    except OSError as error:
-                        # Until a restart, which would use the old state, everything continues.
-                        log.error("gate: %s cannot be written (%s)", path, error.strerror)
-                    needed = (state.best, state.candidate, state.waiting)
-                    self._store.needed = frozenset(one.sha256 for one in needed if one is not None)
-                    self._store.tidy()
+                    self._save(state)
                 case Play():
                     self._jobs.put_nowait(instruction)
                 case Promote(info, report):
@@ -221,6 +213,16 @@ class Gatekeeper:
                 case Reject(info, report):
                     assert report is not None
                     log.info("gate: weights %d are not better, %s", info.version, _told(report))
+
+    def _save(self, state: GateState) -> None:
+        path = self._store.about.with_name(FILE)
+        try:
+            write_atomically(path, msgspec.json.encode(state))
+        except OSError as error:  # until a restart, which would use the old state, everything continues
+            log.error("gate: %s cannot be written (%s)", path, error.strerror)
+        needed = (state.best, state.candidate, state.waiting)
+        self._store.needed = frozenset(one.sha256 for one in needed if one is not None)
+        self._store.tidy()
 
 
 def _told(report: GateReport) -> str:

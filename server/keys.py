@@ -44,7 +44,7 @@ from azselfplay.link.keys import (
     write_pair,
     write_private,
 )
-from protocol.keys import KeyOwner, KeyPair, KeyRole
+from protocol.keys import KeyOwner, KeyPair, KeyRole, NotNow
 from server.config import ServerConfig
 
 if TYPE_CHECKING:
@@ -59,9 +59,11 @@ OWN_TOOLS = KeyOwner("this server", "watcher")
 """The owner of the server's own key, which its user's tools present."""
 HEAD = "# Keys that may join this server; written by `azserver allow` and `azserver revoke`.\n"
 
-
 Keys = dict[str, tuple[KeyRole, bytes]]
 """Role and public key by name."""
+
+
+# ---- for the server that reads the list -------------------------------------------------------
 
 
 def open_allowed(config: ServerConfig) -> Allowed | None:
@@ -106,9 +108,6 @@ class Allowed:
         """Raises Fatal(CONFIG) if the server has no key, or no readable list."""
         self.path = folder / ALLOWED_FILE
         self.pair: KeyPair = read_server_pair(folder)
-        from azselfplay.link.door import DoorLock  # imports numpy, which the commands of keys do without
-
-        self.lock = DoorLock(self.pair, self.owner_of)
         self._seen = self._look()  # before it is read: a change in between is seen later
         self._owners = _owners(read_allowed(self.path))
         self._problem = ""
@@ -120,8 +119,6 @@ class Allowed:
         if key == self.pair.public:
             return OWN_TOOLS
         if self._problem:
-            from protocol.curve import NotNow  # as above
-
             raise NotNow
         return self._owners.get(key)
 
@@ -167,6 +164,9 @@ class Allowed:
 
 def _owners(keys: Keys) -> dict[bytes, KeyOwner]:
     return {key: KeyOwner(name, role) for name, (role, key) in keys.items()}
+
+
+# ---- the file ----------------------------------------------------------------------------------
 
 
 def read_allowed(path: Path) -> Keys:
@@ -225,34 +225,18 @@ def write_allowed(path: Path, keys: Keys) -> None:
     write_private(path, HEAD + "".join(entries))
 
 
+# ---- the commands ------------------------------------------------------------------------------
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the command in `argv[0]`. A running azserver sees the change within a second."""
     options = parser().parse_args(argv)
     folder = options.keys or Path(os.environ.get("AZ_KEYS") or default_folder())
     match options.command:
         case "keygen":
-            pair = new_pair()
-            write_pair(
-                folder / SERVER_FILE,
-                pair,
-                "Key of an azserver. Keep it secret: whoever has it can pose as it.",
-            )
-            if not (folder / ALLOWED_FILE).exists():
-                write_allowed(folder / ALLOWED_FILE, {})
-            print(f"the key is in {folder / SERVER_FILE}")
-            print(f"allow the keys of others:  {server_command(folder, 'allow')} client NAME KEY")
-            print(f"they dial with:  azclient --server HOST --server-key {shlex.quote(as_text(pair.public))}")
+            _keygen(folder)
         case "allow":
-            key = from_text(options.key, "KEY")
-            if not NAME.fullmatch(options.name):
-                raise Fatal(
-                    f"{options.name!r} cannot be a name: use letters, digits and ._- , for example lab-3",
-                    Exit.CONFIG,
-                )
-            with changed_allowed(folder / ALLOWED_FILE) as keys:
-                _check_new(folder, keys, options.name, (options.role, key))
-                keys[options.name] = ("client" if options.role == "client" else "trainer", key)
-            print(f"{options.name} may join as {options.role}")
+            _allow(folder, options.role, options.name, options.key)
         case "keys":
             _list(folder)
         case "revoke":
@@ -293,7 +277,31 @@ def parser() -> argparse.ArgumentParser:
     return whole
 
 
-def _check_new(folder: Path, keys: Keys, name: str, entry: tuple[str, bytes]) -> None:
+def _keygen(folder: Path) -> None:
+    pair = new_pair()
+    write_pair(
+        folder / SERVER_FILE, pair, "Key of an azserver. Keep it secret: whoever has it can pose as it."
+    )
+    if not (folder / ALLOWED_FILE).exists():
+        write_allowed(folder / ALLOWED_FILE, {})
+    print(f"the key is in {folder / SERVER_FILE}")
+    print(f"allow the keys of others:  {server_command(folder, 'allow')} client NAME KEY")
+    print(f"they dial with:  azclient --server HOST --server-key {shlex.quote(as_text(pair.public))}")
+
+
+def _allow(folder: Path, role: KeyRole, name: str, text: str) -> None:
+    key = from_text(text, "KEY")
+    if not NAME.fullmatch(name):
+        raise Fatal(
+            f"{name!r} cannot be a name: use letters, digits and ._- , for example lab-3", Exit.CONFIG
+        )
+    with changed_allowed(folder / ALLOWED_FILE) as keys:
+        _check_new(folder, keys, name, (role, key))
+        keys[name] = role, key
+    print(f"{name} may join as {role}")
+
+
+def _check_new(folder: Path, keys: Keys, name: str, entry: tuple[KeyRole, bytes]) -> None:
     """Fatal(CONFIG) if this cannot be a further entry of the list, or the same again."""
     key = entry[1]
     others = [other for other, (_, known) in keys.items() if known == key and other != name]
@@ -332,19 +340,15 @@ def hold(name: str, allowed: Path, run: str, runs: Path, *, held: bool) -> None:
     allowed: the list of allowed keys, which must name the key if it has not played yet. run, runs: folder or
     name of the run, and the folder of all runs; "" for the one served here.
     """
-    folder = run_named(run, runs) if run else _served()
-    from azselfplay.store.players import of_key, set_quarantine  # imports numpy
+    from azselfplay.store.players import of_key, set_quarantine  # apsw, which other commands do without
 
+    folder = run_named(run, runs) if run else _served()
     player = of_key(name)
     with closing(_games(folder, player, held=held)) as games:
         count = len(games.games_of(player, games.span()[1]))
         known = count or not held or player in games.quarantined()
     if not known:
-        # Raise Fatal(CONFIG) for a name that no key has, because a quarantine of it would have no effect.
-        keys = list(read_allowed(allowed)) if allowed.is_file() else []
-        if name not in keys:
-            hint = near_or_all(name, keys, "allowed key") if keys else "no key is allowed"
-            raise Fatal(f"no game came with a key of {name!r}, and {hint}", Exit.CONFIG)
+        _check_allowed(name, allowed)
     changed = set_quarantine(folder.games, player, held=held)
     what = "in quarantine" if held else "released"
     print(f"{player}: {what}{'' if changed else ' already'}, {count} games so far in {folder.name}")
@@ -361,7 +365,7 @@ def _served() -> RunFolder:
 
 def _games(folder: RunFolder, player: str, *, held: bool) -> StoreReader:
     if folder.games.is_file():
-        from azselfplay.store.reader import StoreReader  # imports numpy
+        from azselfplay.store.reader import StoreReader  # as in `hold`
 
         return StoreReader(folder.games)
     word = "quarantine" if held else "release"
@@ -370,3 +374,11 @@ def _games(folder: RunFolder, player: str, *, held: bool) -> StoreReader:
         f"azplay players {folder.name} --{word} {player}",
         Exit.BAD_DATA,
     )
+
+
+def _check_allowed(name: str, path: Path) -> None:
+    """Raise Fatal(CONFIG) for a name that no key has, because a quarantine of it would have no effect."""
+    keys = list(read_allowed(path)) if path.is_file() else []
+    if name not in keys:
+        hint = near_or_all(name, keys, "allowed key") if keys else "no key is allowed"
+        raise Fatal(f"no game came with a key of {name!r}, and {hint}", Exit.CONFIG)

@@ -41,7 +41,6 @@ LEAST_TURN = 16
 owner with few rows in flight (because there are many owners) is in every batch, and does not wait for a round
 of long turns."""
 
-
 OwnerOf = Callable[[Session], Hashable]
 
 

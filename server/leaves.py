@@ -214,13 +214,7 @@ class LeafService:
                         log.warning("an evaluator is gone: another one evaluates its rows")
                         instructions += self.queue.evaluator_died(batch.evaluator, self._clock())
                 case Refuse() as refuse:
-                    number = refuse.session
-                    assert isinstance(number, int)
-                    self.credits.release(number, refuse.rows)
-                    peer = peer_of(self._sessions[number])
-                    text = f"refused request {refuse.request}: {refuse.reason}"
-                    self._repeated.warning(refuse.code, text, self._clock())
-                    self.port.refuse(peer, refuse.code, refuse.reason, refuse.request, refuse.retry_after)
+                    self._refuse(refuse)
 
     def _answer(self, answer: Answer, answers: Sequence[memoryview]) -> None:
         number = answer.session
@@ -234,6 +228,15 @@ class LeafService:
             self._figures.undelivered += 1
             who = self._sessions[number].who
             self._repeated.warning("undelivered", f"{who} reads no answers: they are dropped", self._clock())
+
+    def _refuse(self, refuse: Refuse) -> None:
+        number = refuse.session
+        assert isinstance(number, int)
+        self.credits.release(number, refuse.rows)
+        peer = peer_of(self._sessions[number])
+        text = f"refused request {refuse.request}: {refuse.reason}"
+        self._repeated.warning(refuse.code, text, self._clock())
+        self.port.refuse(peer, refuse.code, refuse.reason, refuse.request, refuse.retry_after)
 
 
 def batch_peer(batch: SendBatch) -> bytes:

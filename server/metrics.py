@@ -15,12 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from azselfplay.host.faults import Faults
-from azselfplay.host.metrics import ROWS, histogram
+from azselfplay.host.metrics import ROWS, Metric, histogram
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram
-
-from azselfplay.host.metrics import Metric
 
 RATE_SECONDS = 10
 """Seconds that `evals_per_s` averages over."""
@@ -30,8 +28,6 @@ MOST_PER_SECOND = 1e6
 """Most evaluations a second that are believed of one player; one core makes a tenth of them."""
 RECENT_BATCHES = 1000
 """Number of batches that `mean_batch` averages over."""
-NO_PROGRESS = 60.0
-"""Seconds without an answer of any evaluator, while rows wait, after which azserver is not ready."""
 METRICS = (
     Metric("az_uptime_seconds", "uptime_s", "Seconds since this azserver began to serve."),
     # ---- leaves ----

@@ -139,14 +139,14 @@ class Port:
 
     def end(self, session: Session, goodbye: Goodbye) -> None:
         """End a session from the server's side."""
-        if self.sessions.leave(_peer(session)) is not None:
-            self.send(_peer(session), goodbye)
+        if self.sessions.leave(peer_of(session)) is not None:
+            self.send(peer_of(session), goodbye)
             self._ended(session, goodbye.reason, "ended")
 
     def say_goodbye(self, goodbye: Goodbye) -> None:
         """Tell all sessions that this server is ending."""
         for session in self.sessions.all():
-            self.send(_peer(session), goodbye)
+            self.send(peer_of(session), goodbye)
 
     def revoke(self) -> None:
         """Act on a change of the allowed keys: end the sessions whose key is no longer allowed."""
@@ -216,7 +216,7 @@ class Port:
     def _on_message(
         self, session: Session, tag: str, header: bytes | memoryview, frames: list[memoryview]
     ) -> None:
-        peer = _peer(session)
+        peer = peer_of(session)
         if tag == _PING:
             self._read_ping(session, header)
             self.send(peer, Pong(self._version(), session.number))
@@ -236,7 +236,7 @@ class Port:
         try:
             ping = decode(header)
         except BadMessage as error:
-            self._malformed(_peer(session), str(error))
+            self._malformed(peer_of(session), str(error))
             return
         route.handler(session, ping, [])
 
@@ -254,7 +254,7 @@ class Port:
     def _handle(
         self, session: Session, route: Route, header: bytes | memoryview, frames: list[memoryview]
     ) -> None:
-        peer = _peer(session)
+        peer = peer_of(session)
         try:
             message = decode(header)
         except BadMessage as error:
@@ -331,7 +331,7 @@ class Port:
         self._figures.disconnects[end] += 1
         self._say.info(now, "%s has left the %s port%s", session.who, self._name, reason and f": {reason}")
         if self.sessions.get(session.peer) is None:
-            self.door.dismiss(_peer(session))
+            self.door.dismiss(peer_of(session))
         with self._figures.faults.survived(f"{self._name} port, end of a session", now):
             self._on_end(session)
 
@@ -347,9 +347,6 @@ def peer_of(session: Session) -> bytes:
     peer = session.peer
     assert isinstance(peer, bytes)
     return peer
-
-
-_peer = peer_of
 
 
 def _tag(message: Message | type[Message]) -> str:

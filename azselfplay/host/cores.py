@@ -22,6 +22,10 @@ MOUNT = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 V1_MOUNTS = ("cpu,cpuacct", "cpu")
 """Controller folders of version 1, below MOUNT."""
+TICKS = os.sysconf("SC_CLK_TCK")
+"""Ticks per second, the unit of /proc."""
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+"""None where the C library is not glibc."""
 
 
 def usable_cores(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int:
@@ -72,10 +76,6 @@ def _read(path: Path) -> str:
         return ""
 
 
-TICKS = os.sysconf("SC_CLK_TCK")
-"""Ticks per second, the unit of /proc."""
-
-
 def seconds_of(pid: int) -> float:
     """Return the seconds of one process with all its threads. Raises OSError if there is none."""
     user, system = _stat(pid)[11:13]
@@ -104,10 +104,6 @@ def seconds_of_trees(roots: Collection[int]) -> float:
 def _stat(pid: int) -> list[str]:
     """Return the fields of `stat` from the third (the state) on."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-
-
-_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-"""None where the C library is not glibc."""
 
 
 def give_back() -> bool:

@@ -51,6 +51,15 @@ BYE_LINGER = 200
 """Milliseconds that BYE has to be sent."""
 REACT_AFTER = 0.001
 """Seconds added to a due time, so that the timer never fires just before it."""
+FIRST_REDIAL = 30.0
+"""Seconds without a sign of the server after which we dial again: as long as libzmq waits at most between
+two attempts. The time doubles until something is heard, so that many peers do not dial an absent server at
+once."""
+LONGEST_REDIAL = 600.0
+"""Longest wait between two dials."""
+UNKNOWN_KEY = 400
+"""The server's ERROR for an unknown key, as the monitor reports it (`protocol.curve`). Any other code means a
+wrong server key."""
 
 OnMessage = Callable[[Message, list[memoryview]], None]
 
@@ -66,9 +75,9 @@ class ConnectionSettings:
     max_wait: float = 0.0
     """Seconds without a session after which `Connection.run` gives up; 0: never."""
     limit: int = LEAVES_LIMIT
-    """Most bytes in a message: see `link.sockets.dealer`."""
+    """Most bytes in a message: see `link.sockets.new_dealer`."""
     hwm: int = 64
-    """Most messages in a queue: see `link.sockets.dealer`."""
+    """Most messages in a queue: see `link.sockets.new_dealer`."""
     keys: DialKeys | None = None
     """Keys for a server that requires one."""
 
@@ -311,21 +320,13 @@ class Connection:
             log.warning("no azserver at %s (%.0f s so far)", self._name, alone)
 
 
-FIRST_SECONDS = 30.0
-"""Seconds without a sign of the server after which we dial: as long as libzmq waits at most between two
-attempts. The time doubles until something is heard, so that many peers do not dial an absent server at
-once."""
-LONGEST_SECONDS = 600.0
-"""Longest wait between two dials."""
-
-
 class Redial:
     """Counts from the end of a connection, or from the beginning of a time without a session, until something
     is heard."""
 
     def __init__(self) -> None:
         self._quiet_since: float | None = None
-        self._wait = FIRST_SECONDS
+        self._wait = FIRST_REDIAL
 
     def waits(self, now: float) -> None:
         """Note that nothing comes from the server: the connection has ended, or there is no session."""
@@ -334,7 +335,7 @@ class Redial:
 
     def heard(self) -> None:
         """Note that a message has come."""
-        self._quiet_since, self._wait = None, FIRST_SECONDS
+        self._quiet_since, self._wait = None, FIRST_REDIAL
 
     def due(self) -> float | None:
         """Return when to call `take` if nothing else happens; None: never."""
@@ -346,13 +347,8 @@ class Redial:
         if due is None or now < due:
             return False
         self._quiet_since = now
-        self._wait = min(2 * self._wait, LONGEST_SECONDS)
+        self._wait = min(2 * self._wait, LONGEST_REDIAL)
         return True
-
-
-UNKNOWN_KEY = 400
-"""The server's ERROR for an unknown key, as the monitor reports it (`protocol.curve`). Any other code means a
-wrong server key."""
 
 
 class HandshakeWatch:

@@ -26,8 +26,8 @@ from azselfplay.host.logs import Repeated
 from azselfplay.link import pacing
 from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings, Silence, Strangers
 from azselfplay.link.pacing import AddressPaces, Pace, end_of_pause, pause_of, place_of
-from protocol.curve import CurveIncoming, Handshake, NotNow, OwnerOf
-from protocol.keys import KeyOwner, KeyPair
+from protocol.curve import CurveIncoming, Handshake
+from protocol.keys import KeyOwner, KeyPair, NotNow, OwnerOf
 from protocol.zmtp import Broken, Incoming, Limits
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,9 @@ READ_SIZE = 128 * 1024
 TURN = 64
 """Messages handled from one connection before the others get their turn."""
 TICK_SECONDS = 1.0
+LOCKED_PRICE = 6.0
+"""Messages without work that a connection with a CURVE handshake counts as (without one: 4): its six
+multiplications take 0.2 ms."""
 
 OnMessage = Callable[[bytes, list[memoryview]], None]
 OnGone = Callable[[bytes, str], None]
@@ -418,11 +421,6 @@ class Door:
     def _in_loop(self) -> asyncio.AbstractEventLoop:
         assert self._loop is not None, "start comes first"
         return self._loop
-
-
-LOCKED_PRICE = 6.0
-"""Messages without work that a connection with a CURVE handshake counts as (without one: 4): its six
-multiplications take 0.2 ms."""
 
 
 @dataclass(frozen=True)

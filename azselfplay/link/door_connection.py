@@ -23,6 +23,16 @@ from azselfplay.link.pacing import CRUMB, CRUMB_PRICE, PRICED_BYTES, Pace, PaceL
 from protocol.curve import CurveIncoming
 from protocol.zmtp import Incoming, Limits
 
+TCP_INFO, ESTABLISHED = socket.TCP_INFO, 1
+"""The first byte of TCP_INFO is the connection's state, as in Linux's `tcp_states.h`."""
+PARTS_AT_ONCE = 64
+"""Buffers passed to one `sendmsg`."""
+SMALL = 4096
+"""Parts of up to so many bytes are copied when they must wait: that takes less memory than the objects around
+each."""
+
+P = TypeVar("P", bound=Hashable)
+
 
 @dataclass(frozen=True)
 class DoorLimits:
@@ -60,15 +70,6 @@ class DoorLimits:
     """Seconds of silence after which a peer gets a PING, because a host that vanished sends nothing."""
     ping_patience: float = 15.0
     """Seconds that the peer has to answer a PING."""
-
-
-TCP_INFO, ESTABLISHED = socket.TCP_INFO, 1
-"""The first byte of TCP_INFO is the connection's state, as in Linux's `tcp_states.h`."""
-PARTS_AT_ONCE = 64
-"""Buffers passed to one `sendmsg`."""
-SMALL = 4096
-"""Parts of up to so many bytes are copied when they must wait: that takes less memory than the objects around
-each."""
 
 
 class Silence(Enum):
@@ -244,9 +245,6 @@ class Holdings:
             over -= holding.size
             leaving.append(peer)
         return leaving
-
-
-P = TypeVar("P", bound=Hashable)
 
 
 class Strangers(Generic[P]):

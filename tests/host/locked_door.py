@@ -15,8 +15,7 @@ from zmq.utils.monitor import parse_monitor_message
 from azselfplay.link.door import Door, DoorLock
 from azselfplay.link.door_connection import DoorLimits
 from azselfplay.link.sockets import Channel, dealer, new_context
-from protocol.curve import NotNow
-from protocol.keys import DialKeys, KeyOwner, KeyPair
+from protocol.keys import DialKeys, KeyOwner, KeyPair, NotNow
 
 PATIENCE = 20.0
 

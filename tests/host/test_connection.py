@@ -220,7 +220,7 @@ NO_FRAME = b"\xff" * 9
 
 def test_bytes_that_libzmq_does_not_forgive_do_not_end_it_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a frame without meaning, libzmq closes the connection and never dials again; we do."""
-    monkeypatch.setattr(redial, "FIRST_SECONDS", 0.1)
+    monkeypatch.setattr(redial, "FIRST_REDIAL", 0.1)
     closed = threading.Event()
 
     def speak_nonsense() -> None:

@@ -235,7 +235,7 @@ def test_a_fault_in_looking_for_a_key_lets_nobody_in_and_ends_nothing_else(
         assert (late.events, len(locked.owners)) == ([], 2)
         locked.fails = False
         assert await late.exchange([b"now"]) == [b"now"]
-        assert ended == []  # it would end the process (`runtime.aio`)
+        assert ended == []  # it would end the process (`host.aio`)
         early.close()
         late.close()
 

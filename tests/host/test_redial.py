@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azselfplay.link.connection import FIRST_SECONDS, LONGEST_SECONDS, Redial
+from azselfplay.link.connection import FIRST_REDIAL, LONGEST_REDIAL, Redial
 
 
 def test_it_dials_after_a_silence_and_then_ever_less_often() -> None:
@@ -10,22 +10,22 @@ def test_it_dials_after_a_silence_and_then_ever_less_often() -> None:
     assert redial.due() is None
     redial.waits(5.0)
     redial.waits(8.0)
-    assert redial.due() == 5.0 + FIRST_SECONDS
-    assert [redial.take(5.0 + FIRST_SECONDS - 0.1), redial.take(5.0 + FIRST_SECONDS)] == [False, True]
-    assert redial.due() == 5.0 + 3 * FIRST_SECONDS
+    assert redial.due() == 5.0 + FIRST_REDIAL
+    assert [redial.take(5.0 + FIRST_REDIAL - 0.1), redial.take(5.0 + FIRST_REDIAL)] == [False, True]
+    assert redial.due() == 5.0 + 3 * FIRST_REDIAL
     times = []
     while len(times) < 9:
         times.append(redial.due() or 0.0)
         assert redial.take(times[-1])
-    assert times[-1] - times[-2] == LONGEST_SECONDS
+    assert times[-1] - times[-2] == LONGEST_REDIAL
 
 
 def test_a_message_ends_the_silence() -> None:
     """The next silence counts from its own beginning, and the waits are short again."""
     redial = Redial()
     redial.waits(0.0)
-    assert redial.take(FIRST_SECONDS)
+    assert redial.take(FIRST_REDIAL)
     redial.heard()
     assert (redial.due(), redial.take(1e9)) == (None, False)
     redial.waits(100.0)
-    assert redial.due() == 100.0 + FIRST_SECONDS
+    assert redial.due() == 100.0 + FIRST_REDIAL

@@ -15,8 +15,8 @@ from nacl.exceptions import CryptoError
 from nacl.public import PrivateKey
 from raw_zmtp import COMMAND, frame
 
-from protocol.curve import MORE, Boxes, CurveIncoming, Handshake, NotNow
-from protocol.keys import KeyOwner, KeyPair, role_refusal
+from protocol.curve import MORE, Boxes, CurveIncoming, Handshake
+from protocol.keys import KeyOwner, KeyPair, NotNow, role_refusal
 from protocol.messages import MAX_HELLO
 from protocol.zmtp import MAX_COMMAND, MAX_COMMANDS, Broken, Incoming, Limits
 

@@ -17,8 +17,7 @@ import pytest
 from azselfplay.host.exits import Fatal
 from azselfplay.link.keys import as_text, new_pair
 from client.main import keygen as azclient_keygen
-from protocol.curve import NotNow
-from protocol.keys import KeyOwner
+from protocol.keys import KeyOwner, NotNow
 from server.config import ServerConfig
 from server.keys import (
     MOST_BYTES,

@@ -6,7 +6,8 @@ from front_bench import Bench, Play, Worker
 
 from azselfplay.host.metrics import families
 from protocol.messages import Bye
-from server.metrics import METRICS, MOST_PER_SECOND, NO_PROGRESS, Figures, OwnEvaluations, Rate, RecentMean
+from server.front import NO_PROGRESS
+from server.metrics import METRICS, MOST_PER_SECOND, Figures, OwnEvaluations, Rate, RecentMean
 
 
 def samples(bench: Bench) -> dict[str, float]:
