@@ -114,9 +114,8 @@ def rating_charts(rated: Rated | None) -> list[Chart]:
         return []
 
     def draw(axis: Axes) -> None:
-        for ((simulations, search), points), colour in zip(
-            sorted(by_search.items()), COLOURS * 4, strict=False
-        ):
+        found = sorted(by_search.items())
+        for ((simulations, search), points), colour in zip(found, COLOURS * 4, strict=False):
             points.sort(key=lambda point: point[0])
             steps, marks = [step for step, _ in points], [rating for _, rating in points]
             axis.errorbar(
