@@ -1,11 +1,13 @@
 """`python -m bench code`: how large the code is, and how hard it is to find one's way in it.
 
-Everything is read from the files that git tracks, with `ast`; nothing is imported. "Source" is what is not
-below `tests/`. A *line of code* is neither blank nor a comment nor part of a docstring. A module's
+Everything is read from the files that git tracks, with `ast`; nothing is imported. "Source" is every Python
+file that is not below `tests/`: the program, these benches, the examples, and each `__init__.py`, though most
+of those are empty. A *line of code* is neither blank nor a comment nor part of a docstring. A module's
 *importers* are the other source modules that import it, or a name out of it. A private function (`_name`)
 has *one caller* where its module uses its name once: such a function is a paragraph with a heading, and the
-reader jumps for it. A *circle* is a set of modules of one room that import
-each other. The size of the tests and of the texts is counted beside it, since they are read as well.
+reader jumps for it. A *circle* is a set of modules in one folder that reach each other by imports; a folder
+below a room, such as `azselfplay/lab/web`, counts as one of its own. The size of the tests and of the texts
+is counted beside it, since they are read as well.
 """
 
 from __future__ import annotations
@@ -116,7 +118,7 @@ def importers(modules: dict[str, Module]) -> dict[str, set[str]]:
 
 
 def circles(modules: dict[str, Module]) -> list[list[str]]:
-    """Sets of modules of one room that reach each other by imports."""
+    """Sets of modules in one folder that reach each other by imports."""
     reach: dict[str, set[str]] = {}
     for name in modules:
         seen, waiting = set[str](), [name]

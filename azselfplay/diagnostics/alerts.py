@@ -20,6 +20,8 @@ from azselfplay.games.spec import PLY_CAP, Game
 from azselfplay.games.stubs import Movers
 from protocol.records import GameRecord
 
+log = logging.getLogger(__name__)
+
 SMALLEST_STRETCH = 30
 """Least number of games in a stretch; with fewer, chance alone may explain anything."""
 
@@ -62,6 +64,21 @@ in Connect Four at 4 samples a position, 0.05 at 2.)"""
 
 NO_EFFECT = 0.05
 """KL of visits and priors, in nats, below which a search teaches the network nothing new."""
+
+STRETCH = 256
+"""Games in a stretch."""
+
+STRETCHES = 20
+"""Stretches remembered: the recent ones that alerts judge, and older ones for comparison."""
+
+LESSONS = 10 * IN_A_ROW
+"""Training figures that are compared."""
+
+LESSON_STEPS = 20
+"""Steps between two training figures that are compared."""
+
+NEWEST_GAMES = 100
+"""Newest games, whose weights are compared with the current ones."""
 
 
 @dataclass(frozen=True)
@@ -273,22 +290,7 @@ def _held_out_rose(before: Sequence[Lesson], now: Sequence[Lesson]) -> str:
     return f"value loss on games never trained on {mean:.2f} -> {least:.2f}"
 
 
-log = logging.getLogger(__name__)
-
-STRETCH = 256
-"""Games in a stretch."""
-
-STRETCHES = 20
-"""Stretches remembered: the recent ones that alerts judge, and older ones for comparison."""
-
-LESSONS = 10 * IN_A_ROW
-"""Training figures remembered."""
-
-LESSON_STEPS = 20
-"""Steps between two training figures that are compared."""
-
-NEWEST_GAMES = 100
-"""Newest games, whose weights are compared with the current ones."""
+# ---- During training ----------------------------------------------------------------------------
 
 
 class Watch:
@@ -332,14 +334,14 @@ class Watch:
         signs = Signs(
             self._game, list(self._stretches), list(self._lessons), self.lag, figures["samples_per_position"]
         )
-        found = {alert.name: alert for alert in find_alerts(signs)}
-        for name, alert in found.items():
+        found = {one.name: one for one in find_alerts(signs)}
+        for name, one in found.items():
             if name not in self._told:
-                log.warning("ALERT %s", alert)
+                log.warning("ALERT %s", one)
         for name in self._told.keys() - found.keys():
             log.info("alert over: %s", name)
         self._told = found
-        return [alert.short for alert in found.values()]
+        return [one.short for one in found.values()]
 
     def _note(self, figures: Mapping[str, Any]) -> None:
         """Remember the training figures if there were LESSON_STEPS since the last ones."""

@@ -8,38 +8,29 @@ wrong before anything starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from azselfplay.games import GAME_NAMES, get_game
-from azselfplay.games.names import DEFAULT_GAME
-from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.listening import check_base_port
-from azselfplay.host.processes import python_module
-from azselfplay.host.runs import RunFolder, is_locked
-from protocol.settings import Amount, Count, Port, Simulations
-
-if TYPE_CHECKING:
-    from server.config import ServerConfig
 import json
 import subprocess
-from collections.abc import Set
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from azselfplay.games.names import is_game, near, parts_of
+from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.games.names import DEFAULT_GAME, is_game, near, parts_of
 from azselfplay.host.config import flattened, nested, to_toml
 from azselfplay.host.cores import usable_cores
+from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.gpu_drivers import may_have_gpus
+from azselfplay.host.listening import check_base_port
+from azselfplay.host.processes import python_module
 from azselfplay.host.reading import read_json, read_toml
-from azselfplay.host.runs import shown_settings
+from azselfplay.host.runs import RunFolder, is_locked, shown_settings
 from azselfplay.host.text_table import aligned
 from azselfplay.lab.experiments import recipe as recipes
 from azselfplay.lab.experiments.recipe import Recipe
 from net.architectures.registry import check_name
-from protocol.settings import settings_in
+from protocol.settings import Amount, Count, Port, Simulations, settings_in
 from server.config import ServerConfig
 from trainer.config import TrainerConfig
 
@@ -50,7 +41,6 @@ NET, SIMULATIONS = "tiny", 32
 """Without a recipe."""
 
 KEPT = {"self_play", "gate", "games", "workers"}
-
 KEPT_BY_TRAINER = {"optimizer", "loss", "window", "samples", "publishing", "players", "cpu_threads"}
 """Settings with which a run goes on. The others are about machines and addresses."""
 
@@ -142,10 +132,8 @@ def for_one_process(settings: RunConfig) -> RunConfig:
 
 def check(settings: RunConfig) -> None:
     """Raise Fatal for wrong settings, before anything is started."""
-    from net.architectures.registry import check_name
-
     try:
-        check_name(settings.net or "tiny")
+        check_name(settings.net or NET)
     except ValueError as error:
         raise Fatal(f"--net: {error}", Exit.CONFIG) from None
     try:
@@ -359,13 +347,7 @@ def make_commands(settings: RunConfig, port: int, basis: Path | None = None) -> 
     (`Basis.write`)."""
     commands = {
         "server": _server(settings, port, basis),
-        "trainer": (
-            python_module(
-                "trainer",
-                *_config_flags(basis and basis / "trainer.toml", settings.trainer_config),
-                *("--server", f"127.0.0.1:{port}", "--run", run_name(settings), "--runs", str(settings.runs)),
-            )
-        ),
+        "trainer": _trainer(settings, port, basis),
     }
     if settings.client_workers:
         commands["client"] = _client(settings, port)
@@ -382,6 +364,14 @@ def _server(settings: RunConfig, port: int, basis: Path | None) -> list[str]:
         *_flag("--self-play.search.simulations", settings.simulations),
         *("--port", str(port), "--run", run_name(settings), "--runs", str(settings.runs)),
         *("--trainer-grace", str(TRAINER_GRACE), "--web", str(settings.web)),
+    )
+
+
+def _trainer(settings: RunConfig, port: int, basis: Path | None) -> list[str]:
+    return python_module(
+        "trainer",
+        *_config_flags(basis and basis / "trainer.toml", settings.trainer_config),
+        *("--server", f"127.0.0.1:{port}", "--run", run_name(settings), "--runs", str(settings.runs)),
     )
 
 

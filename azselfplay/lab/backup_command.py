@@ -76,14 +76,12 @@ def backup() -> int:
 def restore() -> int:
     """Entry point of `azplay restore`. Returns the exit status."""
     config = load(RestoreConfig, command="azplay restore", examples=RESTORE_EXAMPLES)
-    from azselfplay.lab import backups as restoring
+    from azselfplay.lab import backups
 
     path = Path(config.run) if "/" in config.run else config.runs / config.run
     run = RunFolder(path.parent, path.name)
     say = _said("restore")
-    about = restoring.restore(
-        config.backup, run, config.identity, verify_games=not config.hashes_only, say=say
-    )
+    about = backups.restore(config.backup, run, config.identity, verify_games=not config.hashes_only, say=say)
     print(f"{run.path}: {about}", flush=True)
     if config.train_for:
         # Become the trainer of this run: the process continues as `python -m trainer`.

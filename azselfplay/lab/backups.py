@@ -146,6 +146,9 @@ def read_about(backup: Path) -> About:
     return about
 
 
+# ---- Making one ---------------------------------------------------------------------------------
+
+
 def make_backup(run: RunFolder, target: Path, say: Callable[[str], None]) -> About:
     """Copy `run` to the new folder `target`. `say` is told what is being copied.
 
@@ -295,6 +298,9 @@ def _content(path: Path) -> bytes | None:
     with contextlib.suppress(FileNotFoundError):
         return path.read_bytes()
     return None
+
+
+# ---- Restoring one ------------------------------------------------------------------------------
 
 
 def restore(

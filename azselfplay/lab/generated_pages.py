@@ -1,4 +1,4 @@
-"""`python -m lab.generated_pages`: writes the generated pages of docs/.
+"""`python -m azselfplay.lab.generated_pages`: writes the generated pages of docs/.
 
 Every setting of every command comes from the dataclasses that the commands read: names, types, defaults, and
 the docstrings below the fields. The pages are committed, so that links to them work on GitHub and in a clone.

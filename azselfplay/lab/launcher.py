@@ -35,8 +35,6 @@ GRACE = 15.0
 """Seconds that a part has to end cleanly, not counting what it waits for."""
 GRACES = {"trainer": TRAINER_GRACE, "server": GRACE + TRAINER_GRACE}
 """The parts that get more time."""
-
-
 CONNECTION_LOG = "azselfplay.link.connection"
 """The logger of connections."""
 

@@ -46,6 +46,15 @@ NOTHING = Counts(1.0, None, 0.0)
 
 CACHE = ROOT / "build" / "peers-cache"
 
+START_SECONDS = 300.0
+"""Seconds for a side's imports and compilation with a cold cache."""
+
+TURN_PATIENCE = 60.0
+"""Seconds beyond a turn's own time until a side counts as stuck."""
+
+GRACE = 40.0
+"""Seconds for each step of ending; a server of ours may take 30."""
+
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
@@ -133,14 +142,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if any(OURS in one.turns for one in found) else 1
 
 
-START_SECONDS = 300.0
-"""Seconds for a side's imports and compilation with a cold cache."""
-
-TURN_PATIENCE = 60.0
-"""Seconds beyond a turn's own time until a side counts as stuck."""
-
-GRACE = 40.0
-"""Seconds for each step of ending; a server of ours may take 30."""
+# ---- A side and its processes -------------------------------------------------------------------
 
 
 class Missing(Exception):

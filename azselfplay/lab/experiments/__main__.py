@@ -1,5 +1,4 @@
-"""`python -m azselfplay.lab.experiments NAME`: train and judge a recipe, once per seed, and write
-results/NAME."""
+"""`python -m azselfplay.lab.experiments NAME`: train and judge a recipe for each seed, into results/NAME."""
 
 from __future__ import annotations
 
@@ -14,11 +13,10 @@ from azselfplay.lab.experiments import recipe as recipes
 from azselfplay.lab.experiments.recipe import Recipe
 
 EXAMPLES = """examples:
-  python -m azselfplay.lab.experiments tic_tac_toe                       # both seeds, into
-  results/tic_tac_toe python -m azselfplay.lab.experiments connect_four --seeds 3 --minutes 5 --out /tmp/look
-  python -m azselfplay.lab.experiments connect_four --judge-only         # judge finished runs again
-  python -m azselfplay.lab.experiments dots_and_boxes_2x3 --minutes 5    # a game without a recipe: default
-  settings
+  python -m azselfplay.lab.experiments tic_tac_toe                  # both seeds, into results/tic_tac_toe
+  python -m azselfplay.lab.experiments connect_four --seeds 3 --minutes 5 --out /tmp/look
+  python -m azselfplay.lab.experiments connect_four --judge-only    # judge finished runs again
+  python -m azselfplay.lab.experiments dots_and_boxes_2x3 --minutes 5    # without a recipe: default settings
 """
 
 

@@ -1,5 +1,5 @@
-"""`python -m lab.experiments.ablation NAME`: variants of a recipe at equal wall clock, with several seeds
-each.
+"""`python -m azselfplay.lab.experiments.ablation NAME`: variants of a recipe at equal wall clock, with
+several seeds each.
 
 A file of `experiments/ablations` names a recipe, minutes, seeds and variants. A variant is a table of
 settings that replace the recipe's. The settings under `base` replace the recipe's in all variants, so that a

@@ -1,4 +1,4 @@
-"""`python -m lab.experiments.on_games RUN`: compares settings of the trainer on the stored games of a run.
+"""`python -m azselfplay.lab.experiments.on_games RUN`: settings of the trainer, compared on a run's games.
 
 Trains a new network for each variant on the games of a run, and takes its losses on a tenth of them that no
 variant is trained on. FLAGS are those of the trainer, such as "--loss.value-q-share 0.5"; the first variant

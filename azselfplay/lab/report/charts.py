@@ -74,10 +74,7 @@ SEARCH_CHARTS = (
 """(title, how to read it, label of each of RootSums.means, unit)."""
 
 
-# ---- Strength -----------------------------------------------------------------------------------
-
-
-# ---- The curve of Elo, if `azplay ladder` has rated networks of the run --------------------------
+# ---- Strength, if `azplay ladder` has rated networks of the run ---------------------------------
 
 
 class Rating(Struct, frozen=True):
@@ -112,12 +109,13 @@ def curves_of(rated: Rated) -> dict[tuple[int, str], list[tuple[int, Rating]]]:
 
 def rating_charts(rated: Rated | None) -> list[Chart]:
     """A chart with a curve for each search."""
-    curves = curves_of(rated) if rated is not None else {}
-    if not curves:
+    by_search = curves_of(rated) if rated is not None else {}
+    if not by_search:
         return []
 
     def draw(axis: Axes) -> None:
-        for ((simulations, search), points), colour in zip(sorted(curves.items()), COLOURS * 4, strict=False):
+        found = sorted(by_search.items())
+        for ((simulations, search), points), colour in zip(found, COLOURS * 4, strict=False):
             points.sort(key=lambda point: point[0])
             steps, marks = [step for step, _ in points], [rating for _, rating in points]
             axis.errorbar(
@@ -142,9 +140,9 @@ def training_charts(history: History) -> list[Chart]:
     names = list({name: None for row in history.rows for name in row})
     found = []
     for described, caption, labelled in with_curves(IN_REPORTS, names):
-        lines = {label: history.curve(name) for label, name in labelled}
-        if any(len(steps) > 1 for steps, _ in lines.values()):
-            found.append(chart(described.title, caption, curves(lines, "training step", described.unit)))
+        by_label = {label: history.curve(name) for label, name in labelled}
+        if any(len(steps) > 1 for steps, _ in by_label.values()):
+            found.append(chart(described.title, caption, curves(by_label, "training step", described.unit)))
     return found
 
 
@@ -246,9 +244,9 @@ def search_charts(labels: Sequence[str], found: Sequence[RootSums]) -> list[Char
     means = [sums.means() for sums in found]
     charts = []
     for title, caption, names, unit in SEARCH_CHARTS:
-        lines = {label: known([mean[name] for mean in means]) for name, label in names.items()}
-        if any(places for places, _ in lines.values()):
-            charts.append(chart(title, caption, curves(lines, VERSIONS, unit, labels)))
+        by_label = {label: known([mean[name] for mean in means]) for name, label in names.items()}
+        if any(places for places, _ in by_label.values()):
+            charts.append(chart(title, caption, curves(by_label, VERSIONS, unit, labels)))
     return charts
 
 

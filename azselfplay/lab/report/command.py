@@ -44,10 +44,7 @@ def main() -> int:
     from azselfplay.store.reader import open_games
 
     with closing(open_games(config.run, config.runs)) as games:
-        from azselfplay.lab.report.page import (
-            collect,  # once there is a run: these import much
-            page,
-        )
+        from azselfplay.lab.report.page import collect, page  # much to import, so only once there is a run
 
         folder = games.path.resolve().parent
         report = collect(RunFolder(folder.parent, folder.name), games, config.games)

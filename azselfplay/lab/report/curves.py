@@ -15,14 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from azselfplay.diagnostics.alerts import Lesson
+from azselfplay.diagnostics.alerts import LESSONS, Lesson
 from azselfplay.host.reading import json_in, open_regular
 from azselfplay.host.runs import RunFolder
 
 STEP = "trainer/step"
 LEARNED = ("policy_loss", "policy_entropy", "value_loss")
-LESSONS = 30
-"""Number of training figures that alerts compare."""
 MOST = 1000
 """Most moments of a curve; a page is rarely wider in pixels."""
 CHUNK = 1 << 20

@@ -7,7 +7,6 @@ end count it.
 
 from __future__ import annotations
 
-import html
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from html import escape
 from typing import Any
 
 from azselfplay.diagnostics.advice import link_to
-from azselfplay.diagnostics.alerts import SMALLEST_STRETCH, Alert, Signs, find_alerts, is_judged
+from azselfplay.diagnostics.alerts import NEWEST_GAMES, SMALLEST_STRETCH, Alert, Signs, find_alerts, is_judged
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.knowledge import knowledge_of
@@ -68,9 +67,6 @@ NAMES = {"versions": "weights versions that played", "weights_age": "versions th
 
 MOMENTS = 100
 """Moments between which games per hour are counted."""
-
-NEWEST_GAMES = 100
-"""Newest games, whose weights are compared with the current ones."""
 
 PICTURES = 3
 """Boards per game, evenly spread, the last one after the last move."""
@@ -197,8 +193,8 @@ def picture(game: Game, state: State, move: str) -> str:
     """HTML of a board: an image if the game has one, else text. state  [state_words]"""
     svg = knowledge_of(game).svg
     if svg is None:
-        return f"<pre>{html.escape(game.notation.render(state))}</pre>"
-    alt = html.escape(game.notation.state_to_text(state))
+        return f"<pre>{escape(game.notation.render(state))}</pre>"
+    alt = escape(game.notation.state_to_text(state))
     return f'<img class="board" alt="{alt}" src="{svg_uri(svg(state, move))}">'
 
 

@@ -29,6 +29,8 @@ EXAMPLES = (
     "azplay players chess-tiny --release keys/lab-7",
 )
 
+HEADING = ("player", "games", "games/h", "plies", "z", "resigned", "z", "value error", "z")
+
 
 @dataclass(frozen=True)
 class PlayersConfig:
@@ -93,9 +95,6 @@ def _hold(config: PlayersConfig) -> int:
         what = "in quarantine" if held else "released"
         print(f"{player}: {what}{'' if changed else ' already'}, {len(known)} games")
     return int(Exit.OK)
-
-
-HEADING = ("player", "games", "games/h", "plies", "z", "resigned", "z", "value error", "z")
 
 
 def read_book(games: StoreReader, game: Game, newest: int) -> tuple[PlayerBook, dict[str, float]]:

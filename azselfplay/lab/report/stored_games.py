@@ -53,6 +53,9 @@ FORMS = {"gtp": "SGF", "usi": "CSA"}
 """The format of `Knowledge.pgn` by the protocol of engines; PGN for others."""
 
 
+# ---- For people ---------------------------------------------------------------------------------
+
+
 def listed(game: Stored) -> str:
     received = datetime.fromtimestamp(game.received_at, UTC).strftime("%Y-%m-%d %H:%M:%S")
     return (
@@ -173,6 +176,9 @@ def _results(name: str, results: Bin) -> str:
     )
 
 
+# ---- For other programs -------------------------------------------------------------------------
+
+
 def forms_of(game: Game) -> dict[str, Writer]:
     """The formats in which games can be written, the usual one first: `PGN`, `CSA`, `KIF`, `text`."""
     known, found = knowledge_of(game), dict[str, Writer]()
@@ -211,11 +217,11 @@ def export(
     manner = replace(manner, form=_form_named(manner.form, get_game(games.game)))
     if out is None:
         return _export_to(sys.stdout, games, wanted, manner, say)
-    partial = out.with_name(out.name + ".partial")
+    unfinished = out.with_name(out.name + ".partial")
     try:
-        with partial.open("w", encoding="utf-8") as file:
+        with unfinished.open("w", encoding="utf-8") as file:
             counts = _export_to(file, games, wanted, manner, say)
-        partial.replace(out)
+        unfinished.replace(out)
     except OSError as error:
         raise Fatal(f"cannot write {out}: {error.strerror}", Exit.DISK) from error
     return counts
@@ -309,7 +315,7 @@ def comment(ply: Ply) -> str:
     return " ".join(parts)
 
 
-# ---- Whether a game is intact and follows the rules -----------------------------------------------
+# ---- Whether a game is intact and follows the rules ---------------------------------------------
 
 
 def fault_of(game: Game, stored: Stored) -> str | None:

@@ -49,7 +49,7 @@ STEP_IN_NAME = re.compile(r"\(step (\d+)\)")
 """The training step in the name of a network (`play.nets.LoadedNet.name`)."""
 
 SHARES = ("rows", "errors", "errors_matter")
-"""Fields of `play.truth.errors.Errors`."""
+"""Fields of `play.truth_errors.Errors`."""
 
 Held = frozenset[tuple[int, int]]
 
