@@ -27,7 +27,7 @@ from azselfplay.games.spec import Game
 from net.planes import PlaneShape
 
 CPU_BUCKETS = (1, 4, 8, 16, 32, 64, 128, 256, 512)
-CUDA_BUCKETS = (16, 64, 128, 256, 512, 1024, 2048)
+CUDA_BUCKETS = (16, 64, 128, 256, 512, 1024, 2048, 4096)
 """Numbers of rows that a network is run with. They are fixed, so that kernels and graphs are prepared
 once."""
 CPU_TARGET = 64

@@ -20,6 +20,7 @@ from net.architectures.network import Network
 from net.architectures.sparse import SparseNetwork
 from net.batches import Batch
 from net.cpu.engine import CpuEngine, faster_dtype
+from net.gpu import chosen_kernels, inference_dtype
 from net.sparse import as_vector, kernels_for
 from net.torch_engine import TorchEngine
 
@@ -28,6 +29,8 @@ class Engine(Protocol):
     """A folded network ready to run on one device, with a fixed number of batches in flight."""
 
     name: str
+    may_overflow: bool
+    """Whether its numbers have the range of float16, which ends at 65,504."""
 
     def set_weights(self, network: Any) -> None:
         """Set new weights of the same architecture; only while nothing is in flight."""
@@ -51,8 +54,10 @@ def make_engine(
     threads: int,
     buckets: tuple[int, ...],
     in_flight: int,
+    dtype: torch.dtype | None = None,
 ) -> Engine:
-    """The engine for a device: jitted loops and oneDNN on a CPU, CUDA graphs on a GPU."""
+    """The engine for a device: jitted loops and oneDNN on a CPU, CUDA graphs on a GPU, there in the format
+    `dtype` (None: the best of the device)."""
     if isinstance(network, SparseNetwork):
         if torch.device(device).type == "cpu":
             return SparseEngine(network, game, history, threads=threads)
@@ -60,16 +65,11 @@ def make_engine(
     if torch.device(device).type == "cpu":
         return CpuEngine(network, game, history, faster_dtype(), threads=threads)
     torch.backends.cudnn.benchmark = True
-    dtype = cuda_dtype(device)
-    return TorchEngine(network, game, history, device, dtype, buckets=buckets, in_flight=in_flight)
-
-
-def cuda_dtype(device: str) -> torch.dtype:
-    """bfloat16 from Ampere on, float16 on Volta and Turing, float32 before them."""
-    major, _minor = torch.cuda.get_device_capability(device)
-    if major >= 8:
-        return torch.bfloat16
-    return torch.float16 if major == 7 else torch.float32
+    dtype = dtype or inference_dtype(torch.cuda.get_device_capability(device))
+    kernels = chosen_kernels()
+    return TorchEngine(
+        network, game, history, device, dtype, buckets=buckets, in_flight=in_flight, kernels=kernels
+    )
 
 
 # ---- Sparse networks -------------------------------------------------------------------------------
@@ -82,6 +82,8 @@ LEAST_ROWS = 64
 
 class SparseEngine:
     """See `net.engines.Engine`; on the CPU."""
+
+    may_overflow = False
 
     def __init__(self, network: SparseNetwork, game: Game, history: int, *, threads: int) -> None:
         self.name = f"{threads} x sparse float32"
@@ -121,6 +123,8 @@ class SparseEngine:
 
 class SparseTorchEngine:
     """See `net.engines.Engine`; on any device of torch."""
+
+    may_overflow = False
 
     def __init__(self, network: SparseNetwork, device: str) -> None:
         self.name = "torch float32"

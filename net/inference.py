@@ -8,6 +8,7 @@ own. Use an `Inference` from one thread at a time.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
 from dataclasses import dataclass
@@ -35,11 +36,13 @@ from net.batches import (
     remembered,
 )
 from net.engines import Engine, make_engine
+from net.gpu import check_has_code, chosen_kernels, wider_dtype
 from net.weights import WeightsMeta, load
 
 Priors = npt.NDArray[Any]
 Wdl = npt.NDArray[np.float32]
 
+log = logging.getLogger(__name__)
 PROBE_SECONDS = 1.0
 """About how long the measurement of `target_rows` may take, with all cores to ourselves."""
 PROBE_TURNS = 5
@@ -60,7 +63,7 @@ class Inference:
 
     device: "cpu", "cuda" or "cuda:N". threads: CPU threads that compute (None or 0: one per core that this
     process may use). max_rows: largest batch (0: the largest usual bucket). target_rows: rows worth
-    collecting for one batch (0: measured on the first load on a CPU, 512 on CUDA). in_flight: batches that
+    collecting for one batch (0: measured on the first load). in_flight: batches that
     may be submitted and not yet collected.
     """
 
@@ -82,6 +85,9 @@ class Inference:
         self.is_cuda = torch.device(device).type == "cuda"
         if self.is_cuda and not torch.cuda.is_available():
             raise ValueError(f"device {device} was asked for, but torch finds no CUDA device; use cpu")
+        if self.is_cuda:
+            check_has_code(device)
+            chosen_kernels()  # a wrong name is said before anything is loaded
         self.threads = threads or available_cores()
         self.buckets = buckets_up_to(CUDA_BUCKETS if self.is_cuda else CPU_BUCKETS, max_rows)
         self.max_rows = self.buckets[-1]
@@ -92,6 +98,10 @@ class Inference:
         self._engine: Engine | None = None
         self._network: Network | None = None
         """The engine's network, folded."""
+        self._dtype: torch.dtype | None = None
+        """Number format of the next engine; None: the best of the device."""
+        self._wide: Engine | None = None
+        """In a format of wider range, for batches that overflow the engine's."""
         self._free = list(range(in_flight))
 
     @property
@@ -121,7 +131,7 @@ class Inference:
             raise RuntimeError("collect all batches before loading other weights")
         folded = fold(network)
         same = self.meta is not None and self.meta.architecture.played == meta.architecture.played
-        if self._engine is not None and same:
+        if self._engine is not None and self._wide is None and same:
             self._engine.set_weights(folded)
             self._network, self.meta = folded, meta
             return
@@ -134,18 +144,22 @@ class Inference:
 
     def _begin(self, folded: Network, meta: WeightsMeta) -> None:
         """Compute with this network from now on. The previous engine stays if a new one cannot be made."""
-        engine = make_engine(
+        engine = self._make(folded, self.in_flight)
+        self.close()  # only now: until here the old engine would have stayed
+        self._engine, self._network, self.meta = engine, folded, meta
+        self._prepare()
+
+    def _make(self, folded: Network, in_flight: int) -> Engine:
+        return make_engine(
             folded,
             self.game,
             self.history,
             self.device,
             threads=self.threads,
             buckets=self.buckets,
-            in_flight=self.in_flight,
+            in_flight=in_flight,
+            dtype=self._dtype,
         )
-        self.close()  # only now: until here the old engine would have stayed
-        self._engine, self._network, self.meta = engine, folded, meta
-        self._prepare()
 
     def halve(self) -> None:
         """Halve the largest batch (repeatedly if needed), because the device has no memory for it. Batches in
@@ -199,7 +213,19 @@ class Inference:
             raise RuntimeError("this batch is not in flight")
         answers = self._engine.finish(ticket.slot)
         self._free.append(ticket.slot)
+        if self._engine.may_overflow and not np.isfinite(answers[1]).all():
+            return self._in_wider_range(ticket.batch)
         return answers
+
+    def _in_wider_range(self, batch: Batch) -> tuple[Priors, Wdl]:
+        """Answer a batch that overflowed float16 again. From the next weights on, all are computed so."""
+        if self._wide is None:
+            assert self._network is not None
+            log.warning("the network overflows float16 on %s: bfloat16 or float32 from now on", self.device)
+            self._dtype = wider_dtype(self.device)
+            self._wide = self._make(self._network, in_flight=1)
+        self._wide.start(batch, 0)
+        return self._wide.finish(0)
 
     def run(
         self,
@@ -221,34 +247,36 @@ class Inference:
 
     def close(self) -> None:
         """Release threads and memory; a later `load` makes new ones."""
-        if self._engine is not None:
-            self._engine.close()
-        self._engine = None
+        for engine in (self._engine, self._wide):
+            if engine is not None:
+                engine.close()
+        self._engine = self._wide = None
 
     def _engine_name(self) -> str:
         return "" if self._engine is None else f", {self._engine.name}"
 
     def _prepare(self) -> None:
-        """Create what is created on first use (kernels, graphs), and find the target on a CPU."""
+        """Create what is created on first use (kernels, graphs), and find the target."""
         for bucket in self.buckets if self.is_cuda else (1,):
             batch = made_up_batch(self.game, self.history, bucket)
             arrays = (batch.features, batch.counts, batch.actions)
             for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:  # graphs of each slot
                 self.collect(ticket)
-        if not self.is_cuda and not self._wanted_target:
+        if not self._wanted_target:
             assert self.meta is not None
             network = f"{self.game.name}, {self.history} positions, {self.meta.architecture.played}"
             # Everything that the target depends on, except the machine.
-            about = f"target rows of {network}, {self.threads} threads{self._engine_name()}"
+            about = f"target rows of {network}, {self.threads} threads, {self.device_name}"
             self.target_rows = remembered(about, self.buckets, lambda: choose_target(self._probe()))
 
     def _probe(self) -> list[dict[int, float]]:
-        """Seconds by bucket, in PROBE_TURNS turns, for as many of the buckets up to CPU_LARGEST_TARGET as
-        PROBE_SECONDS allow."""
+        """Seconds by bucket, in PROBE_TURNS turns, for as many of the buckets as PROBE_SECONDS allow; on a
+        CPU at most CPU_LARGEST_TARGET rows."""
         batches: dict[int, Batch] = {}
         turn = 0.0
         least = min(_PROBE_ROWS_FROM, self.max_rows)
-        for bucket in (rows for rows in self.buckets if least <= rows <= max(least, CPU_LARGEST_TARGET)):
+        most = self.max_rows if self.is_cuda else max(least, CPU_LARGEST_TARGET)
+        for bucket in (rows for rows in self.buckets if least <= rows <= most):
             batches[bucket] = batch = made_up_batch(self.game, self.history, bucket)
             self._seconds(batch)  # not timed, because some things are created on first use
             took = self._seconds(batch)
@@ -258,8 +286,13 @@ class Inference:
         return [{rows: self._seconds(batch) for rows, batch in batches.items()} for _ in range(PROBE_TURNS)]
 
     def _seconds(self, batch: Batch) -> float:
-        """Seconds that a batch would take with all `threads` cores to itself: other processes do not affect
-        the choice."""
+        """Seconds that a batch takes with the device to itself."""
+        if self.is_cuda:  # with all slots in use, as it will be served; nobody else uses the device
+            arrays, start = (batch.features, batch.counts, batch.actions), time.perf_counter()
+            for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:
+                self.collect(ticket)
+            return max(time.perf_counter() - start, 1e-6) / self.in_flight
+        # On a CPU processor time, so that other processes do not affect the choice.
         begin = time.process_time()
         self.run(batch.features, batch.counts, batch.actions)
         return max(time.process_time() - begin, 1e-6) / self.threads

@@ -1,7 +1,7 @@
 """Packed features to the planes that a network takes.
 
 `Game.feature_words` describes the words: bits of planes, codes of cells, packed scalars, float32. Planes come
-in the same order. `PlaneShape` knows where each block begins; `unpack` is the way on any device of torch, for
+in the same order. `PlaneShape` knows where each block begins; `Planes` is the way on any device of torch, for
 training and GPUs. Torch has few operations on uint64, so there the same bits are passed as int64. On a CPU,
 play needs no planes: `net.cpu.kernels.start_block` reads what `binary_words` and `scalar_values` return.
 """
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from azselfplay.games.bits import ONE
 from azselfplay.games.jit import jit, signed
@@ -182,47 +183,59 @@ def features_tensor(packed_features: Words) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(packed_features).view(np.int64))
 
 
-def unpack(packed_features: Tensor, shape: PlaneShape, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Planes `dtype[n, planes, rows, cols]` of `packed_features: int64[n, words]`, on the device of
-    `packed_features`.
+class Planes(nn.Module):
+    """Packed features `int64[n, words]` to planes `dtype[n, planes, rows, cols]`, on any device.
 
-    Works on bytes and a mask of eight bits: shifting int64 would move eight times the memory.
+    Its tables are buffers, so that they move with the module and torch.compile sees one graph for every game:
+    it cannot look into a cached function.
     """
-    n, device = packed_features.shape[0], packed_features.device
-    octets = packed_features[:, : shape.bit_words].contiguous().view(torch.uint8)
-    octets = octets.view(n, shape.bit_planes, shape.words_per_plane * WORD_BYTES)
-    octets = octets[:, :, : (shape.cells + 7) // 8]
-    masks = torch.bitwise_left_shift(
-        torch.ones(8, dtype=torch.uint8, device=device), torch.arange(8, dtype=torch.uint8, device=device)
-    )
-    planes = (octets.unsqueeze(-1) & masks).ne(0).flatten(2)[:, :, : shape.cells].to(dtype)
-    if (coded := shape.coded_cells) is not None:
-        words = packed_features[:, shape.bit_words : shape.end_of_codes]
-        words = words.reshape(n, shape.history, shape.code_words, 1)
-        shifts = coded.bits * torch.arange(coded.cells_a_word, device=device)
-        codes = ((words >> shifts) & ((1 << coded.bits) - 1)).flatten(2)[:, :, : shape.cells]
-        of_codes = code_table(coded, device).to(dtype)[codes]  # [n, positions, cells, planes of a position]
-        planes = torch.cat([planes, of_codes.transpose(2, 3).flatten(1, 2)], dim=1)
-    if shape.scalars:
-        floats = packed_features[:, shape.feature_words - shape.scalar_planes :]
-        scalars = floats.contiguous().view(torch.float32)[:, ::2]
+
+    bits: Tensor
+    code_shifts: Tensor
+    codes: Tensor
+    scalars: Tensor
+
+    def __init__(self, shape: PlaneShape, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self._shape = shape
+        self._dtype = dtype
+        tables: dict[str, npt.NDArray[Any]] = {"bits": np.uint8(1) << np.arange(8, dtype=np.uint8)}
+        if (coded := shape.coded_cells) is not None:
+            tables["code_shifts"] = coded.bits * np.arange(coded.cells_a_word)
+            tables["codes"] = coded.table()
         if shape.packed_scalars:
-            word, shift, mask, divisor = _scalar_places(shape, device)
-            counts = torch.minimum((packed_features[:, word] >> shift) & mask, divisor)
-            scalars = torch.cat([counts.float() / divisor, scalars], dim=1)
-        planes = torch.cat([planes, scalars.to(dtype).unsqueeze(-1).expand(-1, -1, shape.cells)], dim=1)
-    return planes.reshape(n, shape.planes, shape.rows, shape.cols)
+            tables["scalars"] = scalar_places(shape).T.copy()
+        for name, table in tables.items():
+            tensor = torch.from_numpy(table)
+            self.register_buffer(name, tensor.to(dtype) if name == "codes" else tensor, persistent=False)
+
+    def forward(self, packed_features: Tensor) -> Tensor:
+        """Works on bytes and a mask of eight bits: shifting int64 would move eight times the memory."""
+        shape, n = self._shape, packed_features.shape[0]
+        octets = packed_features[:, : shape.bit_words].contiguous().view(torch.uint8)
+        octets = octets.view(n, shape.bit_planes, shape.words_per_plane * WORD_BYTES)
+        octets = octets[:, :, : (shape.cells + 7) // 8]
+        planes = (octets.unsqueeze(-1) & self.bits).ne(0).flatten(2)[:, :, : shape.cells].to(self._dtype)
+        if (coded := shape.coded_cells) is not None:
+            words = packed_features[:, shape.bit_words : shape.end_of_codes]
+            words = words.reshape(n, shape.history, shape.code_words, 1)
+            codes = ((words >> self.code_shifts) & ((1 << coded.bits) - 1)).flatten(2)[:, :, : shape.cells]
+            of_codes = self.codes[codes]  # [n, positions, cells, planes of a position]
+            planes = torch.cat([planes, of_codes.transpose(2, 3).flatten(1, 2)], dim=1)
+        if shape.scalars:
+            floats = packed_features[:, shape.feature_words - shape.scalar_planes :]
+            scalars = floats.contiguous().view(torch.float32)[:, ::2]
+            if shape.packed_scalars:
+                word, shift, mask, divisor = self.scalars
+                counts = torch.minimum((packed_features[:, word] >> shift) & mask, divisor)
+                scalars = torch.cat([counts.float() / divisor, scalars], dim=1)
+            planes = torch.cat(
+                [planes, scalars.to(self._dtype).unsqueeze(-1).expand(-1, -1, shape.cells)], dim=1
+            )
+        return planes.reshape(n, shape.planes, shape.rows, shape.cols)
 
 
-@cache
-def code_table(coded: CodedCells, device: torch.device) -> Tensor:
-    """`uint8[2 ** bits, planes]` on a device: 1 where a code sets a plane."""
-    with torch.inference_mode(False):  # training uses it, too
-        return torch.from_numpy(coded.table()).to(device)
-
-
-@cache
-def _scalar_places(shape: PlaneShape, device: torch.device) -> Tensor:
-    """`int64[4, packed scalars]` on a device: `scalar_places`, column by column."""
-    with torch.inference_mode(False):
-        return torch.from_numpy(scalar_places(shape).T.copy()).to(device)
+def unpack(packed_features: Tensor, shape: PlaneShape, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The planes of one batch on the CPU; whoever has many batches keeps a `Planes`."""
+    planes: Tensor = Planes(shape, dtype)(packed_features)
+    return planes

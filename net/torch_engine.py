@@ -21,9 +21,9 @@ from torch import Tensor
 
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import Game
-from net.architectures.network import Network, placed, wdl_of
+from net.architectures.network import Network, placed, wdl_of, with_cudnn
 from net.batches import Batch, bucket_for
-from net.planes import PlaneShape, unpack
+from net.planes import Planes, PlaneShape
 
 Answers = tuple[npt.NDArray[np.float16], npt.NDArray[np.float32]]
 U16 = npt.NDArray[np.uint16]
@@ -48,10 +48,14 @@ class TorchEngine:
         *,
         buckets: tuple[int, ...],
         in_flight: int,
+        kernels: str = "plain",
     ) -> None:
-        self.name = f"torch {str(dtype).removeprefix('torch.')}"
+        """`kernels`: one of `net.gpu.KERNELS`; those of cuDNN run on CUDA only."""
+        how = "" if kernels == "plain" else f" {kernels}"
+        self.name = f"torch {str(dtype).removeprefix('torch.')}{how}"
+        self.may_overflow = dtype == torch.float16
         self._device = torch.device(device)
-        self._forward = ModuleForward(network, game, history, device, dtype)
+        self._forward = ModuleForward(network, game, history, device, dtype, kernels)
         self._buckets = buckets
         self._batches: dict[int, Batch] = {}
         feature_words = game.feature_words(history)
@@ -176,10 +180,23 @@ class ModuleForward:
     network  folded; it is copied
     """
 
-    def __init__(self, network: Network, game: Game, history: int, device: str, dtype: torch.dtype) -> None:
-        self._shape = PlaneShape.of(game, history)
-        self._dtype = dtype
+    def __init__(
+        self,
+        network: Network,
+        game: Game,
+        history: int,
+        device: str,
+        dtype: torch.dtype,
+        kernels: str = "plain",
+    ) -> None:
+        self._planes = Planes(PlaneShape.of(game, history), dtype).to(device)
         self._module = placed(network, device, dtype)
+        self._run = self._answers
+        if kernels == "cudnn":
+            with_cudnn(self._module)
+        elif kernels == "compile":
+            # Each bucket has a graph of its own, as fast as it can be, so sizes are constants.
+            self._run = torch.compile(self._answers, fullgraph=True, dynamic=False)
 
     def set_weights(self, network: Network) -> None:
         """Replace the weights in place, so that captured graphs use them. The architecture must be the
@@ -190,7 +207,10 @@ class ModuleForward:
 
     def __call__(self, packed_features: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
         """Priors are the softmax over the legal actions of each row; entries at NO_ACTION are 0."""
-        planes = unpack(packed_features, self._shape, self._dtype)
+        return self._run(packed_features, legal)
+
+    def _answers(self, packed_features: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
+        planes = self._planes(packed_features)
         logits, value_logits = self._module(planes.contiguous(memory_format=torch.channels_last))
         chosen = logits.gather(1, legal.clamp(min=0).long()).float().masked_fill(legal == NO_ACTION, _NEVER)
         return chosen.softmax(dim=1).half(), wdl_of(value_logits)

@@ -24,7 +24,8 @@ from azselfplay.host.gpu_drivers import NOT_FOUND, may_have_gpus
 from net.architectures.network import Network
 from net.architectures.sparse import SparseNetwork
 from net.cpu.engine import faster_dtype
-from net.planes import PlaneShape, features_tensor, unpack
+from net.gpu import check_has_code, has_bfloat16
+from net.planes import Planes, PlaneShape, features_tensor
 from net.weights import WeightsMeta, to_bytes
 from trainer.config import LossSettings, OptimizerSettings
 from trainer.loss import (
@@ -105,14 +106,20 @@ def choose_device(name: str) -> torch.device:
     if kind == "cuda" and int(number or 0) >= gpus:
         what = f"--device {name}: torch finds {gpus} GPUs on this machine"
         raise Fatal(f"{what}; give cpu or auto", Exit.CONFIG)
+    if kind == "cuda":
+        try:
+            check_has_code(name)
+        except ValueError as error:
+            raise Fatal(f"--device {name}: {error}", Exit.CONFIG) from error
     return torch.device(name)
 
 
 def computes_in_bfloat16(precision: str, device: torch.device) -> bool:
     """Return whether the setting `optimizer.precision` means bfloat16 on `device`."""
     if precision == "auto":
-        on_gpu = device.type == "cuda"
-        return torch.cuda.is_bf16_supported() if on_gpu else faster_dtype() == torch.bfloat16
+        if device.type == "cuda":
+            return has_bfloat16(torch.cuda.get_device_capability(device))
+        return faster_dtype() == torch.bfloat16
     return precision == "bfloat16"
 
 
@@ -145,7 +152,7 @@ class TrainStep:
                 Exit.CONFIG,
             )
         self._heads, self._head_weights = trained_heads(loss), loss.head_weights
-        self._shape = PlaneShape.of(game, history)
+        self._planes = Planes(PlaneShape.of(game, history)).to(device)
         # The sums of a sparse network are cheap, and converting them to another format is not.
         self._in_bfloat16 = not network.reads_features and computes_in_bfloat16(settings.precision, device)
         self.network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -246,7 +253,7 @@ class TrainStep:
             found = network.inputs_of(packed_features, counts, actions.astype(np.uint16))
             return found.to(self._device)
         words = features_tensor(packed_features).to(self._device, non_blocking=True)
-        return unpack(words, self._shape).contiguous(memory_format=torch.channels_last)
+        return self._planes(words).contiguous(memory_format=torch.channels_last)
 
     def weight_norm(self) -> float:
         """Return the norm of all trained weights."""
@@ -367,7 +374,7 @@ def make_optimizer(settings: OptimizerSettings, network: nn.Module) -> torch.opt
     decay = settings.weight_decay or 0.0
     parameters = list(network.parameters())
     if settings.kind == "alphazero":
-        return torch.optim.SGD(parameters, lr=settings.lr, momentum=0.9, weight_decay=decay)
+        return torch.optim.SGD(parameters, lr=settings.lr, momentum=0.9, weight_decay=decay, fused=True)
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": decay},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},

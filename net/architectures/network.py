@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Collection
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
@@ -150,7 +150,8 @@ def placed(network: Network, device: str, dtype: torch.dtype) -> Network:
 class ConvNorm(nn.Module):
     """Convolution without bias that keeps the board's size, then batch normalisation.
 
-    `fold` joins the two for play.
+    `fold` joins the two for play, with a bias. ReLU belongs to it, too: cuDNN has one kernel for all of it,
+    where torch starts four, for convolution, bias, addition and ReLU (`with_cudnn`).
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int) -> None:
@@ -163,6 +164,41 @@ class ConvNorm(nn.Module):
         """`[n, inputs, rows, cols]` to `[n, outputs, rows, cols]`."""
         out: Tensor = self.norm(self.conv(x))
         return out
+
+    def relu(self, x: Tensor) -> Tensor:
+        """Return `relu(self(x))`."""
+        return torch.relu(self(x))
+
+    def add_relu(self, x: Tensor, other: Tensor) -> Tensor:
+        """Return `relu(self(x) + other)`; `other [n, outputs, rows, cols]`."""
+        return torch.relu(self(x) + other)
+
+
+class CudnnConvNorm(ConvNorm):
+    """A folded `ConvNorm` whose ReLU and addition are in cuDNN's kernel of the convolution."""
+
+    def relu(self, x: Tensor) -> Tensor:
+        weight, *rest = self._arguments()
+        out: Tensor = torch.ops.aten.cudnn_convolution_relu(x, weight, *rest)
+        return out
+
+    def add_relu(self, x: Tensor, other: Tensor) -> Tensor:
+        weight, *rest = self._arguments()
+        out: Tensor = torch.ops.aten.cudnn_convolution_add_relu(x, weight, other, 1.0, *rest)
+        return out
+
+    def _arguments(self) -> tuple[Any, ...]:
+        conv = self.conv
+        return conv.weight, conv.bias, conv.stride, conv.padding, conv.dilation, conv.groups
+
+
+def with_cudnn(network: Network) -> Network:
+    """The same network, folded, with the fused convolutions of cuDNN. It runs on CUDA only."""
+    for module in network.modules():
+        if type(module) is ConvNorm:
+            assert isinstance(module.norm, nn.Identity), "only a folded network"
+            module.__class__ = CudnnConvNorm
+    return network
 
 
 class PlanesPolicyHead(nn.Module):
@@ -183,7 +219,7 @@ class PlanesPolicyHead(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`[n, channels, rows, cols]` to logits `[n, actions]`."""
-        hidden = torch.relu(self.hidden(x))
+        hidden = self.hidden.relu(x)
         logits: Tensor = self.out(hidden).flatten(1)
         if self.others is None:
             return logits
@@ -201,7 +237,7 @@ class FlatPolicyHead(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`[n, channels, rows, cols]` to logits `[n, actions]`."""
-        out: Tensor = self.out(torch.relu(self.hidden(x)).flatten(1))
+        out: Tensor = self.out(self.hidden.relu(x).flatten(1))
         return out
 
 
@@ -228,7 +264,7 @@ class ValueHead(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`[n, channels, rows, cols]` to `[n, outputs]`, the last layer in float32 in any network."""
-        flat = torch.relu(self.narrow(x)).flatten(1)
+        flat = self.narrow.relu(x).flatten(1)
         wide = torch.relu(self.hidden(flat)).float()
         return F.linear(wide, self.out.weight.float(), self.out.bias.float())
 

@@ -73,10 +73,10 @@ class ResidualBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return `[n, channels, rows, cols]`, the shape of `x`."""
-        out: Tensor = self.second(torch.relu(self.first(x)))
-        if self.se is not None:
-            out = self.se(out)
-        return torch.relu(out + x)
+        hidden = self.first.relu(x)
+        if self.se is None:
+            return self.second.add_relu(hidden, x)
+        return torch.relu(self.se(self.second(hidden)) + x)
 
 
 class ResidualNetwork(BoardNetwork):
@@ -90,7 +90,7 @@ class ResidualNetwork(BoardNetwork):
 
     def body(self, planes: Tensor) -> Tensor:
         """`[n, planes, rows, cols]` to `[n, channels, rows, cols]`."""
-        x = torch.relu(self.start(planes))
+        x = self.start.relu(planes)
         for block in self.blocks:
             x = block(x)
         return x

@@ -70,6 +70,8 @@ class CpuEngine:
     own_kernels: run residual towers with `CpuForward`; otherwise run the module itself.
     """
 
+    may_overflow = False
+
     def __init__(
         self,
         network: Network,

@@ -312,7 +312,7 @@ class SmallDevice(TorchEngine):
 
 
 def on_a_small_device(network: Network, game: Game, history: int, device: str, **options: object) -> Engine:
-    options.pop("threads")
+    del options["threads"], options["dtype"]
     return SmallDevice(network, game, history, device, torch.float32, **options)  # type: ignore[arg-type]
 
 
@@ -353,7 +353,7 @@ def test_a_batch_that_had_no_room_holds_no_memory_while_a_smaller_one_is_made(
 
     def make(*arguments: object, **options: object) -> Engine:
         alive.append(sum(slot() is not None for slot in made))
-        options.pop("threads")
+        del options["threads"], options["dtype"]
         engine = TorchEngine(*arguments, torch.float32, **options)  # type: ignore[arg-type]
         made.extend(weakref.ref(slot) for slot in engine._slots)
         return engine

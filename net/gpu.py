@@ -1,0 +1,73 @@
+"""What a CUDA device can do: whether this torch has code for it, and in which number formats it is fast.
+
+Its compute capability, such as (9, 0) for an H100, answers all of it. torch's own answers do not serve:
+`is_bf16_supported` is also true where bfloat16 is emulated, and slow. The decisions are pure functions, so
+that they are tested without a GPU; none was run on one yet.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import torch
+
+KERNELS = ("cudnn", "compile", "plain")
+"""How a network runs on CUDA: with cuDNN's fused convolutions; compiled by torch, which takes minutes at each
+start; or as torch runs it. The answers are the same but for rounding."""
+
+Capability = tuple[int, int]
+
+
+def check_has_code(device: str) -> None:
+    """Raise ValueError if this torch has no code for a device. Otherwise every batch would fail with "no
+    kernel image", in a loop of restarts."""
+    capability, built_for = torch.cuda.get_device_capability(device), torch.cuda.get_arch_list()
+    if not has_code(capability, built_for):
+        name = f"{torch.cuda.get_device_name(device)} (sm_{capability[0]}{capability[1]})"
+        raise ValueError(
+            f"{device} is a {name}, and torch {torch.__version__} has code for {', '.join(built_for)} only: "
+            "install a torch built for this GPU, or use another device"
+        )
+
+
+def has_code(capability: Capability, built_for: Sequence[str]) -> bool:
+    """Return whether code for one of the architectures `built_for` (`sm_80`, `compute_90`, `sm_90a`) runs on
+    a device. Machine code runs on devices of its major number and the same or a later minor one; PTX, which
+    the driver translates, on all later devices; that with a letter on its own device only."""
+    for name in built_for:
+        kind, _, number = name.partition("_")
+        if number[-1:].isalpha():
+            if number[:-1] == f"{capability[0]}{capability[1]}":
+                return True
+            continue
+        major, minor = int(number[:-1]), int(number[-1])
+        if kind == "compute" and (major, minor) <= capability:
+            return True
+        if kind == "sm" and major == capability[0] and minor <= capability[1]:
+            return True
+    return False
+
+
+def inference_dtype(capability: Capability) -> torch.dtype:
+    """float16 from Volta on, float32 before. bfloat16 is as fast, but its answers are off by fifteen times as
+    much (win/draw/loss of `medium`: 0.0030 against 0.0002); it serves where float16 overflows."""
+    return torch.float16 if capability[0] >= 7 else torch.float32
+
+
+def has_bfloat16(capability: Capability) -> bool:
+    """Return whether a device computes in bfloat16, which is so from Ampere on."""
+    return capability[0] >= 8
+
+
+def wider_dtype(device: str) -> torch.dtype:
+    """The fastest format of a device with the range of float32."""
+    return torch.bfloat16 if has_bfloat16(torch.cuda.get_device_capability(device)) else torch.float32
+
+
+def chosen_kernels() -> str:
+    """Return which of `KERNELS` the variable AZ_CUDA_KERNELS names. Raises ValueError for others."""
+    name = os.environ.get("AZ_CUDA_KERNELS") or KERNELS[0]
+    if name not in KERNELS:
+        raise ValueError(f"AZ_CUDA_KERNELS is one of {', '.join(KERNELS)}, not {name!r}")
+    return name

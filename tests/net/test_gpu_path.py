@@ -1,0 +1,192 @@
+"""What can be known of the CUDA path without a GPU: its graphs, its kernels, its number formats."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from every_game import EVERY_GAME
+from test_inference import a_batch, naive_answers, trained_like
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import net.inference
+from azselfplay.games import get_game
+from net.architectures.network import fold
+from net.architectures.registry import named
+from net.batches import Batch
+from net.gpu import chosen_kernels, has_bfloat16, has_code, inference_dtype
+from net.inference import Inference
+from net.planes import features_tensor
+from net.torch_engine import NO_ACTION, ModuleForward, TorchEngine, spread
+from net.weights import WeightsMeta
+
+aten = torch.ops.aten
+HISTORY = 2
+
+
+class Kernels(TorchDispatchMode):
+    """Counts what torch would start on a GPU, and computes cuDNN's fused convolutions without cuDNN."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not any(
+            out.alias_info is not None and not out.alias_info.is_write for out in func._schema.returns
+        ):
+            self.started[func._schema.name] += 1
+        if func is aten.cudnn_convolution_relu.default:
+            x, weight, bias, stride, padding, dilation, groups = args
+            return torch.conv2d(x, weight, bias, stride, padding, dilation, groups).relu()
+        if func is aten.cudnn_convolution_add_relu.default:
+            x, weight, other, alpha, bias, stride, padding, dilation, groups = args
+            convolved = torch.conv2d(x, weight, bias, stride, padding, dilation, groups)
+            return (convolved + alpha * other).relu()
+        return func(*args, **(kwargs or {}))
+
+
+def inputs_of(game: Any, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    legal = np.full((batch.rows, game.max_legal), NO_ACTION, np.int32)
+    spread(batch.actions, batch.counts, NO_ACTION, legal)
+    return features_tensor(batch.features), torch.from_numpy(legal)
+
+
+@pytest.mark.parametrize(
+    ("name", "preset"), [*((name, "1x16se") for name in EVERY_GAME), ("shogi", "1x16"), ("shogi", "tf1x16")]
+)
+def test_torch_compiles_all_of_a_forward_pass_as_one_graph(name: str, preset: str) -> None:
+    game = get_game(name)
+    network = fold(trained_like(named(preset), game, HISTORY))
+    forward = ModuleForward(network, game, HISTORY, "cpu", torch.float32)
+    inputs = inputs_of(game, a_batch(game, HISTORY, 5))
+    torch._dynamo.reset()
+    with torch.inference_mode():
+        found = torch.compile(forward.__call__, backend="eager", fullgraph=True)(*inputs)
+        for ours, expected in zip(found, forward(*inputs), strict=True):
+            assert torch.equal(ours, expected)
+
+
+@pytest.mark.parametrize("preset", ["2x16", "2x16se", "tf1x16"])
+def test_fused_convolutions_answer_what_the_plain_network_answers(preset: str) -> None:
+    game = get_game("chess")
+    network, batch = trained_like(named(preset), game, HISTORY), a_batch(game, HISTORY, 5)
+    forward = ModuleForward(fold(network), game, HISTORY, "cpu", torch.float32, "cudnn")
+    packed, legal = inputs_of(game, batch)
+    with torch.inference_mode(), Kernels():
+        priors, wdl = forward(packed, legal)
+    expected_priors, expected_wdl = naive_answers(network, game, HISTORY, batch)
+    np.testing.assert_allclose(
+        priors.numpy()[legal.numpy() != NO_ACTION], expected_priors, atol=1e-3, rtol=1e-3
+    )
+    np.testing.assert_allclose(wdl, expected_wdl, atol=1e-5)
+
+
+def test_no_relu_and_no_addition_of_a_tower_is_a_kernel_of_its_own() -> None:
+    """But for the value head's hidden layer, which is no convolution."""
+    game = get_game("chess")
+    forward = ModuleForward(
+        fold(trained_like(named("3x16"), game, HISTORY)), game, HISTORY, "cpu", torch.float32, "cudnn"
+    )
+    with torch.inference_mode(), Kernels() as kernels:
+        forward(*inputs_of(game, a_batch(game, HISTORY, 5)))
+    assert kernels.started["aten::cudnn_convolution_relu"] == 1 + 3 + 2
+    assert kernels.started["aten::cudnn_convolution_add_relu"] == 3
+    assert kernels.started["aten::relu"] == 1
+    assert kernels.started["aten::add"] == 0
+
+
+@pytest.mark.parametrize(
+    ("capability", "built_for", "runs"),
+    [
+        ((9, 0), ["sm_80", "sm_90"], True),
+        ((8, 6), ["sm_75", "sm_80", "sm_90"], True),  # machine code of the same major number
+        ((7, 0), ["sm_75", "sm_80"], False),  # a V100 and the wheels of CUDA 13
+        ((6, 1), ["sm_50", "sm_60"], True),
+        ((8, 0), ["sm_86"], False),
+        ((12, 0), ["sm_90", "compute_90"], True),  # the driver translates
+        ((7, 5), ["sm_90", "compute_90"], False),
+        ((10, 0), ["sm_90a"], False),
+        ((9, 0), ["sm_90a"], True),
+        ((12, 0), ["sm_120"], True),
+        ((9, 0), [], False),
+    ],
+)
+def test_a_torch_without_code_for_a_gpu_is_known(
+    capability: tuple[int, int], built_for: list[str], runs: bool
+) -> None:
+    assert has_code(capability, built_for) == runs
+
+
+def test_number_formats_follow_from_the_capability() -> None:
+    """P100, V100, T4, A100, H100: bfloat16 on a T4 is emulated."""
+    capabilities = [(6, 0), (7, 0), (7, 5), (8, 0), (9, 0)]
+    assert [inference_dtype(one) for one in capabilities] == [torch.float32] + 4 * [torch.float16]
+    assert [has_bfloat16(one) for one in capabilities] == [False, False, False, True, True]
+
+
+def test_an_unknown_way_of_running_kernels_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZ_CUDA_KERNELS", "inductor")
+    with pytest.raises(ValueError, match="AZ_CUDA_KERNELS is one of cudnn, compile, plain, not 'inductor'"):
+        chosen_kernels()
+
+
+def test_a_batch_that_overflows_float16_is_computed_again_and_later_weights_in_the_wider_format(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[torch.dtype] = []
+
+    def make(*arguments: Any, threads: int, dtype: torch.dtype | None, **sizes: Any) -> TorchEngine:
+        made.append(dtype or torch.float16)
+        return TorchEngine(*arguments, made[-1], **sizes)
+
+    monkeypatch.setattr(net.inference, "make_engine", make)
+    monkeypatch.setattr(net.inference, "wider_dtype", lambda _: torch.bfloat16)
+    game = get_game("tic_tac_toe")
+    small = trained_like(named("1x16"), game, 1)
+    large = trained_like(named("1x16"), game, 1)
+    with torch.no_grad():
+        large.start.norm.weight.mul_(1e6)  # 1e6 after the first layer, about 1 again after the next ones
+        large.policy.hidden.norm.weight.mul_(1e-6)
+        large.value.narrow.norm.weight.mul_(1e-6)
+    inference = Inference(game, 1, max_rows=16, target_rows=16)
+    batch = a_batch(game, 1, 5)
+    for network, dtypes in ((small, ["16"]), (large, ["16", "b16"]), (small, ["16", "b16", "b16"])):
+        inference.use(network, WeightsMeta(game.name, 1, named("1x16")))
+        _, wdl = inference.run(batch.features, batch.counts, batch.actions)
+        np.testing.assert_allclose(wdl, naive_answers(network, game, 1, batch)[1], atol=0.05)
+        assert made == [torch.float16 if one == "16" else torch.bfloat16 for one in dtypes]
+    inference.close()
+
+
+@pytest.mark.parametrize(("once", "target"), [(1e-5, 256), (1e-4, 2048), (1e-3, 4096)])
+def test_a_gpu_collects_as_many_rows_as_make_it_nearly_as_fast_as_any(
+    once: float, target: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a made-up device a batch takes `once` seconds and a microsecond a row; 93 % of its rate will do."""
+    clock = 0.0
+
+    class MadeUp:
+        name, may_overflow = "made-up", False
+
+        def start(self, batch: Batch, _slot: int) -> None:
+            nonlocal clock
+            clock += once + 1e-6 * batch.rows
+
+        def finish(self, _slot: int) -> tuple[Any, Any]:
+            return None, None
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "made-up")
+    monkeypatch.setattr(net.inference, "check_has_code", lambda _: None)
+    monkeypatch.setattr(net.inference, "make_engine", lambda *_, **__: MadeUp())
+    monkeypatch.setattr(net.inference, "remembered", lambda _about, _sizes, find: find())
+    monkeypatch.setattr(time, "perf_counter", lambda: clock)
+    game = get_game("tic_tac_toe")
+    inference = Inference(game, 1, "cuda")
+    inference.use(trained_like(named("1x16"), game, 1), WeightsMeta(game.name, 1, named("1x16")))
+    assert inference.target_rows == target
