@@ -1,5 +1,5 @@
-"""`make gpu-check`: the CUDA path compared with the plain network on the CPU, then its figures. One call,
-minutes.
+"""`make gpu-check`: the CUDA path compared with the plain network on the CPU, then the rates that it serves,
+with cuDNN's fused convolutions, without, and compiled by torch. One call, minutes.
 
 `python -m bench.gpu_check [DEVICE]`: DEVICE is `cuda` (default), `cuda:N`, or `cpu`, which takes the same
 path without a GPU, so that the check itself can be tested. Exits with 1 if an answer is wrong.
@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import sys
+import time
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -19,7 +22,6 @@ import torch
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game
 from bench.inference import Arrays, chess_like_batch
-from bench.inference import run as run_inference
 from net.architectures.network import Network, build
 from net.architectures.registry import named
 from net.inference import Inference
@@ -31,6 +33,11 @@ ROWS = (1, 7, 64, 300)
 PRIOR_LIMIT = 0.01
 """Largest difference of a prior that bfloat16 may cause."""
 WDL_LIMIT = 0.015
+LEAST_TIMED = 64
+"""Fewest rows of a batch that is timed."""
+SECONDS_A_SIZE = 1.0
+COMPILED = "medium"
+"""The one network that is also timed as compiled by torch, which takes minutes."""
 
 
 def scrambled(preset: str, game: Game) -> Network:
@@ -85,6 +92,30 @@ def differences(preset: str, found: tuple[Any, Any], expected: tuple[Any, Any]) 
     return [] if fine else [f"{preset}, {len(found[1])} rows: {gaps}"]
 
 
+def served_rates(preset: str, device: str, kernels: str) -> dict[str, int]:
+    """Positions a second as evaluators serve them, with as many batches in flight, by rows of a batch; and
+    the rows that the evaluator would collect."""
+    os.environ["AZ_CUDA_KERNELS"] = kernels
+    game = get_game("chess")
+    inference = Inference(game, game.history, device)
+    inference.use(scrambled(preset, game), WeightsMeta(game.name, game.history, named(preset)))
+    found = {"target_rows": inference.target_rows}
+    for rows in (size for size in inference.buckets if size >= LEAST_TIMED):
+        batch = chess_like_batch(game, rows)
+        tickets = deque(inference.submit(*batch) for _ in range(inference.in_flight))
+        start, done = time.perf_counter(), 0
+        while time.perf_counter() < start + SECONDS_A_SIZE:
+            inference.collect(tickets.popleft())
+            tickets.append(inference.submit(*batch))
+            done += rows
+        found[str(rows)] = round(done / (time.perf_counter() - start))
+        for ticket in tickets:
+            inference.collect(ticket)
+    print(f"{preset}, {inference.device_name}: {found}", flush=True)
+    inference.close()
+    return found
+
+
 def main(device: str) -> int:
     if device.startswith("cuda") and not torch.cuda.is_available():
         print(
@@ -95,8 +126,12 @@ def main(device: str) -> int:
     if wrong:
         print("WRONG:", *wrong, sep="\n  ")
         return 1
-    figures = run_inference(PRESETS_CHECKED, device)
-    print(json.dumps({"device": device, **figures}))
+    ways = [(preset, kernels) for preset in PRESETS_CHECKED for kernels in ("cudnn", "plain")]
+    ways += [(COMPILED, "compile")]
+    if device == "cpu":  # where all ways are the same
+        ways = [(COMPILED, "plain")]
+    figures = {f"{preset} {kernels}": served_rates(preset, device, kernels) for preset, kernels in ways}
+    print(json.dumps({"device": device, "positions_per_s": figures}))
     return 0
 
 

@@ -12,12 +12,14 @@ from azselfplay.host.exits import Exit, Fatal
 
 def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
     """Return `--gpus` as torch devices: `0,cpu` -> ["cuda:0", "cpu"]. `found`: names of the available GPUs.
+    Empty: all GPUs but the last, which the trainer takes by default; if there is only one, that one.
 
     Raises Fatal(CONFIG) for a GPU that does not exist, or a word that is neither a number nor `cpu`.
     """
     words = [word.strip() for word in gpus.split(",") if word.strip()]
     if not words:
-        return [f"cuda:{index}" for index in range(len(found))] or ["cpu"]
+        ours = len(found) - 1 if len(found) > 1 else len(found)
+        return [f"cuda:{index}" for index in range(ours)] or ["cpu"]
     devices = [_device(word, found) for word in words]
     cuda = [device for device in devices if device != "cpu"]
     if len(set(cuda)) < len(cuda):

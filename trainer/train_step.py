@@ -91,13 +91,13 @@ def prepare_thread(threads: int) -> None:
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device called `name`; `auto` is the first GPU if there is one. Raises Fatal(CONFIG) if there
-    is no such device, Fatal(TRY_AGAIN) if no GPU is there though this torch and the machine are made for
-    one: its driver may come back."""
+    """Return the device called `name`; `auto` is the last GPU, which azserver leaves to the trainer. Raises
+    Fatal(CONFIG) if there is no such device, or torch has no code for it, Fatal(TRY_AGAIN) if no GPU is there
+    though this torch and the machine are made for one: its driver may come back."""
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     should_be = torch.version.cuda is not None and may_have_gpus()
     if name == "auto":
-        name = "cuda" if gpus else "cpu"
+        name = f"cuda:{gpus - 1}" if gpus else "cpu"
         if should_be and not gpus:
             log.warning("%s; training runs on the CPU (--device cpu: without this warning)", NOT_FOUND)
     kind, _, number = name.partition(":")

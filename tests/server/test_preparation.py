@@ -51,7 +51,9 @@ def test_start_positions_are_read_from_their_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("gpus", "found", "devices"),
     [
-        ("", TWO, ["cuda:0", "cuda:1"]),
+        ("", TWO, ["cuda:0"]),  # the other one is the trainer's
+        ("", (*TWO, "NVIDIA C"), ["cuda:0", "cuda:1"]),
+        ("", TWO[:1], ["cuda:0"]),
         ("", (), ["cpu"]),
         ("1", TWO, ["cuda:1"]),
         ("0, 1", TWO, ["cuda:0", "cuda:1"]),

@@ -86,6 +86,23 @@ def test_a_device_that_is_not_there_is_named(name: str) -> None:
     assert caught.value.code == Exit.CONFIG
 
 
+def test_the_trainer_takes_the_last_gpu_and_none_that_torch_has_no_code_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA V")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 0))
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_70", "sm_80"])
+    assert choose_device("auto") == torch.device("cuda:2")
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_80", "sm_90"])
+    with pytest.raises(
+        Fatal, match=r"cuda:2 is a NVIDIA V \(sm_70\), and torch .* sm_80, sm_90 only"
+    ) as caught:
+        choose_device("auto")
+    assert caught.value.code == Exit.CONFIG
+
+
 def test_a_gpu_whose_driver_is_there_may_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """A supervisor starts the trainer again; `auto` says that it trains on the CPU."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
