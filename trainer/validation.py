@@ -23,7 +23,7 @@ from protocol.records import GameRecord
 from trainer.sampler_kernel import Samples
 from trainer.window import ValuesOf, Window, root_values
 
-if TYPE_CHECKING:  # it imports torch, which `experiments.judges` need not
+if TYPE_CHECKING:  # it imports torch, which `lab.experiments.judges` need not
     from trainer.sampler import Sampler
 
 POSITIONS = 1024
