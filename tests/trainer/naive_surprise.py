@@ -1,4 +1,4 @@
-"""Slow, obvious twin of `trainer.window.redrawn`: lists of games, one ply at a time."""
+"""Slow, obvious twin of `trainer.sampler.by_surprise`: lists of games, one ply at a time."""
 
 from __future__ import annotations
 
