@@ -1,6 +1,6 @@
 """Samples, and the jitted code that makes them: replay a game up to a position, encode it, write its targets.
 
-Compiled once for each game; `tests/trainer/naive_sampler.py` and `tests/trainer/naive_wins.py` are the slow
+Compiled once for each game; `tests/trainer/naive_sampler.py` and `tests/trainer/test_wins.py` have the slow
 twins. The kernels write into rows that the caller has made room for, so that they allocate nothing.
 
 `write_wins` makes samples of positions one move beside stored games, in which the side to move wins at once.

@@ -9,8 +9,8 @@ of its ring, so that adding and dropping games moves nothing, and a jitted reade
 
 Two things about a game are computed when it is added. `search_values`: what the value target may be mixed
 with, backed up from the searches and the result that follow a position (slow twin:
-`tests/trainer/naive_search_values.py`). `running_surprise`: what policy-surprise weighting draws by
-(`tests/trainer/naive_surprise.py`).
+`tests/trainer/test_search_values.py`). `running_surprise`: what policy-surprise weighting draws by
+(`tests/trainer/test_surprise.py`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from net_shapes import CHESS_SHAPE, FOUR_SHAPE, GO_SHAPE, HANDS_SHAPE, ROW_SHAPE, THREE_SHAPE, naive_planes
-from test_inference import ENGINES, a_batch, make_engine, naive_answers
+from test_inference import ENGINES, a_batch, make_engine, naive_answers, trained_like
 
 from azselfplay.games.spec import Game
 from net.architectures.network import Network, build
@@ -20,17 +20,8 @@ CASES = [(CHESS_SHAPE, 2), (FOUR_SHAPE, 1), (THREE_SHAPE, 1), (GO_SHAPE, 1), (HA
 GAMES = pytest.mark.parametrize(("game", "history"), CASES, ids=[game.name for game, _ in CASES])
 
 
-def scrambled(game: Game, history: int, sizes: Transformer = SIZES) -> Network:
-    """Return a network in which every parameter and running statistic affects the answer."""
-    torch.manual_seed(1)
-    network = build(sizes, game, history)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-        for name, tensor in network.named_buffers():
-            if name.endswith(("running_mean", "running_var")):
-                tensor.uniform_(0.5, 1.5)
-    return network.eval()
+def scrambled(game: Game, history: int) -> Network:
+    return trained_like(SIZES, game, history)
 
 
 @pytest.mark.parametrize(
