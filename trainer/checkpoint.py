@@ -142,9 +142,14 @@ def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
         partial.unlink()
     for path in _states(folder):
         try:
-            return _load(path, game, history)
-        except Damaged as error:
+            state, weights = _read(path)
+            network, _ = from_bytes(weights, game=game, history=history)
+        except (Damaged, BadWeights) as error:
             log.warning("skipped the checkpoint %s: %s", path, error)
+            continue
+        rng = np.random.default_rng()
+        rng.bit_generator.state = json.loads(state["rng"])
+        return Checkpoint(_progress(state), network, state["trained"], state["optimizer"], rng)
     return None
 
 
@@ -164,17 +169,6 @@ def check(path: Path) -> Progress:
     return _progress(state)
 
 
-def _load(path: Path, game: Game, history: int) -> Checkpoint:
-    state, weights = _read(path)
-    try:
-        network, _ = from_bytes(weights, game=game, history=history)
-    except BadWeights as error:
-        raise Damaged(str(error)) from error
-    rng = np.random.default_rng()
-    rng.bit_generator.state = json.loads(state["rng"])
-    return Checkpoint(_progress(state), network, state["trained"], state["optimizer"], rng)
-
-
 def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     """Return the content of a checkpoint's two files: its state, and the network file. Raises Damaged."""
     try:
@@ -183,6 +177,7 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     except OSError as error:
         raise Damaged(f"cannot be read: {error.strerror}") from error
     data = content[:-HASH_BYTES]
+    # Before torch reads it: damaged bytes do not reach its unpickler.
     if hashlib.sha256(data).digest() != content[-HASH_BYTES:]:
         raise Damaged("torn or changed (its hash differs)")
     state: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)

@@ -223,6 +223,7 @@ def replies(window: Window, numbers: npt.NDArray[np.int64], action_maps: npt.NDA
     """
     rings, following = window.rings, numbers + 1
     slots = rings.game[numbers % window.capacity]
+    # The next position belongs to the same game and has visits to learn from.
     goes_on = following < rings.game_first[slots] + rings.game_plies[slots]
     rows = np.flatnonzero(goes_on & window.is_target(following))
     counts, visits = window.visits_of(following[rows])

@@ -125,6 +125,7 @@ def trial_of(record: GameRecord, movers: Signs, thresholds: npt.NDArray[np.float
     searched = record.visited[:-1] > 0
     values = np.where(searched, record.root_values[:-1], math.inf)
     lowest = np.minimum.accumulate(values)
+    # `lowest` falls, so the first ply at or below a threshold is found by a binary search.
     first = np.searchsorted(-lowest, -thresholds)
     resigned = first < len(lowest)
     resigning = movers[np.minimum(first, record.plies - 1)]

@@ -102,6 +102,7 @@ class Sampler:
                 rng.integers(0, len(self._maps.cells), most),
             )
             wins = self.make_wins(window, draws)
+            # As many as were found; the others are drawn as usual, so that the batch is full.
             rest = self.sample(window, rng, count - len(wins.classes), newest, surprise_share)
             return joined(rest, wins)
         numbers = target_positions(window, rng, first, count)
@@ -180,6 +181,7 @@ def target_positions(
     If there is none from `first` on, they are drawn from the whole window. Raises ValueError if that has none
     either.
     """
+    # Whatever is no target is drawn again: that keeps the draw uniform without a list of all targets.
     numbers = rng.integers(first, window.next_position, count)
     for _ in range(MOST_DRAWS):
         again = ~window.is_target(numbers)

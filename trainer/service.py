@@ -138,6 +138,7 @@ class Service:
 
     async def _work(self, group: asyncio.TaskGroup, run: Run, stop: Stop) -> None:
         """Work until asked to stop; then finish what is in progress and write a checkpoint."""
+        # The figures show what the checkpoint says until the first turn.
         self._figures.begin(
             run.store.totals,
             run.intake.rejected,
@@ -290,6 +291,7 @@ class Service:
         They are read from the store in their turn, however many there are. Only near the end, when the store
         is almost caught up with, do new games wait in memory for training, as they do from then on.
         """
+        # `_last_seq` moves on with each commit while stored games are read up to `newest`.
         newest, positions = self._last_seq, 0
         while not stop.finishing.is_set():
             self._figures.loaded = positions
@@ -311,6 +313,7 @@ class Service:
                 log.warning("the quarantine has changed: the window is filled again")
                 await self.save(run)
                 return
+            # Those that are there now; the event loop may add others while the thread works.
             came = [self._fresh.popleft() for _ in range(len(self._fresh))]
             games, players = [record for record, _ in came], [player for _, player in came]
             last_seq, positions = self._last_seq, run.store.totals.positions

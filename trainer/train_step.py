@@ -148,6 +148,7 @@ class TrainStep:
         self.step += 1
         if self._average is not None:
             self._average.follow(self.step)
+        # Added up on the device: to read a number would wait for the step.
         self._sums += torch.stack(
             [parts.policy, parts.value / mean_weight, parts.policy_entropy, norm, *heads.values()]
         ).detach()
@@ -280,6 +281,7 @@ class TrainStep:
         """
         self.step = step
         if optimizer_state is not None:
+            # The state brings the settings of its time along; those of the present run are put back.
             decays = [group["weight_decay"] for group in self.optimizer.param_groups]
             self.optimizer.load_state_dict(optimizer_state)
             for group, decay in zip(self.optimizer.param_groups, decays, strict=True):

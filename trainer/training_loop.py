@@ -217,6 +217,7 @@ class TrainingLoop:
         if self._growth is not None:
             self._newest = self._growth.positions(positions)
         self._last_seq = max(self._last_seq, last_seq)
+        # Not all steps at once: meanwhile new games should enter the window, and weights be published.
         deadline = time.monotonic() + self.turn_seconds
         steps = self.budget.steps(self._learnable)
         while steps and time.monotonic() < deadline:

@@ -161,6 +161,7 @@ class WeightsOut:
                     if is_due:
                         await self._publish(run)
                     await self._moved.wait()
+                    # Its number was taken by others: once more, with a new one.
                     is_due = self._renumber
         except TimeoutError:
             log.warning("the server did not take the last weights; they are in the checkpoint")

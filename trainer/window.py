@@ -182,6 +182,7 @@ class Window:
         rings, at = self.rings, numbers % self.capacity
         counts = rings.visited[at].astype(np.int64)
         firsts = rings.game_visit[rings.game[at]] + rings.visit_offset[at]
+        # Visit k of all stands k - begins[i] after the first visit of its position i.
         begins = np.cumsum(counts) - counts
         places = np.repeat(firsts - begins, counts) + np.arange(counts.sum())
         return counts, places % len(rings.visit_count)
@@ -290,6 +291,7 @@ class StartTable:
                 row = len(self._texts)
                 self._texts.append("")
                 self._uses.append(0)
+                # Doubled, so that however many rows come, each is copied about once.
                 if row == len(self.states):
                     self.states = np.concatenate([self.states, np.zeros_like(self.states)])
             self._rows[text] = row
@@ -329,6 +331,7 @@ def backed_up(record: GameRecord, signs: npt.NDArray[np.int8], decay: float) -> 
 
     signs: int8[plies] +1 where the first player moves, else -1.
     """
+    # For the first player throughout, so that a player who moves twice in a row needs no case of its own.
     searched = record.visited > 0
     of_first = (signs * record.root_values).astype(np.float64)
     found, value = np.zeros(record.plies), float(record.outcome)
