@@ -224,6 +224,7 @@ class Planes(nn.Module):
             planes = torch.cat([planes, of_codes.transpose(2, 3).flatten(1, 2)], dim=1)
         if shape.scalars:
             floats = packed_features[:, shape.feature_words - shape.scalar_planes :]
+            # A float32 is the lower half of its word.
             scalars = floats.contiguous().view(torch.float32)[:, ::2]
             if shape.packed_scalars:
                 word, shift, mask, divisor = self.scalars

@@ -47,6 +47,7 @@ def evaluate(
     float32[3] for the side to move. `packed_features`: uint64[feature_words]."""
     active, rows = scratch_int32(MOST_ACTIVE), scratch_int32(MOST_ROWS)
     found = describe(packed_features, history, actions, count, active, rows)
+    # Filled up with rows of zeros, so that the loops below need no remainder.
     while found % FOUR != 0:
         active[found] = FEATURES  # the row of zeros
         found += 1
@@ -55,6 +56,7 @@ def evaluate(
     bias = weights[BIAS_AT : BIAS_AT + WIDTH]
     for j in range(WIDTH):
         hidden[j] = bias[j]
+    # Four rows at a time, so that `hidden` is read and written a quarter as often.
     for k in range(0, found, FOUR):
         a, b = signed(active[k]) * WIDTH, signed(active[k + 1]) * WIDTH
         c, d = signed(active[k + 2]) * WIDTH, signed(active[k + 3]) * WIDTH
@@ -67,6 +69,7 @@ def evaluate(
     bias = weights[OUT_BIAS_AT : OUT_BIAS_AT + OUT]
     for i in range(OUT):
         out[i] = bias[i]
+    # Value and policy vector in one go, as they read the same numbers; ReLU is applied as these are read.
     for j in range(0, WIDTH, FOUR):
         p, q = max(hidden[j], ZERO), max(hidden[j + 1], ZERO)
         r, s = max(hidden[j + 2], ZERO), max(hidden[j + 3], ZERO)
@@ -82,6 +85,7 @@ def evaluate(
         win += v * weights[at]
         draw += v * weights[at + 1]
         loss += v * weights[at + 2]
+    # The largest logit becomes 0, so that no exponential overflows.
     largest = max(win, max(draw, loss))
     win, draw, loss = math.exp(win - largest), math.exp(draw - largest), math.exp(loss - largest)
     total = win + draw + loss
@@ -125,6 +129,8 @@ def product(vector: Any, parts: Any) -> np.float32:
     are added to halves, as vector instructions do it."""
     for j in range(POLICY_WIDTH):
         parts[j] *= vector[j]
+    # No loop over halves: each step has a length that is known when it is compiled, so it is one or a few
+    # instructions.
     for j in range(POLICY_WIDTH // 2):
         parts[j] += parts[j + POLICY_WIDTH // 2]
     for j in range(POLICY_WIDTH // 4):

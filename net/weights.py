@@ -126,6 +126,7 @@ def _contents(path: Path | str, sha256: bytes | None) -> bytes:
         data = Path(path).read_bytes()
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         raise BadWeights(f"{path}: cannot be read: {error.strerror}") from error
+    # Checked on the bytes that are used afterwards: the file may change between two reads.
     if sha256 is not None and (found := hashlib.sha256(data).digest()) != sha256:
         raise BadWeights(f"{path} is damaged: its sha256 is {found.hex()}, expected {sha256.hex()}")
     return data

@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 HASH_BYTES = 32
 KEPT = 3
 """Checkpoints; the oldest are removed."""
+NEW = "new"
+"""Used in place of a file of weights: a new network, whatever the server plays with."""
 
 
 @dataclass(frozen=True)
@@ -106,38 +108,32 @@ def save(
     torch.save(state, buffer)
     data = buffer.getvalue()
     path = folder / f"step-{progress.step:09d}.state"
+    network = path.with_suffix(".safetensors")
     try:
-        if not _holds(path.with_suffix(".safetensors"), weights):
-            # Never in place of the file that an earlier state of this step names.
-            write_atomically(path.with_suffix(".safetensors"), weights)
+        # First the weights: a state is there only beside the weights that it names. The same bytes are not
+        # written again, since an earlier state of this step names them, too.
+        if not (network.exists() and network.read_bytes() == weights):
+            write_atomically(network, weights)
         reach("checkpoint.weights_written")
         write_atomically(path, data + hashlib.sha256(data).digest())
         reach("checkpoint.written")
+        # Set aside: left to people, but neither counted nor read any more.
         for skipped in (one for one in _states(folder) if one > path):
-            _set_aside(skipped)
+            for one in (skipped, skipped.with_suffix(".safetensors")):
+                if one.exists():
+                    one.replace(one.with_name(f"{one.name}.skipped"))
         for old in _states(folder)[KEPT:]:
             old.unlink()
             reach("checkpoint.old_removed")
             old.with_suffix(".safetensors").unlink(missing_ok=True)
     except OSError as error:
         if not path.exists():
-            path.with_suffix(".safetensors").unlink(missing_ok=True)
+            network.unlink(missing_ok=True)
         raise Fatal(
             f"cannot write the checkpoint {path}: {error.strerror}; free space or repair the disk; a "
             "restarted trainer goes on from the previous checkpoint",
             Exit.DISK,
         ) from error
-
-
-def _set_aside(path: Path) -> None:
-    """Leave a checkpoint that could not be used to people: it is not counted and not read any more."""
-    for one in (path, path.with_suffix(".safetensors")):
-        if one.exists():
-            one.replace(one.with_name(f"{one.name}.skipped"))
-
-
-def _holds(path: Path, data: bytes) -> bool:
-    return path.exists() and path.read_bytes() == data
 
 
 def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
@@ -146,9 +142,14 @@ def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
         partial.unlink()
     for path in _states(folder):
         try:
-            return _load(path, game, history)
-        except Damaged as error:
+            state, weights = _read(path)
+            network, _ = from_bytes(weights, game=game, history=history)
+        except (Damaged, BadWeights) as error:
             log.warning("skipped the checkpoint %s: %s", path, error)
+            continue
+        rng = np.random.default_rng()
+        rng.bit_generator.state = json.loads(state["rng"])
+        return Checkpoint(_progress(state), network, state["trained"], state["optimizer"], rng)
     return None
 
 
@@ -168,17 +169,6 @@ def check(path: Path) -> Progress:
     return _progress(state)
 
 
-def _load(path: Path, game: Game, history: int) -> Checkpoint:
-    state, weights = _read(path)
-    try:
-        network, _ = from_bytes(weights, game=game, history=history)
-    except BadWeights as error:
-        raise Damaged(str(error)) from error
-    rng = np.random.default_rng()
-    rng.bit_generator.state = json.loads(state["rng"])
-    return Checkpoint(_progress(state), network, state["trained"], state["optimizer"], rng)
-
-
 def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     """Return the content of a checkpoint's two files: its state, and the network file. Raises Damaged."""
     try:
@@ -187,6 +177,7 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     except OSError as error:
         raise Damaged(f"cannot be read: {error.strerror}") from error
     data = content[:-HASH_BYTES]
+    # Before torch reads it: damaged bytes do not reach its unpickler.
     if hashlib.sha256(data).digest() != content[-HASH_BYTES:]:
         raise Damaged("torn or changed (its hash differs)")
     state: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
@@ -197,10 +188,6 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
 
 def _progress(state: dict[str, Any]) -> Progress:
     return Progress(**json.loads(state["progress"]))
-
-
-NEW = "new"
-"""Used in place of a file: a new network, whatever the server plays with."""
 
 
 def new_network(config: TrainerConfig, game: Game, history: int, preset: str) -> Network:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -220,10 +219,8 @@ class TrainerConfig:
             raise Fatal(f"--loss.heads: {error}", Exit.CONFIG) from None
         if not DEVICES.fullmatch(self.device):
             raise Fatal(f"--device {self.device!r}: give auto, cpu, cuda or cuda:N", Exit.CONFIG)
-        for path, needed in _NEEDS.items():
-            if attrgetter(path)(self) and not attrgetter(needed)(self):
-                names = (f"--{name.replace('_', '-')}" for name in (path, needed))
-                raise Fatal(" changes nothing without ".join(names), Exit.CONFIG)
+        if self.loss.value_q_lambda and not self.loss.value_q_share:
+            raise Fatal("--loss.value-q-lambda changes nothing without --loss.value-q-share", Exit.CONFIG)
         if self.optimizer.cosine_steps and self.optimizer.cosine_minutes:
             raise Fatal(
                 "--optimizer.cosine-steps and --optimizer.cosine-minutes both say when the learning rate "
@@ -245,7 +242,3 @@ class TrainerConfig:
 
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 """Names of devices."""
-_NEEDS = {
-    "loss.value_q_lambda": "loss.value_q_share",
-}
-"""Settings that have an effect only if another one is above 0."""

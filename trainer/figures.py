@@ -22,10 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.record_writer import RecordWriter
-
 from azselfplay.diagnostics.advice import ADVICE
 from azselfplay.diagnostics.stretches import Stretch, rounded
 from azselfplay.host.log_files import append_whole
@@ -41,11 +37,20 @@ from trainer.training_loop import Turn
 if TYPE_CHECKING:
     from prometheus_client import Histogram
 
+log = logging.getLogger(__name__)
+
 LOADING = "the window to be loaded"
 """What training waits for before the first turn."""
 LEAST_FREE = 1 << 20
 """Bytes; a disk with less than this is full: neither a checkpoint nor weights fit on it."""
 OUTCOMES = {1: "first", 0: "draw", -1: "second"}
+RATE_SECONDS = 300.0
+"""Length of the stretch that the rate of games is taken over."""
+RATE_APART = 5.0
+"""Least seconds between two counts of games that are kept."""
+POINT_SECONDS, LONGEST_POINT_SECONDS = 2.0, 60.0
+"""Least and most seconds between two points of a curve; in between it is a hundredth of the time since the
+start."""
 
 
 @dataclass
@@ -82,7 +87,7 @@ class Figures:
     known_errors: Mapping[str, float] = field(default_factory=dict)
     """How often its policy errs in positions whose best moves are known, by group."""
     newest_games: Mapping[str, Any] = field(default_factory=lambda: Stretch().figures(None))
-    """Properties of the newest games (`diagnostics.game_figures`)."""
+    """Properties of the newest games (`diagnostics.stretches`)."""
     alerts: list[str] = field(default_factory=list)
     """Current signs that the run does not learn."""
     resignation: Mapping[str, float | int | None] = field(default_factory=dict)
@@ -147,6 +152,12 @@ class Figures:
         }
 
 
+def _of_heads(prefix: str, losses: StepFigures | HeldOutFigures | None) -> dict[str, float | None]:
+    """Losses of the training heads by name, None where there are none."""
+    found = losses.heads if losses else {}
+    return {f"{prefix}{head}_loss": rounded(found.get(head)) for head in TRAINING_HEADS}
+
+
 def storing_waits_for(store: Store, folder: Path) -> str:
     """Return what is missing for games to be stored, as text for people; "" where nothing is. Where players
     share a full disk with the trainer, no game comes that the store could refuse."""
@@ -157,12 +168,6 @@ def storing_waits_for(store: Store, folder: Path) -> str:
     except OSError as error:
         return f"its folder {folder}: {error.strerror}"
     return f"room on the disk of {folder}, which is full: free some space" if free < LEAST_FREE else ""
-
-
-def _of_heads(prefix: str, losses: StepFigures | HeldOutFigures | None) -> dict[str, float | None]:
-    """Losses of the training heads by name, None where there are none."""
-    found = losses.heads if losses else {}
-    return {f"{prefix}{head}_loss": rounded(found.get(head)) for head in TRAINING_HEADS}
 
 
 def log_line(figures: Mapping[str, Any]) -> str:
@@ -184,6 +189,99 @@ def log_line(figures: Mapping[str, Any]) -> str:
     return line + (f"; waiting for {figures['waiting_for']}" if figures["waiting_for"] else "")
 
 
+class GamesRate:
+    """Games an hour lately. Begins with `games` at the time `now`, in seconds of any clock."""
+
+    def __init__(self, games: int, now: float) -> None:
+        self._seen = deque([(now, games)])
+
+    def note(self, games: int, now: float) -> None:
+        """There are `games` in all now. Time before the first of them does not count."""
+        if games == self._seen[-1][1] and len(self._seen) == 1:
+            self._seen[0] = (now, games)
+        if now - self._seen[-1][0] >= RATE_APART:
+            self._seen.append((now, games))
+        while len(self._seen) > 1 and now - self._seen[1][0] >= RATE_SECONDS:
+            self._seen.popleft()
+
+    def per_hour(self, games: int, now: float) -> float:
+        """Return the rate, now that there are `games` in all."""
+        since, before = self._seen[0]
+        return 3600 * (games - before) / max(now - since, 1.0)
+
+
+class Curves:
+    """Writes the figures against the training step: an event file for TensorBoard in `folder`, JSON lines to
+    `lines`. A full disk loses points, but does not stop the trainer."""
+
+    def __init__(self, folder: Path, lines: Path) -> None:
+        # As TensorBoard names them.
+        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
+        self._events, self._lines = folder / name, lines
+        self._has_events = False
+        self._repeated = Repeated(log)
+        self._last_step = 0
+        self._started: float | None = None
+        self._last = float("-inf")
+        """Time of the last point."""
+
+    def write(self, figures: Mapping[str, Any], now: float) -> None:
+        """Write the figures if a point is due at `now`, in seconds on any one clock."""
+        step = figures["step"]
+        self._started = now if self._started is None else self._started
+        # Close together at first, a minute apart in a long run, so that the files stay small.
+        pause = min(LONGEST_POINT_SECONDS, max(POINT_SECONDS, (now - self._started) / 100))
+        if step == self._last_step or now - self._last < pause:
+            return
+        self._last_step, self._last = step, now
+        try:
+            self._write_event(scalars(figures), step)
+        except OSError as error:
+            text = f"figures of step {step} are missing in {self._events}: {error.strerror}"
+            self._repeated.warning("events", text, now)
+        self._write_line(figures, now)
+
+    def finish(self, figures: Mapping[str, Any]) -> None:
+        """Write the last line, however recent the one before it is; if both have the same step, readers use
+        the last."""
+        if figures["step"]:
+            self._write_line(figures, time.monotonic())
+
+    def _write_event(self, numbers: Mapping[str, float], step: int) -> None:
+        """Add one value for each name. Raises OSError, and then leaves the file as it was.
+
+        TensorBoard's own writer buffers and writes in a thread; after a failed write it can only be thrown
+        away.
+        """
+        # Imported here because it takes a fifth of a second, which a starting trainer need not wait for.
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        buffer = io.BytesIO()
+        records = RecordWriter(buffer)
+        now = time.time()
+        if not self._has_events:  # every event file begins with the version of its format
+            records.write(Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
+        values = [Summary.Value(tag=name, simple_value=number) for name, number in numbers.items()]
+        records.write(Event(wall_time=now, step=step, summary=Summary(value=values)).SerializeToString())
+        append_whole(self._events, buffer.getvalue())
+        self._has_events = True
+
+    def _write_line(self, figures: Mapping[str, Any], now: float) -> None:
+        entries = {"time": round(time.time(), 1), **scalars(figures), "alerts": figures["alerts"]}
+        line = json.dumps(entries).encode() + b"\n"
+        try:
+            # Begin on a new line in case a kill cut off the previous one.
+            if self._lines.exists() and (size := self._lines.stat().st_size):
+                with self._lines.open("rb") as file:
+                    file.seek(size - 1)
+                    line = line if file.read() == b"\n" else b"\n" + line
+            append_whole(self._lines, line)
+        except OSError as error:
+            self._repeated.warning("lines", f"no line in {self._lines}: {error.strerror}", now)
+
+
 def scalars(figures: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers among the figures, nested ones as `name/key`, for TensorBoard."""
     flat: dict[str, float] = {}
@@ -193,149 +291,6 @@ def scalars(figures: Mapping[str, Any]) -> dict[str, float]:
             if isinstance(number, int | float):
                 flat[f"{name}/{key}" if key else f"trainer/{name}"] = float(number)
     return flat
-
-
-SECONDS = 300.0
-"""Length of the stretch that the rate is taken over."""
-APART = 5.0
-"""Least seconds between two counts that are kept."""
-
-
-class GamesRate:
-    """Begins with `games` at the time `now`, in seconds of any clock."""
-
-    def __init__(self, games: int, now: float) -> None:
-        self._seen = deque([(now, games)])
-
-    def note(self, games: int, now: float) -> None:
-        """There are `games` in all now. Time before the first of them does not count."""
-        if games == self._seen[-1][1] and len(self._seen) == 1:
-            self._seen[0] = (now, games)
-        if now - self._seen[-1][0] >= APART:
-            self._seen.append((now, games))
-        while len(self._seen) > 1 and now - self._seen[1][0] >= SECONDS:
-            self._seen.popleft()
-
-    def per_hour(self, games: int, now: float) -> float:
-        """Return the rate, now that there are `games` in all."""
-        since, before = self._seen[0]
-        return 3600 * (games - before) / max(now - since, 1.0)
-
-
-log = logging.getLogger(__name__)
-
-LINE_SECONDS, LONGEST_LINE_SECONDS = 2.0, 60.0
-"""Least and most seconds between two points; in between it is a hundredth of the time since the start."""
-
-
-class Thinning:
-    """Decides when the next point of a curve is due: close together at first, a minute apart in a long
-    run."""
-
-    def __init__(self) -> None:
-        self._started: float | None = None
-        self._last = float("-inf")
-
-    def is_due(self, now: float) -> bool:
-        """Return whether a point is due at `now`, in seconds on any one clock; if so, it counts as
-        written."""
-        self._started = now if self._started is None else self._started
-        pause = min(LONGEST_LINE_SECONDS, max(LINE_SECONDS, (now - self._started) / 100))
-        if now - self._last < pause:
-            return False
-        self._last = now
-        return True
-
-
-class Curves:
-    """Writes the figures against the training step. A full disk loses points, but does not stop the
-    trainer."""
-
-    def __init__(self, folder: Path, lines: Path) -> None:
-        self._events = EventFile(folder)
-        self._lines = FigureLines(lines)
-        self._thinning = Thinning()
-        self._repeated = Repeated(log)
-        self._last_step = 0
-
-    def finish(self, figures: Mapping[str, Any]) -> None:
-        """Write the last point, however recent the one before it is; if both have the same step, readers use
-        the last."""
-        if figures["step"]:
-            self._lines.append({**scalars(figures), "alerts": figures["alerts"]}, time.monotonic())
-
-    def write(self, figures: Mapping[str, Any], now: float) -> None:
-        """Write the figures if they are due. `now` in seconds, on any one clock."""
-        step = figures["step"]
-        if step == self._last_step or not self._thinning.is_due(now):
-            return
-        self._last_step = step
-        numbers = scalars(figures)
-        try:
-            self._events.write(numbers, step)
-        except OSError as error:
-            text = f"figures of step {step} are missing in {self._events.path}: {error.strerror}"
-            self._repeated.warning("events", text, now)
-        self._lines.write({**numbers, "alerts": figures["alerts"]}, now)
-
-
-class FigureLines:
-    """A file of JSON lines, close together at first and thinned out later, so that it stays small in a long
-    run."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._thinning = Thinning()
-        self._repeated = Repeated(log)
-
-    def write(self, figures: Mapping[str, Any], now: float) -> None:
-        """Append a line if one is due. A full disk loses the line, but does not stop the trainer."""
-        if self._thinning.is_due(now):
-            self.append(figures, now)
-
-    def append(self, figures: Mapping[str, Any], now: float) -> None:
-        """Append a line, whether it is due or not."""
-        line = json.dumps({"time": round(time.time(), 1), **figures}) + "\n"
-        try:
-            # Begin on a new line in case a kill cut off the previous one.
-            begin = b"\n" if self._path.exists() and not _is_whole(self._path) else b""
-            append_whole(self._path, begin + line.encode())
-        except OSError as error:
-            self._repeated.warning("lines", f"no line in {self._path}: {error.strerror}", now)
-
-
-def _is_whole(path: Path) -> bool:
-    """Return whether the file is empty or ends with a complete line."""
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - 1))
-        return file.read(1) in (b"", b"\n")
-
-
-_VERSION = "brain.Event:2"
-"""Content of the first record of an event file."""
-
-
-class EventFile:
-    """A new event file in `folder`, created by the first successful `write`. TensorBoard's own writer buffers
-    and writes in a thread; after a failed write it can only be thrown away."""
-
-    def __init__(self, folder: Path) -> None:
-        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
-        self.path = folder / name
-        self._begun = False
-
-    def write(self, numbers: Mapping[str, float], step: int) -> None:
-        """Add one value for each name. Raises OSError, and then leaves the file as it was."""
-        buffer = io.BytesIO()
-        records = RecordWriter(buffer)
-        now = time.time()
-        if not self._begun:
-            records.write(Event(wall_time=now, file_version=_VERSION).SerializeToString())
-        values = [Summary.Value(tag=name, simple_value=number) for name, number in numbers.items()]
-        records.write(Event(wall_time=now, step=step, summary=Summary(value=values)).SerializeToString())
-        append_whole(self.path, buffer.getvalue())
-        self._begun = True
 
 
 METRICS = (

@@ -27,6 +27,8 @@ from protocol.messages import GameAck, RelayAck, RelayGame, Uid, encode
 from protocol.records import BadRecord, GameRecord, from_bytes, sha256
 from trainer.verify import Expected, Rejection, Verifier
 
+log = logging.getLogger(__name__)
+
 MESSAGE_BYTES = 48 * 1024
 """Most bytes of acknowledgements in one RELAY_ACK: even with the largest one after them it stays below
 `MAX_HEADER`."""
@@ -38,6 +40,13 @@ RETRY_AFTER = 1.0
 """Seconds after which a game that was sent back may be sent again."""
 DISK_RETRY_AFTER = 10.0
 """The same after a failed commit: a full disk is not freed within a second."""
+REASONS = {
+    STORED: "",
+    DUPLICATE: "",
+    CONFLICT: "another game is stored under this uid",
+    RETRY: "the trainer's disk does not take it at the moment",
+}
+"""What is said about a game, by the status that the store gave it."""
 
 
 @dataclass(frozen=True)
@@ -108,12 +117,20 @@ class Ingest:
     def on_done(self, results: Sequence[Done], resign_value: float | UnsetType = UNSET) -> list[RelayAck]:
         """Handle the results of one commit. Returns the acknowledgements to send, with the resignation
         threshold if any."""
-        acks: list[tuple[bytes, GameAck]] = []
+        messages: list[RelayAck] = []
+        room = 0
         for done in results:
             retry_after = DISK_RETRY_AFTER if done.status == "retry" else 0.0
             ack = GameAck(done.uid, done.status, done.reason[:2000], retry_after, resign_value)
-            acks += [(peer, ack) for peer in self._in_flight.pop(done.uid).peers]
-        return _messages(acks)
+            for peer in self._in_flight.pop(done.uid).peers:
+                # As few messages as their limit in bytes allows.
+                size = len(peer) + len(encode(ack)) + ACK_OVERHEAD
+                if size > room:
+                    messages.append(RelayAck([]))
+                    room = MESSAGE_BYTES
+                messages[-1].acks.append((peer, ack))
+                room -= size
+        return messages
 
     @staticmethod
     def on_unreadable(header: bytes | memoryview, reason: str) -> RelayAck | None:
@@ -131,30 +148,6 @@ class Ingest:
     @staticmethod
     def _not_now(game: RelayGame | _Relayed, code: Code, why: str) -> RelayAck:
         return RelayAck([(game.peer, GameAck(game.uid, "retry", f"{code}: {why}"[:2000], RETRY_AFTER))])
-
-
-def _messages(acks: Sequence[tuple[bytes, GameAck]]) -> list[RelayAck]:
-    """Return the acknowledgements in as few messages as their limit in bytes allows."""
-    parts: list[list[tuple[bytes, GameAck]]] = []
-    room = 0
-    for peer, ack in acks:
-        size = len(peer) + len(encode(ack)) + ACK_OVERHEAD
-        if size > room:
-            parts.append([])
-            room = MESSAGE_BYTES
-        parts[-1].append((peer, ack))
-        room -= size
-    return [RelayAck(part) for part in parts]
-
-
-log = logging.getLogger(__name__)
-
-_REASONS = {
-    STORED: "",
-    DUPLICATE: "",
-    CONFLICT: "another game is stored under this uid",
-    RETRY: "the trainer's disk does not take it at the moment",
-}
 
 
 @dataclass(frozen=True)
@@ -206,38 +199,45 @@ class Intake:
         entries: list[Entry] = []
         rejects: list[Reject] = []
         for job in jobs:
-            checked = self._check(job, newest_version)
-            if isinstance(checked, Rejection):
-                rejects.append(
-                    Reject(job.uid, job.sha256, job.source, checked.code, checked.reason, job.data)
+            record = self._check(job, newest_version)
+            if isinstance(record, Rejection):
+                rejects.append(Reject(job.uid, job.sha256, job.source, record.code, record.reason, job.data))
+                continue
+            oldest, newest = int(record.versions.min()), int(record.versions.max())
+            behind = self._store.totals.newest_version - newest
+            records.append(record)
+            entries.append(
+                Entry(
+                    uid=job.uid,
+                    sha256=job.sha256,
+                    source=job.source,
+                    plies=record.plies,
+                    outcome=record.outcome,
+                    reason=record.reason,
+                    version_min=oldest,
+                    version_max=newest,
+                    data=job.data,
+                    is_old=0 < self._stale_versions < behind,
+                    player=player_of(job.source, record.source, job.key),
                 )
-            else:
-                records.append(checked)
-                entries.append(self._entry(job, checked))
+            )
         statuses = self._store.commit(entries, rejects)
-        of_entries, of_rejects = statuses[: len(entries)], statuses[len(entries) :]
-        done = [
-            Done(entry.uid, status, _REASONS[status])
-            for entry, status in zip(entries, of_entries, strict=True)
-        ]
-        done += map(self._refuse, rejects, of_rejects)
-        stored = [
-            (record, entry)
-            for record, entry, status in zip(records, entries, of_entries, strict=True)
-            if status == STORED
-        ]
+        done: list[Done] = []
+        stored: list[tuple[GameRecord, Entry]] = []
+        for record, entry, status in zip(records, entries, statuses[: len(entries)], strict=True):
+            done.append(Done(entry.uid, status, REASONS[status]))
+            if status == STORED:
+                stored.append((record, entry))
+        for reject, status in zip(rejects, statuses[len(entries) :], strict=True):
+            # A refusal counts, and is sent, once it is on the disk; otherwise the game is sent back.
+            if status == REJECTED:
+                self.rejected[str(reject.code)] += 1
+                done.append(Done(reject.uid, status, f"{reject.code}: {reject.reason}"))
+            else:
+                done.append(Done(reject.uid, status, REASONS[status]))
         fresh = [(record, entry.player) for record, entry in stored if not entry.is_old]
         games, players = [record for record, _ in fresh], [player for _, player in fresh]
-        old = sum(entry.is_old for _, entry in stored)
-        return Committed(done, games, players, old, self._store.newest)
-
-    def _refuse(self, reject: Reject, status: str) -> Done:
-        """Refuse a game. A refusal counts, and is sent, once it is on the disk; otherwise the game is sent
-        back."""
-        if status != REJECTED:
-            return Done(reject.uid, status, _REASONS[status])
-        self.rejected[str(reject.code)] += 1
-        return Done(reject.uid, status, f"{reject.code}: {reject.reason}")
+        return Committed(done, games, players, len(stored) - len(fresh), self._store.newest)
 
     def _check(self, job: Job, newest_version: int) -> GameRecord | Rejection:
         try:
@@ -253,20 +253,3 @@ class Intake:
             # A game must not end the trainer: it would come again after every restart.
             log.exception("checking the game %s failed; it is refused and kept in `rejects`", job.uid.hex())
             return Rejection(Code.INTERNAL, "checking this game failed, see the trainer's log")
-
-    def _entry(self, job: Job, record: GameRecord) -> Entry:
-        oldest, newest = int(record.versions.min()), int(record.versions.max())
-        behind = self._store.totals.newest_version - newest
-        return Entry(
-            uid=job.uid,
-            sha256=job.sha256,
-            source=job.source,
-            plies=record.plies,
-            outcome=record.outcome,
-            reason=record.reason,
-            version_min=oldest,
-            version_max=newest,
-            data=job.data,
-            is_old=0 < self._stale_versions < behind,
-            player=player_of(job.source, record.source, job.key),
-        )

@@ -10,8 +10,8 @@ value loss than others.
 The heads for training only predict more about positions that are in the window anyway, so the body learns
 more from each; search does not use them, and weights are published without them. The trick is that
 everything about a head is one entry of `HEADS`: its loss and, if the batch lacks them, its targets. Its line
-in `net.architectures.sizes.TRAINING_HEADS` says which torch module it gets, `loss.heads` sets its weight, and
-samples, outputs, losses and figures are keyed by its name, so nothing else has to know of it.
+in `net.architectures.registry.TRAINING_HEADS` says which torch module it gets, `loss.heads` sets its weight,
+and samples, outputs, losses and figures are keyed by its name, so nothing else has to know of it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from trainer.window import Window
 
 
 class Targets(NamedTuple):
-    """Targets of `n` samples, on the network's device; see `trainer.samples.Samples`.
+    """Targets of `n` samples, on the network's device; see `trainer.sampler_kernel.Samples`.
 
     The entries of a row are the legal actions of that position.
     """
@@ -223,6 +223,7 @@ def replies(window: Window, numbers: npt.NDArray[np.int64], action_maps: npt.NDA
     """
     rings, following = window.rings, numbers + 1
     slots = rings.game[numbers % window.capacity]
+    # The next position belongs to the same game and has visits to learn from.
     goes_on = following < rings.game_first[slots] + rings.game_plies[slots]
     rows = np.flatnonzero(goes_on & window.is_target(following))
     counts, visits = window.visits_of(following[rows])

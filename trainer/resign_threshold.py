@@ -89,7 +89,15 @@ class ResignThreshold:
             self._all.add(trial)
             self._latest.add(trial)
             if self._mistakes > 0:
-                self._chosen = self._highest_safe()
+                # The highest threshold is chosen that is safe: its share of mistakes is below the limit even
+                # with one more mistake, plus two standard errors. So with a limit of 5 % the first one comes
+                # after 20 games in which it would have been right.
+                tried, latest = self._all, self._latest
+                feared = tried.mistaken + 2 * np.sqrt(tried.mistaken) + 1
+                is_safe = feared < self._mistakes * (tried.resigned + 1)
+                is_safe &= latest.mistaken <= self._mistakes * latest.resigned
+                safe = np.flatnonzero(is_safe)
+                self._chosen = int(safe[0]) if len(safe) else None
         return self.threshold
 
     def as_dict(self) -> dict[str, float | int | None]:
@@ -105,19 +113,6 @@ class ResignThreshold:
             "mistakes": round(mistaken / resigned, 4) if resigned else None,
         }
 
-    def _highest_safe(self) -> int | None:
-        """Return the index of the highest safe threshold, or None. The share of mistakes must be below the
-        limit even with one more mistake, plus two standard errors.
-
-        So with a limit of 5 % the first threshold comes after 20 games in which it would have been right.
-        """
-        tried, latest = self._all, self._latest
-        feared = tried.mistaken + 2 * np.sqrt(tried.mistaken) + 1
-        is_safe = feared < self._mistakes * (tried.resigned + 1)
-        is_safe &= latest.mistaken <= self._mistakes * latest.resigned
-        safe = np.flatnonzero(is_safe)
-        return int(safe[0]) if len(safe) else None
-
 
 def trial_of(record: GameRecord, movers: Signs, thresholds: npt.NDArray[np.float64]) -> Trial:
     """Return what each threshold (falling) would have done in a game that was played on.
@@ -130,6 +125,7 @@ def trial_of(record: GameRecord, movers: Signs, thresholds: npt.NDArray[np.float
     searched = record.visited[:-1] > 0
     values = np.where(searched, record.root_values[:-1], math.inf)
     lowest = np.minimum.accumulate(values)
+    # `lowest` falls, so the first ply at or below a threshold is found by a binary search.
     first = np.searchsorted(-lowest, -thresholds)
     resigned = first < len(lowest)
     resigning = movers[np.minimum(first, record.plies - 1)]

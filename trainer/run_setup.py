@@ -31,10 +31,10 @@ from trainer.resign_threshold import ResignThreshold
 from trainer.training_loop import TrainingLoop
 from trainer.verify import Expected
 
+log = logging.getLogger(__name__)
+
 MOST_READ = 20_000
 """Stored games that are searched for played-on games."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -68,62 +68,57 @@ def settings_of(welcome: Welcome) -> SelfPlaySettings:
 
 
 def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
-    """As `_open_run`. A new folder is removed again if it raises."""
-    with RunFolder(config.runs, config.run or welcome.run).removed_if_refused(with_games=True):
-        return _open_run(config, welcome)
-
-
-def _open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     """Open or create the run folder. The window is still empty: `TrainingLoop.fill` may take minutes.
 
     Raises Fatal for an unknown game, a folder of another game or with another trainer in it, impossible
-    settings, or a new network that would replace a trained one.
+    settings, or a new network that would replace a trained one; a new folder is removed again then.
     """
-    settings = settings_of(welcome)
-    try:
-        game = get_game(welcome.game)
-    except ValueError as error:
-        raise Fatal(f"{error}; run the same version of server and trainer", Exit.PROTOCOL) from error
-    history = settings.history or game.history
-    _check_settings(config, game, settings)
     folder = RunFolder(config.runs, config.run or welcome.run)
-    if not checkpoint.is_there(folder.checkpoints):
-        check_begins_anew(config, folder, welcome.weights)
-    folder.create(game.name, history, welcome.run_id)
-    lock = folder.lock("trainer")
-    write_atomically(folder.trainer_config, to_toml(config).encode())
-    store = Store(folder.games, game.name)
-    reader = StoreReader(folder.games)
-    training = TrainingLoop(config, game, history, welcome.network, folder.checkpoints)
-    if not training.has_checkpoint:
-        check_begins_anew(config, folder, welcome.weights)
-    expected = replace(Expected.of(settings, game), run=welcome.run_id)
-    intake = Intake(game, expected, store, config.samples.stale_versions)
-    log.info("compiling the rules of %s, to replay games (up to a minute the first time)", game.name)
-    started = time.perf_counter()
-    record = one_ply(game, settings)
-    intake.warm(record)
-    training.warm(record)
-    log.info("games of %s can be replayed, after %.1f s", game.name, time.perf_counter() - started)
-    log.info(
-        "run %s: %s, network %s, %d games in the store; window of %d positions, %.0f bytes each",
-        folder.name,
-        game.name,
-        training.architecture,
-        store.totals.games.total(),
-        training.window.capacity,
-        training.window.bytes_per_position,
-    )
-    resignation = resign_threshold(settings, game, reader, store.newest)
-    played = welcome.weights.step if welcome.weights is not None else 0
-    if played > training.step and training.has_checkpoint:
-        log.warning(
-            "the server plays with weights of step %d; training goes on from step %d, and what it publishes "
-            "replaces them",
-            played,
-            training.step,
+    with folder.removed_if_refused(with_games=True):
+        settings = settings_of(welcome)
+        try:
+            game = get_game(welcome.game)
+        except ValueError as error:
+            raise Fatal(f"{error}; run the same version of server and trainer", Exit.PROTOCOL) from error
+        history = settings.history or game.history
+        _check_settings(config, game, settings)
+        if not checkpoint.is_there(folder.checkpoints):
+            check_begins_anew(config, folder, welcome.weights)
+        folder.create(game.name, history, welcome.run_id)
+        lock = folder.lock("trainer")
+        write_atomically(folder.trainer_config, to_toml(config).encode())
+        store = Store(folder.games, game.name)
+        reader = StoreReader(folder.games)
+        training = TrainingLoop(config, game, history, welcome.network, folder.checkpoints)
+        if not training.has_checkpoint:
+            check_begins_anew(config, folder, welcome.weights)
+        expected = replace(Expected.of(settings, game), run=welcome.run_id)
+        intake = Intake(game, expected, store, config.samples.stale_versions)
+        log.info("compiling the rules of %s, to replay games (up to a minute the first time)", game.name)
+        started = time.perf_counter()
+        record = one_ply(game, settings)
+        intake.warm(record)
+        training.warm(record)
+        log.info("games of %s can be replayed, after %.1f s", game.name, time.perf_counter() - started)
+        log.info(
+            "run %s: %s, network %s, %d games in the store; window of %d positions, %.0f bytes each",
+            folder.name,
+            game.name,
+            training.architecture,
+            store.totals.games.total(),
+            training.window.capacity,
+            training.window.bytes_per_position,
         )
-    return Run(game, folder, lock, store, intake, training, resignation, reader, PlayerBook(game))
+        resignation = resign_threshold(settings, game, reader, store.newest)
+        played = welcome.weights.step if welcome.weights is not None else 0
+        if played > training.step and training.has_checkpoint:
+            log.warning(
+                "the server plays with weights of step %d; training goes on from step %d, and what it "
+                "publishes replaces them",
+                played,
+                training.step,
+            )
+        return Run(game, folder, lock, store, intake, training, resignation, reader, PlayerBook(game))
 
 
 def resign_threshold(
@@ -144,8 +139,7 @@ def resign_threshold(
 
 
 def _check_settings(config: TrainerConfig, game: Game, settings: SelfPlaySettings) -> None:
-    """Raise Fatal unless the longest possible game fits into the window, and games have all that is to be
-    learned from them."""
+    """Raise Fatal unless the longest possible game fits into the window."""
     longest = settings.max_plies or game.max_plies
     needed = int(longest * max(1.0, game.max_legal / game.mean_legal)) + 1
     if config.window.positions < needed:

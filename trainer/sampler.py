@@ -11,79 +11,26 @@ positions would take 19 GB.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 from azselfplay.games.jit import bind
-from azselfplay.games.spec import Game, Symmetry
+from azselfplay.games.spec import Game
 from azselfplay.games.stubs import bindings
 from protocol.records import GameRecord
 from trainer import sampler_kernel
 from trainer.loss import Head
 from trainer.sampler_kernel import Draws, Samples, Scratch, SymmetryMaps, first_of, joined, room_for
-from trainer.window import Window, redrawn
+from trainer.window import Window
 
 MOST_DRAWS = 100
 """After so many draws the missing samples are chosen from a list of all targets. With 10 targets among 100
 positions, one sample in 40,000 needs that."""
-
 MOST_TRIED = 400
 """Moves tried for each sample with a win at once, on average."""
-
-
-def by_surprise(
-    window: Window, first: int, numbers: npt.NDArray[np.int64], draws: npt.NDArray[np.float64]
-) -> npt.NDArray[np.int64]:
-    """Return [n]: in place of each position of `numbers [n]` one of its game, none before `first`, by `draws
-    [n]` in [0, 1) (`trainer.window.redrawn`)."""
-    rings = window.rings
-    games = rings.game[numbers % window.capacity]
-    bounds = rings.game_first[games], rings.game_plies[games].astype(np.int64)
-    return redrawn(window.surprise, bounds, first, numbers, draws)
-
-
-def target_positions(
-    window: Window, rng: np.random.Generator, first: int, count: int
-) -> npt.NDArray[np.int64]:
-    """Return [count] policy targets from `first` on, drawn uniformly and with replacement.
-
-    If there is none from `first` on, they are drawn from the whole window. Raises ValueError if that has none
-    either.
-    """
-    numbers = rng.integers(first, window.next_position, count)
-    for _ in range(MOST_DRAWS):
-        again = ~window.is_target(numbers)
-        if not again.any():
-            return numbers
-        numbers[again] = rng.integers(first, window.next_position, int(again.sum()))
-    again = ~window.is_target(numbers)
-    there = _targets_from(window, first)
-    if not len(there):
-        there = _targets_from(window, window.first_position)
-    if not len(there):
-        raise ValueError("no position of this window is a policy target")
-    numbers[again] = rng.choice(there, int(again.sum()))
-    return numbers
-
-
-def _targets_from(window: Window, first: int) -> npt.NDArray[np.int64]:
-    """Return [n] all targets from `first` on, ascending."""
-    there = np.arange(first, window.next_position)
-    return there[window.is_target(there)]
-
-
-def _maps_of(game: Game, symmetries: Sequence[Symmetry]) -> SymmetryMaps:
-    """Return the identity and then `symmetries`, in the kernel's format."""
-    planes = [np.arange(game.planes_per_position), *(game.plane_map(one, 1) for one in symmetries)]
-    return SymmetryMaps(
-        cells=np.array([np.arange(game.cells), *(one.cells for one in symmetries)], np.int64),
-        planes=np.array(planes, np.int64),
-        actions=np.array([np.arange(game.actions), *(one.actions for one in symmetries)], np.int64),
-        code_bits=game.code_bits,
-    )
 
 
 class Sampler:
@@ -104,7 +51,14 @@ class Sampler:
         self._game = game
         self._targets = {name: one.targets for name, one in heads.items() if one.targets is not None}
         self._history = history
-        self._maps = _maps_of(game, game.symmetries if symmetric else ())
+        symmetries = game.symmetries if symmetric else ()
+        planes = [np.arange(game.planes_per_position), *(game.plane_map(one, 1) for one in symmetries)]
+        self._maps = SymmetryMaps(  # the identity first
+            cells=np.array([np.arange(game.cells), *(one.cells for one in symmetries)], np.int64),
+            planes=np.array(planes, np.int64),
+            actions=np.array([np.arange(game.actions), *(one.actions for one in symmetries)], np.int64),
+            code_bits=game.code_bits,
+        )
         kernels = bind([sampler_kernel], {game.name: bindings(game)})
         self._write, self._write_wins = kernels.write_samples, kernels.write_wins
         self._scratch = Scratch(
@@ -140,7 +94,15 @@ class Sampler:
         Up to `wins_share` of the samples are positions beside these games in which a move wins at once."""
         first = window.first_position if newest is None else window.newest(newest)
         if wins_share:
-            wins = self._wins(window, rng, first, round(wins_share * count))
+            most = round(wins_share * count)
+            tried = MOST_TRIED * most  # most positions have no win beside them
+            draws = Draws(
+                rng.integers(first, window.next_position, tried),
+                rng.integers(0, self._game.max_legal, tried),
+                rng.integers(0, len(self._maps.cells), most),
+            )
+            wins = self.make_wins(window, draws)
+            # As many as were found; the others are drawn as usual, so that the batch is full.
             rest = self.sample(window, rng, count - len(wins.classes), newest, surprise_share)
             return joined(rest, wins)
         numbers = target_positions(window, rng, first, count)
@@ -149,16 +111,6 @@ class Sampler:
             numbers[chosen] = by_surprise(window, first, numbers[chosen], rng.random(int(chosen.sum())))
         symmetries = rng.integers(0, len(self._maps.cells), count)
         return self.make(window, numbers, symmetries)
-
-    def _wins(self, window: Window, rng: np.random.Generator, first: int, count: int) -> Samples:
-        """Return up to `count` wins at once beside the positions from `first` on."""
-        tried = MOST_TRIED * count
-        draws = Draws(
-            rng.integers(first, window.next_position, tried),
-            rng.integers(0, self._game.max_legal, tried),
-            rng.integers(0, len(self._maps.cells), count),
-        )
-        return self.make_wins(window, draws)
 
     def newest(self, window: Window, limit: int, count: int) -> Samples:
         """Return up to `count` positions spread evenly over the policy targets of the newest `limit`
@@ -219,3 +171,58 @@ class Sampler:
                 raise IndexError(
                     f"{name} {chosen.min()} to {chosen.max()}: there are only {first} to {end - 1}"
                 )
+
+
+def target_positions(
+    window: Window, rng: np.random.Generator, first: int, count: int
+) -> npt.NDArray[np.int64]:
+    """Return [count] policy targets from `first` on, drawn uniformly and with replacement.
+
+    If there is none from `first` on, they are drawn from the whole window. Raises ValueError if that has none
+    either.
+    """
+    # Whatever is no target is drawn again: that keeps the draw uniform without a list of all targets.
+    numbers = rng.integers(first, window.next_position, count)
+    for _ in range(MOST_DRAWS):
+        again = ~window.is_target(numbers)
+        if not again.any():
+            return numbers
+        numbers[again] = rng.integers(first, window.next_position, int(again.sum()))
+    again = ~window.is_target(numbers)
+    there = _targets_from(window, first)
+    if not len(there):
+        there = _targets_from(window, window.first_position)
+    if not len(there):
+        raise ValueError("no position of this window is a policy target")
+    numbers[again] = rng.choice(there, int(again.sum()))
+    return numbers
+
+
+def _targets_from(window: Window, first: int) -> npt.NDArray[np.int64]:
+    """Return [n] all targets from `first` on, ascending."""
+    there = np.arange(first, window.next_position)
+    return there[window.is_target(there)]
+
+
+def by_surprise(
+    window: Window, first: int, numbers: npt.NDArray[np.int64], draws: npt.NDArray[np.float64]
+) -> npt.NDArray[np.int64]:
+    """Return for each of the positions `numbers [n]` one of its own game, drawn in proportion to surprise.
+
+    first: no position before this one is drawn, so a game may be cut. draws: [n] uniform in [0, 1). A
+    position of a game without surprise stays.
+    """
+    rings, running, capacity = window.rings, window.surprise, window.capacity
+    games = rings.game[numbers % capacity]
+    begins, plies = rings.game_first[games], rings.game_plies[games].astype(np.int64)
+    low, high = np.maximum(begins, first), begins + plies - 1
+    before = np.where(low > begins, running[(low - 1) % capacity], 0.0).astype(np.float64)
+    total = running[high % capacity] - before
+    wanted, stays = before + draws * total, total <= 0
+    # The first position whose sum exceeds the drawn one: a binary search for all rows at once.
+    while (open_rows := low < high).any():
+        middle = (low + high) // 2
+        is_left = running[middle % capacity] > wanted
+        low = np.where(open_rows & ~is_left, middle + 1, low)
+        high = np.where(open_rows & is_left, middle, high)
+    return np.where(stays, numbers, low)

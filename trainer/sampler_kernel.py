@@ -1,6 +1,6 @@
 """Samples, and the jitted code that makes them: replay a game up to a position, encode it, write its targets.
 
-Compiled once for each game; `tests/trainer/naive_sampler.py` and `tests/trainer/naive_wins.py` are the slow
+Compiled once for each game; `tests/trainer/naive_sampler.py` and `tests/trainer/test_wins.py` have the slow
 twins. The kernels write into rows that the caller has made room for, so that they allocate nothing.
 
 `write_wins` makes samples of positions one move beside stored games, in which the side to move wins at once.
@@ -22,11 +22,6 @@ from azselfplay.games.packed import move_features
 from azselfplay.games.spec import NO_ROOT, Positions
 from azselfplay.games.stubs import encode, end_reason, legal_actions, play, side_to_move, wins_among
 from trainer.window import Rings
-
-
-def rows_in(rows: npt.NDArray[np.int64]) -> int:
-    """Return how many samples have entries; `rows [entries]` is ascending."""
-    return int(np.count_nonzero(np.diff(rows))) + (len(rows) > 0)
 
 
 class Samples(NamedTuple):
@@ -57,6 +52,11 @@ class Samples(NamedTuple):
     """[n] 1 where only the policy is learned; None if that is nowhere."""
 
 
+def rows_in(rows: npt.NDArray[np.int64]) -> int:
+    """Return how many samples have entries; `rows [entries]` is ascending."""
+    return int(np.count_nonzero(np.diff(rows))) + (len(rows) > 0)
+
+
 def room_for(count: int, words: int, most_legal: int) -> Samples:
     """Return `count` samples of features with `words` words, to be filled in, with room for `most_legal`
     entries each: more than is needed, but memory that is not written to costs nothing."""
@@ -74,34 +74,21 @@ def room_for(count: int, words: int, most_legal: int) -> Samples:
 
 def first_of(samples: Samples, count: int, entries: int) -> Samples:
     """Return the first `count` samples with their `entries`."""
-    return Samples(
-        samples.packed_features[:count],
-        samples.classes[:count],
-        samples.root_values[:count],
-        samples.capped[:count],
-        samples.plies_left[:count],
-        samples.rows[:entries],
-        samples.actions[:entries],
-        samples.shares[:entries],
-    )
+    of_rows = {name: getattr(samples, name)[:count] for name in Samples._fields[:5]}
+    of_entries = {name: getattr(samples, name)[:entries] for name in Samples._fields[5:8]}
+    return Samples(**of_rows, **of_entries)
 
 
 def joined(samples: Samples, more: Samples) -> Samples:
     """Return both, `more` last; of those only the policy is learned."""
-    policy_only = np.zeros(len(samples.classes) + len(more.classes), np.uint8)
-    policy_only[len(samples.classes) :] = 1
-    return Samples(
-        np.concatenate([samples.packed_features, more.packed_features]),
-        np.concatenate([samples.classes, more.classes]),
-        np.concatenate([samples.root_values, more.root_values]),
-        np.concatenate([samples.capped, more.capped]),
-        np.concatenate([samples.plies_left, more.plies_left]),
-        np.concatenate([samples.rows, more.rows + len(samples.classes)]),
-        np.concatenate([samples.actions, more.actions]),
-        np.concatenate([samples.shares, more.shares]),
-        samples.heads,
-        policy_only,
-    )
+    count = len(samples.classes)
+    more = more._replace(rows=more.rows + count)
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(samples, name), getattr(more, name)]) for name in Samples._fields[:8]
+    }
+    policy_only = np.zeros(len(columns["classes"]), np.uint8)
+    policy_only[count:] = 1
+    return Samples(**columns, heads=samples.heads, policy_only=policy_only)
 
 
 class SymmetryMaps(NamedTuple):
@@ -132,79 +119,15 @@ class Scratch(NamedTuple):
     """[3, max_legal]"""
 
 
-@kernel
-def replay_to(rings: Rings, first: int, ply: int, positions: Positions) -> None:
-    """Fill `positions[1 .. ply]` from `positions[0]` with the actions numbered `first .. first + ply - 1`."""
-    capacity = len(rings.action)
-    index = first % capacity
-    for i in range(ply):
-        play(positions[i], signed(rings.action[index]), positions[i + 1])
-        index += 1
-        if index == capacity:
-            index = 0
+class Draws(NamedTuple):
+    """Where to look: `m` positions of the window."""
 
-
-@kernel
-def replay_game(rings: Rings, starts: Positions, number: int, positions: Positions) -> int:
-    """Fill `positions` with those of a game up to the position `number` of the window. Returns its ply."""
-    slot = signed(rings.game[number % len(rings.action)])
-    ply = number - rings.game_first[slot]
-    start = rings.game_start[slot]
-    # Word by word: an assignment of arrays may fail, and compiling its error message takes 2 seconds.
-    for word in range(starts.shape[1]):
-        positions[0, word] = starts[start, word]
-    replay_to(rings, rings.game_first[slot], ply, positions)
-    return signed(ply)
-
-
-@kernel
-def write_features(
-    scratch: Scratch,
-    maps: SymmetryMaps,
-    history: int,
-    n: int,
-    symmetry: int,
-    features: npt.NDArray[np.uint64],
-) -> None:
-    """Write the features of the last of the `n` positions in `scratch`, through a symmetry, to `features
-    [feature_words]`."""
-    if symmetry == 0:
-        encode(scratch.positions, n, history, features)
-        return
-    encode(scratch.positions, n, history, scratch.packed)
-    cells, planes = maps.cells[symmetry], maps.planes[symmetry]
-    move_features(scratch.packed, cells, planes, maps.code_bits, history, features)
-
-
-@kernel
-def write_policy(
-    rings: Rings,
-    visit: int,
-    count: int,
-    legal: npt.NDArray[np.uint16],
-    actions_map: npt.NDArray[np.int64],
-    share_of: npt.NDArray[np.float32],
-    actions: npt.NDArray[np.int64],
-    shares: npt.NDArray[np.float32],
-) -> None:
-    """Write each action of `legal [n]` to `actions [n]`, mapped by `actions_map [actions of the game]`, and
-    its share of the visits numbered `visit .. visit + count - 1` to `shares [n]`.
-
-    `share_of [actions of the game]` is scratch, all 0 before and after: shares are looked up by action, so
-    that the visits need not be searched for each.
-    """
-    capacity = len(rings.visit_action)
-    total = signed(0)
-    for i in range(count):
-        total += signed(rings.visit_count[(visit + i) % capacity])
-    for i in range(count):
-        at = (visit + i) % capacity
-        share_of[rings.visit_action[at]] = np.float32(rings.visit_count[at]) / np.float32(total)
-    for i in range(len(legal)):
-        action = signed(legal[i])
-        actions[i] = actions_map[action]
-        shares[i] = share_of[action]
-        share_of[action] = np.float32(0)
+    numbers: npt.NDArray[np.int64]
+    """[m]"""
+    moves: npt.NDArray[np.int64]
+    """[m] at least 0: which of the legal moves is tried (after the last one the first follows)."""
+    symmetries: npt.NDArray[np.int64]
+    """[n] symmetry of each sample (0: as it is)."""
 
 
 @kernel
@@ -257,30 +180,6 @@ def write_samples(
     return at
 
 
-class Draws(NamedTuple):
-    """Where to look: `m` positions of the window."""
-
-    numbers: npt.NDArray[np.int64]
-    """[m]"""
-    moves: npt.NDArray[np.int64]
-    """[m] at least 0: which of the legal moves is tried (after the last one the first follows)."""
-    symmetries: npt.NDArray[np.int64]
-    """[n] symmetry of each sample (0: as it is)."""
-
-
-@kernel
-def find_wins(scratch: Scratch, n: int, move: int) -> tuple[int, int]:
-    """Play the legal move numbered `move` in the last of the `n` positions in `scratch`. Returns how many
-    replies are then legal (`scratch.replies[0]`), and how many of them win at once (`scratch.replies[1]`)."""
-    positions, legal, replies = scratch.positions, scratch.legal, scratch.replies
-    count = signed(legal_actions(positions, n, legal))
-    play(positions[n - 1], signed(legal[move % count]), positions[n])
-    answers = signed(legal_actions(positions, n + 1, replies[0]))
-    if end_reason(positions, n + 1, answers, NO_ROOT) != 0:
-        return answers, signed(0)
-    return answers, signed(wins_among(positions, n + 1, replies[0, :answers], replies[1], replies[2]))
-
-
 @kernel
 def write_wins(
     rings: Rings,
@@ -322,3 +221,91 @@ def write_wins(
         at += answers
         row += 1
     return row, at
+
+
+@kernel
+def find_wins(scratch: Scratch, n: int, move: int) -> tuple[int, int]:
+    """Play the legal move numbered `move` in the last of the `n` positions in `scratch`. Returns how many
+    replies are then legal (`scratch.replies[0]`), and how many of them win at once (`scratch.replies[1]`)."""
+    positions, legal, replies = scratch.positions, scratch.legal, scratch.replies
+    count = signed(legal_actions(positions, n, legal))
+    play(positions[n - 1], signed(legal[move % count]), positions[n])
+    answers = signed(legal_actions(positions, n + 1, replies[0]))
+    if end_reason(positions, n + 1, answers, NO_ROOT) != 0:
+        return answers, signed(0)
+    return answers, signed(wins_among(positions, n + 1, replies[0, :answers], replies[1], replies[2]))
+
+
+@kernel
+def replay_game(rings: Rings, starts: Positions, number: int, positions: Positions) -> int:
+    """Fill `positions` with those of a game up to the position `number` of the window. Returns its ply."""
+    slot = signed(rings.game[number % len(rings.action)])
+    ply = number - rings.game_first[slot]
+    start = rings.game_start[slot]
+    # Word by word: an assignment of arrays may fail, and compiling its error message takes 2 seconds.
+    for word in range(starts.shape[1]):
+        positions[0, word] = starts[start, word]
+    replay_to(rings, rings.game_first[slot], ply, positions)
+    return signed(ply)
+
+
+@kernel
+def replay_to(rings: Rings, first: int, ply: int, positions: Positions) -> None:
+    """Fill `positions[1 .. ply]` from `positions[0]` with the actions numbered `first .. first + ply - 1`."""
+    capacity = len(rings.action)
+    index = first % capacity
+    for i in range(ply):
+        play(positions[i], signed(rings.action[index]), positions[i + 1])
+        index += 1
+        if index == capacity:
+            index = 0
+
+
+@kernel
+def write_features(
+    scratch: Scratch,
+    maps: SymmetryMaps,
+    history: int,
+    n: int,
+    symmetry: int,
+    features: npt.NDArray[np.uint64],
+) -> None:
+    """Write the features of the last of the `n` positions in `scratch`, through a symmetry, to `features
+    [feature_words]`."""
+    if symmetry == 0:
+        encode(scratch.positions, n, history, features)
+        return
+    encode(scratch.positions, n, history, scratch.packed)
+    cells, planes = maps.cells[symmetry], maps.planes[symmetry]
+    move_features(scratch.packed, cells, planes, maps.code_bits, history, features)
+
+
+@kernel
+def write_policy(
+    rings: Rings,
+    visit: int,
+    count: int,
+    legal: npt.NDArray[np.uint16],
+    actions_map: npt.NDArray[np.int64],
+    share_of: npt.NDArray[np.float32],
+    actions: npt.NDArray[np.int64],
+    shares: npt.NDArray[np.float32],
+) -> None:
+    """Write each action of `legal [n]` to `actions [n]`, mapped by `actions_map [actions of the game]`, and
+    its share of the visits numbered `visit .. visit + count - 1` to `shares [n]`.
+
+    `share_of [actions of the game]` is scratch, all 0 before and after: shares are looked up by action, so
+    that the visits need not be searched for each.
+    """
+    capacity = len(rings.visit_action)
+    total = signed(0)
+    for i in range(count):
+        total += signed(rings.visit_count[(visit + i) % capacity])
+    for i in range(count):
+        at = (visit + i) % capacity
+        share_of[rings.visit_action[at]] = np.float32(rings.visit_count[at]) / np.float32(total)
+    for i in range(len(legal)):
+        action = signed(legal[i])
+        actions[i] = actions_map[action]
+        shares[i] = share_of[action]
+        share_of[action] = np.float32(0)

@@ -39,8 +39,7 @@ from protocol.messages import (
 from protocol.records import GameRecord
 from trainer.config import TrainerConfig
 from trainer.figures import Curves, Figures, log_line, storing_waits_for, watched
-from trainer.ingest import Done, Ingest, Job
-from trainer.resign_threshold import ResignThreshold
+from trainer.ingest import Ingest, Job
 from trainer.run_setup import Run, open_run, settings_of
 from trainer.train_step import prepare_thread
 from trainer.training_loop import cpu_threads
@@ -111,23 +110,20 @@ class Service:
         """Train until asked to stop."""
         stop.waits_for = "the last commit, the last weights and a checkpoint"
         with Monitor(self._config.metrics_listen, self._config.metrics_port) as monitor:
-            await self._live(stop, monitor)
+            async with asyncio.TaskGroup() as group:
+                connection = group.create_task(self._connection.run())
+                stopping = group.create_task(stop.finishing.wait())
+                either: list[asyncio.Future[Any]] = [self._joined, stopping]
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                if not stop.finishing.is_set():
+                    run = await self._open(self._joined.result(), stop)
+                    if run is not None:
+                        monitor.watched = watched(self._figures, run, lambda: self._connection.is_up)
+                        await self._work(group, run, stop)
+                connection.cancel()
+                stopping.cancel()
         self._intake_thread.shutdown()
         self._training_thread.shutdown()
-
-    async def _live(self, stop: Stop, monitor: Monitor) -> None:
-        async with asyncio.TaskGroup() as group:
-            connection = group.create_task(self._connection.run())
-            stopping = group.create_task(stop.finishing.wait())
-            either: list[asyncio.Future[Any]] = [self._joined, stopping]
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not stop.finishing.is_set():
-                run = await self._open(self._joined.result(), stop)
-                if run is not None:
-                    monitor.watched = watched(self._figures, run, lambda: self._connection.is_up)
-                    await self._work(group, run, stop)
-            connection.cancel()
-            stopping.cancel()
 
     async def _open(self, welcome: Welcome, stop: Stop) -> Run | None:
         """Return the run, begun with the server's weights if that was requested; None when the stop comes
@@ -142,6 +138,7 @@ class Service:
 
     async def _work(self, group: asyncio.TaskGroup, run: Run, stop: Stop) -> None:
         """Work until asked to stop; then finish what is in progress and write a checkpoint."""
+        # The figures show what the checkpoint says until the first turn.
         self._figures.begin(
             run.store.totals,
             run.intake.rejected,
@@ -158,18 +155,16 @@ class Service:
             group.create_task(self._take_games(run, watch, stop)),
             group.create_task(self._fill_and_train(run, stop)),
         ]
-        beside = [
-            group.create_task(self._report(run, watch, curves)),
-        ]
+        reporting = group.create_task(self._report(run, watch, curves))
         self._work_came.set()
         await stop.finishing.wait()
         self._stopping = True
+        # Both tasks may be waiting for something to do: woken, they see that the stop has come.
         self._games_came.set()
         self._work_came.set()
         await asyncio.wait(tasks)
         await self._weights.publish_last(run)
-        for task in beside:
-            task.cancel()
+        reporting.cancel()
         await self.in_training_thread(run.training.save)
         figures = self._figures.as_dict(run.store.totals, time.monotonic())
         if self._figures.turn is not None:
@@ -257,7 +252,17 @@ class Service:
                 for record in trusted:
                     run.resignation.on_game(record)
                 self._figures.resignation = run.resignation.as_dict()
-                self._acknowledge(result.done, run.resignation)
+                self._figures.answered.update(done.status for done in result.done)
+                for done in result.done:
+                    if done.status == REJECTED:
+                        text = f"refused a game, and kept it among the `rejects`: {done.reason}"
+                        self._warn.warning(done.reason.partition(":")[0], text, time.monotonic())
+                resign_value = run.resignation.threshold if run.resignation.is_on else UNSET
+                for message in self._ingest.on_done(result.done, resign_value):
+                    if not self._connection.send(message):
+                        text = "%d acknowledgements were lost; those games will be sent again"
+                        log.warning(text, len(message.acks))
+                    reach("trainer.acknowledged")
                 if self._is_filled:
                     self._fresh.extend(played)
                 if result.old:
@@ -266,20 +271,6 @@ class Service:
                 watch.on_games(trusted, 0 if self._gated else self._weights.server_version)
                 self._last_seq = result.last_seq
                 self._work_came.set()
-
-    def _acknowledge(self, done: list[Done], resignation: ResignThreshold) -> None:
-        self._figures.answered.update(one.status for one in done)
-        resign_value = resignation.threshold if resignation.is_on else UNSET
-        for one in done:
-            if one.status == REJECTED:
-                text = f"refused a game, and kept it among the `rejects`: {one.reason}"
-                self._warn.warning(one.reason.partition(":")[0], text, time.monotonic())
-        for message in self._ingest.on_done(done, resign_value):
-            if not self._connection.send(message):
-                log.warning(
-                    "%d acknowledgements were lost; those games will be sent again", len(message.acks)
-                )
-            reach("trainer.acknowledged")
 
     # ---- training and weights out ----
 
@@ -300,6 +291,7 @@ class Service:
         They are read from the store in their turn, however many there are. Only near the end, when the store
         is almost caught up with, do new games wait in memory for training, as they do from then on.
         """
+        # `_last_seq` moves on with each commit while stored games are read up to `newest`.
         newest, positions = self._last_seq, 0
         while not stop.finishing.is_set():
             self._figures.loaded = positions
@@ -321,6 +313,7 @@ class Service:
                 log.warning("the quarantine has changed: the window is filled again")
                 await self.save(run)
                 return
+            # Those that are there now; the event loop may add others while the thread works.
             came = [self._fresh.popleft() for _ in range(len(self._fresh))]
             games, players = [record for record, _ in came], [player for _, player in came]
             last_seq, positions = self._last_seq, run.store.totals.positions

@@ -43,6 +43,14 @@ from trainer.validation import correlation
 
 log = logging.getLogger(__name__)
 
+ALPHAZERO_DROPS = ((100_000, 0.1), (300_000, 0.01), (500_000, 0.001))
+"""(step, factor of the learning rate from then on): 0.2, 0.02, 0.002, 0.0002 (AlphaZero pseudocode)."""
+LAST_SHARE = 0.1
+"""Final learning rate of a cosine schedule, as a share of the first."""
+NO_ENTRIES = np.zeros(0, np.int64)
+Material = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float64]]
+"""Returns [n] the material of packed features `[n, feature_words]`, for the side to move."""
+
 
 class StepFigures(NamedTuple):
     """Means over some steps."""
@@ -80,49 +88,6 @@ class BatchLosses(NamedTuple):
     """Mean weight of a sample in the value loss."""
 
 
-NO_ENTRIES = np.zeros(0, np.int64)
-Material = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float64]]
-
-
-def prepare_thread(threads: int) -> None:
-    """Set up torch for the training thread. Denormal numbers would make the CPU ten times slower."""
-    torch.set_num_threads(threads)
-    torch.set_flush_denormal(True)
-
-
-def choose_device(name: str) -> torch.device:
-    """Return the device called `name`; `auto` is the last GPU, which azserver leaves to the trainer. Raises
-    Fatal(CONFIG) if there is no such device, or torch has no code for it, Fatal(TRY_AGAIN) if no GPU is there
-    though this torch and the machine are made for one: its driver may come back."""
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    should_be = torch.version.cuda is not None and may_have_gpus()
-    if name == "auto":
-        name = f"cuda:{gpus - 1}" if gpus else "cpu"
-        if should_be and not gpus:
-            log.warning("%s; training runs on the CPU (--device cpu: without this warning)", NOT_FOUND)
-    kind, _, number = name.partition(":")
-    if kind == "cuda" and should_be and not gpus:
-        raise Fatal(f"--device {name}: {NOT_FOUND}", Exit.TRY_AGAIN)
-    if kind == "cuda" and int(number or 0) >= gpus:
-        what = f"--device {name}: torch finds {gpus} GPUs on this machine"
-        raise Fatal(f"{what}; give cpu or auto", Exit.CONFIG)
-    if kind == "cuda":
-        try:
-            check_has_code(name)
-        except ValueError as error:
-            raise Fatal(f"--device {name}: {error}", Exit.CONFIG) from error
-    return torch.device(name)
-
-
-def computes_in_bfloat16(precision: str, device: torch.device) -> bool:
-    """Return whether the setting `optimizer.precision` means bfloat16 on `device`."""
-    if precision == "auto":
-        if device.type == "cuda":
-            return has_bfloat16(torch.cuda.get_device_capability(device))
-        return faster_dtype() == torch.bfloat16
-    return precision == "bfloat16"
-
-
 class TrainStep:
     """Network and optimizer. Only one thread at a time may use it.
 
@@ -156,9 +121,7 @@ class TrainStep:
         # The sums of a sparse network are cheap, and converting them to another format is not.
         self._in_bfloat16 = not network.reads_features and computes_in_bfloat16(settings.precision, device)
         self.network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._average: Average | None = None
-        if settings.ema:
-            self._average = Average(self.network, settings.ema)
+        self._average = Average(self.network, settings.ema) if settings.ema else None
         if trained is not None:
             self.network.load_state_dict(trained)
         self.optimizer = make_optimizer(settings, self.network)
@@ -186,6 +149,7 @@ class TrainStep:
         self.step += 1
         if self._average is not None:
             self._average.follow(self.step)
+        # Added up on the device: to read a number would wait for the step.
         self._sums += torch.stack(
             [parts.policy, parts.value / mean_weight, parts.policy_entropy, norm, *heads.values()]
         ).detach()
@@ -252,7 +216,7 @@ class TrainStep:
             counts = np.bincount(rows, minlength=len(packed_features)).astype(np.uint16)
             found = network.inputs_of(packed_features, counts, actions.astype(np.uint16))
             return found.to(self._device)
-        words = features_tensor(packed_features).to(self._device, non_blocking=True)
+        words = upload(features_tensor(packed_features), self._device)
         return self._planes(words).contiguous(memory_format=torch.channels_last)
 
     def weight_norm(self) -> float:
@@ -261,15 +225,28 @@ class TrainStep:
             return float(torch.nn.utils.get_total_norm(self.network.parameters()))
 
     def _losses(self, network: Network, samples: Samples) -> BatchLosses:
+        def to_device(array: Any) -> Any:
+            return upload(torch.from_numpy(array), self._device) if isinstance(array, np.ndarray) else array
+
         inputs = self._inputs(network, samples.packed_features, samples.rows, samples.actions)
-        batch = self._upload(samples)
+        classes, plies_left, capped = map(to_device, (samples.classes, samples.plies_left, samples.capped))
+        weights = 1.0 - (1.0 - self._loss.capped_value_weight) * capped
+        if samples.policy_only is not None:
+            policy_only = to_device(samples.policy_only)
+            weights, capped = weights * (1 - policy_only), torch.maximum(capped, policy_only)
+        outcome = outcome_targets(classes, plies_left, self._loss.win_discount)
+        wdl = value_targets(outcome, to_device(samples.root_values), self._loss.value_q_share)
+        rows, actions, shares = map(to_device, (samples.rows, samples.actions, samples.shares))
+        targets = Targets(wdl, weights, rows, actions, shares, rows_in(samples.rows))
+        batch = Batch(targets, plies_left, capped, None, self._loss)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._in_bfloat16):
             outputs = network.all_heads(inputs)
-        targets, own = batch.targets, samples.heads or {}
         parts = losses(outputs.policy, outputs.value, targets, self._loss.policy_loss)
-        heads = {}
+        own, heads = samples.heads or {}, {}
         for name, head in self._heads.items():
-            with_own = batch._replace(own=self._on_device(own[name])) if head.targets else batch
+            with_own = batch
+            if head.targets:
+                with_own = batch._replace(own=type(own[name])(*map(to_device, own[name])))
             heads[name] = head.loss(outputs.training[name], with_own)
         return BatchLosses(parts, heads, targets.value_weights.mean().clamp_min(1e-6))
 
@@ -304,47 +281,52 @@ class TrainStep:
         """
         self.step = step
         if optimizer_state is not None:
+            # The state brings the settings of its time along; those of the present run are put back.
             decays = [group["weight_decay"] for group in self.optimizer.param_groups]
             self.optimizer.load_state_dict(optimizer_state)
             for group, decay in zip(self.optimizer.param_groups, decays, strict=True):
                 group["weight_decay"] = decay
 
-    def _on_device(self, arrays: Any) -> Any:
-        """Return a NamedTuple with tensors in place of its arrays."""
-        found = (
-            torch.from_numpy(one).to(self._device, non_blocking=True) if isinstance(one, np.ndarray) else one
-            for one in arrays
+
+class Average:
+    """Follows a network step by step.
+
+    network: the network that is followed; the average begins with a copy of it. decay: share of the old
+    average kept at each step, 0..1; the mean covers about 1 / (1 - decay) steps.
+    """
+
+    def __init__(self, network: Network, decay: float) -> None:
+        self._decay = decay
+        self.network = copy.deepcopy(network)
+        self.network.requires_grad_(False).eval()
+        self._pairs = list(
+            zip(self.network.state_dict().values(), network.state_dict().values(), strict=True)
         )
-        return type(arrays)(*found)
 
-    def _upload(self, samples: Samples) -> Batch:
-        def to_device(array: Any) -> Tensor:
-            return torch.from_numpy(array).to(self._device, non_blocking=True)
+    def follow(self, step: int) -> None:
+        """Include the network after step number `step`, counted from 1.
 
-        loss = self._loss
-        classes, plies_left = to_device(samples.classes), to_device(samples.plies_left)
-        capped = to_device(samples.capped)
-        weights = 1.0 - (1.0 - loss.capped_value_weight) * capped
-        if samples.policy_only is not None:
-            policy_only = to_device(samples.policy_only)
-            weights, capped = weights * (1 - policy_only), torch.maximum(capped, policy_only)
-        outcome = outcome_targets(classes, plies_left, loss.win_discount)
-        targets = Targets(
-            value_targets(outcome, to_device(samples.root_values), loss.value_q_share),
-            weights,
-            to_device(samples.rows),
-            to_device(samples.actions),
-            to_device(samples.shares),
-            rows_in(samples.rows),
-        )
-        return Batch(targets, plies_left, capped, None, loss)
+        At first the average covers only a tenth of all steps, in order to forget the untrained network.
+        """
+        kept = min(self._decay, step / (10 + step))
+        numbers = [(ours, theirs) for ours, theirs in self._pairs if ours.is_floating_point()]
+        torch._foreach_lerp_([ours for ours, _ in numbers], [theirs for _, theirs in numbers], 1.0 - kept)
+        for ours, theirs in self._pairs:
+            if not ours.is_floating_point():
+                ours.copy_(theirs)
 
 
-ALPHAZERO_DROPS = ((100_000, 0.1), (300_000, 0.01), (500_000, 0.001))
-"""(step, factor of the learning rate from then on): 0.2, 0.02, 0.002, 0.0002 (AlphaZero pseudocode)."""
-
-LAST_SHARE = 0.1
-"""Final learning rate of a cosine schedule, as a share of the first."""
+def make_optimizer(settings: OptimizerSettings, network: nn.Module) -> torch.optim.Optimizer:
+    """Return a new optimizer for `settings` (filled in); the caller sets the rate before each step."""
+    decay = settings.weight_decay or 0.0
+    parameters = list(network.parameters())
+    if settings.kind == "alphazero":
+        return torch.optim.SGD(parameters, lr=settings.lr, momentum=0.9, weight_decay=decay, fused=True)
+    groups = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=settings.lr, fused=True)
 
 
 def learning_rate(settings: OptimizerSettings, step: int, minutes: float = 0.0) -> float:
@@ -369,42 +351,49 @@ def cosine_share(settings: OptimizerSettings, step: int, minutes: float) -> floa
     return LAST_SHARE + (1 - LAST_SHARE) * (1 + math.cos(math.pi * min(done, 1.0))) / 2
 
 
-def make_optimizer(settings: OptimizerSettings, network: nn.Module) -> torch.optim.Optimizer:
-    """Return a new optimizer for `settings` (filled in); the caller sets the rate before each step."""
-    decay = settings.weight_decay or 0.0
-    parameters = list(network.parameters())
-    if settings.kind == "alphazero":
-        return torch.optim.SGD(parameters, lr=settings.lr, momentum=0.9, weight_decay=decay, fused=True)
-    groups = [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": decay},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=settings.lr, fused=True)
+def upload(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor in memory on a device. To a GPU it goes through pinned memory, which torch reuses: from
+    other memory the copy would wait until the GPU has made the step before. This way the next batch is drawn
+    while the GPU computes, without a thread of its own."""
+    if device.type == "cuda":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
 
 
-class Average:
-    """Follows a network step by step.
+def computes_in_bfloat16(precision: str, device: torch.device) -> bool:
+    """Return whether the setting `optimizer.precision` means bfloat16 on `device`."""
+    if precision == "auto":
+        if device.type == "cuda":
+            return has_bfloat16(torch.cuda.get_device_capability(device))
+        return faster_dtype() == torch.bfloat16
+    return precision == "bfloat16"
 
-    network: the network that is followed; the average begins at `start` (or a copy of `network`). decay:
-    share of the old average kept at each step, 0..1; the mean covers about 1 / (1 - decay) steps.
-    """
 
-    def __init__(self, network: Network, decay: float, start: Network | None = None) -> None:
-        self._decay = decay
-        self.network = copy.deepcopy(network) if start is None else start
-        self.network.requires_grad_(False).eval()
-        self._pairs = list(
-            zip(self.network.state_dict().values(), network.state_dict().values(), strict=True)
-        )
+def choose_device(name: str) -> torch.device:
+    """Return the device called `name`; `auto` is the last GPU, which azserver leaves to the trainer. Raises
+    Fatal(CONFIG) if there is no such device, or torch has no code for it, Fatal(TRY_AGAIN) if no GPU is there
+    though this torch and the machine are made for one: its driver may come back."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    should_be = torch.version.cuda is not None and may_have_gpus()
+    if name == "auto":
+        name = f"cuda:{gpus - 1}" if gpus else "cpu"
+        if should_be and not gpus:
+            log.warning("%s; training runs on the CPU (--device cpu: without this warning)", NOT_FOUND)
+    kind, _, number = name.partition(":")
+    if kind == "cuda" and should_be and not gpus:
+        raise Fatal(f"--device {name}: {NOT_FOUND}", Exit.TRY_AGAIN)
+    if kind == "cuda" and int(number or 0) >= gpus:
+        what = f"--device {name}: torch finds {gpus} GPUs on this machine"
+        raise Fatal(f"{what}; give cpu or auto", Exit.CONFIG)
+    if kind == "cuda":
+        try:
+            check_has_code(name)
+        except ValueError as error:
+            raise Fatal(f"--device {name}: {error}", Exit.CONFIG) from error
+    return torch.device(name)
 
-    def follow(self, step: int) -> None:
-        """Include the network after step number `step`, counted from 1.
 
-        At first the average covers only a tenth of all steps, in order to forget the untrained network.
-        """
-        kept = min(self._decay, step / (10 + step))
-        numbers = [(ours, theirs) for ours, theirs in self._pairs if ours.is_floating_point()]
-        torch._foreach_lerp_([ours for ours, _ in numbers], [theirs for _, theirs in numbers], 1.0 - kept)
-        for ours, theirs in self._pairs:
-            if not ours.is_floating_point():
-                ours.copy_(theirs)
+def prepare_thread(threads: int) -> None:
+    """Set up torch for the training thread. Denormal numbers would make the CPU ten times slower."""
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)

@@ -35,7 +35,6 @@ log = logging.getLogger(__name__)
 
 KNOWN_POSITIONS = 100
 """Of each group of positions with a known result, on which the policy of new weights is checked."""
-
 TURN_SECONDS = 0.5
 """Seconds for which a turn makes steps before new games enter the window."""
 
@@ -164,7 +163,11 @@ class TrainingLoop:
         if self._filled is None:
             self._last_seq = min(self._last_seq, newest)
             self._known = self._last_seq
-            self._filled = self._first_wanted(reader, newest) - 1
+            # The oldest game that fits into the window now, or fitted at the checkpoint.
+            ends = (newest, self._last_seq) if 0 < self._last_seq < newest else (newest,)
+            held = self.quarantine.players
+            firsts = (reader.first_of_newest(self.window.capacity, end, self.trains_on, held) for end in ends)
+            self._filled = min(firsts) - 1
         end = min(newest, self._filled + most) if most else newest
         old = reader.old_between(self._filled + 1, end)
         players = reader.players_between(self._filled + 1, end) if self.quarantine.players else {}
@@ -180,16 +183,6 @@ class TrainingLoop:
         self._last_seq = max(self._last_seq, self._filled)
         return self._filled >= newest
 
-    def _first_wanted(self, reader: StoreReader, newest: int) -> int:
-        """Return the `seq` of the oldest game that fitted into the window at the checkpoint, or fits now."""
-
-        def first_of(last: int) -> int:
-            left_out = self.quarantine.players
-            return reader.first_of_newest(self.window.capacity, last, self.trains_on, left_out)
-
-        first = first_of(newest)
-        return min(first, first_of(self._last_seq)) if 0 < self._last_seq < newest else first
-
     def follows_quarantine(self, reader: StoreReader) -> bool:
         """Return whether the store still names the same players whose games are not trained on."""
         return reader.quarantined() == self.quarantine.players
@@ -199,20 +192,17 @@ class TrainingLoop:
         follow; it also reads games that came since the last `turn`."""
         wanted, now = reader.quarantined(), self.quarantine.players
         for player in sorted(wanted - now):
-            self.quarantine.take(player, self._counted(reader, player))
+            # How many of the player's positions are in the budget, as `_add` counted them.
+            numbers, positions = reader.games_of(player, self._last_seq), 0
+            old = reader.old_between(numbers[0], numbers[-1]) if numbers else frozenset()
+            for stored in reader.numbered([seq for seq in numbers if seq not in old]):
+                with contextlib.suppress(BadRecord):
+                    record = stored.record(self._game)
+                    positions += 0 if self._held_out.takes(record) else record.targets
+            self.quarantine.take(player, positions)
         for player in sorted(now - wanted):
             self.quarantine.give_back(player)
         self._empty_window()
-
-    def _counted(self, reader: StoreReader, player: str) -> int:
-        """Return the number of a player's positions that are in the budget."""
-        numbers, total = reader.games_of(player, self._last_seq), 0
-        old = reader.old_between(numbers[0], numbers[-1]) if numbers else frozenset()
-        for stored in reader.numbered([seq for seq in numbers if seq not in old]):
-            with contextlib.suppress(BadRecord):
-                record = stored.record(self._game)
-                total += 0 if self._held_out.takes(record) else record.targets
-        return total
 
     def turn(
         self, games: Sequence[GameRecord], last_seq: int, positions: int, players: Sequence[str] = ()
@@ -227,6 +217,7 @@ class TrainingLoop:
         if self._growth is not None:
             self._newest = self._growth.positions(positions)
         self._last_seq = max(self._last_seq, last_seq)
+        # Not all steps at once: meanwhile new games should enter the window, and weights be published.
         deadline = time.monotonic() + self.turn_seconds
         steps = self.budget.steps(self._learnable)
         while steps and time.monotonic() < deadline:

@@ -23,7 +23,7 @@ from protocol.records import GameRecord
 from trainer.sampler_kernel import Samples
 from trainer.window import ValuesOf, Window, root_values
 
-if TYPE_CHECKING:  # it imports torch, which `experiments.judges` need not
+if TYPE_CHECKING:  # it imports torch, which `lab.experiments.judges` need not
     from trainer.sampler import Sampler
 
 POSITIONS = 1024
@@ -33,6 +33,8 @@ RANGE = 8192
 value loss of neighbours says little: 1024 in a row can be 8 games of chess, or 50 of Connect Four."""
 CAPACITY = 65_536
 """Positions kept; games are kept whole."""
+SEED = 1
+"""Seed for positions that are drawn at random: the same in every run."""
 
 
 class HeldOut:
@@ -71,6 +73,13 @@ class HeldOut:
         return sampler.newest(self.window, RANGE, POSITIONS)
 
 
+def correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float | None:
+    """Return Pearson's r of `one [n]` and `other [n]`; None if one of them is constant."""
+    if one.std() < 1e-12 or other.std() < 1e-12:
+        return None
+    return float(np.corrcoef(one, other)[0, 1])
+
+
 class Probes(NamedTuple):
     """A game's probes as input of the network; the usual start position if the game has none."""
 
@@ -86,35 +95,6 @@ class Probes(NamedTuple):
             state = game.notation.state_from_text(text)
             game.rules.encode(state[None], 1, history, packed_features[row])
         return cls(tuple(name for name, _ in positions), packed_features)
-
-
-def correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float | None:
-    """Return Pearson's r of `one [n]` and `other [n]`; None if one of them is constant."""
-    if one.std() < 1e-12 or other.std() < 1e-12:
-        return None
-    return float(np.corrcoef(one, other)[0, 1])
-
-
-SEED = 1
-"""Seed for positions that are drawn at random: the same in every run."""
-
-
-def watched_rows(game: Game) -> list[Row]:
-    """Return the positions of a game that a trainer watches, if it has any."""
-    solution = knowledge_of(game).solution
-    if solution is None:
-        return []
-    if solution.plays_whole_games:
-        return solution.rows(SEED, 0)
-    return solution.watched_rows() if solution.watched_rows is not None else []
-
-
-def final_watched_rows(game: Game) -> list[Row]:
-    """Return other positions of the same kind, for final judgements, if the game has them; else the same."""
-    solution = knowledge_of(game).solution
-    if solution is None or solution.plays_whole_games or solution.final_watched_rows is None:
-        return watched_rows(game)
-    return solution.final_watched_rows()
 
 
 class KnownPositions(NamedTuple):
@@ -134,9 +114,12 @@ class KnownPositions(NamedTuple):
         """Return at most `per_group` positions of each group. The first call may take seconds, until the
         game is solved."""
         rows = [row for row in watched_rows(game) if row.matters] if per_group else []
-        groups = dict.fromkeys(row.group for row in rows)
-        chosen = (_spread([row for row in rows if row.group == group], per_group) for group in groups)
-        return cls.of_rows([row for some in chosen for row in some], game, history)
+        chosen: list[Row] = []
+        for group in dict.fromkeys(row.group for row in rows):
+            there = [row for row in rows if row.group == group]
+            count = min(per_group, len(there))
+            chosen += [there[at * len(there) // count] for at in range(count)]  # evenly spread
+        return cls.of_rows(chosen, game, history)
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row], game: Game, history: int) -> KnownPositions:
@@ -164,8 +147,19 @@ class KnownPositions(NamedTuple):
         return {name: float(wrong[groups == name].mean()) for name in dict.fromkeys(self.groups)}
 
 
-def _spread(rows: Sequence[Row], count: int) -> list[Row]:
-    """Return `count` rows, evenly spread over their order."""
-    if len(rows) <= count:
-        return list(rows)
-    return [rows[at * len(rows) // count] for at in range(count)]
+def watched_rows(game: Game) -> list[Row]:
+    """Return the positions of a game that a trainer watches, if it has any."""
+    solution = knowledge_of(game).solution
+    if solution is None:
+        return []
+    if solution.plays_whole_games:
+        return solution.rows(SEED, 0)
+    return solution.watched_rows() if solution.watched_rows is not None else []
+
+
+def final_watched_rows(game: Game) -> list[Row]:
+    """Return other positions of the same kind, for final judgements, if the game has them; else the same."""
+    solution = knowledge_of(game).solution
+    if solution is None or solution.plays_whole_games or solution.final_watched_rows is None:
+        return watched_rows(game)
+    return solution.final_watched_rows()

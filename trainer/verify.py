@@ -36,6 +36,29 @@ from protocol.settings import SelfPlaySettings
 
 MAX_PLIES = 1 << 16
 """Longest game that settings may allow, so that scratch space is bounded."""
+MOST_VISITS = 0xFFFF
+"""A subtree with more visits is not kept, because a record could not hold them."""
+
+FINE = 0
+ILLEGAL_ACTION = 1
+AFTER_END = 2
+VISIT_UNKNOWN_ACTION = 3
+VISIT_ORDER = 4
+VISIT_ZERO = 5
+VISIT_SUM = 6
+VISIT_NOT_PLAYED = 7
+FAULTS = {
+    ILLEGAL_ACTION: (Code.ILLEGAL_ACTION, "action {found} is not legal"),
+    AFTER_END: (Code.PLAYED_ON, "the game was over already ({found})"),
+    VISIT_UNKNOWN_ACTION: (Code.BAD_VISITS, "visits of action {found}, which is not legal"),
+    VISIT_ORDER: (Code.BAD_VISITS, "visits of action {found} after {wanted}; the order is ascending"),
+    VISIT_ZERO: (Code.BAD_VISITS, "action {found} is listed with 0 visits"),
+    VISIT_SUM: (Code.BAD_VISITS, "{found} visits in all; expected {wanted}"),
+    VISIT_NOT_PLAYED: (Code.BAD_VISITS, "action {found} was played without a visit, in a policy target"),
+}
+"""For each fault that `replay` reports: the code, and what is said about the ply."""
+PLY, FOUND, WANTED = 0, 1, 2
+"""Columns of the report: the ply, what was found, and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +89,8 @@ class Expected:
     resign_value: float = 0.0
     """Highest root value at which a side may resign; 0: nobody ever resigns."""
     pruned: bool = False
-    """Whether visits may be missing from policy targets (`forced_playouts`, `prune_noise`,
-    `search.solver`)."""
+    """Whether visits may be missing from policy targets (settings `forced_playouts`, `prune_noise` and
+    `solver`)."""
     run: bytes = b""
     """Identity that games must have if they name one; empty: any."""
 
@@ -115,9 +138,17 @@ class Verifier:
         if record.run and expected.run and record.run != expected.run:
             what = f"it was played for run {record.run.hex()}, this is {expected.run.hex()}"
             return Rejection(Code.WRONG_RUN, what)
+        generator = self._game.generator
+        may_begin = (
+            record.start == expected.start
+            or record.start in expected.more_starts
+            or (
+                generator is not None and any(generator.matches(n, record.start) for n in expected.generators)
+            )
+        )
         for name in ("start", "max_plies", "simulations"):
             found, wanted = getattr(record, name), getattr(expected, name)
-            if found != wanted and not (name == "start" and self._may_begin(record.start, expected)):
+            if found != wanted and not (name == "start" and may_begin):
                 return Rejection(
                     Code.WRONG_SETTINGS, f"{name} is {found!r}, games of this run have {wanted!r}"
                 )
@@ -136,13 +167,6 @@ class Verifier:
             self._line = np.zeros((plies, self._game.state_words), dtype=np.uint64)
         self._line[0] = start
         return None
-
-    def _may_begin(self, start: str, expected: Expected) -> bool:
-        """Return whether `start` is one of the other start positions."""
-        generator = self._game.generator
-        return start in expected.more_starts or (
-            generator is not None and any(generator.matches(name, start) for name in expected.generators)
-        )
 
     def _check_columns(self, record: GameRecord) -> Rejection | None:
         plies = record.plies
@@ -185,30 +209,15 @@ class Verifier:
         game = Played(record.actions, record.visited, record.flags, record.visit_actions, record.visits)
         fault = self._replay(self._line, self._legal, self._allowed, game, record.simulations, self._report)
         ply, found, wanted = (int(number) for number in self._report)
-        if fault != FINE:
-            if fault == VISIT_SUM:
-                return _visit_sum(record, ply, found, wanted)
-            return self._fault(fault, ply, found, wanted)
-        return self._check_end(record, found, expected)
-
-    def _fault(self, fault: int, ply: int, found: int, wanted: int) -> Rejection:
-        if fault == ILLEGAL_ACTION:
-            return Rejection(Code.ILLEGAL_ACTION, f"ply {ply}: action {found} is not legal")
+        if fault == FINE:
+            return self._check_end(record, found, expected)
+        says: dict[str, int | str] = {"found": found, "wanted": wanted}
         if fault == AFTER_END:
-            return Rejection(
-                Code.PLAYED_ON, f"ply {ply}: the game was over already ({self._game.reason_name(found)})"
-            )
-        if fault == VISIT_UNKNOWN_ACTION:
-            return Rejection(Code.BAD_VISITS, f"ply {ply}: visits of action {found}, which is not legal")
-        if fault == VISIT_ORDER:
-            return Rejection(
-                Code.BAD_VISITS, f"ply {ply}: visits of action {found} after {wanted}; the order is ascending"
-            )
-        if fault == VISIT_ZERO:
-            return Rejection(Code.BAD_VISITS, f"ply {ply}: action {found} is listed with 0 visits")
-        return Rejection(
-            Code.BAD_VISITS, f"ply {ply}: action {found} was played without a visit, in a policy target"
-        )
+            says["found"] = self._game.reason_name(found)
+        elif fault == VISIT_SUM:
+            says["wanted"] = _allowed_sum(record, ply, wanted)
+        code, text = FAULTS[fault]
+        return Rejection(code, f"ply {ply}: {text.format(**says)}")
 
     def _check_end(self, record: GameRecord, ended: int, expected: Expected) -> Rejection | None:
         """`ended` is the end reason of the final position under the rules, 0 when the game goes on."""
@@ -219,8 +228,7 @@ class Verifier:
         elif plies == record.max_plies:
             name, outcome = PLY_CAP, 0
         elif record.reason == RESIGNATION:
-            rejection = _bad_resignation(record, expected.resign_value)
-            if rejection is not None:
+            if (rejection := _bad_resignation(record, expected.resign_value)) is not None:
                 return rejection
             name, outcome = RESIGNATION, outcome_for_first_player(-1, self._mover(plies - 1))
         else:
@@ -257,36 +265,18 @@ def _bad_resignation(record: GameRecord, highest: float) -> Rejection | None:
     return None
 
 
-def _visit_sum(record: GameRecord, ply: int, found: int, most: int) -> Rejection:
-    """Return the Rejection of a wrong sum of visits. `most`: the sum with the subtree kept."""
-    fresh = record.simulations
-    if record.flags[ply] & IMPROVED_POLICY:
-        wanted = f"expected {SHARES} shares of an improved policy"
-    elif not record.flags[ply] & POLICY_TARGET:
-        wanted = f"expected at most {most}, this being no policy target"
-    elif record.flags[ply] & PRUNED_TARGET:
-        wanted = f"expected at most {most}, this being a pruned target"
-    elif most > fresh:
-        wanted = f"expected {fresh}, and at most {most} with the subtree kept"
-    else:
-        wanted = f"expected {fresh}"
-    return Rejection(Code.BAD_VISITS, f"ply {ply}: {found} visits in all; {wanted}")
-
-
-FINE = 0
-ILLEGAL_ACTION = 1
-AFTER_END = 2
-VISIT_UNKNOWN_ACTION = 3
-VISIT_ORDER = 4
-VISIT_ZERO = 5
-VISIT_SUM = 6
-VISIT_NOT_PLAYED = 7
-
-MOST_VISITS = 0xFFFF
-"""A subtree with more visits is not kept, because a record could not hold them."""
-
-PLY, FOUND, WANTED = 0, 1, 2
-"""Columns of the report: the ply, what was found, and what was expected."""
+def _allowed_sum(record: GameRecord, ply: int, most: int) -> str:
+    """Return which sums of visits were right at a ply. `most`: the sum with the subtree kept."""
+    flags = record.flags[ply]
+    if flags & IMPROVED_POLICY:
+        return f"{SHARES} shares of an improved policy"
+    if not flags & POLICY_TARGET:
+        return f"at most {most}, this being no policy target"
+    if flags & PRUNED_TARGET:
+        return f"at most {most}, this being a pruned target"
+    return f"{record.simulations}" + (
+        f", and at most {most} with the subtree kept" if most > record.simulations else ""
+    )
 
 
 class Played(NamedTuple):

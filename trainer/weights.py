@@ -17,29 +17,29 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple
 
+from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.connection import Connection
 from azselfplay.link.weights_pull import answer
-from protocol.messages import CHUNK, GetChunk, Message, Refused, WeightsInfo, Welcome
+from azselfplay.link.weights_puller import WeightsPuller, in_cache
+from protocol.errors import Code
+from protocol.messages import CHUNK, Chunk, GetChunk, Message, Refused, WeightsInfo, Welcome
 
 if TYPE_CHECKING:  # training imports torch; tests run this file without it
     from trainer.config import TrainerConfig
     from trainer.figures import Figures
     from trainer.run_setup import Run
     from trainer.training_loop import Turn
-from pathlib import Path
-
-from azselfplay.host.exits import Exit, Fatal
-from azselfplay.link.weights_puller import WeightsPuller, in_cache
-from protocol.errors import Code
-from protocol.messages import Chunk
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+SERVER = "server"
+"""The value of `--weights` that stands for the weights that the server plays with."""
 LAST_WEIGHTS = 20.0
 """Seconds that the server has to accept the last weights of a trainer that stops."""
 PATIENCE = 10.0
@@ -123,7 +123,11 @@ class WeightsOut:
         """Handle the server's messages about weights. Returns False for any other message."""
         match message:
             case GetChunk():
-                self._on_get_chunk(message, now)
+                current, data = self._current, None
+                if current is not None and message.sha256 == current.info.sha256:
+                    data = memoryview(current.data)[message.offset : message.offset + CHUNK]
+                    self._announce_at = now + PATIENCE
+                self._connection.send(*answer(message, data))
             case WeightsInfo():
                 self._on_info(message, now)
             case Refused():
@@ -157,6 +161,7 @@ class WeightsOut:
                     if is_due:
                         await self._publish(run)
                     await self._moved.wait()
+                    # Its number was taken by others: once more, with a new one.
                     is_due = self._renumber
         except TimeoutError:
             log.warning("the server did not take the last weights; they are in the checkpoint")
@@ -187,13 +192,6 @@ class WeightsOut:
         if self._current is not None and self._connection.welcome is not None:
             self._connection.send(self._current.info)
             self._announce_at = now + PATIENCE
-
-    def _on_get_chunk(self, request: GetChunk, now: float) -> None:
-        current, data = self._current, None
-        if current is not None and request.sha256 == current.info.sha256:
-            data = memoryview(current.data)[request.offset : request.offset + CHUNK]
-            self._announce_at = now + PATIENCE
-        self._connection.send(*answer(request, data))
 
     def _on_info(self, info: WeightsInfo, now: float) -> None:
         """Handle weights that the server has: ours, or others that may have taken our number."""
@@ -230,12 +228,8 @@ class WeightsOut:
         self._moved.set()
 
 
-SERVER = "server"
-"""The value of `--weights` that stands for them."""
-
-
 class ServerWeights:
-    """Fetches them once. `send` as in `Connection`; the owner passes on what arrives."""
+    """Fetches the weights that play, once. `send` as in `Connection`; the owner passes on what arrives."""
 
     def __init__(self, send: Callable[..., bool]) -> None:
         self._send = send

@@ -9,8 +9,8 @@ of its ring, so that adding and dropping games moves nothing, and a jitted reade
 
 Two things about a game are computed when it is added. `search_values`: what the value target may be mixed
 with, backed up from the searches and the result that follow a position (slow twin:
-`tests/trainer/naive_search_values.py`). `running_surprise`: what policy-surprise weighting draws by
-(`tests/trainer/naive_surprise.py`).
+`tests/trainer/test_search_values.py`). `running_surprise`: what policy-surprise weighting draws by
+(`tests/trainer/test_surprise.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ import numpy.typing as npt
 from azselfplay.games.spec import PLY_CAP, Game, Notation
 from azselfplay.games.stubs import Movers
 from protocol.records import POLICY_TARGET, GameRecord, check_bounds
+
+Numbers = npt.NDArray[np.int64]
+ValuesOf = Callable[[GameRecord], npt.NDArray[np.float32]]
+"""Returns [plies] values in [-1, 1] for the side to move."""
 
 
 class Rings(NamedTuple):
@@ -59,21 +63,9 @@ class Rings(NamedTuple):
     """[games] row of its start position in the table of starts."""
 
 
-ValuesOf = Callable[[GameRecord], npt.NDArray[np.float32]]
-"""Returns [plies] values in [-1, 1] for the side to move."""
-
-
 def root_values(record: GameRecord) -> npt.NDArray[np.float32]:
     """Return [plies] the value of each root after its own search, for the side to move."""
     return record.root_values
-
-
-def _put(ring: npt.NDArray[np.generic], number: int, values: npt.NDArray[np.generic]) -> None:
-    """Write `values [n]` to `ring [room]` from place `number` on, wrapping around its end if needed."""
-    at = number % len(ring)
-    head = min(len(values), len(ring) - at)
-    ring[at : at + head] = values[:head]
-    ring[: len(values) - head] = values[head:]
 
 
 class Window:
@@ -82,7 +74,8 @@ class Window:
     positions: capacity (AlphaZero: the positions of its last 1,000,000 games). visited_per_position: room for
     visits, on average; 0 uses the game's mean number of legal actions. plies_per_game: sizes the table of
     games; if games are shorter than this on average, it fills up first. with_surprise: store what
-    `redrawn` needs (4 bytes a position). values_of: the search's values that are stored for a game.
+    `trainer.sampler.by_surprise` needs (4 bytes a position). values_of: the search's values that are stored
+    for a game.
     """
 
     def __init__(
@@ -117,8 +110,7 @@ class Window:
         self._values_of = values_of
         self._starts = StartTable(game.notation, game.state_words)
         self.surprise: npt.NDArray[np.float32] = np.zeros(positions if with_surprise else 0, np.float32)
-        """[positions] sum of `surprises` of its game up to and including this ply; or
-        empty."""
+        """[positions] `running_surprise` of its game; or empty."""
         self._outcome_positions = [0, 0, 0]
         self._targets = 0
         self._oldest_game = 0
@@ -190,6 +182,7 @@ class Window:
         rings, at = self.rings, numbers % self.capacity
         counts = rings.visited[at].astype(np.int64)
         firsts = rings.game_visit[rings.game[at]] + rings.visit_offset[at]
+        # Visit k of all stands k - begins[i] after the first visit of its position i.
         begins = np.cumsum(counts) - counts
         places = np.repeat(firsts - begins, counts) + np.arange(counts.sum())
         return counts, places % len(rings.visit_count)
@@ -217,17 +210,30 @@ class Window:
                 f"a game of {plies} plies and {visits} visits does not fit into a window of "
                 f"{self.capacity} positions; choose a larger --window.positions"
             )
-        self._make_room(plies, visits)
-        self._write_columns(record)
-        slot = self._next_game % len(self.rings.game_first)
-        self.rings.game_first[slot] = self._next_position
-        self.rings.game_visit[slot] = self._next_visit
-        self.rings.game_plies[slot] = plies
-        self.rings.game_outcome[slot] = record.outcome
-        self.rings.game_capped[slot] = record.reason == PLY_CAP
-        self.rings.game_start[slot] = self._starts.add(record.start)
+        while self.games and (
+            self.positions + plies > self.capacity
+            or self._visits + visits > len(self.rings.visit_count)
+            or self.games == len(self.rings.game_first)
+        ):
+            self._drop_oldest()
+        rings, at, slot = self.rings, self._next_position, self._next_game % len(self.rings.game_first)
+        _put(rings.action, at, record.actions)
+        _put(rings.visited, at, record.visited)
+        _put(rings.is_target, at, record.flags & np.uint8(POLICY_TARGET))
+        _put(rings.game, at, np.full(plies, slot, dtype=np.uint32))
+        # Where the visits of each ply begin: where those of the plies before it end.
+        _put(rings.visit_offset, at, np.cumsum(record.visited, dtype=np.uint32) - record.visited)
+        _put(rings.root_value, at, self._values_of(record))
         if len(self.surprise):
-            _put(self.surprise, self._next_position, running_surprise(record))
+            _put(self.surprise, at, running_surprise(record))
+        _put(rings.visit_action, self._next_visit, record.visit_actions)
+        _put(rings.visit_count, self._next_visit, record.visits)
+        rings.game_first[slot] = at
+        rings.game_visit[slot] = self._next_visit
+        rings.game_plies[slot] = plies
+        rings.game_outcome[slot] = record.outcome
+        rings.game_capped[slot] = record.reason == PLY_CAP
+        rings.game_start[slot] = self._starts.add(record.start)
         self._outcome_positions[record.outcome + 1] += plies
         self._targets += record.targets
         self._next_game += 1
@@ -235,65 +241,23 @@ class Window:
         self._next_visit += visits
         self.longest = max(self.longest, plies)
 
-    def _make_room(self, plies: int, visits: int) -> None:
-        while self.games and (
-            self.positions + plies > self.capacity
-            or self._visits + visits > len(self.rings.visit_count)
-            or self.games == len(self.rings.game_first)
-        ):
-            slot = self._oldest_game % len(self.rings.game_first)
-            self._starts.drop(int(self.rings.game_start[slot]))
-            outcome, plies_gone = int(self.rings.game_outcome[slot]), int(self.rings.game_plies[slot])
-            self._outcome_positions[outcome + 1] -= plies_gone
-            numbers = self.rings.game_first[slot] + np.arange(plies_gone)
-            self._targets -= int(np.count_nonzero(self.is_target(numbers)))
-            self._oldest_game += 1
-
-    def _write_columns(self, record: GameRecord) -> None:
-        rings, at = self.rings, self._next_position
-        ends = np.cumsum(record.visited, dtype=np.uint32)
-        _put(rings.action, at, record.actions)
-        _put(rings.visited, at, record.visited)
-        _put(rings.is_target, at, record.flags & np.uint8(POLICY_TARGET))
-        slot = self._next_game % len(rings.game_first)
-        _put(rings.game, at, np.full(record.plies, slot, dtype=np.uint32))
-        _put(rings.visit_offset, at, ends - record.visited)
-        _put(rings.root_value, at, self._values_of(record))
-        _put(rings.visit_action, self._next_visit, record.visit_actions)
-        _put(rings.visit_count, self._next_visit, record.visits)
+    def _drop_oldest(self) -> None:
+        """Count the oldest game out. Its entries stay in the rings until newer ones need their places."""
+        slot = self._oldest_game % len(self.rings.game_first)
+        self._starts.drop(int(self.rings.game_start[slot]))
+        outcome, plies = int(self.rings.game_outcome[slot]), int(self.rings.game_plies[slot])
+        self._outcome_positions[outcome + 1] -= plies
+        numbers = self.rings.game_first[slot] + np.arange(plies)
+        self._targets -= int(np.count_nonzero(self.is_target(numbers)))
+        self._oldest_game += 1
 
 
-def search_values(game: Game, decay: float) -> ValuesOf:
-    """Return a function that computes the values of a game's positions.
-
-    decay: lambda of TD(lambda), 0..1: 0 is the position's own search, 1 the outcome. The
-    function holds scratch space: use one per thread.
-    """
-    if not decay:
-        return root_values
-    movers = Movers(game)
-
-    def values(record: GameRecord) -> npt.NDArray[np.float32]:
-        signs = movers(record.start, record.actions)
-        return backed_up(record, signs, decay)
-
-    return values
-
-
-def backed_up(record: GameRecord, signs: npt.NDArray[np.int8], decay: float) -> npt.NDArray[np.float32]:
-    """Return [plies] the values, computed from the end of the game: `(1 - decay)` of the position's own
-    search and `decay` of the value after it. Plies without a search take the value after them.
-
-    signs: int8[plies] +1 where the first player moves, else -1.
-    """
-    searched = record.visited > 0
-    of_first = (signs * record.root_values).astype(np.float64)
-    found, value = np.zeros(record.plies), float(record.outcome)
-    for ply in reversed(range(record.plies)):
-        if searched[ply]:
-            value = (1.0 - decay) * of_first[ply] + decay * value
-        found[ply] = value
-    return np.asarray(signs * found, np.float32)
+def _put(ring: npt.NDArray[np.generic], number: int, values: npt.NDArray[np.generic]) -> None:
+    """Write `values [n]` to `ring [room]` from place `number` on, wrapping around its end if needed."""
+    at = number % len(ring)
+    head = min(len(values), len(ring) - at)
+    ring[at : at + head] = values[:head]
+    ring[: len(values) - head] = values[head:]
 
 
 class StartTable:
@@ -327,6 +291,7 @@ class StartTable:
                 row = len(self._texts)
                 self._texts.append("")
                 self._uses.append(0)
+                # Doubled, so that however many rows come, each is copied about once.
                 if row == len(self.states):
                     self.states = np.concatenate([self.states, np.zeros_like(self.states)])
             self._rows[text] = row
@@ -343,7 +308,38 @@ class StartTable:
             self._free.append(row)
 
 
-Numbers = npt.NDArray[np.int64]
+def search_values(game: Game, decay: float) -> ValuesOf:
+    """Return a function that computes the values of a game's positions.
+
+    decay: lambda of TD(lambda), 0..1: 0 is the position's own search, 1 the outcome. The
+    function holds scratch space: use one per thread.
+    """
+    if not decay:
+        return root_values
+    movers = Movers(game)
+
+    def values(record: GameRecord) -> npt.NDArray[np.float32]:
+        signs = movers(record.start, record.actions)
+        return backed_up(record, signs, decay)
+
+    return values
+
+
+def backed_up(record: GameRecord, signs: npt.NDArray[np.int8], decay: float) -> npt.NDArray[np.float32]:
+    """Return [plies] the values, computed from the end of the game: `(1 - decay)` of the position's own
+    search and `decay` of the value after it. Plies without a search take the value after them.
+
+    signs: int8[plies] +1 where the first player moves, else -1.
+    """
+    # For the first player throughout, so that a player who moves twice in a row needs no case of its own.
+    searched = record.visited > 0
+    of_first = (signs * record.root_values).astype(np.float64)
+    found, value = np.zeros(record.plies), float(record.outcome)
+    for ply in reversed(range(record.plies)):
+        if searched[ply]:
+            value = (1.0 - decay) * of_first[ply] + decay * value
+        found[ply] = value
+    return np.asarray(signs * found, np.float32)
 
 
 def surprises(record: GameRecord) -> npt.NDArray[np.float64]:
@@ -355,30 +351,3 @@ def surprises(record: GameRecord) -> npt.NDArray[np.float64]:
 def running_surprise(record: GameRecord) -> npt.NDArray[np.float32]:
     """Return [plies] the sum of `surprises` up to and including each ply."""
     return np.cumsum(surprises(record)).astype(np.float32)
-
-
-def redrawn(
-    running: npt.NDArray[np.float32],
-    games: tuple[Numbers, Numbers],
-    first: int,
-    numbers: Numbers,
-    draws: npt.NDArray[np.float64],
-) -> Numbers:
-    """Return for each of the positions `numbers [n]` one of its own game, drawn in proportion to surprise.
-
-    running: [capacity] ring of `running_surprise`, position `k` at `k % capacity`. games: ([n] first position
-    of its game, [n] plies of its game). first: no position before this one is drawn, so a game may be cut.
-    draws: [n] uniform in [0, 1). A position of a game without surprise stays.
-    """
-    capacity, (begins, plies) = len(running), games
-    low, high = np.maximum(begins, first), begins + plies - 1
-    before = np.where(low > begins, running[(low - 1) % capacity], 0.0).astype(np.float64)
-    total = running[high % capacity] - before
-    wanted, stays = before + draws * total, total <= 0
-    # The first position whose sum exceeds the drawn one, for all rows at once.
-    while (open_rows := low < high).any():
-        middle = (low + high) // 2
-        is_left = running[middle % capacity] > wanted
-        low = np.where(open_rows & ~is_left, middle + 1, low)
-        high = np.where(open_rows & is_left, middle, high)
-    return np.where(stays, numbers, low)

@@ -44,15 +44,11 @@ def _copy(source: Path, target: Path) -> None:
         except OF_WRITING as error:
             if getattr(error, "extendedresult", 0) in OF_READING:
                 raise
-            text = f"{target} cannot be written ({type(error).__name__}{_free(target.parent)}): free space"
+            free = ""
+            with contextlib.suppress(OSError):
+                free = f"; {shutil.disk_usage(target.parent).free / 1e6:,.0f} MB are free there"
+            text = f"{target} cannot be written ({type(error).__name__}{free}): free space"
             raise Fatal(f"{text}, or name another disk", Exit.DISK) from error
-
-
-def _free(folder: Path) -> str:
-    try:
-        return f"; {shutil.disk_usage(folder).free / 1e6:,.0f} MB are free there"
-    except OSError:
-        return ""
 
 
 def check_file(path: Path) -> None:

@@ -105,6 +105,7 @@ class StoreReader:
         """Those of the games that exist, with their records, in the order of `numbers` by pages."""
         for begin in range(0, len(numbers), PAGE):
             page = numbers[begin : begin + PAGE]
+            # Read whole, so that no transaction stays open while the caller works.
             yield from list(self._rows(f"seq IN ({','.join('?' * len(page))}) ORDER BY seq", *page))
 
     def first_of_newest(

@@ -90,26 +90,20 @@ class Stored:
     def record(self, game: Game) -> GameRecord:
         """The game. Raises BadRecord unless it is intact, agrees with the other columns, and is of `game`."""
         record = from_bytes(self.unpacked())
-        fault = self._unlike(record, game)
-        if fault is not None:
-            raise BadRecord(fault)
-        check_bounds(record, game.actions, game.max_legal)
-        return record
-
-    def _unlike(self, record: GameRecord, game: Game) -> str | None:
-        low, high = int(record.versions.min()), int(record.versions.max())
+        versions = int(record.versions.min()), int(record.versions.max())
         pairs = (
             ("game", game.name, record.game),
             ("uid", self.uid.hex(), record.uid.hex()),
             ("plies", self.plies, record.plies),
             ("outcome", self.outcome, record.outcome),
             ("reason", self.reason, record.reason),
-            ("weights versions", (self.version_min, self.version_max), (low, high)),
+            ("weights versions", (self.version_min, self.version_max), versions),
         )
         for name, noted, found in pairs:
             if noted != found:
-                return f"{name} is {found!r} in the record, but {noted!r} in the table"
-        return None
+                raise BadRecord(f"{name} is {found!r} in the record, but {noted!r} in the table")
+        check_bounds(record, game.actions, game.max_legal)
+        return record
 
 
 @dataclass

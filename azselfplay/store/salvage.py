@@ -79,24 +79,19 @@ def salvage(source: Path, target: Path, game: Game, tell: Callable[[int, int, in
         connection.execute("PRAGMA writable_schema=ON")  # reads on in a file that was cut off
         list(connection.execute("SELECT 1 FROM games LIMIT 0"))  # reads the schema: is it a store?
         with contextlib.closing(_New(target, game)) as new:
-            old = _Old(connection, game, source)
+            old, told = _Old(connection, game, source), time.monotonic()
             try:
-                _copy(old, new, tell)
+                for first in range(1, old.last + 1, AT_ONCE):
+                    numbers = range(first, min(first + AT_ONCE, old.last + 1))
+                    new.add([row for number in numbers if (row := old.row(number)) is not None])
+                    if time.monotonic() - told >= TELL_SECONDS:
+                        told = time.monotonic()
+                        tell(numbers[-1], old.last, old.lost)
+                new.finish(old.quarantine())
             except apsw.Error as error:  # of the new file: errors of the old one are counted
                 text = f"{target} cannot be written: {error or 'the disk is full'}"
                 raise Fatal(text, Exit.DISK) from error
             return Salvaged(new.saved, old.lost, tuple(sorted(old.unread)))
-
-
-def _copy(old: _Old, new: _New, tell: Callable[[int, int, int], None]) -> None:
-    told = time.monotonic()
-    for first in range(1, old.last + 1, AT_ONCE):
-        numbers = range(first, min(first + AT_ONCE, old.last + 1))
-        new.add([row for number in numbers if (row := old.row(number)) is not None])
-        if time.monotonic() - told >= TELL_SECONDS:
-            told = time.monotonic()
-            tell(numbers[-1], old.last, old.lost)
-    new.finish(old.quarantine())
 
 
 class _Old:

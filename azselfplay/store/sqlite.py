@@ -230,7 +230,6 @@ class Store:
         try:
             self._connection = connect(path, read_only=False)
             self._prepare(game)
-            self.totals = self._count()
             self.newest = self._read_newest()
             """`seq` of the newest game, 0 when there is none."""
             self._size_cache()
@@ -250,7 +249,9 @@ class Store:
             ) from error
 
     def _prepare(self, game: str) -> None:
+        """Make the tables where they are missing, check whose they are, and count what is there."""
         execute = self._connection.execute
+        # The size of pages first: in WAL mode it can no longer be changed.
         execute(f"PRAGMA page_size={PAGE_SIZE}")
         execute("PRAGMA journal_mode=WAL")
         execute("PRAGMA synchronous=FULL")
@@ -267,11 +268,19 @@ class Store:
                 "--run.",
                 Exit.BAD_DATA,
             )
+        self.totals = Totals()
+        rows = execute(
+            "SELECT CAST(source AS BLOB), version_min, version_max, outcome, CAST(reason AS BLOB), "
+            "sum(plies), count(*) FROM games GROUP BY source, version_min, version_max, outcome, reason"
+        )
+        for source, low, high, outcome, reason, plies, games in rows:
+            self.totals.add(readable(source), (low, high), outcome, readable(reason), plies, games)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """All or nothing. On a full disk SQLite itself rolls back, so there may be nothing left to do."""
         self._roll_back()  # one that failed itself
+        # At once the only writer: a foreign lock is met here, before anything is done.
         self._connection.execute("BEGIN IMMEDIATE")
         reach("store.begun")
         try:
@@ -286,16 +295,6 @@ class Store:
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
-
-    def _count(self) -> Totals:
-        totals = Totals()
-        rows = self._connection.execute(
-            "SELECT CAST(source AS BLOB), version_min, version_max, outcome, CAST(reason AS BLOB), "
-            "sum(plies), count(*) FROM games GROUP BY source, version_min, version_max, outcome, reason"
-        )
-        for source, low, high, outcome, reason, plies, games in rows:
-            totals.add(readable(source), (low, high), outcome, readable(reason), plies, games)
-        return totals
 
     def _size_cache(self) -> None:
         """Make room for the whole index of uids; otherwise each game would read, and perhaps write twice, a
@@ -328,6 +327,7 @@ class Store:
             return [RETRY] * (len(entries) + len(rejects))
         except apsw.Error as error:
             raise damaged(self._path, error) from error
+        # Counts follow the commit, so that they never hold what was rolled back.
         self.newest, self.trouble = newest, ""
         for entry, status in zip(entries, statuses, strict=True):
             if status == STORED:
@@ -359,6 +359,7 @@ class Store:
             if entry.player:
                 players.note_player(execute, seq, entry.player)
             return STORED
+        # The uid was there already: with the same game, or with another one.
         known = execute("SELECT sha256 FROM games WHERE uid = ?", (entry.uid,)).fetchone()[0]
         if known == entry.sha256:
             return DUPLICATE
@@ -383,6 +384,7 @@ class Store:
             ),
         )
         newest = self._connection.last_insert_rowid()
+        # Each refusal pushes at most one older one beyond each bound.
         execute("UPDATE rejects SET data = NULL WHERE seq = ?", (newest - REJECTS_WITH_DATA,))
         execute("DELETE FROM rejects WHERE seq <= ?", (newest - REJECTS,))
 

@@ -44,6 +44,8 @@ class Entry:
     """Pattern of its names other than presets, with groups `channels` and perhaps `blocks`."""
     form: str
     """A description of the pattern for people."""
+    in_search: bool = False
+    """Whether players evaluate its networks in their own search (`net.sparse`)."""
 
 
 ENTRIES = (
@@ -61,13 +63,18 @@ ENTRIES = (
         "tf" + _BLOCKS_BY_CHANNELS,
         "tfBLOCKSxWIDTH: tf7x96",
     ),
-    Entry("sparse", "net.sparse", ("sparse",), r"sparse(?P<channels>\d{1,9})", "sparseWIDTH: sparse512"),
+    Entry(
+        "sparse",
+        "net.sparse",
+        ("sparse",),
+        r"sparse(?P<channels>\d{1,9})",
+        "sparseWIDTH: sparse512",
+        in_search=True,
+    ),
 )
-FIRST_FAMILY = "residual"
-"""The family of weights files that name none, because they were written before there were others."""
 TRAINING_HEADS = {"moves_left": "number", "soft_policy": "policy", "reply": "policy"}
-"""Heads that only training uses (`trainer.heads`), in the order in which they are made, and what the module
-of each gives (`net.architectures.network.training_head`)."""
+"""Heads that only training uses (`trainer.loss.HEADS`), in the order in which they are made, and what the
+module of each gives (`net.architectures.network.training_head`)."""
 
 
 # ---- Names -------------------------------------------------------------------------------------------
@@ -78,16 +85,11 @@ def check_name(name: str) -> None:
     _find(name)
 
 
-def family_of(name: str) -> str:
-    """The family of a network's name. Raises ValueError as `check_name` does. Imports no torch."""
-    return _find(name)[0].family
-
-
 def is_sparse(name: str) -> bool:
     """Whether this is a network that players evaluate in their own search. False for an unknown name: that of
     another version of this program, perhaps. Imports no torch."""
     try:
-        return family_of(name) == "sparse"
+        return _find(name)[0].in_search
     except ValueError:
         return False
 
@@ -99,9 +101,7 @@ def check_plays(name: str, game: Game) -> None:
         return
     named(name)
     if game.sparse is None:
-        others = ", ".join(
-            preset for entry in ENTRIES if entry.family != "sparse" for preset in entry.presets
-        )
+        others = ", ".join(preset for entry in ENTRIES if not entry.in_search for preset in entry.presets)
         raise ValueError(
             f"{game.name} has no sparse features, so the network {name} cannot play it; it has the networks "
             f"{others} and their sizes (docs/networks.md), or write its features (docs/add_a_game.md)"
@@ -132,7 +132,7 @@ def architecture_from_json(text: str) -> Architecture:
     fields: Any = json.loads(text)
     if not isinstance(fields, dict):
         raise ValueError("architecture: expected an object")
-    family = fields.pop("family", FIRST_FAMILY)
+    family = fields.pop("family", None)
     if family not in (known := [entry.family for entry in ENTRIES]):
         raise ValueError(f"there is no family {family!r} of networks; known: {', '.join(known)}")
     return family_named(family).architecture.from_fields(fields)
@@ -213,29 +213,22 @@ class Architecture:
         raise NotImplementedError
 
     def to_json(self) -> str:
-        """The architecture as JSON. The first family and absent training heads are left out, so that older
-        programs can read the rest."""
-        fields = dataclasses.asdict(self)
-        if not fields.get("training_heads", True):
-            del fields["training_heads"]
-        if self.family != FIRST_FAMILY:
-            fields["family"] = self.family
-        return json.dumps(fields, sort_keys=True)
+        """The architecture as JSON, with the name of its family."""
+        return json.dumps(dataclasses.asdict(self) | {"family": self.family}, sort_keys=True)
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
         """The architecture with exactly these fields. Raises ValueError if fields are unknown, missing or out
         of range."""
         known = {one.name for one in dataclasses.fields(cls)}
-        if set(fields) | known & {"training_heads"} != known:
+        if set(fields) != known:
             raise ValueError(f"architecture: expected exactly the fields {', '.join(sorted(known))}")
-        plain = cls(**{name: value for name, value in fields.items() if name != "training_heads"})
-        heads = fields.get("training_heads", ())
-        if not isinstance(heads, list | tuple) or not all(name in TRAINING_HEADS for name in heads):
+        heads = fields.get("training_heads", [])
+        if not isinstance(heads, list) or not all(name in TRAINING_HEADS for name in heads):
             raise ValueError(
                 f"architecture: training_heads must be a list of some of {', '.join(TRAINING_HEADS)}"
             )
-        return plain.with_heads(heads)
+        return cls(**fields).with_heads(heads)
 
 
 @dataclass(frozen=True)
@@ -256,7 +249,7 @@ class BoardArchitecture(Architecture):
     """Numbers for each cell between blocks. Paper: 256."""
     flat_policy_channels: int = field(default=2, kw_only=True)
     """1x1 channels before the fully connected policy of a game without policy planes. Paper: 2 (Go). 16 take
-    no more time and improve the bare policy of a small network (bench/RESULTS.md, `bench.shapes`)."""
+    no more time and improve the bare policy of a small network (bench/RESULTS.md)."""
     value_channels: int = field(default=1, kw_only=True)
     """Channels of the 1x1 convolution of the value head. Paper: 1."""
     value_hidden: int = field(default=256, kw_only=True)

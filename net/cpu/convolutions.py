@@ -138,6 +138,7 @@ def packed_available(dtype: torch.dtype) -> bool:
     """Whether this torch has the fused operations, which are not documented, and they work for `dtype` on
     this CPU; otherwise networks run as plain modules."""
     try:
+        # With ones everywhere the middle cell is 9 taps times 16 channels.
         x = torch.ones((1, 16, 3, 3), dtype=dtype).contiguous(memory_format=torch.channels_last)
         layer = Affine(torch.ones((16, 16, 3, 3)), torch.zeros(16))
         packed = PackedConv(layer, ConvShape(dtype, 16, 3, 3, 1))
@@ -157,6 +158,7 @@ class WinogradConv:
         self._plan = plan = plan_of(shape)
         self._bias = layer.bias.numpy()
         tall, wide = (FILTERS[length] for length in (plan.sizes.tall, plan.sizes.wide))
+        # In float64, and rounded once at the end: the divisions in G would lose digits in float32.
         spread = np.einsum("ia,ocab,jb->ijco", tall, layer.weight.double().numpy(), wide)
         self._weight = spread.astype(np.float32).ravel()
 

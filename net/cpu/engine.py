@@ -21,7 +21,7 @@ The way of a batch:
 
 A network of another family (`transformer`) runs as the torch module that it is, with loops only at both ends
 (`net.cpu.forward.ModuleOnCpu`); so does a tower if this torch lacks the operations of oneDNN that we call.
-Sparse networks have no batches of this kind: see `net.sparse`.
+Sparse networks have an engine of their own (`net.engines.SparseEngine`).
 
 What can be relied on: the same batch has the same answers with the same number of threads. Nothing is chosen
 by measuring, because a measurement may go either way on a busy machine, and the same network must answer the
@@ -65,28 +65,19 @@ CACHE_BYTES = 512 << 10
 
 
 class CpuEngine:
-    """See `net.engines.Engine`. It computes in threads of its own, so the caller may continue until `finish`.
-
-    own_kernels: run residual towers with `CpuForward`; otherwise run the module itself.
-    """
+    """See `net.engines.Engine`. It computes in threads of its own, so the caller may continue until
+    `finish`."""
 
     may_overflow = False
 
     def __init__(
-        self,
-        network: Network,
-        game: Game,
-        history: int,
-        dtype: torch.dtype,
-        *,
-        threads: int,
-        own_kernels: bool = True,
+        self, network: Network, game: Game, history: int, dtype: torch.dtype, *, threads: int
     ) -> None:
         self.name = f"{threads} x oneDNN {str(dtype).removeprefix('torch.')}"
         self._game, self._history, self._dtype, self._threads = game, history, dtype, threads
         assert isinstance(network, BoardNetwork)
         row_bytes = game.cells * network.architecture.channels * dtype.itemsize
-        self._own_kernels = own_kernels
+        self._own_kernels = packed_available(dtype)
         # Whole steps, so that all chunks but a batch's last have a size that oneDNN has prepared.
         self._chunk = max(STEP, min(LARGEST_CHUNK, CACHE_BYTES // row_bytes // STEP * STEP))
 
@@ -108,8 +99,7 @@ class CpuEngine:
     def _lay_out(self, network: Network) -> Callable[[], Forward]:
         """A function that makes a forward for each thread."""
         shape, chunk = (self._game, self._history), self._chunk
-        own_kernels = self._own_kernels and packed_available(self._dtype)
-        if own_kernels and isinstance(network, ResidualNetwork):
+        if self._own_kernels and isinstance(network, ResidualNetwork):
             weights = CpuWeights(network, *shape, self._dtype, chunk)
             return lambda: CpuForward(weights, chunk)
         module, planes = placed(network, "cpu", self._dtype), PlaneShape.of(*shape)

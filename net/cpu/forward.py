@@ -164,6 +164,7 @@ class CpuWeights:
         else:
             self.policy_out = _pointwise(policy.out, channels)
             if policy.others is None:
+                # An empty layer, so that there is one kernel with and without such actions.
                 self.policy_extra = Layer(np.zeros((0, channels), np.float32), np.zeros(0, np.float32))
             else:
                 self.policy_extra = _pointwise(policy.others, channels)
@@ -176,9 +177,11 @@ class CpuWeights:
 def first_layer(layer: Affine, shape: PlaneShape) -> FirstLayer:
     """The first convolution `[channels, planes, 3, 3]`, arranged for bits."""
     weight, channels = layer.weight, layer.weight.shape[0]
+    # The nine taps of a cell begin up and left of it: on a board with a margin, at its own row and column.
     row, col = np.divmod(np.arange(shape.cells, dtype=np.uint64), np.uint64(shape.cols))
     by_row, by_col = _taps_inside(shape.rows), _taps_inside(shape.cols)
     edges = torch.einsum("cpkl,ik,jl->pijc", weight, by_row, by_col)
+    # Flipped: a bit gives its neighbours what a convolution would let them take from it.
     taps = weight.flip(2, 3).permute(1, 2, 3, 0).reshape(shape.planes, 3, -1)
     return FirstLayer(
         masks=shape.masks(),

@@ -71,6 +71,9 @@ def start_block(
     line = (cols + 2) * channels
     flat_taps = layer.taps.reshape(layer.taps.size)
     for row in range(binary_words.shape[0]):
+        # Two sums for each cell. `board`: the taps of set bits, with a margin of one cell, into which taps
+        # beyond the edge fall, so that none need be tested. `base`: bias and planes that are the same
+        # everywhere; nine of them, because a cell's place at the edges decides which taps lie on the board.
         board[:] = ZERO_F32
         for i in range(9):
             for c in range(channels):
@@ -96,6 +99,7 @@ def start_block(
                         3 * channels,
                         board,
                     )
+        # A scalar's plane holds the same number everywhere.
         for k in range(scalars.shape[1]):
             if scalars[row, k] != ZERO_F32:
                 add_scaled(layer.edges, binary_planes + k, scalars[row, k], base)
@@ -121,6 +125,7 @@ def add_bits(
     while bits != ZERO:
         corner = corners[cell_of_bit_0 + int(count_trailing_zeros(bits))]
         bits &= bits - ONE
+        # The three taps of a row and their channels lie side by side, on the board and in the weights.
         for k in range(3):
             to = corner + np.uint64(k) * np.uint64(positions)
             tap = first_tap + np.uint64(k) * np.uint64(width)
@@ -170,6 +175,8 @@ def squeeze_excite_add(
         for cell in range(cells):
             for c in range(channels):
                 mean[c] += load(y[row, cell, c])
+        # The inner loops go through outputs, which are neighbours in memory; so Numba finds vector
+        # instructions, and no sum has to be made across a vector.
         hidden[:] = squeeze_bias
         for c in range(channels):
             share = mean[c] / np.float32(cells)
@@ -224,6 +231,7 @@ def plane_priors(
                 continue
             cell = int(actions[k]) % cells
             plane = int(actions[k]) // cells
+            # LANES sums side by side, added up at the end: vector instructions, and one fixed order.
             lanes[:] = ZERO_F32
             for c in range(0, channels, LANES):
                 for j in range(LANES):
@@ -271,6 +279,7 @@ def flat_priors(x: Activations, narrow: Layer, out: Layer, counts: U16, actions:
         pointwise(x, row, narrow, turned, flat)
         for k in range(at, end):
             action = int(actions[k])
+            # As in `plane_priors`.
             lanes[:] = ZERO_F32
             for i in range(0, flat.shape[0], LANES):
                 for j in range(LANES):
@@ -304,6 +313,7 @@ def win_draw_loss(x: Activations, narrow: Layer, hidden: Layer, out: Layer, wdl:
         if out.bias.shape[0] == 3:
             softmax(wdl[row])
         else:
+            # One number says nothing about draws: win and loss share all of the probability.
             value = np.tanh(wdl[row, 0])
             wdl[row, 0] = (np.float32(1) + value) / np.float32(2)
             wdl[row, 1] = ZERO_F32
@@ -326,6 +336,7 @@ def pointwise(x: Activations, row: int, narrow: Layer, turned: F32, flat: F32) -
     """
     cells, channels = x.shape[1:]
     width = turned.shape[1]
+    # Turned once, so that the cells of a channel are neighbours for all planes.
     for cell in range(cells):
         for c in range(channels):
             turned[c, cell] = load(x[row, cell, c])
@@ -400,6 +411,8 @@ def store_bf16(_typingctx: Any, _number: Any) -> Any:
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         word = ir.IntType(32)
         bits = builder.bitcast(args[0], word)
+        # Just less than half of what is cut off is added, and one more where the kept part is odd: so an
+        # exact half goes to the even number.
         odd = builder.and_(builder.lshr(bits, ir.Constant(word, 16)), ir.Constant(word, 1))
         rounded = builder.add(builder.add(bits, ir.Constant(word, 0x7FFF)), odd)
         return builder.trunc(builder.lshr(rounded, ir.Constant(word, 16)), ir.IntType(16))
@@ -433,6 +446,7 @@ def write_planes(binary_words: Words, scalars: Numbers, masks: Words, one: Any, 
     cells = planes.shape[1]
     binary_planes = planes.shape[2] - scalars.shape[1]
     for row in range(binary_words.shape[0]):
+        # Cleared each time: the memory holds the planes of an earlier batch.
         planes[row] = 0
         for plane in range(binary_planes):
             for part in range(parts):
@@ -454,6 +468,7 @@ def legal_priors(logits: F32, counts: U16, actions: U16, priors: F32) -> None:
     at = 0
     for row in range(counts.shape[0]):
         end = at + int(counts[row])
+        # As `softmax`, which takes logits that lie side by side.
         largest = np.float32(-np.inf)
         for k in range(at, end):
             priors[k] = logits[row, actions[k]]

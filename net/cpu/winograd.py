@@ -111,6 +111,8 @@ def to_tiles(x: F32, first: int, sizes: Sizes, scratch: Scratch, place: int) -> 
     down, across = tiles_of(sizes)
     pitch, line = pitch_of(sizes), (across * wide + 2) * channels
     board, lines, tiles = scratch.board, scratch.lines, scratch.tiles
+    # Onto a board with a border of zeros, so that tiles at the edges need no tests. The border stays 0,
+    # because nothing is ever written there.
     for row in range(sizes.rows):
         begin, source = (row + 1) * line + channels, first + row * sizes.cols * channels
         for i in range(sizes.cols * channels):  # unsigned, because Numba would test each index for a sign
@@ -119,6 +121,8 @@ def to_tiles(x: F32, first: int, sizes: Sizes, scratch: Scratch, place: int) -> 
         for col in range(across):
             for channel in range(0, channels, LANES):
                 corner = row * tall * line + col * wide * channels + channel
+                # A tile is transformed line by line: first down its columns, then along its rows. In
+                # between, LANES channels of it fit into the nearest cache.
                 for j in range(wide + 2):
                     spread(board, corner + j * channels, line, lines, j * LANES, (wide + 2) * LANES, tall)
                 to = place * channels + channel
@@ -133,6 +137,7 @@ def multiply(weight: F32, sizes: Sizes, scratch: Scratch, count: int) -> None:
     """Multiply the first `count` tiles, rounded up to a multiple of TILES, by `weight [numbers, channels,
     channels]`."""
     channels, pitch = sizes.channels, pitch_of(sizes)
+    # A matrix of weights is used for all tiles of the group before the next one is read.
     for number in range((sizes.tall + 2) * (sizes.wide + 2)):
         for tile in range(0, count, TILES):  # tiles beyond `count` hold old numbers, which nobody reads
             at = number * pitch + tile * channels
@@ -154,6 +159,7 @@ def from_tiles(
         for col in range(0, sizes.cols, wide):
             for channel in range(0, channels, LANES):
                 begin = place * channels + channel
+                # Back in the same way, first along the rows and then down the columns.
                 for i in range(tall + 2):
                     at = i * (wide + 2) * pitch + begin
                     collect(scratch.products, at, pitch, lines, i * wide * LANES, LANES, wide)
@@ -196,6 +202,7 @@ def combination(matrix: Sequence[Sequence[float]]) -> Callable[..., None]:
             kinds = signature.args
             read = _data(context, builder, kinds[0], args[0])
             written = _data(context, builder, kinds[3], args[3])
+            # Read before anything is written: LLVM cannot know that the arrays are different ones.
             numbers = [
                 builder.load(_place(builder, read, args[1], args[2], number, LANES), align=_BYTES)
                 for number in range(len(matrix[0]))
@@ -218,6 +225,7 @@ def _sum(builder: Any, row: Sequence[float], numbers: Sequence[Any]) -> Any:
     for factor, number in zip(row, numbers, strict=True):
         if factor == 0:
             continue
+        # Most factors are 0, 1 or -1, which need no product.
         term = number
         if abs(factor) != 1:
             constant = ir.Constant(number.type, [abs(factor)] * number.type.count)
@@ -248,6 +256,7 @@ def finish(
         total = builder.fadd(builder.load(result, align=_BYTES), builder.load(shift, align=_BYTES))
         added = builder.fadd(total, builder.load(written, align=_BYTES))
         add, rectify = (builder.extract_value(args[4], number) for number in range(2))
+        # Both are computed and one is chosen, so that there is no branch.
         total = builder.select(add, added, total)
         nothing = ir.Constant(total.type, None)
         # What is no number stays so.
@@ -277,11 +286,13 @@ def multiply_block(
         vector = ir.VectorType(_FLOAT, OUTPUTS)
         undefined = ir.Constant(vector, ir.Undefined)
         to_all = ir.Constant(ir.VectorType(ir.IntType(32), OUTPUTS), None)
+        # Variables that nothing else refers to: LLVM keeps them in registers through the whole loop.
         sums = [cgutils.alloca_once_value(builder, ir.Constant(vector, None)) for _ in range(TILES)]
         kind_of_add = ir.FunctionType(vector, [vector] * 3)
         add = cgutils.get_or_insert_function(builder.module, kind_of_add, f"llvm.fmuladd.v{OUTPUTS}f32")
         unrolled = ir.Constant(_INDEX, UNROLLED)
         with cgutils.for_range(builder, builder.sdiv(depth, unrolled)) as loop:
+            # Unrolled, so that the loop's own instructions take little of the time.
             for turn in range(UNROLLED):
                 index = builder.add(builder.mul(loop.index, unrolled), ir.Constant(_INDEX, turn))
                 row = builder.add(weight_at, builder.mul(index, width))
@@ -291,6 +302,7 @@ def multiply_block(
                     first = builder.insert_element(undefined, builder.load(place), ir.IntType(32)(0))
                     one = builder.shuffle_vector(first, undefined, to_all)  # the same number in every lane
                     builder.store(builder.call(add, [one, column, builder.load(total)]), total)
+        # `at` is where the rows begin; the result begins at the same columns as the weights.
         column_at = builder.add(at, builder.srem(weight_at, width))
         for number, total in enumerate(sums):
             place = _place(builder, result, column_at, width, number, OUTPUTS)

@@ -16,7 +16,7 @@ from azselfplay.games import get_game
 from azselfplay.store.sqlite import Totals
 from bench.random_games import random_game
 from protocol.records import GameRecord
-from trainer.figures import LINE_SECONDS, Curves, FigureLines, Figures
+from trainer.figures import POINT_SECONDS, Curves, Figures
 
 GAME = get_game("connect_four")
 FIGURES = {
@@ -88,14 +88,14 @@ def test_figures_are_of_the_newest_full_stretch() -> None:
     assert watch.figures()["weights_age"] == 2
 
 
-def test_lines_of_figures_come_close_at_first_and_rarely_later(tmp_path: Path) -> None:
+def test_points_of_curves_come_close_at_first_and_rarely_later(tmp_path: Path) -> None:
     """Figures every 2 seconds would be 43,200 a day; some thousands of lines are enough."""
     path = tmp_path / "figures.jsonl"
-    lines = FigureLines(path)
-    for now in range(0, 3000, int(LINE_SECONDS)):
-        lines.write({"trainer/step": now}, float(now))
+    curves = Curves(tmp_path, path)
+    for now in range(0, 3000, int(POINT_SECONDS)):
+        curves.write({"step": now + 1, "alerts": []}, float(now))
     steps = [json.loads(line)["trainer/step"] for line in path.read_text().splitlines()]
-    assert steps[:4] == [0, 2, 4, 6]
+    assert steps[:4] == [1, 3, 5, 7]
     assert 200 < len(steps) < 500
     assert max(later - sooner for sooner, later in itertools.pairwise(steps)) <= 32
 
@@ -104,7 +104,7 @@ def test_a_line_cut_off_by_a_kill_spoils_no_other(tmp_path: Path) -> None:
     """The next line begins on a line of its own."""
     path = tmp_path / "figures.jsonl"
     path.write_text('{"time": 1}\n{"tim')
-    FigureLines(path).write({"alerts": []}, 0.0)
+    Curves(tmp_path, path).write({"step": 1, "alerts": []}, 0.0)
     first, cut, last = path.read_text().splitlines()
     assert (json.loads(first), cut) == ({"time": 1}, '{"tim')
     assert json.loads(last)["alerts"] == []
@@ -112,7 +112,7 @@ def test_a_line_cut_off_by_a_kill_spoils_no_other(tmp_path: Path) -> None:
 
 def test_lines_that_cannot_be_written_do_not_end_the_trainer(tmp_path: Path, caplog) -> None:
     """A full disk is logged, and training goes on."""
-    FigureLines(tmp_path / "missing" / "figures.jsonl").write({}, 0.0)
+    Curves(tmp_path, tmp_path / "missing" / "figures.jsonl").write({"step": 1, "alerts": []}, 0.0)
     assert "no line in" in caplog.text
 
 

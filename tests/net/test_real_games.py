@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hands import NAME as HANDS
-from net_shapes import naive_planes, random_play
+from net_shapes import random_play
 from test_inference import naive_answers, trained_like
 
 from azselfplay.games import GAME_NAMES, get_game
 from net.architectures.registry import named
 from net.inference import Inference
-from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, save
 
 
@@ -35,12 +34,3 @@ def test_a_net_from_a_file_answers_positions_of_the_game_as_the_plain_network_do
     np.testing.assert_allclose(wdl, expected_wdl, atol=0.03)
     rows = np.repeat(np.arange(batch.rows), batch.counts)
     np.testing.assert_allclose(np.bincount(rows, weights=priors.astype(np.float64)), 1, atol=2e-3)
-
-
-@pytest.mark.parametrize("name", [*GAME_NAMES, HANDS])
-def test_real_features_unpack_as_naive_unpackbits_says(name: str) -> None:
-    game = get_game(name)
-    words = random_play(game, 20).features
-    planes = unpack(features_tensor(words), PlaneShape.of(game, game.history)).numpy()
-    np.testing.assert_array_equal(planes, naive_planes(words, game, game.history))
-    assert 0 < planes.mean() < 1

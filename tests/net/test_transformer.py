@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 import torch
 from net_shapes import CHESS_SHAPE, FOUR_SHAPE, GO_SHAPE, HANDS_SHAPE, ROW_SHAPE, THREE_SHAPE, naive_planes
-from test_inference import ENGINES, a_batch, make_engine, naive_answers
+from test_inference import ENGINES, a_batch, make_engine, naive_answers, trained_like
 
 from azselfplay.games.spec import Game
 from net.architectures.network import Network, build
 from net.architectures.registry import architecture_from_json, named
 from net.architectures.transformer import Attention, RelativeBias, Transformer
-from net.weights import WeightsMeta, from_bytes, to_bytes
 
 torch.set_num_threads(1)
 
@@ -23,17 +20,8 @@ CASES = [(CHESS_SHAPE, 2), (FOUR_SHAPE, 1), (THREE_SHAPE, 1), (GO_SHAPE, 1), (HA
 GAMES = pytest.mark.parametrize(("game", "history"), CASES, ids=[game.name for game, _ in CASES])
 
 
-def scrambled(game: Game, history: int, sizes: Transformer = SIZES) -> Network:
-    """Return a network in which every parameter and running statistic affects the answer."""
-    torch.manual_seed(1)
-    network = build(sizes, game, history)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-        for name, tensor in network.named_buffers():
-            if name.endswith(("running_mean", "running_var")):
-                tensor.uniform_(0.5, 1.5)
-    return network.eval()
+def scrambled(game: Game, history: int) -> Network:
+    return trained_like(SIZES, game, history)
 
 
 @pytest.mark.parametrize(
@@ -45,19 +33,6 @@ def test_sizes_are_a_name(name: str, heads: int, hidden: int) -> None:
     assert isinstance(sizes, Transformer)
     assert (sizes.name, sizes.heads, sizes.hidden) == (name, heads, hidden)
     assert architecture_from_json(sizes.to_json()) == sizes
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("tf-smal", "nearest name is tf-small"),
-        ("tf0x96", "1 to 100 blocks of 1 to 2048"),
-        ("tf7x96se", "or tfBLOCKSxWIDTH"),
-    ],
-)
-def test_a_name_of_no_transformer_is_explained(name: str, says: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(says)):
-        named(name)
 
 
 def test_heads_that_do_not_share_the_width_are_refused() -> None:
@@ -141,14 +116,3 @@ def test_an_engine_answers_what_the_plain_network_answers(kind: str, game: Game,
     near = 0.06 if "bf" in kind else 1e-3
     np.testing.assert_allclose(priors, expected_priors, atol=near / 4, rtol=near)
     np.testing.assert_allclose(wdl, expected_wdl, atol=near / 2 if "bf" in kind else 1e-5)
-
-
-def test_weights_come_back_as_they_were_saved() -> None:
-    network = scrambled(FOUR_SHAPE, 1)
-    meta = WeightsMeta("four_shape", 1, SIZES, 5, 2)
-    back, found = from_bytes(to_bytes(network, meta), game=FOUR_SHAPE, history=1)
-    assert found == meta
-    planes = torch.rand(3, 2, 6, 7).round()
-    with torch.no_grad():
-        for ours, theirs in zip(network(planes), back(planes), strict=True):
-            assert torch.equal(ours, theirs)

@@ -330,9 +330,14 @@ def test_a_damaged_table_ends_the_trainer_and_every_reader(tmp_path: Path) -> No
     assert end_of_trainer(tmp_path).code == Exit.BAD_DATA
 
 
-def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "opened", [lambda path: Store(path, GAME.name), StoreReader], ids=["store", "reader"]
+)
+def test_a_file_that_is_no_database_is_said_to_be_none(
+    tmp_path: Path, opened: Callable[[Path], object]
+) -> None:
     path = tmp_path / "games.db"
     path.write_bytes(b"not a database " * 1000)
-    with pytest.raises(Fatal, match="not a database") as caught:
-        StoreReader(path)
+    with pytest.raises(Fatal, match=f"{path} are damaged: .*not a database") as caught:
+        opened(path)
     assert caught.value.code == Exit.BAD_DATA

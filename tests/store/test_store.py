@@ -147,14 +147,6 @@ def test_a_store_of_another_record_format_is_refused_by_name(
     assert caught.value.code == Exit.BAD_DATA
 
 
-def test_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    """A damaged file ends the process with a message that names it."""
-    path = tmp_path / "games.db"
-    path.write_bytes(b"not a database " * 1000)
-    with pytest.raises(Fatal, match=str(path)):
-        Store(path, "g")
-
-
 def test_full_disk_sends_games_back(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     """When the file cannot grow, nothing is half stored, the log says so, and it works again later."""
     pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
@@ -175,19 +167,6 @@ def test_a_foreign_write_lock_sends_games_back_until_it_ends(store: Store, tmp_p
         assert store.commit([entry(1)]) == [RETRY]
         shell.execute("ROLLBACK")
     assert store.commit([entry(1)]) == [STORED]
-
-
-def test_damage_while_running_ends_the_trainer(store: Store, tmp_path: Path) -> None:
-    """The process ends with a message, and nothing is acknowledged."""
-    store.commit([entry(n, os.urandom(5000)) for n in range(50)])
-    store.close()
-    path = tmp_path / "games.db"
-    content = bytearray(path.read_bytes())
-    content[8192:] = os.urandom(len(content) - 8192)
-    path.write_bytes(content)
-    with pytest.raises(Fatal) as caught:
-        Store(path, "g").commit([entry(n) for n in range(100)])
-    assert caught.value.code == Exit.BAD_DATA
 
 
 WAIT = {

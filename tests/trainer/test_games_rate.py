@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.figures import APART, SECONDS, GamesRate
+from trainer.figures import RATE_APART, RATE_SECONDS, GamesRate
 
 
 def test_it_follows_a_change_within_the_stretch() -> None:
@@ -31,10 +31,11 @@ def test_before_the_stretch_is_full_it_is_the_mean_since_the_first_games() -> No
 
 @given(steps=st.lists(st.floats(0.0, 400.0), max_size=60))
 def test_it_looks_back_no_further_than_needed(steps: list[float]) -> None:
-    """With a count every `APART` seconds, between `SECONDS` and a little more; the memory is bounded."""
+    """With a count every `RATE_APART` seconds, between `RATE_SECONDS` and a little more, and in bounded
+    memory."""
     now, rate = 0.0, GamesRate(0, 0.0)
     for step in steps:
         now += step
         rate.note(0, now)
-    assert len(rate._seen) <= SECONDS / APART + 2
-    assert all(now - at < SECONDS for at, _ in list(rate._seen)[1:])
+    assert len(rate._seen) <= RATE_SECONDS / RATE_APART + 2
+    assert all(now - at < RATE_SECONDS for at, _ in list(rate._seen)[1:])

@@ -24,14 +24,6 @@ def test_no_step_before_the_window_is_filled() -> None:
     assert budget(499).waiting_for(499) == "1 more positions before the first step"
 
 
-def test_backlog_is_counted_in_whole_steps() -> None:
-    """500 positions at 2 samples each allow 10 steps of 100, of which 3 are done."""
-    one = budget(500)
-    for _ in range(3):
-        one.take_step()
-    assert one.steps(500) == 7
-
-
 def test_trainer_that_is_ahead_waits() -> None:
     """A trainer that has used up its positions makes no step and says what it waits for."""
     assert budget(500, 1000).steps(500) == 0

@@ -8,13 +8,14 @@ import torch
 from changed_settings import varied
 from hypothesis import given
 from hypothesis import strategies as st
-from naive_replies import naive_reply
+from naive_verify import visits_by_ply
 
 from azselfplay.games import get_game
 from bench.random_games import random_game
 from net.architectures.network import build
 from net.architectures.registry import named
 from net.planes import PlaneShape, features_tensor, unpack
+from protocol.records import POLICY_TARGET, GameRecord
 from trainer.config import TrainerConfig
 from trainer.loss import Replies, replies, reply_loss, trained_heads
 from trainer.sampler import Sampler
@@ -23,6 +24,15 @@ from trainer.window import Window
 
 GAME = get_game("tic_tac_toe")
 MAPS = np.array([np.arange(GAME.actions), *(one.actions for one in GAME.symmetries)])
+
+
+def naive_reply(record: GameRecord, ply: int, action_map: list[int]) -> dict[int, float]:
+    """Return the share of the next position's visits by (moved) action; empty if there is nothing to
+    learn."""
+    if ply + 1 >= record.plies or not record.flags[ply + 1] & POLICY_TARGET:
+        return {}
+    visits = dict(visits_by_ply(record)[ply + 1])
+    return {action_map[action]: count / sum(visits.values()) for action, count in visits.items()}
 
 
 @given(

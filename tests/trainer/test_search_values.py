@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive_search_values import naive_values
 
 from azselfplay.games import get_game
 from azselfplay.games.stubs import Movers
@@ -18,6 +17,22 @@ from trainer.window import Window, backed_up, search_values
 
 GAME = get_game("dots_and_boxes")  # where a player may move again
 MOVERS = Movers(GAME)
+
+
+def naive_values(record: GameRecord, movers: list[int], decay: float) -> list[float]:
+    """Return the value of each position for the side to move; `movers`: +1 for the first player, else -1."""
+    return [_value_at(record, movers, ply, decay) for ply in range(record.plies)]
+
+
+def _value_at(record: GameRecord, movers: list[int], ply: int, decay: float) -> float:
+    total, weight = 0.0, 1.0
+    for at in range(ply, record.plies):
+        if not record.visited[at]:
+            continue
+        root = movers[at] * float(record.root_values[at])
+        total += weight * (1 - decay) * root
+        weight *= decay
+    return movers[ply] * (total + weight * record.outcome)
 
 
 def game_of(seed: int, unsearched: list[int]) -> GameRecord:

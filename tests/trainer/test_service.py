@@ -191,18 +191,19 @@ def test_run_folder_of_another_game_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "run-1" / "games.db").exists()
 
 
-def test_window_too_small_for_a_game_is_refused(tmp_path: Path) -> None:
-    """A window that cannot hold the longest game is refused before any game comes."""
-    fatal = end_of_trainer(tmp_path, positions=10, min_positions=5)
-    assert fatal.code == Exit.CONFIG
-    assert "--window.positions 10" in str(fatal)
-
-
-def test_a_window_that_whole_games_hardly_ever_fill_to_the_least_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("positions", "least", "says"),
+    [
+        (10, 5, "--window.positions 10"),
+        (100, 95, "--window.min-positions 95 is too near --window.positions 100"),
+    ],
+)
+def test_a_window_too_small_for_a_game_or_for_the_least_is_refused(
+    tmp_path: Path, positions: int, least: int, says: str
+) -> None:
     """Games leave it whole: training would wait for a number of positions that comes up by chance."""
-    fatal = end_of_trainer(tmp_path, positions=100, min_positions=95)
-    assert fatal.code == Exit.CONFIG
-    assert "--window.min-positions 95 is too near --window.positions 100" in str(fatal)
+    fatal = end_of_trainer(tmp_path, positions=positions, min_positions=least)
+    assert (fatal.code, says in str(fatal)) == (Exit.CONFIG, True)
 
 
 def test_a_trainer_ends_when_the_run_is_played_under_other_settings(tmp_path: Path) -> None:

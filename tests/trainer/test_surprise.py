@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from naive_sampler import NaiveWindow
-from naive_surprise import naive_choice, naive_surprises, naive_weights
 
 from azselfplay.games import get_game
 from bench.random_games import random_game
@@ -19,6 +19,29 @@ from trainer.window import Window, surprises
 
 GAME = get_game("tic_tac_toe")
 EIGHTHS = st.integers(0, 24).map(lambda number: number / 8)
+
+
+def naive_surprises(record: GameRecord) -> list[float]:
+    """Return the KL divergence of each ply that is a policy target, 0 for the others."""
+    return [
+        float(kl) if flags & 1 and not math.isnan(kl) else 0.0
+        for kl, flags in zip(record.prior_kl.tolist(), record.flags.tolist(), strict=True)
+    ]
+
+
+def naive_choice(record: GameRecord, cut: int, ply: int, draw: float) -> int:
+    """Return the ply that replaces `ply`: the first one whose share of the surprise, added up from ply `cut`
+    on, is more than `draw`."""
+    surprises = naive_surprises(record)
+    total = sum(surprises[cut:])
+    if not total:
+        return ply
+    running = 0.0
+    for at in range(cut, record.plies):
+        running += surprises[at]
+        if running > draw * total:
+            return at
+    raise AssertionError("draws are below 1")
 
 
 def surprising(seed: int, kls: list[float], targets: float = 0.7) -> GameRecord:
@@ -65,20 +88,6 @@ def test_agrees_with_the_slow_twin(
         record, ply = naive.position(number - oldest)
         begins = number - ply
         assert chosen - begins == naive_choice(record, max(0, first - begins), ply, draw)
-
-
-def test_positions_are_drawn_by_their_weights() -> None:
-    """Half evenly, half by surprise: over many draws each position comes up in proportion to its weight."""
-    records = [surprising(at, [0.0, 1.0, 3.0][: at + 1]) for at in range(3)]
-    window, _ = windows(records, 60)
-    weights = np.array(naive_weights(records, 0.5))
-    assert weights.sum() == pytest.approx(window.positions)
-    draws = 40_000
-    numbers = np.repeat(np.arange(window.positions), draws // window.positions)
-    even = np.random.default_rng(1).random(len(numbers))
-    chosen = by_surprise(window, 0, numbers, even)
-    by_kl = np.bincount(chosen, minlength=window.positions) / len(numbers) * window.positions
-    assert 0.5 + 0.5 * by_kl == pytest.approx(weights, abs=0.03)
 
 
 def drawn(window: Window, share: float) -> np.ndarray:

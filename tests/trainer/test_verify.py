@@ -17,7 +17,7 @@ from azselfplay.games import get_game
 from bench.random_games import random_game
 from protocol.errors import Code
 from protocol.records import GameRecord
-from trainer.verify import Expected, Verifier
+from trainer.verify import Expected, Rejection, Verifier
 
 SETTINGS = self_play(simulations=100)
 NEWEST = 5
@@ -30,6 +30,14 @@ def expected(name: str, **settings: object) -> Expected:
     return Expected.of(varied(SETTINGS, **settings), GAMES[name])  # type: ignore[arg-type]
 
 
+def verdict(record: GameRecord, name: str = "connect_four", **settings: object) -> Rejection | None:
+    return VERIFIERS[name].check(record, expected(name, **settings), NEWEST)
+
+
+def code_of(rejection: Rejection | None) -> Code | None:
+    return None if rejection is None else rejection.code
+
+
 @pytest.fixture(params=sorted(GAMES))
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -40,7 +48,7 @@ def test_honest_games_are_taken(name: str) -> None:
     rng = np.random.default_rng(1)
     for targets in [1.0] * 100 + [0.5] * 100:
         record = random_game(GAMES[name], rng, targets=targets)
-        assert VERIFIERS[name].check(record, expected(name), NEWEST) is None
+        assert verdict(record, name) is None
 
 
 @pytest.mark.parametrize(("label", "mutation", "code"), MUTATIONS, ids=[label for label, _, _ in MUTATIONS])
@@ -49,7 +57,7 @@ def test_dishonest_games_are_refused(name: str, label: str, mutation: Mutation, 
     rng = np.random.default_rng(2)
     for _ in range(10):
         record = mutation(random_game(GAMES[name], rng, max_plies=50))
-        rejection = VERIFIERS[name].check(record, expected(name, max_plies=50), NEWEST)
+        rejection = verdict(record, name, max_plies=50)
         assert rejection is not None
         assert rejection.code == code, str(rejection)
 
@@ -101,8 +109,8 @@ def test_a_policy_target_played_an_action_that_it_visited(flag: int) -> None:
     last, action = record.plies - 1, int(record.actions[-1])
     others = [a for a in record.visit_actions[-int(record.visited[-1]) :] if a != action]
     changed = with_visits(record, last, {int(others[0]): 100}, flag)
-    rejection = VERIFIERS["connect_four"].check(changed, expected("connect_four"), NEWEST)
-    assert (rejection and rejection.code) == naive_verdict(game, changed)
+    rejection = verdict(changed)
+    assert code_of(rejection) == naive_verdict(game, changed)
     reason = f"bad_visits: ply {last}: action {action} was played without a visit, in a policy target"
     assert (rejection and str(rejection)) == (reason if flag else None)
 
@@ -115,7 +123,7 @@ def test_a_wrong_sum_of_visits_is_told_with_the_sums_that_are_right(flag: int, w
     record = random_game(GAMES["connect_four"], np.random.default_rng(9))
     action = int(record.actions[0])
     changed = with_visits(record, 0, {action: 101}, flag)
-    rejection = VERIFIERS["connect_four"].check(changed, expected("connect_four"), NEWEST)
+    rejection = verdict(changed)
     assert str(rejection) == f"bad_visits: ply 0: 101 visits in all; {wanted}"
 
 
@@ -126,7 +134,7 @@ def test_a_wrong_sum_after_a_search_names_both_sums() -> None:
     assert kept > 0
     changed = with_entry(record, "visits", int(record.visited[0]), 2000)
     total = int(changed.visits[record.visited[0] :][: record.visited[1]].sum())
-    rejection = VERIFIERS["connect_four"].check(changed, expected("connect_four"), NEWEST)
+    rejection = verdict(changed)
     sums = f"expected 100, and at most {100 + kept} with the subtree kept"
     assert str(rejection) == f"bad_visits: ply 1: {total} visits in all; {sums}"
 
@@ -141,7 +149,7 @@ def test_a_search_may_have_taken_back_visits_of_the_subtree_that_it_kept(total: 
     record = with_visits(record, 0, dict(sorted({first: 60, (first + 1) % 7: 40}.items())), flag=1)
     record = with_visits(record, 1, {second: total}, flag=1)
     record = with_visits(record, 2, {int(record.actions[2]): 100}, flag=1)
-    rejection = VERIFIERS["connect_four"].check(record, expected("connect_four"), NEWEST)
+    rejection = verdict(record)
     assert (rejection is None) == taken
     assert naive_verdict(GAMES["connect_four"], record) == (None if taken else "bad_visits")
 
@@ -162,8 +170,8 @@ def improved(shares: dict[int, int], next_visits: int = 100) -> GameRecord:
 def test_shares_of_an_improved_policy_have_a_sum_of_their_own(first: dict[int, int]) -> None:
     """It does not matter whether the action played has a share."""
     record, total = improved(first), sum(first.values())
-    rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", selection="gumbel"), NEWEST)
-    assert (rejection and rejection.code) == naive_verdict(GAMES["connect_four"], record)
+    rejection = verdict(record, selection="gumbel")
+    assert code_of(rejection) == naive_verdict(GAMES["connect_four"], record)
     reason = f"bad_visits: ply 0: {total} visits in all; expected 10000 shares of an improved policy"
     assert (rejection and str(rejection)) == (None if total == 10_000 else reason)
 
@@ -171,22 +179,9 @@ def test_shares_of_an_improved_policy_have_a_sum_of_their_own(first: dict[int, i
 def test_nothing_is_kept_of_shares() -> None:
     """Shares are not visits: the next ply has the same limit as the first one."""
     record = improved({int(improved({0: 10_000}).actions[0]): 10_000}, next_visits=101)
-    rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", selection="gumbel"), NEWEST)
+    rejection = verdict(record, selection="gumbel")
     assert naive_verdict(GAMES["connect_four"], record) == "bad_visits"
     assert "ply 1: 101 visits in all; expected at most 100" in str(rejection)
-
-
-def test_improved_policies_belong_to_runs_that_ask_for_them() -> None:
-    """A run that learns from visit counts refuses them; a run that learns from both accepts visit counts,
-    too."""
-    record = random_game(GAMES["connect_four"], np.random.default_rng(9))
-    assert (
-        VERIFIERS["connect_four"].check(record, expected("connect_four", selection="gumbel"), NEWEST) is None
-    )
-    changed = with_visits(record, 0, {int(record.actions[0]): 10_000}, flag=3)
-    rejection = VERIFIERS["connect_four"].check(changed, expected("connect_four"), NEWEST)
-    assert rejection is not None
-    assert rejection.code == Code.WRONG_SETTINGS
 
 
 def pruned(sums: dict[int, int]) -> GameRecord:
@@ -217,55 +212,53 @@ def test_the_sum_of_a_pruned_target_and_the_one_after_it_are_bounded(
 ) -> None:
     """The number of visits that the action played lost is unknown; one ply later, they are known again."""
     record = pruned(sums)
-    rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", forced_playouts=2.0), NEWEST)
+    rejection = verdict(record, forced_playouts=2.0)
     assert (rejection and str(rejection)) == (wanted and f"bad_visits: {wanted}")
     assert naive_verdict(GAMES["connect_four"], record) == (wanted and "bad_visits")
 
 
 def test_a_run_that_prunes_what_noise_caused_takes_pruned_targets_though_nothing_is_forced() -> None:
-    record = pruned({0: 40, 1: 150})
-    check = VERIFIERS["connect_four"].check
-    assert check(record, expected("connect_four", prune_noise=True), NEWEST) is None
-    too_many = check(pruned({0: 40, 1: 200}), expected("connect_four", prune_noise=True), NEWEST)
-    assert too_many is not None
-    assert too_many.code == Code.BAD_VISITS
+    assert verdict(pruned({0: 40, 1: 150}), prune_noise=True) is None
+    assert code_of(verdict(pruned({0: 40, 1: 200}), prune_noise=True)) == Code.BAD_VISITS
 
 
-def test_pruned_targets_belong_to_runs_that_ask_for_them() -> None:
-    """A run with pruned targets accepts plain visit counts, too."""
-    plain = random_game(GAMES["connect_four"], np.random.default_rng(9))
-    asked = expected("connect_four", forced_playouts=2.0)
-    assert VERIFIERS["connect_four"].check(plain, asked, NEWEST) is None
-    rejection = VERIFIERS["connect_four"].check(pruned({}), expected("connect_four"), NEWEST)
-    assert rejection is not None
-    assert rejection.code == Code.WRONG_SETTINGS
+@pytest.mark.parametrize(
+    ("flag", "visits", "settings"),
+    [(3, 10_000, {"selection": "gumbel"}), (5, 100, {"forced_playouts": 2.0})],
+    ids=["improved", "pruned"],
+)
+def test_improved_and_pruned_targets_belong_to_runs_that_ask_for_them(
+    flag: int, visits: int, settings: dict[str, object]
+) -> None:
+    """Such a run accepts plain visit counts, too."""
+    record = random_game(GAMES["connect_four"], np.random.default_rng(9))
+    assert verdict(record, **settings) is None
+    changed = with_visits(record, 0, {int(record.actions[0]): visits}, flag)
+    assert code_of(verdict(changed)) == Code.WRONG_SETTINGS
 
 
 def test_start_that_cannot_be_read(name: str) -> None:
     """A start that is not a valid position is refused, even if the settings ask for it."""
     record = dataclasses.replace(random_game(GAMES[name], np.random.default_rng(4)), start="?!")
-    rejection = VERIFIERS[name].check(record, expected(name, position="?!"), NEWEST)
-    assert rejection is not None
-    assert rejection.code == Code.BAD_START
+    rejection = verdict(record, name, position="?!")
+    assert code_of(rejection) == Code.BAD_START
 
 
 def test_game_cut_at_the_cap_is_a_draw(name: str) -> None:
     """A game that reaches the cap undecided ends by ply_cap with outcome 0, and not earlier."""
     record = random_game(GAMES[name], np.random.default_rng(5), max_plies=4)
     assert (record.reason, record.outcome) == ("ply_cap", 0)
-    assert VERIFIERS[name].check(record, expected(name, max_plies=4), NEWEST) is None
+    assert verdict(record, name, max_plies=4) is None
     won = dataclasses.replace(record, outcome=1)
-    rejection = VERIFIERS[name].check(won, expected(name, max_plies=4), NEWEST)
-    assert rejection is not None
-    assert rejection.code == Code.WRONG_OUTCOME
+    rejection = verdict(won, name, max_plies=4)
+    assert code_of(rejection) == Code.WRONG_OUTCOME
 
 
 def test_longer_than_the_cap(name: str) -> None:
     """A game that goes on after the cap is refused."""
     record = dataclasses.replace(random_game(GAMES[name], np.random.default_rng(6)), max_plies=4)
-    rejection = VERIFIERS[name].check(record, expected(name, max_plies=4), NEWEST)
-    assert rejection is not None
-    assert rejection.code == Code.TOO_LONG
+    rejection = verdict(record, name, max_plies=4)
+    assert code_of(rejection) == Code.TOO_LONG
 
 
 @given(
@@ -278,5 +271,5 @@ def test_agrees_with_the_slow_twin(seed: int, column: str, data: st.DataObject) 
     index = data.draw(st.integers(0, len(getattr(record, column)) - 1))
     limit = 25 if column == "visits" else game.actions
     record = with_entry(record, column, index, data.draw(st.integers(0, limit)))
-    rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", simulations=20), NEWEST)
-    assert (rejection and rejection.code) == naive_verdict(game, record)
+    rejection = verdict(record, simulations=20)
+    assert code_of(rejection) == naive_verdict(game, record)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +16,7 @@ from unsearched import cheaply_searched, fully_searched, without_search
 from azselfplay.games import get_game
 from azselfplay.games.spec import PLY_CAP, Game
 from bench.random_games import random_game
-from protocol.records import UNKNOWN, GameRecord
+from protocol.records import GameRecord
 from trainer.sampler import Sampler
 from trainer.sampler_kernel import Samples
 from trainer.window import Window
@@ -40,6 +39,11 @@ def random_games(game: Game, seed: int, count: int) -> list[GameRecord]:
 def everything(game: Game, window: Window, symmetry: int = 0) -> Samples:
     numbers = np.arange(window.first_position, window.first_position + window.positions)
     return SAMPLERS[game.name, symmetry > 0].make(window, numbers, np.full(len(numbers), symmetry))
+
+
+def positions_in(samples: Samples) -> set[bytes]:
+    """Return which positions were drawn, however often."""
+    return {features.tobytes() for features in samples.packed_features}
 
 
 def policy_of(samples: Samples, row: int) -> dict[int, float]:
@@ -138,54 +142,34 @@ def test_only_the_newest_positions_are_drawn(newest: int) -> None:
     last = sampler.newest(window, newest, 100)
     count = min(newest, window.positions)
     np.testing.assert_array_equal(last.packed_features, whole.packed_features[-count:])
-    assert {packed_features.tobytes() for packed_features in drawn.packed_features} == {
-        packed_features.tobytes() for packed_features in last.packed_features
-    }
+    assert positions_in(drawn) == positions_in(last)
     some = sampler.newest(window, newest, 7)
     np.testing.assert_array_equal(
         some.packed_features, last.packed_features[[i * count // min(7, count) for i in range(min(7, count))]]
     )
 
 
-def test_plies_without_a_search_are_neither_drawn_nor_counted() -> None:
-    """Of games that begin with three random plies, exactly the other plies are drawn; root values show
-    which."""
-    window = Window(CONNECT_FOUR, 100)
-    records = [without_search(fully_searched(record), 3) for record in random_games(CONNECT_FOUR, 6, 20)]
-    for record in records:
-        window.add(record)
-    searched = np.flatnonzero(window.is_target(np.arange(window.first_position, window.next_position)))
-    assert window.targets == len(searched)
-    assert 0 < len(searched) == window.positions - 3 * window.games
-    sampler, whole = SAMPLERS["connect_four", False], everything(CONNECT_FOUR, window)
-    drawn, last = sampler.sample(window, np.random.default_rng(8), 2000), sampler.newest(window, 10**6, 10**6)
-    assert not np.isnan(drawn.root_values).any()
-    np.testing.assert_array_equal(last.packed_features, whole.packed_features[searched])
-    assert {packed_features.tobytes() for packed_features in drawn.packed_features} == {
-        packed_features.tobytes() for packed_features in last.packed_features
-    }
-
-
-@pytest.mark.parametrize("surprise_share", [0.0, 0.5])
-def test_positions_of_cheap_searches_are_neither_drawn_nor_counted(surprise_share: float) -> None:
-    """They have visits and a value, which are not learned from; with a playout cap these are three of
-    four."""
-    window = Window(CONNECT_FOUR, 100, with_surprise=True)
-    rng = np.random.default_rng(5)
+@pytest.mark.parametrize(("unsearched", "cheap", "surprise_share"), [(3, 1, 0.0), (0, 4, 0.0), (0, 4, 0.5)])
+def test_only_policy_targets_are_drawn_and_counted(
+    unsearched: int, cheap: int, surprise_share: float
+) -> None:
+    """The others are plies of a random opening, or of cheap searches, whose visits and values are not learned
+    from; with a playout cap these are three of four."""
+    window, rng = Window(CONNECT_FOUR, 100, with_surprise=True), np.random.default_rng(5)
     for record in random_games(CONNECT_FOUR, 6, 20):
-        surprised = rng.random(record.plies).astype(np.float16)
-        window.add(replace(cheaply_searched(record, np.arange(record.plies) % 4 > 0), prior_kl=surprised))
+        kl = rng.random(record.plies).astype(np.float16)
+        played = cheaply_searched(record, np.arange(record.plies) % cheap > 0)
+        window.add(replace(without_search(played, unsearched), prior_kl=kl))
     numbers = np.arange(window.first_position, window.next_position)
     plies = numbers - window.rings.game_first[window.rings.game[numbers % window.capacity]]
-    (full,) = np.nonzero(plies % 4 == 0)
-    assert window.targets == len(full)
+    (targets,) = np.nonzero((plies >= unsearched) & (plies % cheap == 0))
+    assert window.targets == len(targets) > 0
     sampler, whole = SAMPLERS["connect_four", False], everything(CONNECT_FOUR, window)
     drawn = sampler.sample(window, np.random.default_rng(8), 2000, surprise_share=surprise_share)
     last = sampler.newest(window, 10**6, 10**6)
-    np.testing.assert_array_equal(last.packed_features, whole.packed_features[full])
-    assert {packed_features.tobytes() for packed_features in drawn.packed_features} == {
-        packed_features.tobytes() for packed_features in last.packed_features
-    }
+    assert not np.isnan(drawn.root_values).any()
+    np.testing.assert_array_equal(last.packed_features, whole.packed_features[targets])
+    assert positions_in(drawn) == positions_in(last)
 
 
 def test_a_single_target_among_many_positions_is_found() -> None:
@@ -198,9 +182,7 @@ def test_a_single_target_among_many_positions_is_found() -> None:
     only = sampler.make(window, np.array([3]), np.zeros(1, np.int64))
     for newest in (None, 50):
         drawn = sampler.sample(window, np.random.default_rng(8), 20, newest)
-        assert {packed_features.tobytes() for packed_features in drawn.packed_features} == {
-            only.packed_features[0].tobytes()
-        }
+        assert positions_in(drawn) == positions_in(only)
     empty = Window(CONNECT_FOUR, 100)
     empty.add(without_search(games[0], 42))
     with pytest.raises(ValueError, match="no position"):
@@ -223,29 +205,3 @@ def test_game_larger_than_the_window_is_refused() -> None:
     """A game that can never fit is an error that says what to change."""
     with pytest.raises(ValueError, match=r"window\.positions"):
         Window(TIC_TAC_TOE, 3).add(random_games(TIC_TAC_TOE, 4, 1)[0])
-
-
-def test_value_target_is_of_the_side_to_move() -> None:
-    """By hand: a win of the first player of odd length, a win of the second player of even length, and a
-    draw."""
-    games = {
-        (0, 3, 1, 4, 2): (1, [0, 2, 0, 2, 0]),
-        (0, 3, 1, 4, 8, 5): (-1, [2, 0, 2, 0, 2, 0]),
-        (0, 1, 2, 4, 3, 5, 7, 6, 8): (0, [1] * 9),
-    }
-    for actions, (outcome, classes) in games.items():
-        window = Window(TIC_TAC_TOE, 9)
-        window.add(hand_made(actions, outcome))
-        assert everything(TIC_TAC_TOE, window).classes.tolist() == classes
-
-
-def hand_made(actions: tuple[int, ...], outcome: int) -> GameRecord:
-    record = random_games(TIC_TAC_TOE, 5, 1)[0]
-    plies = len(actions)
-    played = np.array(actions, dtype=np.uint16)
-    ones = np.ones(plies, dtype=np.uint16)
-    return dataclasses.replace(
-        record, actions=played, visited=ones, visit_actions=played, visits=ones,
-        root_values=np.zeros(plies, dtype=np.float32), flags=ones.astype(np.uint8), outcome=outcome,
-        versions=np.zeros(plies, dtype=np.uint32), **dict.fromkeys(UNKNOWN, np.zeros(0)),
-    )  # fmt: skip

@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from naive_sampler import naive_symmetry
-from naive_verify import positions_of
-from naive_wins import naive_win
+from naive_verify import legal_and_end, positions_of
 from test_chess_targets import hand_made
 from twice import GAME as TWICE
 
 from azselfplay.games import get_game
-from azselfplay.games.spec import Game, Symmetry
+from azselfplay.games.spec import Game, State, Symmetry
 from bench.random_games import random_game
 from protocol.records import GameRecord
 from trainer.sampler import Sampler
@@ -24,6 +23,30 @@ TIC_TAC_TOE, CONNECT_FOUR, CHESS = (get_game(name) for name in ("tic_tac_toe", "
 SAMPLERS = {
     game.name: Sampler(game, game.history, symmetric=True) for game in (TIC_TAC_TOE, CONNECT_FOUR, TWICE)
 }
+
+
+def naive_win(game: Game, states: list[State], move: int) -> tuple[list[State], dict[int, float]] | None:
+    """Return `states` and the position after the legal move numbered `move`, with the share of each of its
+    legal actions, if the side to move wins at once there; else None."""
+    legal, _ = legal_and_end(game, states)
+    after = [*states, _played(game, states[-1], legal[move % len(legal)])]
+    replies, end = legal_and_end(game, after)
+    wins = [] if end else [reply for reply in replies if _wins(game, after, reply)]
+    return (after, {reply: (reply in wins) / len(wins) for reply in replies}) if wins else None
+
+
+def _played(game: Game, state: State, action: int) -> State:
+    after = np.zeros_like(state)
+    game.rules.play(state, action, after)
+    return after
+
+
+def _wins(game: Game, states: list[State], action: int) -> bool:
+    after = _played(game, states[-1], action)
+    _, end = legal_and_end(game, [*states, after])
+    mover, next_mover = (int(game.rules.side_to_move(state)) for state in (states[-1], after))
+    value = game.end_reasons[end].value if end else 0
+    return (value if mover == next_mover else -value) == 1
 
 
 def window_of(game: Game, records: list[GameRecord]) -> Window:
