@@ -1,4 +1,7 @@
-"""`azplay analyse`: JSON lines on standard input, JSON lines on standard output."""
+"""The command `azplay analyse`: its settings, the network that it loads, and what it says about its speed.
+
+Reading, searching and writing are `play.analysis`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,6 @@ from protocol.settings import Count, Seed, SomeSimulations
 
 if TYPE_CHECKING:
     from azselfplay.host.aio import Stop
-    from azselfplay.play.analysis import Counts
     from azselfplay.play.nets import LoadedNet
 
 EXAMPLES = (
@@ -105,12 +107,9 @@ def _analyse(config: AnalyseConfig, net: LoadedNet) -> None:
 
     began = time.perf_counter()
     aio.run(serve)
-    _say(_summary(service.counts, net, time.perf_counter() - began))
-
-
-def _summary(counts: Counts, net: LoadedNet, seconds: float) -> str:
-    evaluator = net.evaluator
-    return (
+    seconds = time.perf_counter() - began
+    counts, evaluator = service.counts, net.evaluator
+    _say(
         f"{counts.answers} positions and {counts.errors} errors in {seconds:.1f} s: "
         f"{counts.answers / seconds:,.0f} positions/s, {evaluator.rows / seconds:,.0f} evals/s, "
         f"mean batch {evaluator.rows / max(1, evaluator.batches):.0f} of {net.target_rows}"

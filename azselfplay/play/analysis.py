@@ -1,4 +1,4 @@
-"""Positions to analyse as a stream: lines of JSON in and out, many positions at once through one evaluator.
+"""The service behind `azplay analyse`: lines of JSON in and out, many positions at once by one evaluator.
 
 `parse` turns a line into a request, or refuses it with a sentence. An `Analyst` searches the position and
 puts the result into words and numbers. `Service` does so for many lines at once, so that the network's
@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.names import nearest
@@ -155,7 +154,7 @@ class Service:
         await self._unwritten.put(_line({"id": error.request_id, "error": str(error)}))
 
     async def _write(self, output: Output) -> None:
-        """Write the answers in the order in which they were finished, all that wait at once. None ends it."""
+        """Write the answers in the order in which they were finished. None ends it."""
         # All that wait are written with one call: a system call an answer would limit fast networks.
         waiting: list[bytes | None] = [b""]
         while waiting[-1] is not None:
@@ -290,18 +289,23 @@ class Analyst:
         priors = dict(zip(leaf.actions.tolist(), evaluation.priors.tolist(), strict=True))
         if request.simulations:
             result = await search(tree, SearchPool(tree.forest, self.evaluator))
-            best, value = (
-                choose_action(result, tree.ply, tree.settings, np.random.default_rng(0)),
-                result.value,
-            )
+            value = result.value
+            best = choose_action(result, tree.ply, tree.settings, np.random.default_rng(0))
             visits = _visits(tree, result)
-            line = tuple(tree.principal_variation(best)) or (
-                best,
-            )  # a move that wins at once is not searched
+            # A move that wins at once is not searched, so the tree has no line for it.
+            line = tuple(tree.principal_variation(best)) or (best,)
         else:
             best = min(priors, key=lambda action: (-priors[action], action))
             line = (best,)
-        text = {action: self.game.notation.action_to_text(tree.state, action) for action in priors}
+        notation = self.game.notation
+        text = {action: notation.action_to_text(tree.state, action) for action in priors}
+        # A move's text depends on the position before it (captures, drops), so the line is played.
+        state, pv = tree.state.copy(), []
+        for action in line:
+            pv.append(notation.action_to_text(state, action))
+            after = np.zeros_like(state)
+            self.game.rules.play(state, action, after)
+            state = after
         return {
             "id": request.id,
             "best": text[best],
@@ -311,7 +315,7 @@ class Analyst:
             },
             "value": round(value, DIGITS),
             "wdl": [round(probability, DIGITS) for probability in evaluation.wdl[0].tolist()],
-            "pv": _line_of_play(tree, line),
+            "pv": pv,
             "ms": round((time.perf_counter() - began) * 1000, 3),
         }
 
@@ -345,24 +349,13 @@ class Analyst:
 def _visits(tree: SearchTree, result: SearchResult) -> dict[int, int]:
     """Visits of the visited actions; a Gumbel search reports shares, and has the visits in its scores."""
     actions, visits = result.actions, result.visits
-    if result.is_improved and result.scores is None:  # moves that win at once are not searched
+    # Moves that win at once are not searched: it is as if all simulations had gone to them.
+    if result.is_improved and result.scores is None:
         visits = evenly(tree.settings.search.simulations, len(actions))
     elif result.is_improved and result.scores is not None:
         seen = result.scores.visits > 0
         actions, visits = result.scores.actions[seen], result.scores.visits[seen]
     return dict(zip(actions.tolist(), visits.tolist(), strict=True))
-
-
-def _line_of_play(tree: SearchTree, actions: tuple[int, ...]) -> list[str]:
-    game = tree.game
-    texts: list[str] = []
-    state: npt.NDArray[np.uint64] = tree.state.copy()
-    for action in actions:
-        texts.append(game.notation.action_to_text(state, action))
-        child = np.zeros_like(state)
-        game.rules.play(state, action, child)
-        state = child
-    return texts
 
 
 def _line(answer: Answer) -> bytes:

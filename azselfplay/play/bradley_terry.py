@@ -146,13 +146,30 @@ def fit(scores: Iterable[Score], anchors: Mapping[str, float]) -> Fit:
     place = {name: index for index, name in enumerate(names)}
     first = np.array([place[score.first] for score in pairs], dtype=np.int64)
     second = np.array([place[score.second] for score in pairs], dtype=np.int64)
-    games = _with_prior(pairs, set(free))
-    points = np.array([score.points for score in pairs]) + (games - [score.games for score in pairs]) / 2
+    played: Counter[str] = Counter()
+    gained: defaultdict[str, float] = defaultdict(float)
+    for score in pairs:
+        for name, won in ((score.first, score.points), (score.second, score.games - score.points)):
+            played[name] += score.games
+            gained[name] += won
+    # The prior: each free player's drawn games are spread over its opponents as its real games are.
+    real = np.array([score.games for score in pairs], dtype=np.float64)
+    prior = [
+        sum(PRIOR_DRAWS * score.games / played[name] for name in (score.first, score.second) if name in free)
+        for score in pairs
+    ]
+    games = real + np.array(prior, dtype=np.float64)
+    points = np.array([score.points for score in pairs]) + (games - real) / 2
     rows = np.array([place[name] for name in free], dtype=np.int64)
     problem = _Problem(first, second, games, points, rows)
     elo = _maximise(problem, elo)
     covariance: Array = np.linalg.inv(problem.curvature(elo)).astype(np.float64)
-    return Fit(_ratings(names, elo, free, covariance, pairs), free, covariance)
+    margins = dict(zip(free, Z95 * np.sqrt(np.diag(covariance)), strict=True))
+    ratings = {
+        name: Rating(float(elo[index]), float(margins.get(name, 0.0)), played[name], gained[name])
+        for index, name in enumerate(names)
+    }
+    return Fit(ratings, free, covariance)
 
 
 @dataclass(frozen=True)
@@ -198,19 +215,6 @@ class _Problem:
         return np.asarray(1.0 / (1.0 + np.exp(-PER_ELO * (elo[self.first] - elo[self.second]))))
 
 
-def _with_prior(pairs: list[Score], free: set[str]) -> Array:
-    """[pairs] games, with those of the prior."""
-    played: Counter[str] = Counter()
-    for score in pairs:
-        played[score.first] += score.games
-        played[score.second] += score.games
-    extra = [
-        sum(PRIOR_DRAWS * score.games / played[name] for name in (score.first, score.second) if name in free)
-        for score in pairs
-    ]
-    return np.array([score.games for score in pairs], dtype=np.float64) + extra
-
-
 def _maximise(problem: _Problem, elo: Array) -> Array:
     """Newton's method from `elo [players]`. The likelihood is concave; a step that does not raise it is
     halved."""
@@ -229,22 +233,6 @@ def _maximise(problem: _Problem, elo: Array) -> Array:
             return elo
         elo = moved
     return elo
-
-
-def _ratings(
-    names: list[str], elo: Array, free: list[str], covariance: Array, pairs: list[Score]
-) -> dict[str, Rating]:
-    margins = dict(zip(free, Z95 * np.sqrt(np.diag(covariance)), strict=True))
-    games: Counter[str] = Counter()
-    points: defaultdict[str, float] = defaultdict(float)
-    for score in pairs:
-        for name, gained in ((score.first, score.points), (score.second, score.games - score.points)):
-            games[name] += score.games
-            points[name] += gained
-    return {
-        name: Rating(float(elo[index]), float(margins.get(name, 0.0)), games[name], points[name])
-        for index, name in enumerate(names)
-    }
 
 
 def chain_of(anchors: Sequence[str], players: Sequence[str]) -> list[Pair]:

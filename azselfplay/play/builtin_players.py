@@ -1,4 +1,4 @@
-"""Players of our own: networks, perfect players, and blends of a player with random moves.
+"""The players that are no other program: networks, solvers, endgame tables, blends with random moves.
 
 `NetPlayer` searches with a network; its tree follows the game. A `ThinkingPlayer` is one function from the
 game to a move; `play.kernel_players` has those that search without a network, and `solver` and
@@ -14,8 +14,6 @@ import contextlib
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from typing import TypeVar
 
 import numpy as np
 
@@ -36,10 +34,11 @@ from azselfplay.search.settings import FOR_EVALUATION, resolve
 from azselfplay.search.tree import SearchTree, tree_for
 from protocol.settings import SelfPlaySettings, changed
 
-T = TypeVar("T")
+THREADS = ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="player")
+"""Where slow players think, whatever the number of games. A thread starts with its first move."""
 
 
-class NetPlayer:
+class NetPlayer(Player):
     """Searches with `simulations` per move (0: plays the policy's first choice, without a search).
 
     It plays without noise and without temperature: the most visited move, or with a Gumbel root the winner of
@@ -78,7 +77,7 @@ class NetPlayer:
         self._release()
 
 
-class NetSeat:
+class NetSeat(Seat):
     """One game: a tree that follows the moves."""
 
     def __init__(self, player: NetPlayer) -> None:
@@ -91,6 +90,7 @@ class NetSeat:
     def _follow(self, game_history: GameHistory) -> SearchTree:
         """Set the tree to the game's position: by advancing if possible, else from the start."""
         tree = self._tree
+        # Another game, or moves were taken back: a tree only goes forward.
         if (
             tree is None
             or game_history is not self._game_history
@@ -117,17 +117,15 @@ class NetSeat:
             leaf = tree.root_leaf()
             answer = await evaluate(evaluator, LeafBatch.of(leaf))
             return Choice(int(leaf.actions[np.argmax(answer.priors)]), float(answer.values[0]), 1)
+        # A sparse network is part of the search and its positions pass no evaluator: they are counted here.
         before = tree.forest.evaluated
         result = await search(tree, SearchPool(tree.forest, evaluator))
         net.evaluator.rows += tree.forest.evaluated - before
         best = choose_action(result, tree.ply, tree.settings, self._rng)
         return Choice(best, result.value, self._player.simulations)
 
-    async def close(self) -> None:
-        """Do nothing: the evaluator belongs to the player."""
 
-
-class ThinkingPlayer:
+class ThinkingPlayer(Player):
     """A player whose every move is one call of `think(game_history, rng)`.
 
     `threaded`: in a thread of the pool. `alone`: one call at a time, for a `think` with a memory.
@@ -137,10 +135,8 @@ class ThinkingPlayer:
         self.name = name
         self._think = think
         self._threaded = threaded
-        self._turn: contextlib.AbstractAsyncContextManager[None] = (
-            # A memory (a solver's table) may be used by one thread at a time.
-            asyncio.Lock() if alone else contextlib.nullcontext()
-        )
+        # A memory (a solver's table) may be used by one thread at a time.
+        self._turn = asyncio.Lock() if alone else contextlib.nullcontext()
 
     async def sit_down(self, seed: int) -> Seat:
         return ThinkingSeat(self, np.random.default_rng(seed))
@@ -150,30 +146,22 @@ class ThinkingPlayer:
         if not self._threaded:
             return self._think(game_history, rng)
         async with self._turn:
-            return await in_thread(lambda: self._think(game_history, rng))
-
-    async def close(self) -> None:
-        """Do nothing: the threads belong to the process."""
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(THREADS, self._think, game_history, rng)
 
 
-class ThinkingSeat:
+class ThinkingSeat(Seat):
     """One game of a ThinkingPlayer."""
 
     def __init__(self, player: ThinkingPlayer, rng: np.random.Generator) -> None:
         self._player = player
         self._rng = rng
 
-    async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
-        """Do nothing: its kernels are compiled with its first move."""
-
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
         return await self._player.think(game_history, self._rng)
 
-    async def close(self) -> None:
-        """Nothing to close."""
 
-
-class Blend:
+class Blend(Player):
     """Plays like `inner` with probability `share`, else any legal move.
 
     Blends are intermediate steps for ratings: in chess `greedy` beats `random` in 99 of 100 games, which says
@@ -185,14 +173,18 @@ class Blend:
         self.inner = inner
         self.share = share
 
+    async def prepare(self) -> None:
+        await self.inner.prepare()
+
     async def sit_down(self, seed: int) -> Seat:
+        # Not `seed` alone: the inner player draws from that, and both would draw the same numbers.
         return BlendSeat(await self.inner.sit_down(seed), self.share, np.random.default_rng([seed, 1]))
 
     async def close(self) -> None:
         await self.inner.close()
 
 
-class BlendSeat:
+class BlendSeat(Seat):
     """One game of a Blend."""
 
     def __init__(self, inner: Seat, share: float, rng: np.random.Generator) -> None:
@@ -212,16 +204,6 @@ class BlendSeat:
         await self._inner.close()
 
 
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="player")
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """Run CPU-bound jitted work beside the event loop."""
-    return await asyncio.get_running_loop().run_in_executor(_pool(), work)
-
-
 def solver_think(game: Game) -> Think:
     """A random one of the actions that keep the result of perfect play; a shallow search where it is unknown.
 
@@ -230,7 +212,7 @@ def solver_think(game: Game) -> Think:
     """
     solution = knowledge_of(game).solution
     if solution is None or not solution.plays_whole_games:
-        have = _games_with(lambda one: one.plays_whole_games)
+        have = ", ".join(name for name, one in solved_games().items() if one.plays_whole_games)
         raise Fatal(f"there is no solver for {game.name}; there is one for {have}", Exit.CONFIG)
     before = alphabeta_think(game, solution.depth) if solution.depth else None
 
@@ -267,12 +249,12 @@ def table_of(game: Game, what: str) -> Solution:
     needs it."""
     solution = knowledge_of(game).solution
     if solution is None or not solution.counts_plies:
-        have = _games_with(lambda one: one.counts_plies)
+        have = ", ".join(name for name, one in solved_games().items() if one.counts_plies)
         raise Fatal(f"{what}: there are no tables for {game.name}; there are some for {have}", Exit.CONFIG)
     return solution
 
 
-def _games_with(has_it: Callable[[Solution], bool]) -> str:
-    """The games whose solution fulfils `has_it`."""
-    solutions = {name: knowledge_of(get_game(name)).solution for name in WITH_SOLVED}
-    return ", ".join(name for name, one in solutions.items() if one is not None and has_it(one))
+def solved_games() -> dict[str, Solution]:
+    """What is known about each game of which positions are solved, by its name."""
+    found = {name: knowledge_of(get_game(name)).solution for name in WITH_SOLVED}
+    return {name: solution for name, solution in found.items() if solution is not None}

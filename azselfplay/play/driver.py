@@ -18,8 +18,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar
 
 from msgspec import Meta
 from tyro.conf import Positional
@@ -59,20 +60,19 @@ class EngineConfig:
     runs: Path = RUNS
     """Folder of all runs."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """Device of the network (option Backend)."""
+    """Device of the network."""
     threads: Count = 0
-    """CPU threads of the network; 0: one per core (option Threads)."""
+    """CPU threads of the network; 0: one per core."""
     hash: Positive = 256
-    """MiB of the search tree (option Hash)."""
+    """MiB of the search tree."""
     leaves: Count = 0
-    """Most positions evaluated in one batch; 0: as many as suit the device (option MinibatchSize)."""
+    """Most positions evaluated in one batch; 0: as many as suit the device."""
     search: str = "puct"
-    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1 (option Search). gumbel
-    makes 800 simulations per move unless --nodes or the GUI sets a number."""
+    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1."""
     nodes: Annotated[int, Meta(ge=0, le=10**9)] = 0
-    """Simulations per move when the GUI gives no number; 0: no limit."""
+    """Simulations per move when the GUI gives no number; 0: no limit (gumbel: 800)."""
     seed: Seed = 0
-    """Seed of the untrained network and of moves drawn by option Temperature."""
+    """Seed of the untrained network, and of moves drawn with a temperature."""
 
     def resolved(self) -> Self:
         """The same settings, with the file of the network in `weights`. Raises Fatal(BAD_DATA) if there is
@@ -280,25 +280,26 @@ async def in_thread(work: Callable[[], T]) -> T:
     # No executor: the interpreter would wait for its threads before it ends.
     done: asyncio.Future[T] = loop.create_future()
 
-    def tell(result: T | None, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(cast(T, result))
-
     def body() -> None:
-        result, failure = None, None
         try:
-            result = work()
+            tell: Callable[[], None] = partial(_settle, done, work())
         except BaseException as error:
-            failure = error
+            tell = partial(_fail, done, error)
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(tell, result, failure)
+            loop.call_soon_threadsafe(tell)
 
     threading.Thread(target=body, name=PREPARATION, daemon=True).start()
     return await done
+
+
+def _settle(future: asyncio.Future[T], result: T) -> None:
+    if not future.done():  # who waited for it may have been cancelled
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[T], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
 def leave_if_preparing(code: int) -> None:
@@ -421,14 +422,6 @@ class Output:
         await future
 
     def _write(self) -> None:
-        def resolve(future: asyncio.Future[None], error: BaseException | None) -> None:
-            if future.done():  # its writer was cancelled
-                return
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
-
         error: BaseException | None = None
         while error is None:
             data, future = self._jobs.get()
@@ -441,6 +434,7 @@ class Output:
             except OSError as failure:
                 error = failure
             try:
-                self._loop.call_soon_threadsafe(resolve, future, error)
+                tell = partial(_settle, future, None) if error is None else partial(_fail, future, error)
+                self._loop.call_soon_threadsafe(tell)
             except RuntimeError:
                 return  # the loop is closed

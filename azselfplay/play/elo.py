@@ -65,6 +65,11 @@ def pair_counts(outcomes: Sequence[int]) -> tuple[int, ...]:
     return tuple(counts)
 
 
+def won_drawn_lost(outcomes: Sequence[int]) -> tuple[int, int, int]:
+    """How many of the outcomes (+1, 0, -1) are wins, draws and losses."""
+    return outcomes.count(1), outcomes.count(0), outcomes.count(-1)
+
+
 def mean_and_variance(counts: Sequence[float]) -> tuple[float, float]:
     """Mean and variance of the score of a pair (0 to 1) over the sample; the variance divides by n."""
     total = sum(counts)

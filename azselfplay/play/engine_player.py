@@ -1,8 +1,9 @@
-"""Other programs' engines as players: the spec, the seat, and a child process that speaks in lines.
+"""The player that is another program: an engine that runs as a child process, for each game in progress one.
 
-There is one process per game in progress, reused for the next game. An engine that fails (dies, does not
-answer, plays an illegal move) loses its game; its process is killed, and the next game gets a new one. What
-differs between UCI, USI and GTP is a `Connection` (`play.engine_protocols`).
+A process is reused for the next game. An engine that fails (dies, does not answer, plays an illegal move)
+loses its game; its process is killed, and the next game gets a new one. What differs between UCI, USI and GTP
+is a `Connection` (`play.engine_protocols`); here are the spec, the seat with its patience, and a process that
+speaks in lines.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from urllib.parse import parse_qsl
 
 from azselfplay.games.game_history import GameHistory
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.play.player import Choice, Clock, PlayerFailed, PlayerResigned, Seat
+from azselfplay.play.player import Choice, Clock, Player, PlayerFailed, PlayerResigned, Seat
 
 T = TypeVar("T")
 
@@ -130,7 +131,7 @@ Connect = Callable[[EngineSpec], Awaitable[Connection]]
 """Starts a process and waits until it is ready; leaves no process behind when it fails or is cancelled."""
 
 
-class EnginePlayer:
+class EnginePlayer(Player):
     """Engines of one spec: one process for each concurrent game."""
 
     def __init__(self, name: str, spec: EngineSpec, connect: Connect) -> None:
@@ -178,7 +179,7 @@ class EnginePlayer:
                 connection.kill()
 
 
-class EngineSeat:
+class EngineSeat(Seat):
     """One game with one engine process."""
 
     def __init__(self, player: EnginePlayer, connection: Connection, game: EngineGame) -> None:

@@ -13,6 +13,8 @@ import asyncio
 import contextlib
 import math
 import re
+from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 
 import chess
@@ -30,6 +32,7 @@ from azselfplay.play.engine_player import (
     parse_spec,
 )
 from azselfplay.play.gtp_board import as_json, rules_of, stones_of
+from azselfplay.play.gtp_lines import NAMES
 from azselfplay.play.player import Choice, Clock, PlayerResigned
 
 EXAMPLES = {
@@ -51,28 +54,20 @@ def engine_player(name: str, kind: str, text: str) -> EnginePlayer:
             "such as level=1",
             Exit.CONFIG,
         )
-    return EnginePlayer(name, spec, {"uci": connect_uci, "usi": connect_usi, "gtp": connect_gtp}[kind])
+    return EnginePlayer(name, spec, partial(connect, kind))
 
 
-async def connect_uci(spec: EngineSpec) -> Connection:
-    """A running engine with its options set. Raises EngineError or OSError if there is none."""
-    loop = asyncio.get_running_loop()
-    transport, protocol = await loop.subprocess_exec(Uci, *spec.command, stderr=asyncio.subprocess.DEVNULL)
-    return await begun(UciConnection(spec, transport, protocol))
-
-
-async def connect_usi(spec: EngineSpec) -> Connection:
-    """The same for USI."""
-    return await begun(UsiConnection(spec, await LineProcess.start(spec.command)))
-
-
-async def connect_gtp(spec: EngineSpec) -> Connection:
-    """The same for GTP."""
-    return await begun(GtpConnection(spec, await LineProcess.start(spec.command)))
-
-
-async def begun(connection: Connection) -> Connection:
-    """The connection, ready to play; its process is killed if that fails or is cancelled."""
+async def connect(kind: str, spec: EngineSpec) -> Connection:
+    """A running engine with its options set; none is left behind if that fails or is cancelled. Raises
+    EngineError or OSError."""
+    connection: Connection
+    if kind == "uci":
+        loop, quiet = asyncio.get_running_loop(), asyncio.subprocess.DEVNULL
+        transport, protocol = await loop.subprocess_exec(Uci, *spec.command, stderr=quiet)
+        connection = UciConnection(spec, transport, protocol)
+    else:
+        process = await LineProcess.start(spec.command)
+        connection = UsiConnection(spec, process) if kind == "usi" else GtpConnection(spec, process)
     try:
         await connection.begin()
     except BaseException:
@@ -103,21 +98,17 @@ class UciConnection:
         self._protocol = protocol
 
     async def begin(self) -> None:
-        try:
+        with _engine_errors():
             await self._protocol.initialize()
             await self._protocol.configure(dict(self._spec.options))
-        except chess.engine.EngineError as error:
-            raise EngineError(str(error)) from error
 
     async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
         protocol = self._protocol
         protocol.send_line("ucinewgame")
         # Else python-chess sends it again, while a clock runs.
         protocol.game, protocol.first_game = game, False
-        try:
+        with _engine_errors():
             await protocol.ping()
-        except chess.engine.EngineError as error:
-            raise EngineError(str(error)) from error
 
     async def choose(self, game_history: GameHistory, clock: Clock | None) -> Choice:
         board = board_of(game_history)
@@ -131,10 +122,8 @@ class UciConnection:
         elif not spec.has_limit:
             limit.nodes = USUAL_NODES
         wanted = chess.engine.INFO_SCORE | chess.engine.INFO_BASIC
-        try:
+        with _engine_errors():
             played = await self._protocol.play(board, limit, game=self._protocol.game, info=wanted)
-        except chess.engine.EngineError as error:
-            raise EngineError(str(error)) from error
         if played.move is None:
             raise EngineError(f"gave no move in {board.fen()}")
         action = game_history.game.notation.action_from_text(game_history.state, played.move.uci())
@@ -143,15 +132,22 @@ class UciConnection:
         return Choice(action, value, int(played.info.get("nodes", 0)))
 
     async def quit(self) -> None:
-        try:
+        with _engine_errors():
             await self._protocol.quit()
-        except chess.engine.EngineError as error:
-            raise EngineError(str(error)) from error
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self._transport.kill()
         self._transport.close()
+
+
+@contextlib.contextmanager
+def _engine_errors() -> Iterator[None]:
+    """Raises python-chess's errors as ours: the player does not know which library speaks."""
+    try:
+        yield
+    except chess.engine.EngineError as error:
+        raise EngineError(str(error)) from error
 
 
 class Uci(chess.engine.UciProtocol):
@@ -306,8 +302,6 @@ def _ms(seconds: float) -> str:
 SEEDS = 2**31
 """gnugo only accepts smaller numbers."""
 
-COLOURS = ("black", "white")
-
 RULES = "kata-set-rules"
 
 SEED = "set_random_seed"
@@ -355,12 +349,12 @@ class GtpConnection:
         game, side = game_history.game, game_history.side_to_move
         for ply in range(len(self._played), game_history.ply):  # its own moves are already on its board
             action, state = game_history.actions[ply], game_history.states[ply]
-            colour = COLOURS[game.rules.side_to_move(state)]
+            colour = NAMES[game.rules.side_to_move(state)]
             await self.command(f"play {colour} {game.notation.action_to_text(state, action)}")
             self._played.append(action)
         if clock is not None:
-            await self.command(f"time_left {COLOURS[side]} {max(0, int(clock.remaining))} 0")
-        move = await self.command(f"genmove {COLOURS[side]}")
+            await self.command(f"time_left {NAMES[side]} {max(0, int(clock.remaining))} 0")
+        move = await self.command(f"genmove {NAMES[side]}")
         if move.lower() == "resign":
             raise PlayerResigned
         action = game.notation.action_from_text(game_history.state, move)
@@ -379,9 +373,7 @@ class GtpConnection:
             await self.command(f"{SEED} {game.seed % SEEDS}")
         if RULES in self._knows:
             await self.command(f"{RULES} {as_json(rules)}")
-        for colour, vertices in zip(
-            COLOURS, stones_of(game_history.game, game_history.states[0]), strict=True
-        ):
+        for colour, vertices in zip(NAMES, stones_of(game_history.game, game_history.states[0]), strict=True):
             for vertex in vertices:
                 await self.command(f"play {colour} {vertex}")
         self._played.clear()

@@ -1,4 +1,4 @@
-"""`python -m play.gate`: plays the games of a gate and reports on stdout, one JSON line per pair.
+"""`python -m azselfplay.play.gate`: plays the games of a gate and reports on stdout, one JSON line per pair.
 
 azserver starts it with `gate.mode = alphago_zero`; the last line decides. It runs with low priority, so that
 self-play continues. Each pair of games has its own opening: neither player makes random choices, so two games
@@ -23,6 +23,7 @@ from azselfplay.host import aio
 from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.host.gating import PROGRESS_SECONDS, GateReport, verdict
 from azselfplay.play.builtin_players import NetPlayer
+from azselfplay.play.elo import won_drawn_lost
 from azselfplay.play.nets import load_net
 from azselfplay.play.openings import RANDOM_PLIES, Opening, book_openings, random_openings, usual_plies
 from azselfplay.play.player import Player
@@ -81,9 +82,15 @@ def run(options: argparse.Namespace) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 repeating = group.create_task(progress.repeat(evaluated))
-                tell_new, longest = progress.tell, settings.max_plies
                 report = await play(
-                    game, players[0], players[1], openings, options.share, tell_new, concurrent, longest
+                    game,
+                    players[0],
+                    players[1],
+                    openings,
+                    share=options.share,
+                    on_report=progress.tell,
+                    concurrent=concurrent,
+                    max_plies=settings.max_plies,
                 )
                 repeating.cancel()
             tell(report)
@@ -140,8 +147,7 @@ async def play(
     """
 
     def report(games: Sequence[PlayedGame]) -> GateReport:
-        outcomes = [one.outcome_for_a for one in games]
-        return GateReport(outcomes.count(1), outcomes.count(0), outcomes.count(-1), 2 * len(openings))
+        return GateReport(*won_drawn_lost([one.outcome_for_a for one in games]), 2 * len(openings))
 
     def decided(games: Sequence[PlayedGame]) -> bool:
         so_far = report(games)

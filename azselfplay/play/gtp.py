@@ -42,7 +42,6 @@ from azselfplay.play.orders import (
     Request,
     Say,
     Setup,
-    SideClock,
     Start,
     StopSearch,
     seconds_for_move,
@@ -81,15 +80,14 @@ def main() -> int:
         examples=EXAMPLES,
         description="A Go engine that speaks GTP 2 on standard input and output.",
     ).resolved()
-    from azselfplay.games import get_game
     from azselfplay.play.gtp_board import GoBoard, rules_of
     from azselfplay.play.gtp_commands import Desk
-    from azselfplay.play.nets import game_of
+    from azselfplay.play.nets import game_for
 
-    trained = "" if settings.weights is None else game_of(settings.weights)
+    game = game_for(settings.game, settings.weights, "go")
     try:
-        game = get_game(settings.game or trained or "go")
-        desk = Desk(GoBoard(rules_of(game)), size=game.rows if trained else None)
+        # An untrained network is made for any size; a trained one has weights for each cell of one size.
+        desk = Desk(GoBoard(rules_of(game)), size=game.rows if settings.weights else None)
     except ValueError as error:
         raise Fatal(str(error), Exit.CONFIG) from error
     options = Options(
@@ -108,9 +106,9 @@ USUAL_SIMULATIONS = 800
 ABOUT = ("protocol_version", "name", "version", "known_command", "list_commands", "stop", "quit")
 """Commands about the engine itself. `stop` ends a stream, as any input does."""
 
-GENMOVES = ("genmove", "reg_genmove")
+SEARCHING = frozenset({"genmove", "reg_genmove", *FORMATS, *GENMOVE_FORMATS})
 
-NEED_NETWORK = frozenset({*GENMOVES, *FORMATS, *GENMOVE_FORMATS, "time_settings", "time_left"})
+NEED_NETWORK = SEARCHING | {"time_settings", "time_left"}
 """Commands that wait for the network. Clocks start after the commands that set them."""
 
 
@@ -212,88 +210,85 @@ class GtpEngine:
         return orders
 
     def _answer(self, command: Command, now: float) -> list[Order]:
-        if command.name in NEED_NETWORK and (self._loaded != self._setup or self._preparing is not None):
+        name, arguments = command.name, command.arguments
+        if name in NEED_NETWORK and (self._loaded != self._setup or self._preparing is not None):
             self._held = command  # also while another set-up is being prepared, which this one replaces
             return self._prepare()
         try:
-            if command.name in GENMOVES or command.name in GENMOVE_FORMATS:
-                return self._genmove(command, now)
-            if command.name in FORMATS:
-                return self._analyse(command, now)
-            return self._answer_at_once(command)
+            if name in SEARCHING:
+                return self._search(command, now)
+            if name in self.desk.commands:
+                text = self.desk.answer(name, arguments)
+                # A new game is the time to load: the controller sets its clocks only afterwards.
+                begins = name == "clear_board" and self._loaded != self._setup
+                return [Say(success(command, text)), *(self._prepare() if begins else [])]
+            if name == "known_command":
+                expect(arguments, "known_command NAME")
         except GtpError as error:
             return [Say(failure(command, str(error)))]
-
-    def _answer_at_once(self, command: Command) -> list[Order]:
-        if command.name in self.desk.commands:
-            text = self.desk.answer(command.name, command.arguments)
-            begins = command.name == "clear_board" and self._loaded != self._setup
-            return [Say(success(command, text)), *(self._prepare() if begins else [])]
-        if command.name not in ABOUT:
-            raise GtpError(f"unknown command: {shown(command.name)}" if command.name else "syntax error")
-        if command.name != "quit":
-            about = {"protocol_version": "2", "name": "azselfplay", "version": self.version}
-            names = sorted({*self.desk.commands, *ABOUT, *NEED_NETWORK})
-            text = about.get(command.name, "")
-            if command.name == "known_command":
-                expect(command.arguments, "known_command NAME")
-                text = str(command.arguments[0] in names).lower()
-            elif command.name == "list_commands":
-                text = "\n".join(names)
-            return [Say(success(command, text))]
-        self._is_quitting = True
-        return [Say(success(command)), Quit()]
+        names = sorted({*self.desk.commands, *ABOUT, *NEED_NETWORK})
+        about = dict.fromkeys(ABOUT, "") | {"protocol_version": "2", "name": "azselfplay"}
+        about |= {"version": self.version, "list_commands": "\n".join(names)}
+        if name == "known_command":
+            about[name] = str(arguments[0] in names).lower()
+        if name not in about:
+            return [Say(failure(command, f"unknown command: {shown(name)}" if name else "syntax error"))]
+        self._is_quitting = name == "quit"
+        return [Say(success(command, about[name])), *([Quit()] if self._is_quitting else [])]
 
     # ---- Searches -----------------------------------------------------------------------------
 
-    def _genmove(self, command: Command, now: float) -> list[Order]:
-        stream = GENMOVE_FORMATS.get(command.name)
+    def _search(self, command: Command, now: float) -> list[Order]:
+        """Begin the search for a move, or for a stream of analysis. Raises GtpError."""
+        board, name = self.desk.board, command.name
+        stream = FORMATS.get(name) or GENMOVE_FORMATS.get(name)
         if stream is None:
-            expect(command.arguments, f"{command.name} COLOUR")
+            expect(command.arguments, f"{name} COLOUR")
             wanted = Wanted(colour_of(command.arguments[0]))
         else:
             wanted = wanted_of(command.arguments)
-        colour = self.desk.board.to_move if wanted.colour is None else wanted.colour
-        task = Task(command, colour, now, wanted, stream, plays=command.name != "reg_genmove")
-        if self.desk.board.is_over:  # the other side has passed, and this one passed before that
-            begin: list[Order] = [] if stream is None else [Say(begun(command))]
+        colour = board.to_move if wanted.colour is None else wanted.colour
+        has_move = name not in FORMATS
+        plays = has_move and name != "reg_genmove"
+        task = Task(command, colour, now, wanted, stream, plays=plays, has_move=has_move)
+        begin: list[Order] = [] if stream is None else [Say(begun(command))]
+        if board.is_over and has_move:  # the other side has passed, and this one passed before that
             return begin + self._play(task, "pass")
-        clock = self.desk.clocks[colour]
-        # Without any limit a move would never come: GTP has no `stop`.
-        simulations = self._most_nodes or (USUAL_SIMULATIONS if clock is None else 0)
-        return self._start(task, simulations, None if clock is None else clock.for_move())
-
-    def _analyse(self, command: Command, now: float) -> list[Order]:
-        wanted = wanted_of(command.arguments)
-        if self.desk.board.is_over:
+        if board.is_over:
             raise GtpError("the game is over: both sides have passed")
-        colour = self.desk.board.to_move if wanted.colour is None else wanted.colour
-        task = Task(command, colour, now, wanted, FORMATS[command.name], has_move=False)
-        return self._start(task, 0, None)
-
-    def _start(self, task: Task, simulations: int, clock: SideClock | None) -> list[Order]:
-        actions, legal = self.desk.board.turned_to(task.colour)
-        allowed = _allowed(legal, self.desk, task)
-        is_move = task.has_move
-        if len(allowed) == 1 and is_move:
-            simulations = 1
+        actions, legal = board.turned_to(colour)
+        allowed = legal
+        for one in wanted.restrictions:
+            if one.colour == colour:
+                named = {board.action(vertex) for vertex in one.vertices}
+                allowed = [action for action in allowed if (action in named) == one.allows]
+        if not allowed:
+            raise GtpError("no legal move is left by allow and avoid")
+        clock = self.desk.clocks[colour] if has_move else None
+        side_clock = None if clock is None else clock.for_move()
+        simulations = 0
+        if has_move and len(allowed) == 1:
+            simulations = 1  # nothing is to be chosen; one simulation still gives the move a value
+        elif has_move:
+            # Without any limit a move would never come: GTP has no `stop`.
+            simulations = self._most_nodes or (USUAL_SIMULATIONS if clock is None else 0)
+        overhead = self.options.overhead_ms / 1000
         request = Request(
-            self.desk.board.game_history.start,
+            board.game_history.start,
             actions,
-            task.began,
+            now,
             new_game=self.desk.is_new_game,
             allowed=tuple(allowed) if len(allowed) < len(legal) else (),
             simulations=simulations,
-            seconds=None if clock is None else seconds_for_move(clock, self.options.overhead_ms / 1000),
-            stop_when_proven=is_move,
-            may_move_early=clock is not None and clock.keeps_rest and not self.options.temperature,
+            seconds=None if side_clock is None else seconds_for_move(side_clock, overhead),
+            stop_when_proven=has_move,
+            may_move_early=side_clock is not None and side_clock.keeps_rest and not self.options.temperature,
             temperature=self.options.temperature / 100,
-            lines=1 if task.format is None else task.wanted.most,
-            report_seconds=task.wanted.interval,
+            lines=1 if stream is None else wanted.most,
+            report_seconds=wanted.interval,
         )
         self.desk.is_new_game = False
         self._task, self._has_ended = task, False
-        begin: list[Order] = [] if task.format is None else [Say(begun(task.command))]
         return [*begin, Start(request)]
 
     def _finish(self, task: Task, found: Found | None, now: float) -> list[Order]:
@@ -329,14 +324,3 @@ class GtpEngine:
             return []
         self._preparing = self._setup
         return [Prepare(self._preparing)]
-
-
-def _allowed(legal: list[int], desk: Desk, task: Task) -> list[int]:
-    """The legal actions that `allow` and `avoid` permit. Raises GtpError if none are left."""
-    for one in task.wanted.restrictions:
-        if one.colour == task.colour:
-            named = {desk.board.action(vertex) for vertex in one.vertices}
-            legal = [action for action in legal if (action in named) == one.allows]
-    if not legal:
-        raise GtpError("no legal move is left by allow and avoid")
-    return legal

@@ -255,14 +255,8 @@ def change_of(key: str, value: Any) -> dict[str, Any]:
     )
 
 
-def value_of(text: str) -> Any:
-    """The value of a rule in kata-set-rule."""
-    return {"true": True, "false": False}.get(text.lower(), text)
-
-
-LETTERS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
-
 LEAST = 2
+"""Fewest stones of a handicap."""
 
 
 def handicap_points(size: int, count: int) -> list[str]:
@@ -273,6 +267,7 @@ def handicap_points(size: int, count: int) -> list[str]:
         raise GtpError(
             f"invalid number of stones: on {size} x {size} there are {there_are}; or set_free_handicap"
         )
+    # The specification's order: corners, then sides, and the middle last where the number is odd.
     low, middle = (4 if size >= 13 else 3), (size + 1) // 2
     high = size + 1 - low
     corners = [(low, low), (high, high), (low, high), (high, low)]
@@ -281,7 +276,7 @@ def handicap_points(size: int, count: int) -> list[str]:
     points += sides[: (count - 4) // 2 * 2] if count > 5 else []
     if len(points) < count:
         points.append((middle, middle))
-    return [f"{LETTERS[x - 1]}{y}" for x, y in points]
+    return [f"{COLUMNS[x - 1]}{y}" for x, y in points]
 
 
 def most_points(size: int) -> int:

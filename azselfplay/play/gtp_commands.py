@@ -1,4 +1,4 @@
-"""The commands of GTP that need no search: the board, handicaps, clocks, rules, score and `loadsgf`.
+"""GTP's commands that need no search: the board, handicaps, clocks, rules, score and `loadsgf`.
 
 Each is a function of the `Desk` (board, clocks, the size that the network plays) and its arguments; the
 decorator `command` registers it under the first word of its usage, by which the number of arguments is
@@ -26,7 +26,6 @@ from azselfplay.play.gtp_board import (
     changes_in,
     handicap_points,
     most_points,
-    value_of,
 )
 from azselfplay.play.gtp_lines import GtpError, colour_of, expect, number, whole_number
 from azselfplay.play.orders import SideClock, shown
@@ -65,10 +64,6 @@ class GtpClock:
             used = -left if self.period_stones > 1 else 0.0
             return replace(self, remaining=max(0.0, self.period - used), stones=stones)
         return replace(self, remaining=max(0.0, left))
-
-    def told(self, remaining: float, stones: int) -> GtpClock:
-        """The clock as the controller reports it."""
-        return replace(self, remaining=max(0.0, remaining), stones=stones)
 
 
 def clock_of(main: float, period: float, stones: int) -> GtpClock | None:
@@ -125,19 +120,16 @@ def command(usage: str) -> Callable[[Handler], Handler]:
 
 @command("boardsize SIZE")
 def _boardsize(desk: Desk, arguments: Arguments) -> str:
-    resize(desk, whole_number(arguments[0], "a size"))
-    return ""
-
-
-def resize(desk: Desk, size: int) -> None:
-    """Make an empty board of another size. Raises GtpError if it is invalid, or the network does not play
-    it."""
+    size = whole_number(arguments[0], "a size")
     _check_size(desk, size)
     try:
         desk.board.change(size=size)
     except GtpError as error:
         raise GtpError(f"unacceptable size: {error}") from error
-    _clear(desk, ())
+    # Also for the size that it has: the specification clears the board in any case.
+    desk.board.clear()
+    desk.is_new_game = True
+    return ""
 
 
 def _check_size(desk: Desk, size: int) -> None:
@@ -225,8 +217,9 @@ def _time_settings(desk: Desk, arguments: Arguments) -> str:
 def _time_left(desk: Desk, arguments: Arguments) -> str:
     colour = colour_of(arguments[0])
     seconds, stones = number(arguments[1], "a time"), whole_number(arguments[2], "the number of stones")
+    # The lengths of the periods stay those of time_settings.
     clock = desk.clocks[colour] or GtpClock(0.0)
-    desk.clocks[colour] = clock.told(seconds, stones)
+    desk.clocks[colour] = replace(clock, remaining=max(0.0, seconds), stones=stones)
     return ""
 
 
@@ -245,7 +238,8 @@ def _set_rules(desk: Desk, arguments: Arguments) -> str:
 
 @command("kata-set-rule KEY VALUE")
 def _set_rule(desk: Desk, arguments: Arguments) -> str:
-    desk.board.change(**change_of(arguments[0], value_of(arguments[1])))
+    value = {"true": True, "false": False}.get(arguments[1].lower(), arguments[1])
+    desk.board.change(**change_of(arguments[0], value))
     return ""
 
 

@@ -2,9 +2,9 @@
 
 `Ladder` rates the networks of a run over training, `Scaling` one network over simulations per move
 (AlphaZero's Figure 2, with simulations instead of thinking time). Both play into a book (`Session`), print a
-table and draw. `python -m play.ladder GAME` measures the fixed players of a game against each other;
-its ratings are copied to `games/GAME/knowledge.py`, so that all ladders of a game share one scale and need no
-games between fixed players.
+table and draw. `python -m azselfplay.play.ladder GAME` measures the fixed players of a game against each
+other; its ratings are copied to `games/GAME/knowledge.py`, so that all ladders of a game share one scale and
+need no games between fixed players.
 """
 
 from __future__ import annotations
@@ -280,13 +280,16 @@ class Session:
     ) -> None:
         """`fixed`: Elo of the players with fixed ratings; not given: of all that were measured."""
         from azselfplay.play.book import Book, anchor, anchors_of, fixed_ratings
+        from azselfplay.play.runner import MatchSettings
         from azselfplay.play.tournament import Matches
 
         specs = anchors_of(settings.anchors, game)
         self.anchors = [anchor(spec) for spec in specs]
         self.fixed = fixed_ratings(specs, game) if fixed is None else fixed
         self.book = Book(file, game.name, settings.same_for_all())
-        self.matches = Matches(game, settings)
+        how = MatchSettings(settings.concurrent, settings.max_plies, seed=settings.seed)
+        device, threads = settings.device, settings.threads
+        self.matches = Matches(game, settings.openings, how, device=device, threads=threads)
         self._settings = settings
 
     async def play(self, players: Sequence[Candidate], stop: aio.Stop) -> None:
@@ -359,7 +362,7 @@ class CalibrateConfig(RateConfig):
 
 
 def main() -> int:
-    """Entry point of `python -m play.ladder`."""
+    """Entry point of `python -m azselfplay.play.ladder`."""
     settings = load(CalibrateConfig, command="calibrate", examples=CALIBRATE_EXAMPLES)
     aio.run(lambda stop: calibrate(settings, stop))
     return int(Exit.OK)
@@ -367,11 +370,11 @@ def main() -> int:
 
 async def calibrate(settings: CalibrateConfig, stop: aio.Stop) -> None:
     """Play until every player has its games, then print the ratings in the form of that table."""
-    from azselfplay.games import get_game
     from azselfplay.play.book import ZERO
+    from azselfplay.play.nets import game_for
 
     file = Path(settings.folder) / f"{settings.game}-anchors.json"
-    session = Session(get_game(settings.game), settings, file, {ZERO: 0.0})
+    session = Session(game_for(settings.game), settings, file, {ZERO: 0.0})
     try:
         await session.play([], stop)
     finally:

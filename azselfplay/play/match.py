@@ -1,8 +1,9 @@
-"""`azplay match A B`: two players against each other, with Elo and its error.
+"""`azplay match A B`: the command, and the report about two players against each other.
 
 `Match` goes from settings to a result: it makes the players, shows progress, writes files and stops early by
-SPRT or Ctrl-C. `report` counts finished games; the two games from one opening with colours swapped are one
-observation (`play.elo`), so a match that was cut short counts only complete pairs.
+SPRT or Ctrl-C; the games themselves are played by `play.runner`. `report` counts finished games; the two
+games from one opening with colours swapped are one observation (`play.elo`), so a match that was cut short
+counts only complete pairs.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from azselfplay.host import aio
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.finding import RUNS, weights_named
-from azselfplay.play.elo import EloEstimate, Sprt, estimate, pair_counts
+from azselfplay.play.elo import EloEstimate, Sprt, estimate, pair_counts, won_drawn_lost
 from azselfplay.play.player import KINDS, Player
-from azselfplay.play.players import make_player, prepare
+from azselfplay.play.players import make_player
 from protocol.settings import Count, Plies, Positive, Seed
 
 if TYPE_CHECKING:
@@ -115,20 +116,15 @@ def main() -> int:
 
 def game_of_match(config: MatchConfig, specs: tuple[str, str]) -> Game:
     """The game of `--game`, else that of the first network, else the default."""
-    from azselfplay.games import get_game
     from azselfplay.games.names import DEFAULT_GAME
+    from azselfplay.play.nets import game_for
 
     # The kind alone decides: a blend or an engine may name files too, but no game.
     files = [rest for kind, _, rest in (spec.partition(":") for spec in specs) if kind in ("net", "policy")]
-    named = ""
+    weights = None
     if files and not config.game:
-        from azselfplay.play.nets import game_of
-
-        named = game_of(weights_named(files[0].rpartition("@")[0] or files[0], config.runs))
-    try:
-        return get_game(config.game or named or DEFAULT_GAME)
-    except ValueError as error:
-        raise Fatal(str(error), Exit.CONFIG) from error
+        weights = weights_named(files[0].rpartition("@")[0] or files[0], config.runs)
+    return game_for(config.game, weights, DEFAULT_GAME)
 
 
 def sprt_from(text: str) -> Sprt | None:
@@ -206,7 +202,7 @@ class Match:
             self._names = (first, second) if first != second else (f"{first} (A)", f"{second} (B)")
             players[0].name, players[1].name = self._names
             for player in players:
-                await prepare(player)
+                await player.prepare()
             files = GameFiles(
                 self.game, self.config.pgn, self.config.moves, f"{self._names[0]} - {self._names[1]}"
             )
@@ -312,8 +308,8 @@ def report(a: str, b: str, games: Sequence[PlayedGame], sprt: Sprt | None = None
         a,
         b,
         len(games),
-        *_won_drawn_lost(outcomes),
-        _won_drawn_lost(first),
+        *won_drawn_lost(outcomes),
+        won_drawn_lost(first),
         counts,
         len({(game.start, game.actions, game.swapped) for game in games}),
         dict(Counter(game.reason for game in games).most_common()),
@@ -404,10 +400,6 @@ def _whole_pairs(ended: Sequence[PlayedGame]) -> list[PlayedGame]:
             waiting[played.opening].remove(partner)
             pairs += [played, partner] if partner.swapped else [partner, played]
     return pairs
-
-
-def _won_drawn_lost(outcomes: Sequence[int]) -> tuple[int, int, int]:
-    return outcomes.count(1), outcomes.count(0), outcomes.count(-1)
 
 
 def _finite(value: Any) -> Any:

@@ -142,6 +142,18 @@ def game_of(weights: Path) -> str:
         raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
 
 
+def game_for(name: str, weights: Path | None = None, default: str = "") -> Game:
+    """The game that a setting names; if it is empty, that of `weights`; without weights, `default`.
+
+    Raises Fatal(CONFIG) for an unknown game, Fatal(BAD_DATA) if `weights` is not a weights file.
+    """
+    trained = "" if weights is None else game_of(weights)
+    try:
+        return get_game(name or trained or default)
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+
+
 def check_fits(net: LoadedNet, game: Game) -> None:
     """Raise Fatal(BAD_DATA) unless the network can play `game`: its own, or a variant with the same positions
     and actions (with another komi or end rules).

@@ -103,9 +103,14 @@ def openings_from_file(game: Game, path: Path, most: int | None = None) -> list[
         kind, found = "line", map(_start_and_moves, text.splitlines())
     openings, number = list[Opening](), 1
     try:
+        # No `for`: what the iterator itself raises needs the number of the game or line, too.
         while (opening := next(found, None)) is not None:
             if any(opening):
-                openings.append(_opening_of(game, *opening, f"{path.name}:{number}"))
+                start = knowledge_of(game).read_start(opening[0])
+                game_history = replay(game, start, opening[1])
+                if game_history.end_reason() is not None:
+                    raise ValueError(f"the game is over before it begins ({game_history.end_reason()})")
+                openings.append(Opening(f"{path.name}:{number}", start, tuple(game_history.actions)))
             number += 1
     except ValueError as error:
         raise Fatal(f"{path} {kind} {number}: {error}", Exit.BAD_DATA) from error
@@ -119,14 +124,6 @@ def _start_and_moves(line: str) -> tuple[str, list[str]]:
     text = re.sub(r'("[^"]*")|(?:^|\s)#.*', r"\1", line)  # but Qh7# and "no. #1" are no comments
     start, _, moves = text.partition("|") if "/" in "".join(text.split()[:1]) else ("", "", text)
     return start, moves.split()
-
-
-def _opening_of(game: Game, start: str, moves: Sequence[str], name: str) -> Opening:
-    start = knowledge_of(game).read_start(start)
-    game_history = replay(game, start, moves)
-    if game_history.end_reason() is not None:
-        raise ValueError(f"the game is over before it begins ({game_history.end_reason()})")
-    return Opening(name, start, tuple(game_history.actions))
 
 
 def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Opening]:

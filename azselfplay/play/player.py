@@ -1,14 +1,16 @@
-"""What a player is: networks, alpha-beta, solvers, engines of other programs, behind one interface.
+"""The interface that every player of a match has, and the list of the kinds of players for `--help`.
 
 A `Player` plays any number of games at once. For each game it gives a `Seat`, which is asked for one move
 after the other and answers with a `Choice`. Nothing here computes, so that `--help` can list the kinds of
-players without loading numpy; `play.players.make_player` makes one from its text.
+players without loading numpy. `play.players` makes a player from its text; the players themselves are in
+`play.builtin_players` (networks, solvers, blends), `play.kernel_players` (searches without a network) and
+`play.engine_player` (other programs).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from azselfplay.games.game_history import GameHistory
@@ -32,36 +34,37 @@ KINDS = (
 """The kinds of players, for `--help`."""
 
 
-class Player(Protocol):
+class Player:
     """Plays any number of games at once."""
 
     name: str
 
+    async def prepare(self) -> None:
+        """Start before the first game what could fail: an engine. Raises Fatal(CONFIG) if it does not speak
+        its protocol or refuses an option."""
+
     async def sit_down(self, seed: int) -> Seat:
         """Begin a game. All the player's random choices follow from `seed`."""
-        ...
+        raise NotImplementedError
 
     async def close(self) -> None:
-        """End its processes and threads."""
-        ...
+        """End its processes and threads, if it has any."""
 
 
-class Seat(Protocol):
+class Seat:
     """A player in one game. Calls come one at a time."""
 
     async def be_ready(self, game_history: GameHistory, clock: Clock | None = None) -> None:
         """Prepare for the first move, in `game_history`: no clock runs meanwhile. `clock`: as at that move.
         Raises PlayerFailed."""
-        ...
 
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
         """The move to play in `game_history`, whose game is not over. Raises PlayerFailed or
         PlayerResigned."""
-        ...
+        raise NotImplementedError
 
     async def close(self) -> None:
-        """Release what the game used."""
-        ...
+        """Release what the game used, if that is not the player's."""
 
 
 @dataclass(frozen=True)

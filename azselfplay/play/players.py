@@ -1,4 +1,4 @@
-"""A player from a short text: `net:chess-tiny@800`, `alphabeta:3`, `uci:stockfish?nodes=1000`, ...
+"""Makes a player from its text: `net:chess-tiny@800`, `alphabeta:3`, `uci:stockfish?nodes=1000`, ...
 
 `make_player` reads the text and imports only the kind that it names, so that a match without networks does
 not load torch, and `--help` loads nothing. Players with the same weights file share one loaded network; it is
@@ -30,19 +30,17 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
     Raises Fatal(CONFIG) for an invalid spec, an engine that is not installed, or a kind that cannot play the
     game; Fatal(BAD_DATA) for a weights file that cannot be used.
     """
-    networks = Networks(device, threads, runs)
     kind, _, rest = spec.partition(":")
     kind, _, how = kind.partition("@")
-    if kind in ("net", "untrained"):
-        file = ""
-        if kind == "net":
+    if kind in ("net", "untrained", "policy"):
+        file, simulations, search = "" if kind == "untrained" else rest, 0, ""
+        if kind == "net":  # at the last @, because a path may have one too
             file, _, how = rest.rpartition("@") if "@" in rest else (rest, "", "")
-        simulations, _, search = how.partition("/")
-        return _net_player(
-            file, _number(spec, simulations, DEFAULT_SIMULATIONS, 20_000), game, networks, search
-        )
-    if kind == "policy":
-        return _net_player(rest, 0, game, networks)
+        if kind != "policy":
+            number, _, search = how.partition("/")
+            simulations = _number(spec, number, DEFAULT_SIMULATIONS, 20_000)
+        weights = weights_named(file, runs).resolve() if file else None
+        return _net_player(weights, simulations, search, game, device, threads)
     if kind in ("uci", "usi", "gtp"):
         from azselfplay.play.engine_protocols import engine_player
 
@@ -59,54 +57,6 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0,
             raise Fatal(f"{spec!r}: write blend:SPEC:PERCENT with a percentage from 1 to 99", Exit.CONFIG)
         player = make_player(inner, game, device=device, threads=threads, runs=runs)
         return Blend(spec, player, int(percent) / 100)
-    return _thinking_player(spec, kind, rest, game)
-
-
-async def prepare(player: Player) -> None:
-    """Start an engine before the first game, also one inside a blend; other players need nothing. Raises
-    Fatal(CONFIG) if it does not speak its protocol or refuses an option."""
-    from azselfplay.play.builtin_players import Blend
-    from azselfplay.play.engine_player import EnginePlayer
-
-    while isinstance(player, Blend):
-        player = player.inner
-    if isinstance(player, EnginePlayer):
-        await player.prepare()
-
-
-@dataclass
-class _Shared:
-    """A loaded network and the number of players that use it."""
-
-    net: LoadedNet
-    users: int = 0
-
-
-_LOADED: dict[tuple[str, str, str, int], _Shared] = {}
-"""Networks loaded by this process, by (file, game, device, threads); closed with their last player."""
-
-
-@dataclass(frozen=True)
-class Networks:
-    """How networks are found and run."""
-
-    device: str = "cpu"
-    threads: int = 0
-    """CPU threads; 0: all."""
-    runs: Path = RUNS
-    """Folder in which runs are found by their names."""
-
-
-def _number(spec: str, text: str, default: int, most: int) -> int:
-    if text == "" and default:
-        return default
-    if not text.isdecimal() or not 1 <= int(text) <= most:
-        raise Fatal(f"{spec!r}: {text!r} must be a whole number from 1 to {most}", Exit.CONFIG)
-    return int(text)
-
-
-def _thinking_player(spec: str, kind: str, rest: str, game: Game) -> Player:
-    """A player that is one function from the game to a move. Raises Fatal(CONFIG) for an unknown kind."""
     from azselfplay.play.builtin_players import ThinkingPlayer, solver_think, tablebase_think
     from azselfplay.play.kernel_players import alphabeta_think, greedy_think, random_think, rollout_think
 
@@ -125,13 +75,33 @@ def _thinking_player(spec: str, kind: str, rest: str, game: Game) -> Player:
     return ThinkingPlayer(spec, think, alone=True)  # a solver has a memory
 
 
-def _net_player(network: str, simulations: int, game: Game, networks: Networks, search: str = "") -> Player:
+@dataclass
+class _Shared:
+    """A loaded network and the number of players that use it."""
+
+    net: LoadedNet
+    users: int = 0
+
+
+_LOADED: dict[tuple[str, str, str, int], _Shared] = {}
+"""Networks loaded by this process, by (file, game, device, threads); closed with their last player."""
+
+
+def _number(spec: str, text: str, default: int, most: int) -> int:
+    if text == "" and default:
+        return default
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise Fatal(f"{spec!r}: {text!r} must be a whole number from 1 to {most}", Exit.CONFIG)
+    return int(text)
+
+
+def _net_player(
+    path: Path | None, simulations: int, search: str, game: Game, device: str, threads: int
+) -> Player:
     from azselfplay.play.builtin_players import NetPlayer
     from azselfplay.play.nets import load_net, search_for, search_name
 
-    path = weights_named(network, networks.runs).resolve() if network else None
     settings = search_for(search, game, path) if simulations else None
-    device, threads = networks.device, networks.threads
     # The game belongs to the key: the same file may play a variant with the same board.
     key = (str(path or ""), game.name, device, threads)
     if key not in _LOADED:

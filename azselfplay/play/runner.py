@@ -1,4 +1,4 @@
-"""The games of a match: played side by side, ended early where the result is known, and written to files.
+"""Plays the games of a match: side by side, ended early where the result is known, written to files.
 
 Every opening is played twice with colours swapped; games 2i and 2i+1 are a pair. `play_match` keeps a number
 of games going and asks after each complete pair, in the order of the openings, whether to stop: so neither
@@ -24,7 +24,7 @@ from azselfplay.games.spec import RESIGNATION, Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.builtin_players import table_of
 from azselfplay.play.openings import Opening
-from azselfplay.play.player import Choice, Clock, Player, PlayerFailed, PlayerResigned, Seat
+from azselfplay.play.player import Clock, Player, PlayerFailed, PlayerResigned, Seat
 
 FAILURE = "failure"
 """Reason of a game that a player lost by failing: engine dead, hung, or an illegal move."""
@@ -191,28 +191,53 @@ class _Match:
     async def play(self, job: _Job) -> PlayedGame:
         """Play one game. A player that fails loses it."""
         game_history = job.opening.game_history(self.game, self.settings.max_plies)
+        judge, time_limit = Judge(self.settings.adjudication), self.settings.clock
         order = (1, 0) if job.swapped else (0, 1)
         names = [self.players[one].name for one in order]
         seats: list[Seat] = []
-        spent = _Spent()
-        failed = detail = ""
+        clock = Clock(time_limit.base, time_limit.increment, time_limit.base) if time_limit else None
+        left = [clock.remaining, clock.remaining] if clock else [0.0, 0.0]
+        moves, seconds = [0, 0], [0.0, 0.0]
+        side, failed, detail = 0, "", ""
         try:
-            for side, one in enumerate(order):
+            # `side` always is the one that has something to do: if that fails, it has lost.
+            for side in (0, 1):
+                seats.append(await self.players[order[side]].sit_down(job.seeds[order[side]]))
+            for side in (0, 1):
+                await seats[side].be_ready(game_history, clock)
+            while True:
+                reason = game_history.end_reason()
+                ended = judge.verdict(game_history) if reason is None else (game_history.outcome(), reason)
+                if ended is not None:
+                    outcome, reason = ended
+                    break
+                side = game_history.side_to_move
+                if time_limit is not None:
+                    clock = Clock(left[side], time_limit.increment, left[1 - side])
+                began = time.monotonic()
+                choice = await seats[side].choose(game_history, clock)
+                # Includes waiting for other games' batches: with a clock, few games should run at once.
+                took = time.monotonic() - began
+                moves[side] += 1
+                seconds[side] += took
+                if time_limit is not None:
+                    left[side] -= took
+                    if left[side] < 0:
+                        over = f"{-left[side]:.2f} s over the time at ply {game_history.ply + 1}"
+                        raise _OutOfTime(over)
+                    left[side] += time_limit.increment
+                judge.heard(choice.value, side)
                 try:
-                    seats.append(await self.players[one].sit_down(job.seeds[one]))
-                except PlayerFailed as error:
-                    raise _Lost(FAILURE, side, str(error)) from error
-            given = self.settings.clock
-            clock = Clock(given.base, given.increment, given.base) if given else None
-            for side, seat in enumerate(seats):
-                try:
-                    await seat.be_ready(game_history, clock)
-                except PlayerFailed as error:
-                    raise _Lost(FAILURE, side, str(error)) from error
-            outcome, reason = await self._play_moves(game_history, seats, spent)
-        except _Lost as lost:
-            outcome, reason = (-1 if lost.side == 0 else 1), lost.reason
-            failed, detail = "" if reason == RESIGNATION else names[lost.side], str(lost)
+                    game_history.play(choice.action)
+                except ValueError as error:  # an illegal move
+                    raise PlayerFailed(str(error)) from error
+        except PlayerResigned:
+            outcome, reason = outcome_for_first_player(-1, side), RESIGNATION
+        except PlayerFailed as error:
+            outcome, reason = outcome_for_first_player(-1, side), FAILURE
+            if isinstance(error, _OutOfTime):
+                reason = TIME
+            failed, detail = names[side], str(error)
         finally:
             for seat in seats:
                 await seat.close()
@@ -228,72 +253,13 @@ class _Match:
             game_history.ply,
             failed,
             detail,
-            (spent.moves[0], spent.moves[1]),
-            (spent.seconds[0], spent.seconds[1]),
+            (moves[0], moves[1]),
+            (seconds[0], seconds[1]),
         )
 
-    async def _play_moves(
-        self, game_history: GameHistory, seats: Sequence[Seat], spent: _Spent
-    ) -> tuple[int, str]:
-        """(outcome, reason) of the game played to its end."""
-        judge = Judge(self.settings.adjudication)
-        base = self.settings.clock.base if self.settings.clock else 0.0
-        left = [base, base]
-        while True:
-            reason = game_history.end_reason()
-            if reason is not None:
-                return game_history.outcome(), reason
-            judged = judge.verdict(game_history)
-            if judged is not None:
-                return judged
-            side = game_history.side_to_move
-            choice = await self._choose(game_history, seats[side], side, left, spent)
-            judge.heard(choice.value, side)
-            try:
-                game_history.play(choice.action)
-            except ValueError as error:
-                raise _Lost(FAILURE, side, str(error)) from error
 
-    async def _choose(
-        self, game_history: GameHistory, seat: Seat, side: int, left: list[float], spent: _Spent
-    ) -> Choice:
-        """Ask the side to move for its move and take the time from its clock. Raises _Lost."""
-        settings = self.settings.clock
-        clock = Clock(left[side], settings.increment, left[1 - side]) if settings else None
-        began = time.monotonic()
-        try:
-            choice = await seat.choose(game_history, clock)
-        except PlayerFailed as error:
-            raise _Lost(FAILURE, side, str(error)) from error
-        except PlayerResigned as error:
-            raise _Lost(RESIGNATION, side, "") from error
-        # Includes waiting for other games' batches: with a clock, few games should run at once.
-        took = time.monotonic() - began
-        spent.moves[side] += 1
-        spent.seconds[side] += took
-        if settings is not None:
-            left[side] -= took
-            if left[side] < 0:
-                raise _Lost(TIME, side, f"{-left[side]:.2f} s over the time at ply {game_history.ply + 1}")
-            left[side] += settings.increment
-        return choice
-
-
-@dataclass(frozen=True)
-class _Spent:
-    """Moves and seconds of the two sides of a game."""
-
-    moves: list[int] = field(default_factory=lambda: [0, 0])
-    seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])
-
-
-class _Lost(Exception):
-    """The side to move has lost the game by a failure, on time, or by resigning."""
-
-    def __init__(self, reason: str, side: int, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.side = side
+class _OutOfTime(PlayerFailed):
+    """The player has answered, but too late."""
 
 
 class Judge:

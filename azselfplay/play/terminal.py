@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import textwrap
 from collections import deque
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -19,7 +18,6 @@ from azselfplay.host import config
 from azselfplay.host.exits import Exit, Fatal, require
 from azselfplay.play.driver import EngineConfig, serve
 from azselfplay.play.orders import Found, Order, Prepare, Quit, Report, Request, Say, Setup, Start, shown
-from protocol.settings import Count, Positive, Seed
 
 if TYPE_CHECKING:
     from azselfplay.games.spec import Game
@@ -36,20 +34,8 @@ EXAMPLES = (
 class PlayConfig(EngineConfig):
     """Settings of `azplay play`."""
 
-    device: Literal["cpu", "cuda"] = "cpu"
-    """Device of the network."""
-    threads: Count = 0
-    """CPU threads of the network; 0: one per core."""
-    hash: Positive = 256
-    """MiB of the search tree."""
-    leaves: Count = 0
-    """Most positions evaluated in one batch; 0: as many as suit the device."""
-    search: str = "puct"
-    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1."""
     nodes: Annotated[int, Meta(ge=1, le=1_000_000)] = 200
     """Simulations of the network for each move."""
-    seed: Seed = 0
-    """Seed of the untrained network."""
     game: str = ""
     """The game of an untrained network; empty: that of the weights file, else chess."""
     side: Literal["first", "second"] = "first"
@@ -67,14 +53,12 @@ def main() -> int:
         description="You play against a network. Moves are written in the game's notation; `help` lists "
         "the commands.",
     ).resolved()
-    from azselfplay.games import get_game
-    from azselfplay.games.names import DEFAULT_GAME
-    from azselfplay.play.nets import game_of
-
     require("train", "azplay play")
-    trained = "" if settings.weights is None else game_of(settings.weights)
+    from azselfplay.games.names import DEFAULT_GAME
+    from azselfplay.play.nets import game_for
+
+    game = game_for(settings.game, settings.weights, DEFAULT_GAME)
     try:
-        game = get_game(settings.game or trained or DEFAULT_GAME)
         engine = PlayEngine(
             game,
             settings.setup(game.name),
@@ -202,28 +186,38 @@ class PlayEngine:
         return self._next(now)
 
     def _command(self, words: list[str], now: float, why_no_move: str) -> list[Order]:
-        commands: Mapping[str, Callable[[list[str], float], list[Order]]] = {
-            "help": lambda _words, _now: [Say(HELP)],
-            "board": lambda _words, _now: [Say(board(self._history))],
-            "moves": lambda _words, _now: [Say(moves(self._history))],
-            "hint": lambda _words, at: self._think("hint", at),
-            "go": lambda _words, at: self._think("move", at),
-            "undo": lambda _words, at: self._undo(at),
-            "new": self._new,
-            "nodes": self._set_nodes,
-        }
-        if words[0].lower() == "quit":
+        name, arguments = words[0].lower(), words[1:]
+        if name == "help":
+            return [Say(HELP)]
+        if name == "board":
+            return [Say(board(self._history))]
+        if name == "moves":
+            return [Say(moves(self._history))]
+        if name == "hint":
+            return self._think("hint", now)
+        if name == "go":
+            return self._think("move", now)
+        if name == "undo":
+            return self._undo(now)
+        if name == "new":
+            if arguments and arguments[0] not in SIDES:
+                return [Say("Write new, new first or new second.")]
+            if arguments:
+                self._person = SIDES.index(arguments[0])
+            self._history.take_back(0)
+            return self._next(now)
+        if name == "nodes":
+            text = arguments[0] if arguments else ""
+            number = int(text) if text.isdecimal() and len(text) < 9 else 0
+            if not 1 <= number <= MOST_SIMULATIONS:
+                return [Say(f"Write nodes N, with a number from 1 to {MOST_SIMULATIONS}.")]
+            self._simulations = number
+            return [Say(f"The network makes {number} simulations a move from now on.")]
+        if name == "quit":
             self._is_quitting = True
             return [Quit()]
-        command = commands.get(words[0].lower())
-        if command is None:
-            return [
-                Say(
-                    f"{shown(words[0])} is neither a move ({why_no_move}) nor a command. `moves` lists the "
-                    "legal moves, `help` the commands."
-                )
-            ]
-        return command(words[1:], now)
+        no_command = f"{shown(words[0])} is neither a move ({why_no_move}) nor a command."
+        return [Say(f"{no_command} `moves` lists the legal moves, `help` the commands.")]
 
     def _next(self, now: float) -> list[Order]:
         """Show the board; then it is someone's turn, or the game is over."""
@@ -262,21 +256,6 @@ class PlayEngine:
                 history.play(action)
             return [Say("You have not moved yet: there is no move of yours to take back.")]
         return self._next(now)
-
-    def _new(self, words: list[str], now: float) -> list[Order]:
-        if words and words[0] not in SIDES:
-            return [Say("Write new, new first or new second.")]
-        if words:
-            self._person = SIDES.index(words[0])
-        self._history.take_back(0)
-        return self._next(now)
-
-    def _set_nodes(self, words: list[str], now: float) -> list[Order]:  # noqa: ARG002
-        number = int(words[0]) if words and words[0].isdecimal() and len(words[0]) < 9 else 0
-        if not 1 <= number <= MOST_SIMULATIONS:
-            return [Say(f"Write nodes N, with a number from 1 to {MOST_SIMULATIONS}.")]
-        self._simulations = number
-        return [Say(f"The network makes {number} simulations a move from now on.")]
 
 
 def greeting(game: Game, network: str, person: int) -> str:

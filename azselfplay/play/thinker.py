@@ -168,11 +168,17 @@ class Thinker:
             thinking.limits.simulations = wanted
         thinking.started = asyncio.get_running_loop().time()
         thinking.limits.is_enough = lambda: self._is_enough(thinking)
-        reporter = _Reporter(lambda: tell(self._report(request, draw)), request.report_seconds)
+
+        async def report_regularly() -> None:
+            while True:
+                await asyncio.sleep(request.report_seconds)
+                tell(self._report(request, draw))
+
+        reporting = asyncio.create_task(report_regularly())
         try:
             await search_parallel(tree, self._evaluator, thinking.limits, thinking.interrupt)
         finally:
-            reporter.close()
+            reporting.cancel()
         tell(self._report(request, draw))
         index = best_index(tree, request.allowed, request.temperature, self._rng)
         action = int(tree.edges_of(0)["action"][index])
@@ -222,23 +228,6 @@ class Thinker:
         depth = round(total / max(1, simulations))
         progress = Progress(seconds, simulations, depth, deepest, hashfull(tree))
         return Report(lines_of(tree, self.game, request.lines, request.allowed), progress, draw)
-
-
-class _Reporter:
-    """Calls `report` every `seconds` until it is closed."""
-
-    def __init__(self, report: Callable[[], None], seconds: float) -> None:
-        self._report = report
-        self._seconds = seconds
-        self._arm()
-
-    def _arm(self, report: bool = False) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._arm, True)
-        if report:
-            self._report()
-
-    def close(self) -> None:
-        self._timer.cancel()
 
 
 MEASURED_SHARE = 0.1

@@ -1,4 +1,4 @@
-"""Plays pairings until there are enough games: which next, with which players loaded, how they are counted.
+"""Plays the games of a ladder: which pairing next, with which players loaded, and when there are enough.
 
 `play_on` asks `bradley_terry.next_pair` for the pairing that tells most, plays some openings of it and saves
 the book, so that nothing played is lost when it is stopped. `Matches` loads players when they are needed and
@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Protocol
 
 from azselfplay.games.spec import Game
 from azselfplay.play.book import Book, Candidate, Gone
 from azselfplay.play.bradley_terry import Pair, Score, next_pair, unconnected
+from azselfplay.play.elo import won_drawn_lost
 from azselfplay.play.openings import Opening, check_lengths, openings_for
 from azselfplay.play.player import Player
-from azselfplay.play.players import make_player, prepare
-from azselfplay.play.runner import MatchSettings, PlayedGame, play_match
+from azselfplay.play.players import make_player
+from azselfplay.play.runner import MatchSettings, play_match
 
 PlayPairing = Callable[[str, str, int, int], Awaitable[Score]]
 """`(first, second, openings to skip, openings) -> score`; each opening is played from both sides."""
@@ -48,6 +48,7 @@ async def play_on(
 ) -> None:
     """Play until the goal is reached, or `finishing()` after a pairing. Each pairing is saved at once."""
     while not finishing() and not is_over(book, names, anchors, goal):
+        # Two players without randomness repeat their games once the openings are used up.
         spent = {
             pair for pair in combinations(names, 2) if book.pairing(*pair).openings >= goal.most_openings
         }
@@ -80,37 +81,19 @@ MOST_OPENINGS = 500
 """Openings that one pairing can use up; after 1000 games its own error is 10 Elo."""
 
 
-class PlaySettings(Protocol):
-    """How games are played for ratings (`play.ladder.RateConfig`)."""
-
-    @property
-    def openings(self) -> str: ...
-
-    @property
-    def max_plies(self) -> int: ...
-
-    @property
-    def seed(self) -> int: ...
-
-    @property
-    def concurrent(self) -> int: ...
-
-    @property
-    def device(self) -> str: ...
-
-    @property
-    def threads(self) -> int: ...
-
-
 class Matches:
     """The matches of a tournament. `close` when done."""
 
-    def __init__(self, game: Game, settings: PlaySettings) -> None:
-        """Raises Fatal(CONFIG) if the game does not have these openings."""
-        self.openings = all_openings(game, settings.openings, settings.seed)
+    def __init__(
+        self, game: Game, openings: str, settings: MatchSettings, *, device: str, threads: int
+    ) -> None:
+        """`openings`: see `openings_for`. `settings.concurrent` 0: all games of a pairing at once. Raises
+        Fatal(CONFIG) if the game does not have these openings."""
+        self.openings = all_openings(game, openings, settings.seed)
         check_lengths(self.openings, settings.max_plies)
         self._game = game
         self._settings = settings
+        self._device, self._threads = device, threads
         self._candidates: dict[str, Candidate] = {}
         self._open: dict[str, Player] = {}
 
@@ -125,13 +108,14 @@ class Matches:
         """
         players = await self._player(first), await self._player(second)
         openings = self.openings[skip : skip + count]
-        settings = MatchSettings(
+        settings = replace(
+            self._settings,
             concurrent=self._settings.concurrent or 2 * len(openings),
-            max_plies=self._settings.max_plies,
+            # `play_match` numbers its openings from 0: the same numbers must not mean the same random moves.
             seed=self._settings.seed + skip,
         )
         games = await play_match(self._game, *players, openings, settings)
-        score = counted(first, second, games)
+        score = Score(first, second, *won_drawn_lost([game.outcome_for_a for game in games]))
         result = f"{first} - {second}: +{score.wins} ={score.draws} -{score.losses}"
         failures = [f"{game.failed} lost by {game.reason}: {game.detail}" for game in games if game.failed]
         print(result, *failures[:3], sep="\n  ", file=sys.stderr, flush=True)
@@ -148,10 +132,9 @@ class Matches:
         # The one that has not played for the longest time: a dict keeps the order of use.
         while len(self._open) >= OPEN_PLAYERS:
             await self._open.pop(next(iter(self._open))).close()
-        settings = self._settings
-        player = make_player(candidate.spec, self._game, device=settings.device, threads=settings.threads)
+        player = make_player(candidate.spec, self._game, device=self._device, threads=self._threads)
         self._open[name] = player
-        await prepare(player)
+        await player.prepare()
         return player
 
     async def close(self) -> None:
@@ -173,9 +156,3 @@ def all_openings(game: Game, source: str, seed: int) -> list[Opening]:
 def distinct(openings: Sequence[Opening]) -> list[Opening]:
     """Each opening once: two deterministic players would only repeat the same game."""
     return list({(opening.start, opening.actions): opening for opening in openings}.values())
-
-
-def counted(first: str, second: str, games: Sequence[PlayedGame]) -> Score:
-    """The result for `first`, which is the match's player A."""
-    results = [game.outcome_for_a for game in games]
-    return Score(first, second, results.count(1), results.count(0), results.count(-1))

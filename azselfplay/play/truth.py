@@ -317,10 +317,17 @@ def known() -> int:
     """Entry point. Returns the exit status."""
     settings = load(KnownConfig, command="azplay known", examples=KNOWN_EXAMPLES)
     from azselfplay.games.knowledge import BadTruth
+    from azselfplay.play.builtin_players import solved_games
+    from azselfplay.play.nets import game_for
+    from azselfplay.play.truth_errors import solution_of
 
+    if settings.game == "all":
+        solutions = list(solved_games().values())
+    else:
+        solutions = [solution_of(game_for(settings.game), "nothing can be made")]
     checks = Checks()
     try:
-        for solution in _solutions(settings.game):
+        for solution in solutions:
             if settings.out is not None:
                 _label(solution, settings, settings.out)
             for check in solution.checks(settings.out, _tell):
@@ -330,22 +337,6 @@ def known() -> int:
     if checks.failed:
         raise Fatal(f"{checks.failed} checks failed: do not use these labels", Exit.INTERNAL)
     return int(Exit.OK)
-
-
-def _solutions(name: str) -> list[Solution]:
-    """The solution of one game, or of all solved games. Raises Fatal(CONFIG)."""
-    from azselfplay.games import get_game
-    from azselfplay.games.knowledge import knowledge_of
-    from azselfplay.games.names import WITH_SOLVED
-    from azselfplay.play.truth_errors import solution_of
-
-    if name == "all":
-        found = [knowledge_of(get_game(one)).solution for one in WITH_SOLVED]
-        return [one for one in found if one is not None]
-    try:
-        return [solution_of(get_game(name), "nothing can be made")]
-    except ValueError as error:
-        raise Fatal(str(error), Exit.CONFIG) from error
 
 
 def _label(solution: Solution, settings: KnownConfig, out: Path) -> None:

@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.knowledge import BadTruth, Row, Solution, knowledge_of
-from azselfplay.games.names import WITH_SOLVED
 from azselfplay.games.spec import Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.text_table import aligned
+from azselfplay.play.builtin_players import solved_games
 from azselfplay.play.nets import LoadedNet, search_name
 from azselfplay.play.openings import Opening
 from azselfplay.search.forest import Forest
@@ -38,7 +37,7 @@ def solution_of(game: Game, instead: str) -> Solution:
     """The solved positions of a game. Raises Fatal(CONFIG) if it has none, with the advice `instead`."""
     solution = knowledge_of(game).solution
     if solution is None:
-        known = ", ".join(name for name in WITH_SOLVED if knowledge_of(get_game(name)).solution is not None)
+        known = ", ".join(solved_games())
         raise Fatal(f"no truth is known for the game {game.name}, only for {known}; {instead}", Exit.CONFIG)
     return solution
 

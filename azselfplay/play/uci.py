@@ -107,12 +107,9 @@ def usi() -> int:
         examples=USI_EXAMPLES,
         description="A shogi engine that speaks USI on standard input and output.",
     ).resolved()
-    from azselfplay.games import get_game
+    from azselfplay.play.nets import game_for
 
-    try:
-        game = get_game(settings.game)
-    except ValueError as error:
-        raise Fatal(str(error), Exit.CONFIG) from error
+    game = game_for(settings.game)
     if game.notation.engine_protocol != USI.name:
         raise Fatal(f"{game.name} is not shogi: USI plays shogi or shogi_declaration", Exit.CONFIG)
 
@@ -208,8 +205,13 @@ class UciEngine:
             self._new_game = True
         if name == "ponderhit":
             return self._ponder_hit(now)
-        if name == "stop" or (name == "gameover" and self._is_asked):
-            return self._stop()
+        is_asked = bool(self._pending) or self.searching is not None
+        if name == "stop" and not is_asked:
+            return [_note("stop: no search is running")]
+        if name in ("stop", "gameover") and is_asked:
+            # All searches requested so far end; each is still owed its bestmove.
+            self._pending = deque(_at_once(request) for request in self._pending)
+            return self._stop_running() if self.searching is not None else []
         if name == "no mate":
             return [Say("checkmate notimplemented")]
         if name == "hello":
@@ -236,11 +238,6 @@ class UciEngine:
             return self._stop_running() if self.searching is not None else self._go_on()
         return []
 
-    @property
-    def _is_asked(self) -> bool:
-        """Whether a `bestmove` is owed."""
-        return bool(self._pending) or self.searching is not None
-
     def _go(self, go: Go, now: float) -> list[Order]:
         """Search next, or after the searches that were requested before. Of these, the ones without a limit
         end now, as if `stop` had come first."""
@@ -264,13 +261,6 @@ class UciEngine:
         what = "stopped" if is_held else "finished"
         orders.append(_note(f"a search is running already: it is {what} before this one begins"))
         return orders + (self._stop_running() if is_held else [])
-
-    def _stop(self) -> list[Order]:
-        """End all searches requested so far; each is still owed its bestmove."""
-        if not self._is_asked:
-            return [_note("stop: no search is running")]
-        self._pending = deque(_at_once(request) for request in self._pending)
-        return self._stop_running() if self.searching is not None else []
 
     def _stop_running(self) -> list[Order]:
         if self._held is not None:

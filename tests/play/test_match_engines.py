@@ -17,7 +17,7 @@ from azselfplay.play.engine_player import EnginePlayer, EngineSpec
 from azselfplay.play.engine_protocols import go_line, heard
 from azselfplay.play.openings import Opening
 from azselfplay.play.player import Choice, Clock
-from azselfplay.play.players import make_player, prepare
+from azselfplay.play.players import make_player
 from azselfplay.play.runner import FAILURE, ClockSettings, MatchSettings, PlayedGame, play_match
 
 ENGINE = Path(__file__).with_name("scripted_lines.py")
@@ -251,7 +251,7 @@ def test_an_engine_inside_a_blend_is_started_before_the_first_game() -> None:
 
     async def preparing() -> None:
         try:
-            await prepare(player)
+            await player.prepare()
         finally:
             await player.close()
 

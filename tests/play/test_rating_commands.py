@@ -25,6 +25,7 @@ from azselfplay.play import tournament as matches
 from azselfplay.play.book import Gone, Rated, anchors_of, doublings, fixed_ratings, points_of
 from azselfplay.play.builtin_players import Blend
 from azselfplay.play.ladder import Ladder, LadderConfig, Scaling, ScalingConfig, find_network
+from azselfplay.play.ladder import main as calibrate
 from azselfplay.play.opening_counts import OpeningsConfig
 from azselfplay.play.opening_counts import report as report_openings
 from azselfplay.play.openings import Opening
@@ -297,6 +298,13 @@ def test_what_cannot_be_done_is_said_with_its_own_status(
     done = azplay_here(monkeypatch, capsys)(*arguments)
     assert (done.returncode, "Traceback" in done.stderr) == (code, False)
     assert words in done.stderr
+
+
+def test_fixed_players_of_an_unknown_game_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["calibrate", "ches"])
+    with pytest.raises(Fatal, match="chess") as refused:
+        calibrate()
+    assert refused.value.code == Exit.CONFIG
 
 
 def test_help_gives_examples_first_and_loads_nothing_heavy() -> None:
