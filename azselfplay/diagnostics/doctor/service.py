@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from azselfplay.diagnostics.advice import advice_on, link_to
+from azselfplay.diagnostics.advice import ADVICE, link_to
 from azselfplay.host.exits import Exit
 from azselfplay.host.text_table import aligned
 from protocol.errors import Code
@@ -186,7 +186,7 @@ def figure_findings(figures: Mapping[str, Any]) -> list[Finding]:
 
 
 def _alert(text: str) -> Finding:
-    advice = advice_on(name := text.partition(":")[0])
+    advice = ADVICE.get(name := text.partition(":")[0])
     todo = f"{advice.first}; more: {link_to(name)}" if advice else f"look for {name!r} in the trainer's log"
     return warning("learning", text, todo)
 
