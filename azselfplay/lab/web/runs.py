@@ -79,16 +79,6 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
         except Exception as error:  # the files may hold anything, and the other runs are still listed
             log.warning("the run %s cannot be shown: %s: %s", run.path, type(error).__name__, error)
             why = f"cannot be read ({type(error).__name__}: {error})"[:300]
-            unknown = (
-                "network",
-                "created",
-                "silent_s",
-                "games",
-                "games_per_h",
-                "step",
-                "version",
-                "strength",
-            )
             about = {"name": run.name, "game": why, "state": State.ENDED, "running": False}
             listed.append(about | dict.fromkeys(unknown) | {"changed": changed, "alerts": []})
     return listed
