@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from azselfplay.host.cores import seconds_of
 from azselfplay.host.ports import find_base_port
 from azselfplay.link.connection import Connection
 from azselfplay.link.sockets import new_context
@@ -105,13 +106,13 @@ class Watcher:
         self.figures: dict[str, Any] = {}
         self._context = new_context()
         hello = Hello(PROTOCOL_VERSION, "watcher", "bench")
-        self._connection = Connection(
-            self._context, f"tcp://127.0.0.1:{port}", hello, on_message=self._on_message
-        )
 
-    def _on_message(self, message: object, _frames: list[memoryview]) -> None:
-        if isinstance(message, Status):
-            self.figures = {**message.figures, **processor_seconds(self._root), "at": time.monotonic()}
+        def on_message(message: object, _frames: list[memoryview]) -> None:
+            if isinstance(message, Status):
+                # The clock is read with the counters: between asking and answering the server goes on.
+                self.figures = {**message.figures, **processor_seconds(root), "at": time.monotonic()}
+
+        self._connection = Connection(self._context, f"tcp://127.0.0.1:{port}", hello, on_message=on_message)
 
     async def be_connected(self) -> None:
         """Stay connected until cancelled."""
@@ -121,12 +122,6 @@ class Watcher:
         while not self.figures.get("evals"):
             self._connection.send(GetStatus())
             await asyncio.sleep(0.5)
-
-    async def until_training(self) -> None:
-        figures: dict[str, Any] = {}
-        while not figures.get("trainer", {}).get("step"):
-            await asyncio.sleep(1.0)
-            figures = await self.look()
 
     async def look(self) -> dict[str, Any]:
         self.figures = {}
@@ -142,18 +137,18 @@ class Watcher:
             threads, rows = len(os.sched_getaffinity(0)), self.figures["target_rows"]
             with stopped(self._root):
                 bare = await asyncio.to_thread(BareNetwork, threads, rows)
-            found = [await self._turn(bare) for _ in range(turns)]
+            found = []
+            for _ in range(turns):
+                await asyncio.sleep(AGAIN_SECONDS)
+                first = await self.look()
+                await asyncio.sleep(TURN_SECONDS)
+                last = await self.look()
+                with stopped(self._root):
+                    rate = await asyncio.to_thread(bare.rate, TURN_SECONDS)
+                found.append(Turn(first, last, rate))
             bare.close()
             running.cancel()
         return found
-
-    async def _turn(self, bare: BareNetwork) -> Turn:
-        await asyncio.sleep(AGAIN_SECONDS)
-        first = await self.look()
-        await asyncio.sleep(TURN_SECONDS)
-        last = await self.look()
-        with stopped(self._root):
-            return Turn(first, last, await asyncio.to_thread(bare.rate, TURN_SECONDS))
 
 
 @contextmanager
@@ -186,11 +181,10 @@ def processor_seconds(root: int) -> dict[str, float]:
     for process in tree(root):
         with suppress(OSError):  # it has just ended
             command = Path(f"/proc/{process}/cmdline").read_text().split("\0")
-            times = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
             modules = {"client.worker": "worker", "server.evaluator": "evaluator"}
             role = next((role for module, role in modules.items() if module in command), "")
             if role or process == root:
-                found[f"{role or 'front'}_s"] += sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+                found[f"{role or 'front'}_s"] += seconds_of(process)
     return found
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.games.spec import NO_ROOT, PLY_CAP, Game, State, outcome_for_first_player
+from azselfplay.games.spec import NO_ROOT, PLY_CAP, Game, outcome_for_first_player
 from azselfplay.store.sqlite import Entry
 from protocol.records import POLICY_TARGET, GameRecord, to_bytes
 
@@ -40,7 +40,7 @@ def random_game(
     """One game of random moves. `targets`: share of plies whose visits are a policy target."""
     cap = max_plies or game.max_plies
     positions = np.zeros((cap + 1, game.state_words), dtype=np.uint64)
-    positions[0] = _start(game, start)
+    positions[0] = game.notation.state_from_text(start)
     legal = np.zeros(game.max_legal, dtype=np.uint16)
     plies: list[Visits] = []
     actions: list[int] = []
@@ -57,7 +57,11 @@ def random_game(
         game.rules.play(positions[len(actions)], action, positions[len(actions) + 1])
         plies.append(visits)
         actions.append(action)
-    reason, outcome = _end(game, ended, positions[len(actions)])
+    reason, outcome = PLY_CAP, 0
+    if ended:
+        end = game.end_reasons[ended]
+        mover = int(game.rules.side_to_move(positions[len(actions)]))
+        reason, outcome = end.name, outcome_for_first_player(end.value, mover)
     return GameRecord(
         uid=rng.bytes(16),
         game=game.name,
@@ -78,10 +82,6 @@ def random_game(
     )
 
 
-def _start(game: Game, text: str) -> State:
-    return game.notation.state_from_text(text)
-
-
 def _visits(legal: npt.NDArray[np.uint16], total: int, rng: np.random.Generator) -> Visits:
     """`total` visits spread unevenly over the legal actions; some get none."""
     counts = rng.multinomial(total, rng.dirichlet(np.full(len(legal), 0.5)))
@@ -90,14 +90,6 @@ def _visits(legal: npt.NDArray[np.uint16], total: int, rng: np.random.Generator)
     shares = counts[order] / total
     kl = float(shares @ np.log(shares * len(legal)))
     return Visits(legal[order].copy(), counts[order].astype(np.uint16), max(0.0, kl))
-
-
-def _end(game: Game, ended: int, state: State) -> tuple[str, int]:
-    if not ended:
-        return PLY_CAP, 0
-    reason = game.end_reasons[ended]
-    mover = int(game.rules.side_to_move(state))
-    return reason.name, outcome_for_first_player(reason.value, mover)
 
 
 # ---- A game as the trainer stores it, for benchmarks and tests -----------------------------------

@@ -35,17 +35,6 @@ LONG = 15.0
 """Seconds of a turn with 800 simulations a move: long enough that most searches begin with a kept subtree."""
 
 
-async def _play(pool: SearchPool, number: int) -> None:
-    """Play game after game, until cancelled."""
-    game, settings = pool.forest.game, pool.forest.settings
-    with SearchTree(pool.forest, np.random.default_rng(number)) as tree:
-        while True:
-            tree.reset(game.notation.state_from_text(""))
-            while tree.end_reason() is None:
-                result = await search(tree, pool)
-                tree.advance(choose_action(result, tree.ply, settings, tree.rng))
-
-
 def coroutine_path(
     game_name: str, games: int = GAMES, simulations: int = 100, seconds: float = SECONDS
 ) -> float:
@@ -53,10 +42,18 @@ def coroutine_path(
     game = get_game(game_name)
     settings = resolve(SelfPlaySettings(search=SearchSettings(simulations=simulations)), game)
 
+    async def play(pool: SearchPool, number: int) -> None:
+        with SearchTree(pool.forest, np.random.default_rng(number)) as tree:
+            while True:  # game after game, until cancelled
+                tree.reset(game.notation.state_from_text(""))
+                while tree.end_reason() is None:
+                    result = await search(tree, pool)
+                    tree.advance(choose_action(result, tree.ply, settings, tree.rng))
+
     async def main() -> float:
         pool = SearchPool(Forest(game, settings, games), UniformEvaluator())
         began = time.process_time()
-        players = [asyncio.ensure_future(_play(pool, number)) for number in range(games)]
+        players = [asyncio.ensure_future(play(pool, number)) for number in range(games)]
         await asyncio.sleep(seconds)
         rate = pool.leaves / (time.process_time() - began)
         for player in players:

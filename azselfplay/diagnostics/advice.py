@@ -81,12 +81,7 @@ ADVICE: Mapping[str, Advice] = {
         "a smaller --samples.per-position (1 to 2), a larger --window.positions, or a smaller network",
     ),
 }
-"""Advice by the name of the alert; covers all alerts."""
-
-
-def advice_on(name: str) -> Advice | None:
-    """Advice on the alert called `name`; None for an unknown name, perhaps of another version."""
-    return ADVICE.get(name)
+"""Advice by the name of the alert; covers all alerts of this version."""
 
 
 def link_to(name: str) -> str:
@@ -98,5 +93,5 @@ def told(alert: str) -> str:
     """An alert as the trainer sends it (`NAME: what was seen`), with what to do next and where to read
     more."""
     name = alert.partition(":")[0]
-    advice = advice_on(name)
+    advice = ADVICE.get(name)
     return alert if advice is None else f"{alert}. What to do: {advice.first}. More: {link_to(name)}"

@@ -192,11 +192,11 @@ def says_draw(signs: Signs) -> str:
 @alert("search without effect")
 def no_effect(signs: Signs) -> str:
     recent = signs.stretches[-IN_A_ROW:]
-    known = [kl for stretch in recent if (kl := stretch.roots.mean_kl) is not None]
+    known = [kl for stretch in recent if (kl := stretch.roots.means()["kl"]) is not None]
     if signs.game.few_positions or len(known) < IN_A_ROW or max(known) >= NO_EFFECT:
         return ""
     kls, roots = ", ".join(f"{kl:.3f}" for kl in known), recent[-1].roots
-    moves, differs = roots.mean_visited or 0.0, roots.differs / max(1, roots.compared)
+    moves, differs = roots.means()["moves"] or 0.0, roots.differs / max(1, roots.compared)
     return (
         f"KL of visits and priors {kls} nats in the last {IN_A_ROW} stretches (limit {NO_EFFECT}); "
         f"{moves:.1f} moves with visits, another first choice than the network's in {differs:.0%}"
@@ -254,40 +254,30 @@ def memorising(signs: Signs) -> str:
     before, now = lessons[:-IN_A_ROW], lessons[-IN_A_ROW:]
     value_was = sum(lesson.value_loss for lesson in before) / len(before)
     value_is = max(lesson.value_loss for lesson in now)
-    fell = value_is < VALUE_FELL * value_was
-    seen = (fell and (_held_out_rose(before, now) or _at_the_floor(now))) or _far_from_held_out(now)
+    was = [one.held_out_value_loss for one in before if one.held_out_value_loss is not None]
+    is_now = [one.held_out_value_loss for one in now if one.held_out_value_loss is not None]
+    seen = ""
+    if value_is < VALUE_FELL * value_was:
+        # What fell in training rose where nothing was trained on, or the policy has nothing left to learn.
+        policy_gap = max(lesson.policy_loss - lesson.policy_entropy for lesson in now)
+        if min(len(was), len(is_now)) >= IN_A_ROW:
+            mean, least = sum(was) / len(was), min(is_now)
+            if least > HELD_OUT_ROSE * max(mean, *(lesson.value_loss for lesson in now)):
+                seen = f"value loss on games never trained on {mean:.2f} -> {least:.2f}"
+        if not seen and policy_gap < GAP:
+            seen = f"policy loss only {policy_gap:.3f} above the entropy of its targets"
     if not seen:
-        return ""
+        # Both may have come to rest long ago: then only the distance between them shows it.
+        gaps = [
+            one.held_out_value_loss - one.value_loss for one in now if one.held_out_value_loss is not None
+        ]
+        if len(gaps) < IN_A_ROW or min(gaps) <= HELD_OUT_GAP:
+            return ""
+        seen = f"value loss {min(gaps):.2f} higher on games never trained on"
     reuse = (
         "" if signs.samples_per_position is None else f", {signs.samples_per_position:.1f} samples a position"
     )
     return f"{seen}, value loss {value_was:.2f} -> {value_is:.2f}{reuse}"
-
-
-def _at_the_floor(now: Sequence[Lesson]) -> str:
-    """A text if the policy has nothing left to learn in the window, else ""."""
-    gap = max(lesson.policy_loss - lesson.policy_entropy for lesson in now)
-    return "" if gap >= GAP else f"policy loss only {gap:.3f} above the entropy of its targets"
-
-
-def _far_from_held_out(now: Sequence[Lesson]) -> str:
-    """A text if the value loss is much higher on held-out games, else ""."""
-    gaps = [one.held_out_value_loss - one.value_loss for one in now if one.held_out_value_loss is not None]
-    if len(gaps) < IN_A_ROW or min(gaps) <= HELD_OUT_GAP:
-        return ""
-    return f"value loss {min(gaps):.2f} higher on games never trained on"
-
-
-def _held_out_rose(before: Sequence[Lesson], now: Sequence[Lesson]) -> str:
-    """A text if the value loss rises on held-out games, else ""."""
-    was = [one.held_out_value_loss for one in before if one.held_out_value_loss is not None]
-    is_now = [one.held_out_value_loss for one in now if one.held_out_value_loss is not None]
-    if len(was) < IN_A_ROW or len(is_now) < IN_A_ROW:
-        return ""
-    mean, least = sum(was) / len(was), min(is_now)
-    if least <= HELD_OUT_ROSE * max(mean, *(lesson.value_loss for lesson in now)):
-        return ""
-    return f"value loss on games never trained on {mean:.2f} -> {least:.2f}"
 
 
 # ---- During training ----------------------------------------------------------------------------
@@ -330,7 +320,12 @@ class Watch:
 
         figures: those of the trainer, with the keys of docs/protocol.md.
         """
-        self._note(figures)
+        # One lesson in LESSON_STEPS: then they span enough of training to compare its ends.
+        last = self._lessons[-1].step if self._lessons else -LESSON_STEPS
+        if figures["policy_loss"] is not None and figures["step"] - last >= LESSON_STEPS:
+            policy, entropy, value = (figures[n] for n in ("policy_loss", "policy_entropy", "value_loss"))
+            held_out = figures.get("held_out_value_loss")
+            self._lessons.append(Lesson(figures["step"], policy, entropy, value, held_out))
         signs = Signs(
             self._game, list(self._stretches), list(self._lessons), self.lag, figures["samples_per_position"]
         )
@@ -342,11 +337,3 @@ class Watch:
             log.info("alert over: %s", name)
         self._told = found
         return [one.short for one in found.values()]
-
-    def _note(self, figures: Mapping[str, Any]) -> None:
-        """Remember the training figures if there were LESSON_STEPS since the last ones."""
-        last = self._lessons[-1].step if self._lessons else -LESSON_STEPS
-        if figures["policy_loss"] is not None and figures["step"] - last >= LESSON_STEPS:
-            policy, entropy, value = (figures[n] for n in ("policy_loss", "policy_entropy", "value_loss"))
-            held_out = figures.get("held_out_value_loss")
-            self._lessons.append(Lesson(figures["step"], policy, entropy, value, held_out))

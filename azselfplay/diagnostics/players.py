@@ -8,7 +8,7 @@ Each suggests whose games a person should look at, who may then put the player i
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -110,18 +110,16 @@ class PlayerBook:
     def on_games(self, played: Iterable[tuple[GameRecord, str]]) -> None:
         """Add games with their players, oldest first; all follow the rules."""
         for record, player in played:
-            self._count(self._seen(record, player), 1)
+            searched = np.flatnonzero(record.visited[self._opening :])
+            error = math.nan
+            if len(searched):
+                ply = self._opening + int(searched[0])
+                mover = int(self._movers(record.start, record.actions)[ply])
+                error = (mover * float(record.root_values[ply]) - record.outcome) ** 2
+            resigned = float(record.reason == RESIGNATION)
+            self._count(Seen(player, float(record.plies), resigned, error), 1)
             if len(self._games) > self._newest:
                 self._count(self._games.popleft(), -1)
-
-    def _seen(self, record: GameRecord, player: str) -> Seen:
-        searched = np.flatnonzero(record.visited[self._opening :])
-        error = math.nan
-        if len(searched):
-            ply = self._opening + int(searched[0])
-            mover = int(self._movers(record.start, record.actions)[ply])
-            error = (mover * float(record.root_values[ply]) - record.outcome) ** 2
-        return Seen(player, float(record.plies), float(record.reason == RESIGNATION), error)
 
     def _count(self, seen: Seen, sign: int) -> None:
         if sign > 0:
@@ -148,23 +146,21 @@ class PlayerBook:
 
     def who_differs(self) -> dict[str, list[str]]:
         """By the names of FIGURES, the players whose games certainly differ, the most different first."""
-        return {name: self._who_differs(name) for name in FIGURES}
-
-    def _who_differs(self, name: str) -> list[str]:
-        """The most different player is removed before the rest are compared, because next to one odd player
-        all look odd."""
-        enough = ((player, one) for player, one in self._players.items() if one.games >= LEAST_GAMES)
-        left = {player: one.sums[name] for player, one in enough}
-        pool, found = self._all.sums[name], list[str]()
-        while len(found) < MOST_SET_ASIDE:
-            compared = {player: compare(name, mine, pool - mine) for player, mine in left.items()}
-            odd = {player: abs(one.z) for player, one in compared.items() if one.differs}
-            if not odd:
-                break
-            worst = max(odd, key=odd.__getitem__)
-            found.append(worst)
-            pool -= left.pop(worst)
-        return found
+        enough = {player: one for player, one in self._players.items() if one.games >= LEAST_GAMES}
+        differs: dict[str, list[str]] = {}
+        for name in FIGURES:
+            left = {player: one.sums[name] for player, one in enough.items()}
+            pool, found = self._all.sums[name], differs.setdefault(name, [])
+            # Next to one odd player all look odd, so the oddest leaves before the rest are compared.
+            while len(found) < MOST_SET_ASIDE:
+                compared = {player: compare(name, mine, pool - mine) for player, mine in left.items()}
+                odd = {player: abs(one.z) for player, one in compared.items() if one.differs}
+                if not odd:
+                    break
+                worst = max(odd, key=odd.__getitem__)
+                found.append(worst)
+                pool -= left.pop(worst)
+        return differs
 
 
 def compare(name: str, mine: Sums, others: Sums) -> Compared:
@@ -181,10 +177,7 @@ def compare(name: str, mine: Sums, others: Sums) -> Compared:
 def rates(times: Sequence[tuple[str, float]]) -> dict[str, float]:
     """Games per hour by player, over the time from the first to the last of all games `(player, seconds)`.
     Empty for games that all came at one moment, as one game does."""
-    seconds = max((time for _, time in times), default=0.0) - min((time for _, time in times), default=0.0)
-    if not seconds:
-        return {}
-    counts: dict[str, int] = {}
-    for player, _ in times:
-        counts[player] = counts.get(player, 0) + 1
+    moments = [time for _, time in times] or [0.0]
+    seconds = max(moments) - min(moments)
+    counts = Counter(player for player, _ in times if seconds)
     return {player: 3600 * count / max(seconds, 1.0) for player, count in counts.items()}

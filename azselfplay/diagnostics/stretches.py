@@ -77,14 +77,6 @@ class RootSums:
         self.depth += float(np.nansum(depth))
         self.deepest = max(self.deepest, int(record.max_depths[targets].max(initial=0)))
 
-    @property
-    def mean_kl(self) -> float | None:
-        return self.kl / self.compared if self.compared else None
-
-    @property
-    def mean_visited(self) -> float | None:
-        return self.visited / self.targets if self.targets else None
-
     def means(self) -> dict[str, float | None]:
         """Means by name; None where nothing is known."""
 
@@ -92,10 +84,10 @@ class RootSums:
             return total / count if count else None
 
         return {
-            "kl": self.mean_kl,
+            "kl": mean(self.kl, self.compared),
             "entropy": mean(self.entropy, self.targets),
             "top_share": mean(self.top_share, self.targets),
-            "moves": self.mean_visited,
+            "moves": mean(self.visited, self.targets),
             "differs": mean(self.differs, self.compared),
             "value_shift": mean(self.value_shift, self.valued),
             "mean_depth": mean(self.depth, self.measured),

@@ -29,7 +29,7 @@ from typing import Any
 
 from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.reading import open_regular, read_json, read_toml
+from azselfplay.host.reading import json_in, open_regular, read_json, read_toml
 from azselfplay.host.run_lock import RunLock
 
 OLD_PART = 600.0
@@ -39,6 +39,8 @@ FORMAT = 5
 """Of run folders, in run.json. Records, spools and messages of this version have the same number."""
 PARTIAL = ".partial"
 """Suffix of a file or folder that is being written; no run's name ends in it."""
+LAST_BYTES = 65_536
+"""Bytes read from the end of figures.jsonl: more than two lines."""
 
 
 def _is_name(name: str) -> bool:
@@ -278,3 +280,36 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+# ---- Reading the figures of a run that may be written to ----------------------------------------
+
+
+def newest_row(run: RunFolder) -> dict[str, Any]:
+    """Return the last whole line of figures.jsonl; {} if there is none. Only the end is read: the file grows
+    for hours, and some look at it every second."""
+    try:
+        with open_regular(run.figures_log) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
+            lines = file.read(LAST_BYTES).split(b"\n")
+    except OSError:
+        return {}
+    for line in reversed(lines[:-1]):  # behind the last newline is what a kill has cut off
+        with contextlib.suppress(ValueError):
+            found = json_in(line)
+            return found if isinstance(found, dict) else {}
+    return {}
+
+
+def has_final_figures(run: RunFolder) -> bool:
+    """Return whether `figures.json`, which the trainer writes at a clean end, is no older than the lines of
+    figures.jsonl: a trainer that was killed leaves only these."""
+    return modified(run.figures) >= modified(run.figures_log)
+
+
+def modified(path: Path) -> float:
+    """Return when the file was last modified, in seconds since 1970; 0 if there is no such file."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

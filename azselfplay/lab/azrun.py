@@ -50,8 +50,8 @@ def _main() -> int:
     check(settings)
     check_folders(settings.runs, "--runs")
     from azselfplay.host.aio import run
+    from azselfplay.lab.azrun_texts import compile_seconds, ending
     from azselfplay.lab.launcher import Launcher
-    from azselfplay.lab.messages import compile_seconds, ending
 
     with contextlib.ExitStack() as stack:
         port = settings.port or stack.enter_context(claimed_base_port())

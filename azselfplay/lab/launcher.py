@@ -24,7 +24,7 @@ from azselfplay.host.processes import Children
 from azselfplay.host.runs import RunFolder
 from azselfplay.host.view import View
 from azselfplay.lab.azrun_config import TRAINER_GRACE, Commands, RunConfig, make_commands, run_name
-from azselfplay.lab.messages import Milestones, Troubles, beginning, warning
+from azselfplay.lab.azrun_texts import Milestones, Troubles, beginning, warning
 from azselfplay.link.connection import Connection
 from azselfplay.link.sockets import new_context
 from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Message, Status

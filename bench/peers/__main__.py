@@ -83,22 +83,21 @@ def measure(group: Group, chosen: argparse.Namespace) -> Measured:
                 found.settings[name] = str(side.ready().get("settings", ""))
             except Missing as reason:
                 found.missing[name] = str(reason)
-        asked = {name: partial(_turn, found, name, side, chosen.seconds) for name, side in sides.items()}
-        measured = in_turns(asked, chosen.turns)
+
+        def turn(name: str) -> Counts:
+            if name not in found.missing:
+                try:
+                    return sides[name].measure(chosen.seconds)
+                except Missing as reason:
+                    found.missing[name] = str(reason)
+            return NOTHING
+
+        measured = in_turns({name: partial(turn, name) for name in sides}, chosen.turns)
         found.turns = {name: turns for name, turns in measured.items() if name not in found.missing}
     finally:
         for side in sides.values():
             side.close()
     return found
-
-
-def _turn(found: Measured, name: str, side: Side, seconds: float) -> Counts:
-    if name not in found.missing:
-        try:
-            return side.measure(seconds)
-        except Missing as reason:
-            found.missing[name] = str(reason)
-    return NOTHING
 
 
 def about_this_run() -> str:
@@ -208,12 +207,9 @@ class Process:
         assert self._process.stdout is not None
         with suppress(BrokenPipeError):
             self._process.stdin.close()
-        ends: tuple[Callable[[], object], ...] = (
-            self._process.poll,
-            self._process.terminate,
-            self._process.kill,
-        )
-        for end in ends:
+        process = self._process
+        ends: tuple[Callable[[], object], ...] = (process.poll, process.terminate, process.kill)
+        for end in ends:  # each is harder than the one before
             end()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(GRACE)

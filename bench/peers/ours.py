@@ -93,9 +93,12 @@ class SelfPlay:
                 return
 
     async def _play(self) -> None:
+        async def forget(record: GameRecord) -> None:
+            """Drop the record: simulations are counted elsewhere, and nobody reads the games."""
+
         room = asyncio.Event()
         room.set()
-        pool = GamePool(self._pool, Player(1), keep=_forget, room=room, finishing=asyncio.Event())
+        pool = GamePool(self._pool, Player(1), keep=forget, room=room, finishing=asyncio.Event())
         async with asyncio.TaskGroup() as group:
             pool.start(group, self.games)
 
@@ -108,10 +111,6 @@ class SelfPlay:
 
     def close(self) -> None:
         give_up(self._loop, [self._playing])
-
-
-async def _forget(record: GameRecord) -> None:
-    """Drop the record: the figures say how many simulations were made, and nobody reads the games."""
 
 
 def main() -> None:

@@ -149,19 +149,14 @@ class Measured:
 def with_simulations(measured: Measured) -> Measured:
     """For a side that counts only evaluations, assume as many simulations per evaluation as ours beside
     it."""
-    ours = measured.turns.get(OURS, [])
-    whole = {
-        name: [_guessed(one, beside) for one, beside in zip(turns, ours, strict=False)]
-        if any(one.simulations is None for one in turns)
-        else turns
-        for name, turns in measured.turns.items()
-    }
+    ours, whole = measured.turns.get(OURS, []), dict(measured.turns)
+    for name, turns in measured.turns.items():
+        if any(one.simulations is None for one in turns):
+            whole[name] = [
+                replace(one, simulations=one.evaluations * (beside.simulations or 0) / beside.evaluations)
+                for one, beside in zip(turns, ours, strict=False)
+            ]
     return replace(measured, turns=whole)
-
-
-def _guessed(counts: Counts, ours: Counts) -> Counts:
-    assert ours.simulations is not None
-    return replace(counts, simulations=counts.evaluations * ours.simulations / ours.evaluations)
 
 
 def rates(turns: Sequence[Counts]) -> list[float]:
@@ -176,18 +171,15 @@ def table(measured: Measured) -> list[str]:
     ours = full.turns.get(OURS, [])
     by_speed = sorted(full.turns.items(), key=lambda item: -Spread.of(rates(item[1])).median)
     for name, turns in by_speed:
-        lines.append(_row(full.group, name, turns, ours))
+        simulations = Spread.of(rates(turns))
+        evaluations = Spread.of([one.evaluations for one in turns]).median
+        games = simulations.median / SIMULATIONS / PLIES[full.group.game]
+        beside = "" if name == OURS or not ours else ratio(rates(ours), rates(turns)).text(".3g") + " times"
+        # Where the network costs nothing, what reaches it says nothing either.
+        shown = f"{evaluations:,.0f}" if full.group.has_network else ""
+        lines.append(f"| {name} | {simulations.text()} | {shown} | {games:.3g} | {beside} |")
     lines += ["", *(f"Not measured: {name}: {reason}" for name, reason in full.missing.items())]
     return lines if full.missing else lines[:-1]
-
-
-def _row(group: Group, name: str, turns: Sequence[Counts], ours: Sequence[Counts]) -> str:
-    simulations = Spread.of(rates(turns))
-    evaluations = Spread.of([one.evaluations for one in turns])
-    games = simulations.median / SIMULATIONS / PLIES[group.game]
-    beside = "" if name == OURS or not ours else ratio(rates(ours), rates(turns)).text(".3g") + " times"
-    shown = f"{evaluations.median:,.0f}" if group.has_network else ""
-    return f"| {name} | {simulations.text()} | {shown} | {games:.3g} | {beside} |"
 
 
 def figures(found: Sequence[Measured]) -> Mapping[str, Mapping[str, float]]:

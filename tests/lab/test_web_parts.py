@@ -23,12 +23,12 @@ from azselfplay.games import get_game
 from azselfplay.games.game_history import replay
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.runs import RunFolder
+from azselfplay.host.runs import RunFolder, newest_row
 from azselfplay.lab.report.curves import Curves, charts
 from azselfplay.lab.web.command import WebConfig, folder_of, listen, serve
 from azselfplay.lab.web.games import board, place_of
 from azselfplay.lab.web.players import MOST_READ, Players, _sample
-from azselfplay.lab.web.runs import newest_row, summaries
+from azselfplay.lab.web.runs import summaries
 from azselfplay.lab.web.watching import Pace, address_of, newest_alerts, seconds_to_next
 from azselfplay.store.sqlite import Store
 from bench.random_games import entry

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
@@ -80,8 +81,12 @@ def look_at(folder: Path, cache: Path) -> Machine:
     gpus, gpu_error = _gpus()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = 1_048_576 if hard == resource.RLIM_INFINITY else hard
-    cores = usable_cores()
-    return Machine(cores, _memory(), files, probe_folder(folder), probe_folder(cache), gpus, gpu_error)
+    memory = None
+    with contextlib.suppress(OSError, StopIteration, ValueError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        memory = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    folders = probe_folder(folder), probe_folder(cache)
+    return Machine(usable_cores(), memory, files, *folders, gpus, gpu_error)
 
 
 def probe_folder(path: Path) -> Folder:
@@ -101,14 +106,6 @@ def probe_folder(path: Path) -> Folder:
     except OSError as error:
         return Folder(path, free, error.strerror or str(error))
     return Folder(path, free)
-
-
-def _memory() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError):
-        return None
 
 
 def _gpus(devices: Path = Path("/dev")) -> tuple[list[Gpu], str]:
@@ -132,69 +129,50 @@ def _gpus(devices: Path = Path("/dev")) -> tuple[list[Gpu], str]:
 
 
 def machine_findings(machine: Machine, needs: Needs) -> list[Finding]:
-    return [
-        ok("cores", f"{machine.cores}"),
-        _memory_finding(machine),
-        _folder_finding("disk", machine.folder, needs.folder),
-        _cache_finding(machine.cache),
-        _files_finding(machine.files, needs),
-        *_gpu_findings(machine, needs),
-    ]
+    memory = ok("memory", "unknown on this system")
+    if machine.memory is not None:
+        found = f"{machine.memory / GB:.1f} GB available"
+        todo = "end other programs, or use fewer --workers and smaller --games"
+        memory = _limited("memory", machine.memory, (NO_MEMORY, LITTLE_MEMORY), found, todo)
 
-
-def _memory_finding(machine: Machine) -> Finding:
-    if machine.memory is None:
-        return ok("memory", "unknown on this system")
-    found = f"{machine.memory / GB:.1f} GB available"
-    todo = "end other programs, or use fewer --workers and smaller --games"
-    if machine.memory < NO_MEMORY:
-        return fault("memory", found, todo)
-    return warning("memory", found, todo) if machine.memory < LITTLE_MEMORY else ok("memory", found)
-
-
-def _folder_finding(check: str, folder: Folder, what: str) -> Finding:
-    place = f"{what} {folder.path}"
+    folder, place = machine.folder, f"{needs.folder} {machine.folder.path}"
+    disk = ok("disk", f"{place} takes files")
     if folder.error:
         todo = "free some space, raise the quota, or correct the folder's owner and rights"
-        return fault(check, f"{place} does not take a file: {folder.error}", todo)
-    if folder.free is None:
-        return ok(check, f"{place} takes files")
-    found = f"{folder.free / GB:.1f} GB free for {place}"
-    todo = "free some space; with a full disk games wait, and no checkpoint is written"
-    if folder.free < NO_DISK:
-        return fault(check, found, todo)
-    return warning(check, found, todo) if folder.free < LITTLE_DISK else ok(check, found)
+        disk = fault("disk", f"{place} does not take a file: {folder.error}", todo)
+    elif folder.free is not None:
+        found = f"{folder.free / GB:.1f} GB free for {place}"
+        todo = "free some space; with a full disk games wait, and no checkpoint is written"
+        disk = _limited("disk", folder.free, (NO_DISK, LITTLE_DISK), found, todo)
 
+    cache = ok("compiled code", f"{machine.cache.path} can be written")
+    if machine.cache.error:
+        found = f"{machine.cache.path} does not take a file: {machine.cache.error}"
+        todo = "set AZ_JIT_CACHE to a folder that can be written; without one nothing starts"
+        cache = fault("compiled code", found, todo)
 
-def _cache_finding(cache: Folder) -> Finding:
-    if cache.error:
-        return fault(
-            "compiled code",
-            f"{cache.path} does not take a file: {cache.error}",
-            "set AZ_JIT_CACHE to a folder that can be written; without one nothing starts",
-        )
-    return ok("compiled code", f"{cache.path} can be written")
-
-
-def _files_finding(files: int, needs: Needs) -> Finding:
-    found, todo = f"{files:,} open files allowed", f"raise the limit to {needs.usual_files:,} or more"
+    found, todo = f"{machine.files:,} open files allowed", f"raise the limit to {needs.usual_files:,} or more"
     how = "ulimit -Hn; systemd: LimitNOFILE; docker: --ulimit nofile"
-    if files < needs.files:
-        return fault("open files", f"{found}, needed {needs.files:,}", f"{todo} ({how})")
-    if files < needs.usual_files:
-        return warning("open files", found, f"{todo}, or many clients will not be let in ({how})")
-    return ok("open files", found)
+    files = ok("open files", found)
+    if machine.files < needs.files:
+        files = fault("open files", f"{found}, needed {needs.files:,}", f"{todo} ({how})")
+    elif machine.files < needs.usual_files:
+        files = warning("open files", found, f"{todo}, or many clients will not be let in ({how})")
 
-
-def _gpu_findings(machine: Machine, needs: Needs) -> list[Finding]:
+    there = "; ".join(f"{gpu.name} ({gpu.memory}, driver {gpu.driver})" for gpu in machine.gpus)
+    gpus = ok("GPUs", there or "none")
+    missing = ", ".join(str(number) for number in needs.gpus if number >= len(machine.gpus))
     if machine.gpu_error:
-        return [fault("GPUs", machine.gpu_error, "install the driver that fits the kernel, then restart")]
-    missing = [number for number in needs.gpus if number >= len(machine.gpus)]
-    if missing:
-        there = f"{len(machine.gpus)} GPUs here"
-        asked = ", ".join(map(str, missing))
-        return [fault("GPUs", f"{there}, but GPU {asked} is asked for", "give --gpus that exist, or cpu")]
-    if not machine.gpus:
-        return [ok("GPUs", "none")]
-    names = [f"{gpu.name} ({gpu.memory}, driver {gpu.driver})" for gpu in machine.gpus]
-    return [ok("GPUs", "; ".join(names))]
+        gpus = fault("GPUs", machine.gpu_error, "install the driver that fits the kernel, then restart")
+    elif missing:
+        found = f"{len(machine.gpus)} GPUs here, but GPU {missing} is asked for"
+        gpus = fault("GPUs", found, "give --gpus that exist, or cpu")
+    return [ok("cores", f"{machine.cores}"), memory, disk, cache, files, gpus]
+
+
+def _limited(check: str, free: float, limits: tuple[float, float], found: str, todo: str) -> Finding:
+    """A fault if less is free than the first limit, a warning if less than the second."""
+    nothing, little = limits
+    if free < nothing:
+        return fault(check, found, todo)
+    return warning(check, found, todo) if free < little else ok(check, found)

@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import zmq
@@ -119,35 +119,35 @@ def probe(address: Address, probing: Probing) -> ServiceFacts:
     """Gather the facts; takes up to ten seconds for a port that does not answer."""
     context = new_context()
     try:
-        return _probe(context, address, probing)
+        ports, status, ahead = [], None, None
+        for offset, (name, _) in enumerate(PORTS):
+            place = f"{address.host}:{address.port + offset}"
+            if unreachable := _unreachable(address.host, address.port + offset):
+                ports.append(PortFacts(name, place, unreachable))
+                continue
+            with _peer(context, address, name) as peer:
+                answer = peer.hello("watcher")
+                ports.append(PortFacts(name, place, answer=answer))
+                if not isinstance(answer, Welcome) or status is not None:
+                    continue
+                asked = time.time()
+                found = None
+                if peer.send(GetStatus()):
+                    found = peer.receive(Status, until=time.monotonic() + ANSWER_SECONDS)
+                if isinstance(found, Status):
+                    status = found
+                    there = found.figures.get("time")
+                    # The server's clock was read when about half the round trip was over.
+                    if isinstance(there, int | float):
+                        ahead = there - (asked + time.time()) / 2
+        figures = status.figures if status else None
+        facts = ServiceFacts(ports, software(), figures, ahead, None, probing.run, probing.game)
+        welcome = ports[0].answer
+        if probing.seconds and isinstance(welcome, Welcome) and figures and figures.get("evaluators"):
+            facts = replace(facts, throughput=_throughput(context, address, welcome, probing.seconds))
+        return facts
     finally:
         context.destroy(200)
-
-
-def _probe(context: Context, address: Address, probing: Probing) -> ServiceFacts:
-    ports, status, ahead = [], None, None
-    for offset, (name, _) in enumerate(PORTS):
-        place = f"{address.host}:{address.port + offset}"
-        if unreachable := _unreachable(address.host, address.port + offset):
-            ports.append(PortFacts(name, place, unreachable))
-            continue
-        with _peer(context, address, name) as peer:
-            answer = peer.hello("watcher")
-            ports.append(PortFacts(name, place, answer=answer))
-            if isinstance(answer, Welcome) and status is None:
-                status, ahead = _status(peer)
-    facts = ServiceFacts(
-        ports, software(), status.figures if status else None, ahead, None, probing.run, probing.game
-    )
-    welcome = ports[0].answer
-    if (
-        not probing.seconds
-        or not isinstance(welcome, Welcome)
-        or not (status and status.figures.get("evaluators"))
-    ):
-        return facts
-    throughput = _throughput(context, address, welcome, probing.seconds)
-    return ServiceFacts(ports, facts.software, facts.figures, ahead, throughput, probing.run, probing.game)
 
 
 def _unreachable(host: str, port: int) -> str:
@@ -160,18 +160,6 @@ def _unreachable(host: str, port: int) -> str:
     except OSError as error:
         return error.strerror or str(error)
     return ""
-
-
-def _status(peer: _Peer) -> tuple[Status | None, float | None]:
-    """The figures, and by how many seconds the server's clock is ahead, corrected by half a round trip."""
-    asked = time.time()
-    if not peer.send(GetStatus()):
-        return None, None
-    status = peer.receive(Status, until=time.monotonic() + ANSWER_SECONDS)
-    if not isinstance(status, Status):
-        return None, None
-    there = status.figures.get("time")
-    return status, there - (asked + time.time()) / 2 if isinstance(there, int | float) else None
 
 
 # ---- throughput --------------------------------------------------------------------------------

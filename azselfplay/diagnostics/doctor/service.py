@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from azselfplay.diagnostics.advice import advice_on, link_to
+from azselfplay.diagnostics.advice import ADVICE, link_to
 from azselfplay.host.exits import Exit
 from azselfplay.host.text_table import aligned
 from protocol.errors import Code
@@ -164,9 +164,26 @@ def service_findings(facts: ServiceFacts) -> list[Finding]:
     welcome = facts.welcome
     if welcome is None:
         return findings
-    findings += [_version(facts.software, welcome.software), *_run(facts, welcome)]
-    if facts.clock_ahead is not None:
-        findings.append(_clock(facts.clock_ahead))
+    ours, theirs = facts.software, welcome.software
+    if ours == theirs:
+        findings.append(ok("version", f"{ours} on both sides"))
+    else:
+        found = f"here {ours}, there {theirs or 'unknown'}"
+        findings.append(warning("version", found, "install the same version on both sides"))
+    for check, wanted, there in (("run", facts.run, welcome.run), ("game", facts.game, welcome.game)):
+        if wanted and wanted != there:
+            todo = "give the address and port of the azserver that you mean"
+            findings.append(fault(check, f"the server's is {there}, not {wanted}", todo))
+        else:
+            findings.append(ok(check, there))
+    if (ahead := facts.clock_ahead) is not None:
+        found = f"the server's is {abs(ahead):.1f} s {'ahead' if ahead >= 0 else 'behind'}"
+        todo = "set both by NTP (timedatectl set-ntp true), or logs and metrics cannot be compared"
+        if abs(ahead) >= CLOCK_FAULT:
+            findings.append(fault("clock", found, todo))
+        else:
+            is_off = abs(ahead) >= CLOCK_WARNING
+            findings.append(warning("clock", found, todo) if is_off else ok("clock", found))
     if facts.figures is not None:
         findings += figure_findings(facts.figures)
     if facts.throughput is not None:
@@ -176,19 +193,39 @@ def service_findings(facts: ServiceFacts) -> list[Finding]:
 
 def figure_findings(figures: Mapping[str, Any]) -> list[Finding]:
     """Findings about the run's health from STATUS; `azplay status` shows the same."""
-    sessions = figures.get("sessions") or {}
-    findings = [_evaluators(figures), _weights(figures), _trainer(sessions)]
+    working, rate = figures.get("evaluators") or 0, figures.get("evals_per_s") or 0.0
+    if figures.get("network_in_search"):
+        found = f"none is needed: the players' own search makes {rate:,.0f} evaluations a second now"
+        evaluators = ok("evaluators", found)
+    elif working:
+        evaluators = ok("evaluators", f"{working} at work, {rate:,.0f} evaluations a second now")
+    elif is_starting(figures):
+        todo = "ask again in a minute"
+        evaluators = warning("evaluators", "none is up yet: azserver is starting", todo)
+    else:
+        todo = "look for the evaluator's error in azserver's log"
+        evaluators = fault("evaluators", "none is up, so nobody gets evaluations", todo)
+
+    version = figures.get("weights_version")
+    weights = ok("weights", f"version {version}")
+    if version is None or version < 0:
+        weights = fault("weights", "there are none", "restart azserver: it makes an untrained network")
+
+    trainer = ok("trainer", "connected")
+    if not (figures.get("sessions") or {}).get("trainer"):
+        todo = "start it (python -m trainer --server HOST); until then games wait on the players' disks"
+        trainer = warning("trainer", "none is connected", todo)
+
+    findings = [evaluators, weights, trainer]
     if faults := figures.get("faults"):
         todo = "its log has a traceback for each kind; please report them"
         findings.append(warning("faults", f"azserver met {faults} faults of its own", todo))
-    alerts = (figures.get("trainer") or {}).get("alerts") or ()
-    return findings + [_alert(str(text)) for text in alerts]
-
-
-def _alert(text: str) -> Finding:
-    advice = advice_on(name := text.partition(":")[0])
-    todo = f"{advice.first}; more: {link_to(name)}" if advice else f"look for {name!r} in the trainer's log"
-    return warning("learning", text, todo)
+    for text in map(str, (figures.get("trainer") or {}).get("alerts") or ()):
+        advice = ADVICE.get(name := text.partition(":")[0])  # None: a trainer of another version
+        log = f"look for {name!r} in the trainer's log"
+        todo = f"{advice.first}; more: {link_to(name)}" if advice else log
+        findings.append(warning("learning", text, todo))
+    return findings
 
 
 def _ports(ports: Sequence[PortFacts]) -> list[Finding]:
@@ -221,58 +258,16 @@ def _port(port: PortFacts, check: str) -> Finding:
             "not stuck: its log",
         )
     if isinstance(port.answer, Goodbye):
-        return _goodbye(check, port.address, port.answer)
+        goodbye = port.answer
+        if goodbye.code in WRONG_PROTOCOL:
+            todo = "install the same version on both sides"
+            return fault(check, f"{port.address}: {goodbye.reason}", todo)
+        if goodbye.retry_after:
+            found = f"{port.address}: azserver takes nobody in now: {goodbye.reason}"
+            return warning(check, found, "wait: it will take peers in later")
+        found = f"{port.address}: azserver refuses this peer: {goodbye.reason}"
+        return fault(check, found, "do as the reason says")
     return ok(check, f"{port.address} answers, protocol {PROTOCOL_VERSION}")
-
-
-def _goodbye(check: str, address: str, goodbye: Goodbye) -> Finding:
-    if goodbye.code in WRONG_PROTOCOL:
-        return fault(check, f"{address}: {goodbye.reason}", "install the same version on both sides")
-    if goodbye.retry_after:
-        todo = "wait: it will take peers in later"
-        return warning(check, f"{address}: azserver takes nobody in now: {goodbye.reason}", todo)
-    return fault(check, f"{address}: azserver refuses this peer: {goodbye.reason}", "do as the reason says")
-
-
-def _version(ours: str, theirs: str) -> Finding:
-    if ours == theirs:
-        return ok("version", f"{ours} on both sides")
-    found = f"here {ours}, there {theirs or 'unknown'}"
-    return warning("version", found, "install the same version on both sides")
-
-
-def _run(facts: ServiceFacts, welcome: Welcome) -> list[Finding]:
-    findings = []
-    for check, wanted, there in (("run", facts.run, welcome.run), ("game", facts.game, welcome.game)):
-        if wanted and wanted != there:
-            todo = "give the address and port of the azserver that you mean"
-            findings.append(fault(check, f"the server's is {there}, not {wanted}", todo))
-        else:
-            findings.append(ok(check, there))
-    return findings
-
-
-def _clock(ahead: float) -> Finding:
-    found = f"the server's is {abs(ahead):.1f} s {'ahead' if ahead >= 0 else 'behind'}"
-    todo = "set both by NTP (timedatectl set-ntp true), or logs and metrics cannot be compared"
-    if abs(ahead) >= CLOCK_FAULT:
-        return fault("clock", found, todo)
-    return warning("clock", found, todo) if abs(ahead) >= CLOCK_WARNING else ok("clock", found)
-
-
-def _evaluators(figures: Mapping[str, Any]) -> Finding:
-    working = figures.get("evaluators") or 0
-    if figures.get("network_in_search"):
-        rate = figures.get("evals_per_s") or 0.0
-        found = f"none is needed: the players' own search makes {rate:,.0f} evaluations a second now"
-        return ok("evaluators", found)
-    if working:
-        rate = figures.get("evals_per_s") or 0.0
-        return ok("evaluators", f"{working} at work, {rate:,.0f} evaluations a second now")
-    if is_starting(figures):
-        return warning("evaluators", "none is up yet: azserver is starting", "ask again in a minute")
-    todo = "look for the evaluator's error in azserver's log"
-    return fault("evaluators", "none is up, so nobody gets evaluations", todo)
 
 
 def is_starting(figures: Mapping[str, Any]) -> bool:
@@ -280,20 +275,6 @@ def is_starting(figures: Mapping[str, Any]) -> bool:
     if figures.get("network_in_search"):
         return False
     return not figures.get("evaluators") and figures.get("uptime_s", math.inf) < STARTING_SECONDS
-
-
-def _weights(figures: Mapping[str, Any]) -> Finding:
-    version = figures.get("weights_version", -1)
-    if version is None or version < 0:
-        return fault("weights", "there are none", "restart azserver: it makes an untrained network")
-    return ok("weights", f"version {version}")
-
-
-def _trainer(sessions: Mapping[str, Any]) -> Finding:
-    if sessions.get("trainer"):
-        return ok("trainer", "connected")
-    todo = "start it (python -m trainer --server HOST); until then games wait on the players' disks"
-    return warning("trainer", "none is connected", todo)
 
 
 def _throughput(measured: Throughput) -> Finding:

@@ -7,6 +7,7 @@ know. What was asked, and on which machine, is stored with the run, so that it c
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -29,7 +30,7 @@ from azselfplay.host.config import to_toml
 from azselfplay.host.cores import seconds_of_trees
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.processes import python_module
-from azselfplay.host.runs import RunFolder, is_locked, write_atomically
+from azselfplay.host.runs import RunFolder, is_locked, newest_row, write_atomically
 from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.link.finding import newest_weights
 from azselfplay.play.nets import search_for
@@ -37,9 +38,6 @@ from protocol.settings import SelfPlaySettings
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the run."""
-
-LONGEST_ROW = 65536
-"""Most bytes in a row of figures."""
 
 END_SECONDS = 120.0
 """Seconds that azrun has to end."""
@@ -144,7 +142,12 @@ def train(
             snapshots = _watch(process, recipe, folder, minutes)
             last_line, _ = process.communicate(timeout=END_SECONDS)
         finally:
-            _end(process)
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                try:
+                    process.wait(END_SECONDS)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)  # azrun with all its processes
     if process.returncode != 0:
         raise Fatal(
             f"azrun ended with status {process.returncode}; see {folder.path}/azrun.txt", Exit.INTERNAL
@@ -212,9 +215,11 @@ def _watch(
     """Take snapshots until the run ends. Interrupt it when it has its games, or its time by a clock that
     azrun does not know. Raises Fatal(INTERNAL) if it does not end."""
     snapshots: list[Snapshot] = []
-    minutes_of, asked, over = _clock(recipe, process.pid), False, math.inf
+    began, asked, over = time.monotonic(), False, math.inf
     while process.poll() is None:
-        minute, now = minutes_of(), time.monotonic()
+        now = time.monotonic()
+        # By the recipe's clock: that on the wall, or the processor time of azrun and all below it.
+        minute = (now - began if recipe.clock == "wall" else seconds_of_trees([process.pid])) / 60
         if now > over:
             raise Fatal(f"azrun does not end; see {folder.path}/azrun.txt", Exit.INTERNAL)
         due = recipe.snapshot_minutes * len(snapshots)
@@ -226,34 +231,9 @@ def _watch(
             if not asked and (has_games or recipe.clock == "cores"):
                 process.send_signal(signal.SIGINT)
                 asked = True
-        _pause(process)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_EVERY)
     return snapshots
-
-
-def _clock(recipe: Recipe, pid: int) -> Callable[[], float]:
-    """Minutes since now by the recipe's clock; `pid` is azrun's."""
-    began = time.monotonic()
-    if recipe.clock == "wall":
-        return lambda: (time.monotonic() - began) / 60
-    return lambda: seconds_of_trees([pid]) / 60
-
-
-def _pause(process: subprocess.Popen[bytes]) -> None:
-    """Wait a little, or until the process ends."""
-    try:
-        process.wait(LOOK_EVERY)
-    except subprocess.TimeoutExpired:
-        return
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End azrun if it still runs, with all its processes."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def minute_after(snapshots: Sequence[Snapshot], minute: float) -> float:
@@ -273,20 +253,8 @@ def _snapshot(folder: RunFolder, minute: float) -> Snapshot:
 
 def _progress(folder: RunFolder) -> tuple[int, int]:
     """(games, step) as the trainer last wrote them."""
-    try:
-        row = json.loads(_last_line(folder.figures_log))
-        return int(row["trainer/games"]), int(row["trainer/step"])
-    except (OSError, ValueError, KeyError):
-        return 0, 0
-
-
-def _last_line(path: Path) -> bytes:
-    """The last complete line. Reads only the end: the file grows for hours and is read every second."""
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - LONGEST_ROW))
-        whole, _, _ = file.read().rpartition(b"\n")
-        return whole.rpartition(b"\n")[2]
+    row = newest_row(folder)
+    return int(row.get("trainer/games", 0)), int(row.get("trainer/step", 0))
 
 
 def _children_seconds() -> float:
@@ -298,9 +266,22 @@ def _children_seconds() -> float:
 
 
 def describe_machine() -> dict[str, str | int | float]:
-    """Processor, cores, memory (GB), versions, date, and whether anything else was running (load average)."""
+    """Processor, cores, memory (GB), versions, date, commit, and whether anything else was running (load
+    average). The commit has a "+" if files of the working tree have changed since; it is empty without
+    git."""
+    processor = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                processor = line.partition(":")[2].strip()
+                break
+    commit = ""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        # Results are written there while one seed is run after the other.
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
+        commit = _git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
     return {
-        "processor": _processor(),
+        "processor": processor,
         "cores": len(os.sched_getaffinity(0)),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "python": platform.python_version(),
@@ -308,30 +289,10 @@ def describe_machine() -> dict[str, str | int | float]:
         "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none",
         "load_before": round(os.getloadavg()[0], 1),
         "date": datetime.now(UTC).date().isoformat(),
-        "commit": _commit(),
+        "commit": commit,
     }
-
-
-def _commit() -> str:
-    """The commit of the working tree, with "+" if its files have changed since; empty without git."""
-    try:
-        # Results are written there while one seed is run after the other.
-        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
-        return _git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
-    except (OSError, subprocess.SubprocessError):
-        return ""
 
 
 def _git(*words: str) -> str:
     command = ["git", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()

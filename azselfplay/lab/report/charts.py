@@ -88,28 +88,31 @@ class Rated(Struct, frozen=True):
     players: list[Entrant] = []
     ratings: dict[str, Rating] = {}
 
+    def rated(self) -> list[tuple[Entrant, Rating]]:
+        """The players that have a rating, with it."""
+        return [(one, self.ratings[one.name]) for one in self.players if one.name in self.ratings]
 
-def read_ratings(path: Path) -> Rated | None:
-    """The ratings in a file; None if there is no such file or it cannot be read."""
+
+def read_ratings(path: Path) -> Rated:
+    """The ratings in a file; none if there is no such file or it cannot be read."""
     try:
         return read_struct(path, Rated)
     except (OSError, ValueError):
-        return None
+        return Rated()
 
 
 def curves_of(rated: Rated) -> dict[tuple[int, str], list[tuple[int, Rating]]]:
     """`(step, rating)` of the networks by (simulations, search)."""
     curves: dict[tuple[int, str], list[tuple[int, Rating]]] = {}
-    for player in rated.players:
-        if player.version is not None and player.name in rated.ratings:
-            point = (player.step or 0, rated.ratings[player.name])
-            curves.setdefault((player.simulations, player.search), []).append(point)
+    for player, rating in rated.rated():
+        if player.version is not None:
+            curves.setdefault((player.simulations, player.search), []).append((player.step or 0, rating))
     return curves
 
 
-def rating_charts(rated: Rated | None) -> list[Chart]:
+def rating_charts(rated: Rated) -> list[Chart]:
     """A chart with a curve for each search."""
-    by_search = curves_of(rated) if rated is not None else {}
+    by_search = curves_of(rated)
     if not by_search:
         return []
 

@@ -104,7 +104,7 @@ class Report:
     sample: Sample
     times: list[tuple[int, float]]
     """(game, time of arrival in seconds since 1970) of some games, oldest first."""
-    rated: Rated | None
+    rated: Rated
     games: list[Shown]
     alerts: list[Alert]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,8 +16,8 @@ from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.figures_text import rows
 from azselfplay.host.ports import ANYWHERE, DEFAULT_PORT, Address, parse_address
-from azselfplay.host.reading import json_in, open_regular, read_toml
-from azselfplay.host.runs import RunFolder, is_locked
+from azselfplay.host.reading import read_toml
+from azselfplay.host.runs import RunFolder, has_final_figures, is_locked, newest_row
 from azselfplay.host.text_table import aligned
 from azselfplay.link.finding import RUNS, SERVER_LOCK, run_named, served_runs
 from azselfplay.link.keys import dial_keys, own_server_keys
@@ -83,15 +82,13 @@ def main() -> int:
         raise Fatal("give a run's folder or --server, not both", Exit.USAGE)
     if config.run:
         status = of_folder(config.run, config.runs)
+    elif config.server:
+        keys = dial_keys(config.server_key, config.key, "client")
+        status = of_server(replace(parse_address(config.server), keys=keys))
     else:
-        status = of_server(_address(config)) if config.server else of_this_machine()
+        status = of_this_machine()
     print(as_json(status) if config.json else as_text(status))
     return int(status.exit)
-
-
-def _address(config: StatusConfig) -> Address:
-    keys = dial_keys(config.server_key, config.key, "client")
-    return replace(parse_address(config.server), keys=keys)
 
 
 def of_this_machine() -> RunStatus:
@@ -137,36 +134,18 @@ def of_folder(run: str, runs: Path) -> RunStatus:
     about = folder.describe()
     if is_locked(folder.path / SERVER_LOCK):
         return of_server(_address_in(folder))
-    # A trainer that was stopped has written both, the complete figures last; one that was killed only the
-    # lines.
-    stopped = _written_at(folder.figures) >= _written_at(folder.figures_log)
-    trainer = folder.read_figures() if stopped else _last_line(folder.figures_log)
+    trainer = folder.read_figures()
+    if not has_final_figures(folder):
+        # The names of the lines have their group before a slash; figures.json has tables.
+        last = newest_row(folder)
+        trainer = {"alerts": last.get("alerts", [])}
+        for name, value in last.items():
+            group, _, key = name.partition("/")
+            if group == "trainer":
+                trainer[key] = value
+            elif key:
+                trainer.setdefault(group, {})[key] = value
     return RunStatus(False, {"run": folder.name, "game": about["game"], "trainer": trainer})
-
-
-def _written_at(path: Path) -> float:
-    """When the file was written, in seconds since 1970; 0 if there is no such file."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _last_line(path: Path) -> dict[str, Any]:
-    """The trainer's newest figures over time."""
-    last: dict[str, Any] = {}
-    with contextlib.suppress(OSError), open_regular(path) as file:
-        for line in file:
-            with contextlib.suppress(ValueError, TypeError):  # cut off by a kill
-                last = dict(json_in(line))
-    figures: dict[str, Any] = {"alerts": last.get("alerts", [])}
-    for name, value in last.items():
-        group, _, key = name.partition("/")
-        if group == "trainer":
-            figures[key] = value
-        elif key:
-            figures.setdefault(group, {})[key] = value
-    return figures
 
 
 def _address_in(folder: RunFolder) -> Address:
@@ -186,16 +165,13 @@ def as_text(status: RunStatus) -> str:
     """A table."""
     state = "live" if status.live else "as its trainer left it: no azserver works on it here"
     head = [("run", f"{status.figures.get('run')} ({status.figures.get('game')}), {state}")]
-    shown = [row for row in rows(status.figures) if row[0] != "alert" and (status.live or _is_known(row[1]))]
+    # Of a run that is not live, a row without a digit says nothing.
+    said = [row for row in rows(status.figures) if status.live or any(map(str.isdigit, row[1]))]
+    shown = [row for row in said if row[0] != "alert"]
     if status.live and is_starting(status.figures):
         head.append(("starting", "azserver has no evaluator yet; ask again in a minute"))
     table = aligned([*head, *shown, *(("FAULT", fault) for fault in status.faults)], left=2)
     return "\n".join([table, *(f"ALERT {told(alert)}" for alert in status.alerts)])
-
-
-def _is_known(text: str) -> bool:
-    """Whether a row contains information about a run that is not live."""
-    return any(char.isdigit() for char in text)
 
 
 def as_json(status: RunStatus) -> str:

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from azselfplay.games.game_history import GameHistory, replay
-from azselfplay.host.runs import RunFolder
+from azselfplay.host.runs import RunFolder, modified
 from azselfplay.lab.web.games import board, moves
 from azselfplay.lab.web.guarding import Trouble
-from azselfplay.lab.web.runs import modified
 from azselfplay.link.weights_files import SUFFIX, version_in
 from azselfplay.play.nets import LoadedNet, load_net, search_for
 from azselfplay.play.orders import Report, Request
@@ -81,12 +80,26 @@ class Rooms:
         """Open a new game. Loading the network takes seconds, compiling a game's kernels for the first time
         up to a minute. Raises Trouble(503) if too many are open, Fatal if the weights cannot be used, and
         ValueError if the moves of `terms` cannot be played."""
-        self._make_room()
+        if len(self._rooms) + self._opening >= MOST_ROOMS:
+            # The game that nobody has touched for longest makes way, but none that is searching now.
+            idle = [room for room in self._rooms.values() if not room.lock.locked()]
+            oldest = min(idle, key=lambda room: room.used_at, default=None)
+            now = asyncio.get_running_loop().time()
+            if oldest is None or now - oldest.used_at < IDLE:
+                text = f"{MOST_ROOMS} games are being played already. Try again in a few minutes."
+                raise Trouble(text, HTTPStatus.SERVICE_UNAVAILABLE)
+            self.leave(oldest)
+
+        def ready(net: LoadedNet) -> Thinker:
+            thinker = Thinker(net, HASH_MIB, LEAVES, 0, search_for("", net.game, weights))
+            thinker.warm_up()
+            return thinker
+
         self._opening += 1
         try:
             net = await self.nets.take(weights)
             try:
-                thinker = await asyncio.to_thread(_thinker, net, weights)
+                thinker = await asyncio.to_thread(ready, net)
                 room = Room(secrets.token_urlsafe(16), run.name, weights, thinker, terms)
             except BaseException:
                 self.nets.give_back(weights)
@@ -108,22 +121,8 @@ class Rooms:
     def _touch(self, room: Room) -> None:
         room.used_at = asyncio.get_running_loop().time()
 
-    def _make_room(self) -> None:
-        if len(self._rooms) + self._opening < MOST_ROOMS:
-            return
-        idle = [room for room in self._rooms.values() if not room.lock.locked()]
-        oldest = min(idle, key=lambda room: room.used_at, default=None)
-        now = asyncio.get_running_loop().time()
-        if oldest is None or now - oldest.used_at < IDLE:
-            text = f"{MOST_ROOMS} games are being played already. Try again in a few minutes."
-            raise Trouble(text, HTTPStatus.SERVICE_UNAVAILABLE)
-        self._close(oldest)
-
     def leave(self, room: Room) -> None:
-        """Close the game of a person who has left."""
-        self._close(room)
-
-    def _close(self, room: Room) -> None:
+        """Close a game."""
         if self._rooms.pop(room.token, None) is not None:
             self.nets.give_back(room.weights)
 
@@ -131,12 +130,6 @@ class Rooms:
         """End all games."""
         self._rooms.clear()
         self.nets.close()
-
-
-def _thinker(net: LoadedNet, weights: Path) -> Thinker:
-    thinker = Thinker(net, HASH_MIB, LEAVES, 0, search_for("", net.game, weights))
-    thinker.warm_up()
-    return thinker
 
 
 @dataclass(frozen=True)
@@ -230,19 +223,19 @@ class Room:
         side, state = self._played.side_to_move, self._played.state.copy()
         found = await self.thinker.think(Thinking(request), reports.append)
         action = found.action if found.moves else int(self._played.legal_actions()[0])
-        self._found = {"is_hint": is_hint, "side": side, **self._shown(reports[-1], side)}
-        self._with_clicks(self._found["lines"], state)
-        return action
-
-    def _shown(self, report: Report, side: int) -> dict[str, Any]:
-        best = report.lines[0] if report.lines else None
+        report = reports[-1]
         total = max(1, sum(line.visits for line in report.lines))
         wdl = (0, 1000, 0)
-        if best is not None:
+        if report.lines:
+            best = report.lines[0]
             wdl = wdl_per_mille(best.value, report.draw or 0.0, best.proof)
-        return {
+        firsts = [self._game.notation.action_from_text(state, line.moves[0]) for line in report.lines]
+        self._found = {
+            "is_hint": is_hint,
+            "side": side,
             "simulations": report.progress.simulations,
             "seconds": report.progress.seconds,
+            # The page shows it for the first player, whoever was to move.
             "wdl": list(wdl if side == 0 else reversed(wdl)),
             "lines": [
                 {
@@ -251,15 +244,12 @@ class Room:
                     "share": line.visits / total,
                     "value": line.value,
                     "prior": line.prior,
+                    "clicks": first["clicks"],
                 }
-                for line in report.lines
+                for line, first in zip(report.lines, moves(self._game, state, firsts), strict=True)
             ],
         }
-
-    def _with_clicks(self, lines: list[dict[str, Any]], state: Any) -> None:
-        for line in lines:
-            action = self._game.notation.action_from_text(state, line["moves"][0])
-            line["clicks"] = moves(self._game, state, [action])[0]["clicks"]
+        return action
 
     # ---- What is shown --------------------------------------------------------------------------
 

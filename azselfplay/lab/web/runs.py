@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -21,9 +21,9 @@ from typing import Any
 from azselfplay.games import get_game
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.host.exits import Fatal
-from azselfplay.host.reading import json_in, open_regular, read_json
+from azselfplay.host.reading import read_json
 from azselfplay.host.run_lock import Left, left_by
-from azselfplay.host.runs import RunFolder, shown_settings
+from azselfplay.host.runs import RunFolder, has_final_figures, modified, newest_row, shown_settings
 from azselfplay.lab.report.charts import read_ratings
 
 log = logging.getLogger(__name__)
@@ -33,9 +33,6 @@ MOST_RUNS = 200
 
 DAMAGED = "run.json is damaged"
 """Shown in place of the game."""
-
-LAST_BYTES = 32_768
-"""Bytes read from the end of figures.jsonl: more than two lines."""
 
 FRESH = 150.0
 """A run whose locks cannot be seen from here counts as running for this many seconds after its last figures
@@ -74,20 +71,17 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
                 if run.about.is_file() or run.games.is_file():
                     found.append((changed_at(run), run))
     found.sort(key=lambda one: one[0], reverse=True)
-    held = locked_inodes()
-    return [_listed(run, held) for _, run in found[:MOST_RUNS]]
-
-
-def _listed(run: RunFolder, held: Held) -> dict[str, Any]:
-    """The summary of a run, or what its damage leaves of it: the other runs are still listed."""
-    try:
-        return summary(run, held)
-    except Exception as error:  # the files may hold anything
-        log.warning("the run %s cannot be shown: %s: %s", run.path, type(error).__name__, error)
-        why = f"cannot be read ({type(error).__name__}: {error})"[:300]
-        unknown = ("network", "created", "silent_s", "games", "games_per_h", "step", "version", "strength")
-        about = {"name": run.name, "game": why, "state": State.ENDED, "running": False}
-        return about | dict.fromkeys(unknown) | {"changed": changed_at(run), "alerts": []}
+    held, listed = locked_inodes(), []
+    unknown = ("network", "created", "silent_s", "games", "games_per_h", "step", "version", "strength")
+    for changed, run in found[:MOST_RUNS]:
+        try:
+            listed.append(summary(run, held))
+        except Exception as error:  # the files may hold anything, and the other runs are still listed
+            log.warning("the run %s cannot be shown: %s: %s", run.path, type(error).__name__, error)
+            why = f"cannot be read ({type(error).__name__}: {error})"[:300]
+            about = {"name": run.name, "game": why, "state": State.ENDED, "running": False}
+            listed.append(about | dict.fromkeys(unknown) | {"changed": changed, "alerts": []})
+    return listed
 
 
 def summary(run: RunFolder, held: Held) -> dict[str, Any]:
@@ -95,16 +89,30 @@ def summary(run: RunFolder, held: Held) -> dict[str, Any]:
 
     held: `locked_inodes()`.
     """
-    about, figures, state, changed = _about(run), run.read_figures(), state_of(run, held), changed_at(run)
+    figures, state, changed = run.read_figures(), state_of(run, held), changed_at(run)
     is_running, now = state is State.RUNNING, time.time()
     row = newest_row(run) if is_running or not has_final_figures(run) else {}
+    about: Mapping[str, Any] = {"game": DAMAGED} if run.about.is_file() else {}
+    created = None
+    with contextlib.suppress(Fatal):
+        about = run.describe()
+    with contextlib.suppress(KeyError, ValueError, TypeError):
+        # A restored copy has the date of its original.
+        created = datetime.fromisoformat(about["created"]).timestamp()
+    # The network's size comes from the trainer's final figures, before that from the newest weights.
+    size = figures.get("architecture")
+    if not size:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            size = read_json(run.weights / "current.json")["architecture"]
+    asked = shown_settings(run.config).get("net")
+    nets = list(dict.fromkeys(name for name in (asked, size) if isinstance(name, str) and name))
     return {
         "name": run.name,
         "game": about.get("game"),
-        "network": _network(run, figures),
+        "network": f"{nets[0]} ({nets[1]})" if len(nets) > 1 else next(iter(nets), None),
         "state": state,
         "running": is_running,
-        "created": _created(about),
+        "created": created,
         "changed": changed,
         "silent_s": max(0.0, now - changed) if state is State.SILENT else None,
         "games": row.get("trainer/games", figures.get("games")),
@@ -116,63 +124,14 @@ def summary(run: RunFolder, held: Held) -> dict[str, Any]:
     }
 
 
-def _about(run: RunFolder) -> Mapping[str, Any]:
-    try:
-        return run.describe()
-    except Fatal:
-        return {"game": DAMAGED} if run.about.is_file() else {}
-
-
-def _network(run: RunFolder, figures: Mapping[str, Any]) -> str | None:
-    """The network's requested name and its size: `tiny (2x32)`. The size comes from the trainer's final
-    figures, or before that from the file of the newest weights."""
-    asked = shown_settings(run.config).get("net")
-    what = figures.get("architecture") or _newest_weights(run).get("architecture")
-    known = list(dict.fromkeys(name for name in (asked, what) if isinstance(name, str) and name))
-    return f"{known[0]} ({known[1]})" if len(known) > 1 else next(iter(known), None)
-
-
-def _newest_weights(run: RunFolder) -> Mapping[str, Any]:
-    try:
-        found = read_json(run.weights / "current.json")
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def newest_row(run: RunFolder) -> dict[str, Any]:
-    """The last whole line of figures.jsonl; {} if there is none."""
-    try:
-        with open_regular(run.figures_log) as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
-            lines = file.read(LAST_BYTES).split(b"\n")
-    except OSError:
-        return {}
-    for line in reversed(lines[:-1]):
-        with contextlib.suppress(ValueError):
-            found = json_in(line)
-            return found if isinstance(found, dict) else {}
-    return {}
-
-
 def strongest(run: RunFolder) -> dict[str, Any] | None:
     """The newest of the run's networks that `azplay ladder` has rated, by its best search."""
-    rated = read_ratings(run.path / "ratings.json")
-    known = [] if rated is None else [one for one in rated.players if one.name in rated.ratings]
-    steps = [one.step for one in known if one.step is not None]
-    if rated is None or not steps:
+    rated = [one for one in read_ratings(run.path / "ratings.json").rated() if one[0].step is not None]
+    if not rated:
         return None
-    newest = [rated.ratings[one.name] for one in known if one.step == max(steps)]
-    best = max(newest, key=lambda rating: rating.elo)
-    return {"elo": best.elo, "margin": best.margin95, "step": max(steps)}
-
-
-def _created(about: Mapping[str, Any]) -> float | None:
-    """When the run was created; a restored copy has the date of its original."""
-    try:
-        return datetime.fromisoformat(about["created"]).timestamp()
-    except (KeyError, ValueError, TypeError):
-        return None
+    newest = max(player.step or 0 for player, _ in rated)
+    best = max((rating for player, rating in rated if player.step == newest), key=lambda rating: rating.elo)
+    return {"elo": best.elo, "margin": best.margin95, "step": newest}
 
 
 def state_of(run: RunFolder, held: Held) -> State:
@@ -181,9 +140,15 @@ def state_of(run: RunFolder, held: Held) -> State:
     held: `locked_inodes()`.
     """
     locks = [run.lock_of(program) for program in PROGRAMS]
-    if any(_is_held(lock, held) for lock in locks):
-        return State.RUNNING
-    left = [found for lock in locks if (found := left_by(lock)) is not None]
+    for lock in locks:
+        with contextlib.suppress(OSError):
+            found = lock.stat()
+            # On btrfs the kernel lists locks under another device than `stat` gives. There the inode counts
+            # if the file also names this machine as its holder's.
+            is_listed = any(inode == found.st_ino for _, inode in held)
+            if (found.st_dev, found.st_ino) in held or (is_listed and left_by(lock) is Left.KILLED):
+                return State.RUNNING
+    left = [one for lock in locks if (one := left_by(lock)) is not None]
     if Left.KILLED in left:
         return State.SILENT
     if left and Left.ELSEWHERE not in left:
@@ -191,18 +156,6 @@ def state_of(run: RunFolder, held: Held) -> State:
     if time.time() - _grew_at(run) < FRESH:
         return State.RUNNING
     return State.SILENT if left else State.ENDED
-
-
-def _is_held(lock: Path, held: Held) -> bool:
-    """Whether a process here holds the lock. On btrfs the kernel lists locks under another device than `stat`
-    gives; there the inode counts if the file also names this machine as its holder's."""
-    try:
-        found = lock.stat()
-    except OSError:
-        return False
-    if (found.st_dev, found.st_ino) in held:
-        return True
-    return any(inode == found.st_ino for _, inode in held) and left_by(lock) is Left.KILLED
 
 
 def locked_inodes() -> Held:
@@ -230,46 +183,21 @@ def _grew_at(run: RunFolder) -> float:
     return max(modified(path) for path in (run.figures_log, run.games, *logs))
 
 
-def has_final_figures(run: RunFolder) -> bool:
-    """Whether `figures.json`, which the trainer writes at a clean end, is newer than the lines before it."""
-    return run.figures.exists() and modified(run.figures) >= modified(run.figures_log)
-
-
-def modified(path: Path) -> float:
-    """When the file was last modified, in seconds since 1970; 0 if there is no such file."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
 def strength_of(run: RunFolder) -> dict[str, Any]:
-    """Ratings and errors by training step; empty lists where nothing was measured."""
-    return {
-        "is_solved": is_solved(run),
-        "ladder": ladder(run),
-        "fixed": fixed(run),
-        "errors": errors(run),
-    }
+    """Ratings and errors by training step; empty lists where nothing was measured.
 
-
-def is_solved(run: RunFolder) -> bool:
-    """Whether the best moves of some positions of the run's game are known."""
-    try:
-        return knowledge_of(get_game(run.describe()["game"])).solution is not None
-    except (Fatal, ValueError):
-        return False
-
-
-def ladder(run: RunFolder) -> list[dict[str, Any]]:
-    """A row for each rated network: step, hours, games before it, search, Elo and its 95 % margin."""
-    rated = read_ratings(run.path / "ratings.json")
-    found = []
-    for player in rated.players if rated is not None else ():
-        if rated is None or player.version is None or player.name not in rated.ratings:
+    `is_solved`: whether the best moves of some positions of the game are known. `ladder`: a row for each
+    rated network, with its 95 % margin. `fixed`: the players without a network on the same scale.
+    """
+    is_solved = False
+    with contextlib.suppress(Fatal, ValueError):
+        is_solved = knowledge_of(get_game(run.describe()["game"])).solution is not None
+    ladder, fixed = [], []
+    for player, rating in read_ratings(run.path / "ratings.json").rated():
+        if player.version is None:
+            fixed.append({"label": player.label, "elo": rating.elo})
             continue
-        rating = rated.ratings[player.name]
-        found.append(
+        ladder.append(
             {
                 "step": player.step or 0,
                 "hours": player.hours,
@@ -280,46 +208,24 @@ def ladder(run: RunFolder) -> list[dict[str, Any]]:
                 "margin": rating.margin95,
             }
         )
-    return sorted(found, key=lambda row: (row["search"], row["step"]))
-
-
-def fixed(run: RunFolder) -> list[dict[str, Any]]:
-    """The players without a network on the same scale."""
-    rated = read_ratings(run.path / "ratings.json")
-    if rated is None:
-        return []
-    found = [
-        {"label": player.label, "elo": rated.ratings[player.name].elo}
-        for player in rated.players
-        if player.version is None and player.name in rated.ratings
-    ]
-    return sorted(found, key=lambda row: float(row["elo"]))
+    return {
+        "is_solved": is_solved,
+        "ladder": sorted(ladder, key=lambda row: (row["search"], row["step"])),
+        "fixed": sorted(fixed, key=lambda row: row["elo"]),
+        "errors": errors(run),
+    }
 
 
 def errors(run: RunFolder) -> list[dict[str, Any]]:
     """Errors in positions of known truth, from the files `truth*.json` of the run's folder."""
-    found: list[dict[str, Any]] = []
+    unique: dict[tuple[int, str, str], dict[str, Any]] = {}
     for path in sorted(run.path.glob("truth*.json"))[:MOST_FILES]:
-        found += _rows(path)
-    unique = {(row["step"], row["search"], row["group"]): row for row in found}
+        # Of a damaged file the rows before the damage are kept.
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            for player in read_json(path)["players"]:
+                step, simulations = STEP_IN_NAME.search(player["player"]), player["simulations"]
+                search = f"{simulations} simulations, {player['search']}" if simulations else "raw policy"
+                for name, group in player["groups"].items() if step else ():
+                    row = {"step": int(step[1]), "search": search, "group": name}
+                    unique[row["step"], search, name] = row | {key: group[key] for key in SHARES}
     return sorted(unique.values(), key=lambda row: (row["search"], row["group"], row["step"]))
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of one file; from a damaged one those before the damage."""
-    try:
-        for player in read_json(path)["players"]:
-            step = STEP_IN_NAME.search(player["player"])
-            if step is None:
-                continue
-            simulations = player["simulations"]
-            search = f"{simulations} simulations, {player['search']}" if simulations else "raw policy"
-            for name, group in player["groups"].items():
-                yield {
-                    "step": int(step[1]),
-                    "search": search,
-                    "group": name,
-                    **{key: group[key] for key in SHARES},
-                }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return

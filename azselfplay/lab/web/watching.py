@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from azselfplay.diagnostics.advice import advice_on
+from azselfplay.diagnostics.advice import ADVICE
 from azselfplay.host.exits import Fatal
 from azselfplay.host.figures_text import rows as as_rows
 from azselfplay.host.runs import RunFolder, shown_settings
@@ -93,7 +93,7 @@ def _with_advice(text: str) -> dict[str, str]:
     """An alert of the trainer, `name: what was seen`, with what to do, its likely cause and what else to
     change."""
     name, _, seen = text.partition(": ")
-    advice = advice_on(name)
+    advice = ADVICE.get(name)
     found = {"name": name, "seen": seen}
     if advice is None:
         return found

@@ -11,10 +11,10 @@ import pytest
 from azselfplay.host.exits import Exit
 from azselfplay.host.figures_text import line
 from azselfplay.host.runs import RunFolder
-from azselfplay.lab import messages
+from azselfplay.lab import azrun_texts
 from azselfplay.lab.azplay import COMMANDS
 from azselfplay.lab.azrun_config import RunConfig
-from azselfplay.lab.messages import FRESH, Milestones, Troubles, compile_seconds, warning
+from azselfplay.lab.azrun_texts import FRESH, Milestones, Troubles, compile_seconds, warning
 from azselfplay.search.warm import LEAST_SECONDS, Compiled
 from server.config import ServerConfig
 
@@ -77,7 +77,7 @@ def test_a_run_that_goes_on_is_told_from_a_new_one() -> None:
 
 def test_the_beginning_names_the_folder_and_what_comes(tmp_path: Path) -> None:
     settings = RunConfig(game="go_9x9", runs=tmp_path, minutes=5)
-    text = "\n".join(messages.beginning(settings, RunFolder(tmp_path, "go_9x9-tiny"), 5600))
+    text = "\n".join(azrun_texts.beginning(settings, RunFolder(tmp_path, "go_9x9-tiny"), 5600))
     assert str(tmp_path / "go_9x9-tiny") in text
     assert "Beginning the run go_9x9-tiny: go_9x9" in text
     assert "after 5 minutes" in text
@@ -91,7 +91,7 @@ def test_another_terminal_is_given_the_path_of_azplay(
     beside.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "azrun")])
-    assert (messages.azplay(), messages.azplay(elsewhere=True)) == ("azplay", str(beside))
+    assert (azrun_texts.azplay(), azrun_texts.azplay(elsewhere=True)) == ("azplay", str(beside))
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_the_end_names_commands_with_the_paths_of_this_run(
     runs: Path, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commands of azplay that are named exist, and they accept the run as it is written."""
-    monkeypatch.setattr(messages.shutil, "which", lambda name, **_: f"/usr/bin/{name}")
+    monkeypatch.setattr(azrun_texts.shutil, "which", lambda name, **_: f"/usr/bin/{name}")
     monkeypatch.setattr(sys, "argv", ["/usr/bin/azrun", "--run", "chess-1", "--runs", str(runs)])
     settings = RunConfig(run="chess-1", runs=runs)
-    done, where, *lines = messages.ending(settings, RunFolder(runs, "chess-1"), {"trainer": FIGURES})
+    done, where, *lines = azrun_texts.ending(settings, RunFolder(runs, "chess-1"), {"trainer": FIGURES})
     assert done == "Ended. 1,200 games and 50 training steps are stored. The newest weights are version 3."
     assert f"is in {runs}/chess-1" in where
     assert len(lines) == 3
@@ -119,7 +119,7 @@ def test_the_end_says_how_many_games_wait_in_the_spools(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "run")
     (folder.spool / "client" / "0").mkdir(parents=True)
     (folder.spool / "client" / "0" / "1.game").touch()
-    told, *_ = messages.ending(RunConfig(runs=tmp_path, run="run"), folder, {})
+    told, *_ = azrun_texts.ending(RunConfig(runs=tmp_path, run="run"), folder, {})
     assert told == (
         "Ended. No game was stored yet. Finished games that wait on disk until the run goes on: 1."
     )
@@ -129,9 +129,9 @@ def test_a_run_that_goes_on_is_not_told_that_training_begins(tmp_path: Path) -> 
     folder = RunFolder(tmp_path, "run")
     folder.create("chess", 1)
     settings = RunConfig(runs=tmp_path, run="run", minutes=1)
-    assert "training begins when" in "\n".join(messages.beginning(settings, folder, 5600))
+    assert "training begins when" in "\n".join(azrun_texts.beginning(settings, folder, 5600))
     folder.write_figures({"step": 1200})
-    text = "\n".join(messages.beginning(settings, folder, 5600))
+    text = "\n".join(azrun_texts.beginning(settings, folder, 5600))
     assert "training goes on from step 1,200" in text
     assert "compiled" not in text
     assert "after 1 minute;" in text
@@ -142,7 +142,7 @@ def test_a_time_that_was_too_short_is_called_so_and_nobody_plays_the_untrained_n
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/bin/azrun", "--minutes", "1", "--run", "run"])
     figures = {"preparing_s": 41.2, "trainer": {"games": 30, "step": 0}}
-    lines = messages.ending(
+    lines = azrun_texts.ending(
         RunConfig(runs=tmp_path, run="run", minutes=1), RunFolder(tmp_path, "run"), figures
     )
     assert "1 minute was too short for training to begin: getting the search ready took 41 s" in lines[1]
@@ -156,7 +156,7 @@ def test_a_run_that_ended_while_it_compiled_does_not_promise_that_all_of_that_is
 ) -> None:
     figures = {"preparing": "compiling search kernels for hex", "preparing_s": 34.0}
     settings = RunConfig(runs=tmp_path, run="run", minutes=1)
-    text = "\n".join(messages.ending(settings, RunFolder(tmp_path, "run"), figures))
+    text = "\n".join(azrun_texts.ending(settings, RunFolder(tmp_path, "run"), figures))
     assert "it ended while the search was being compiled, after 34 s" in text
     assert "the next start compiles the others" in text
 
@@ -179,18 +179,18 @@ def test_what_is_compiled_takes_no_time(monkeypatch: pytest.MonkeyPatch) -> None
 def test_games_of_azserver_alone_are_called_so(tmp_path: Path) -> None:
     trainer = {"games": 30, "step": 4, "games_by_source": {"workers": 30, "clients": 0}}
     settings = RunConfig(runs=tmp_path, run="run", client_workers=1)
-    lines = messages.ending(settings, RunFolder(tmp_path, "run"), {"trainer": trainer})
+    lines = azrun_texts.ending(settings, RunFolder(tmp_path, "run"), {"trainer": trainer})
     assert "azclient starts after them, and has finished none yet" in lines[1]
 
 
 def test_azplay_is_named_by_its_path_where_the_shell_would_not_find_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(messages.shutil, "which", lambda _name, **_: None)
+    monkeypatch.setattr(azrun_texts.shutil, "which", lambda _name, **_: None)
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "azrun")])
-    assert messages.azplay() == "azplay"
+    assert azrun_texts.azplay() == "azplay"
     (tmp_path / "azplay").touch(mode=0o755)
-    assert messages.azplay() == str(tmp_path / "azplay")
+    assert azrun_texts.azplay() == str(tmp_path / "azplay")
 
 
 def test_an_alert_says_what_to_do_and_where_to_read_on() -> None:

@@ -8,6 +8,7 @@ one of a part counts until the part has gone on without another.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -56,33 +57,24 @@ Figures = Mapping[str, Any]
 
 
 def beginning(settings: RunConfig, folder: RunFolder, port: int) -> list[str]:
-    """What is started, where to look, and what happens next."""
+    """What is started, where to look, and what happens next. `folder` need not exist yet."""
     exists = folder.about.exists()
     look = next(name for name, _ in SHOWN if name in ("web", "report") and _is_usable(name))
+    comes = "Next: games begin again, and training goes on from step {:,}."
+    if not (step := folder.read_figures().get("step") or 0):
+        comes = (
+            "Next: the search is compiled for this game if necessary, games begin, and training begins when "
+            "there are enough of them."
+        )
+    when = f"It ends by itself after {_minutes(settings)}; " if settings.minutes else ""
     return [
         f"{'Continuing' if exists else 'Beginning'} the run {folder.name}: {settings.game}, "
         f"network {settings.net}, port {port}.",
         f"Folder: {folder.path}   logs: {folder.logs}",
         f"To watch it, in another terminal: {azplay(elsewhere=True)} {look} {_run(settings, folder)}",
-        _what_comes(folder),
-        _ending(settings),
+        comes.format(step),
+        f"{when}Ctrl-C ends it cleanly, and the same command continues it.",
     ]
-
-
-def _what_comes(folder: RunFolder) -> str:
-    """What happens next. `folder` need not exist yet."""
-    step = folder.read_figures().get("step") or 0
-    if step:
-        return f"Next: games begin again, and training goes on from step {step:,}."
-    return (
-        "Next: the search is compiled for this game if necessary, games begin, and training begins when "
-        "there are enough of them."
-    )
-
-
-def _ending(settings: RunConfig) -> str:
-    when = f"It ends by itself after {_minutes(settings)}; " if settings.minutes else ""
-    return f"{when}Ctrl-C ends it cleanly, and the same command continues it."
 
 
 def compile_seconds(server: ServerConfig) -> float:
@@ -124,92 +116,57 @@ class Milestones:
         self._goes_on = False
         """Whether the run had weights when it was started: then its first games and steps are not news."""
         self._has_trainer = False
-        self._alerts: tuple[str, ...] = ()
+        self._alerts: set[str] = set()
+        """The names of the alerts."""
 
     def lines(self, figures: Figures) -> list[str]:
         """What is new in `figures`, in the order in which it happens."""
         trainer: Figures = figures.get("trainer") or {}
         sessions: Figures = figures.get("sessions") or {}
-        if self._version is None:
-            self._goes_on = bool(figures.get("weights_version"))
-        return [
-            *self._preparing(figures),
-            *self._playing(sessions),
-            *self._trainer(sessions, trainer),
-            *self._first_games(trainer),
-            *self._first_steps(trainer),
-            *self._weights(figures, trainer),
-            *self._alerted(trainer),
-        ]
+        games, step = trainer.get("games") or 0, trainer.get("step") or 0
+        new: list[str] = []
 
-    def _preparing(self, figures: Figures) -> list[str]:
-        """Compiling: its start with the expected time, and the time that it took."""
-        before, self._prepares = self._prepares, str(figures.get("preparing") or "")
-        if self._prepares == before:
-            return []
-        if self._prepares:
-            return [self._prepares]
-        return [f"the search is ready after {figures.get('preparing_s') or 0:.0f} s"]
+        # The text with the expected time is azserver's; it is empty again once all is compiled.
+        prepares = str(figures.get("preparing") or "")
+        if prepares != self._prepares:
+            new.append(prepares or f"the search is ready after {figures.get('preparing_s') or 0:.0f} s")
+            self._prepares = prepares
+        if not self._plays and (sessions.get("workers") or sessions.get("clients")):
+            self._plays = True
+            new.append("self-play has begun")
 
-    def _playing(self, sessions: Figures) -> list[str]:
-        if self._plays or not (sessions.get("workers") or sessions.get("clients")):
-            return []
-        self._plays = True
-        return ["self-play has begun"]
+        has_trainer, waits_for = bool(sessions.get("trainer")), trainer.get("waiting_for")
+        if has_trainer and not self._has_trainer:
+            new.append(f"the trainer is there{f', and waits for {waits_for}' if waits_for else ''}")
+        elif self._has_trainer and not has_trainer:
+            new.append("the trainer is gone; finished games wait on disk until it is back")
+        self._has_trainer = has_trainer
 
-    def _trainer(self, sessions: Figures, trainer: Figures) -> list[str]:
-        there, before = bool(sessions.get("trainer")), self._has_trainer
-        self._has_trainer = there
-        if there == before:
-            return []
-        if not there:
-            return ["the trainer is gone; finished games wait on disk until it is back"]
-        waiting_for = trainer.get("waiting_for")
-        return [f"the trainer is there{f', and waits for {waiting_for}' if waiting_for else ''}"]
-
-    def _first_games(self, trainer: Figures) -> list[str]:
-        games = trainer.get("games") or 0
-        if self._games or not games:
-            return []
-        self._games = True
-        if self._goes_on:
-            return [f"{games:,} games are stored from before"]
-        return [f"the first games are finished and stored: {games:,}"]
-
-    def _first_steps(self, trainer: Figures) -> list[str]:
-        step = trainer.get("step") or 0
-        if self._steps or not step:
-            return []
-        self._steps = True
-        if self._goes_on:
-            return [f"training goes on from step {step:,}"]
-        return [f"training has begun: step {step:,}"]
-
-    def _weights(self, figures: Figures, trainer: Figures) -> list[str]:
         version, before = figures.get("weights_version"), self._version
-        if version is None or version == before:
-            return []
-        self._version = version
         if before is None:
-            return [f"goes on with weights {version}"] if version else []
-        losses = [trainer.get(key) for key in ("policy_loss", "value_loss")]
-        known = None not in losses
-        loss = f", loss {losses[0]:.3f} (policy) and {losses[1]:.3f} (value)" if known else ""
-        return [
-            f"weights {version} play now: {trainer.get('games') or 0:,} games, "
-            f"step {trainer.get('step') or 0:,}{loss}"
-        ]
+            self._goes_on = bool(version)
+        if games and not self._games:
+            self._games = True
+            first = f"the first games are finished and stored: {games:,}"
+            new.append(f"{games:,} games are stored from before" if self._goes_on else first)
+        if step and not self._steps:
+            self._steps = True
+            how = "training goes on from" if self._goes_on else "training has begun:"
+            new.append(f"{how} step {step:,}")
+        if version is not None and version != before:
+            self._version = version
+            losses = [trainer.get(key) for key in ("policy_loss", "value_loss")]
+            loss = "" if None in losses else f", loss {losses[0]:.3f} (policy) and {losses[1]:.3f} (value)"
+            if before is not None:
+                new.append(f"weights {version} play now: {games:,} games, step {step:,}{loss}")
+            elif version:
+                new.append(f"goes on with weights {version}")
 
-    def _alerted(self, trainer: Figures) -> list[str]:
-        alerts = tuple(str(text) for text in trainer.get("alerts") or ())
-        before, self._alerts = self._alerts, alerts
         # The text of an alert contains figures that change; its first words identify it.
-        known = {_about(text) for text in before}
-        return [f"ALERT {told(text)}" for text in alerts if _about(text) not in known]
-
-
-def _about(alert: str) -> str:
-    return alert.partition(":")[0]
+        alerts = {str(text).partition(":")[0]: str(text) for text in trainer.get("alerts") or ()}
+        new += [f"ALERT {told(text)}" for name, text in alerts.items() if name not in self._alerts]
+        self._alerts = set(alerts)
+        return new
 
 
 @dataclass(frozen=True)
@@ -281,20 +238,34 @@ def ending(
     """What was finished, where it is, and what to do with it now. `figures`: the last ones, {} for none.
     `failure`: why training failed, if it did."""
     run, trainer = _run(settings, folder), figures.get("trainer") or {}
+    games, step, version = (trainer.get(key) or 0 for key in ("games", "step", "weights_version"))
+    done = "Ended. No game was stored yet."
+    if games:
+        newest = f" The newest weights are version {version:,}." if version else ""
+        done = f"Ended. {games:,} games and {step:,} training steps are stored.{newest}"
+    if waiting := sum(1 for _ in folder.spool.rglob(f"*{SUFFIX}")):
+        done += f" Finished games that wait on disk until the run goes on: {waiting:,}."
+    lines = [done]
+    # A short run ends before its client has played: it starts only after azserver's own workers.
+    sources = trainer.get("games_by_source") or {}
+    if settings.client_workers and sources.get("workers") and not sources.get("clients"):
+        lines.append(
+            "All these games are of azserver's own workers: azclient starts after them, and has finished "
+            "none yet."
+        )
     rows = [(f"{azplay()} {name} {run}", why) for name, why in SHOWN if _is_usable(name)][:LOOKS]
-    rows.append((_again(), "continue it"))
-    too_short = []
     if failure:
-        too_short = [f"Training FAILED. {failure}", f"The logs in {folder.logs} have the whole story."]
-        rows[-1] = (_again(), "continue it, once that is mended")
-    elif not trainer.get("step"):
-        too_short = [_too_short(settings, figures)]
-        rows = [(_again_longer(settings, _prepared(figures)), "continue it")]
+        lines += [f"Training FAILED. {failure}", f"The logs in {folder.logs} have the whole story."]
+        rows.append((_again(), "continue it, once that is mended"))
+    elif step:
+        rows.append((_again(), "continue it"))
+    else:  # nobody plays against an untrained network
+        seconds = float(figures.get("preparing_s") or 0.0)
+        lines.append(_too_short(settings, seconds, is_compiling=bool(figures.get("preparing"))))
+        rows = [(_again(settings, seconds), "continue it")]
     width = max(len(command) for command, _ in rows)
     return [
-        _finished(folder, trainer),
-        *_without_client(settings, trainer),
-        *too_short,
+        *lines,
         f"The run {folder.name} is in {folder.path}. Next:",
         *(f"  {command:{width}}   {why}" for command, why in rows),
     ]
@@ -304,10 +275,10 @@ def _minutes(settings: RunConfig) -> str:
     return f"{settings.minutes:g} minute{'' if settings.minutes == 1 else 's'}"
 
 
-def _too_short(settings: RunConfig, figures: Mapping[str, Any]) -> str:
-    """Why nothing has been learned yet, with what the time was spent on."""
-    seconds, spent = _prepared(figures), ""
-    if figures.get("preparing"):
+def _too_short(settings: RunConfig, seconds: float, *, is_compiling: bool) -> str:
+    """Why nothing has been learned yet. `seconds` went into compiling, which `is_compiling` still."""
+    spent = ""
+    if is_compiling:
         spent = (
             f": it ended while the search was being compiled, after {seconds:.0f} s. The parts that were "
             "ready are kept, and the next start compiles the others"
@@ -316,35 +287,8 @@ def _too_short(settings: RunConfig, figures: Mapping[str, Any]) -> str:
         spent = (
             f": getting the search ready took {seconds:.0f} s of it. The next start loads what was compiled"
         )
-    time = _minutes(settings) if settings.minutes else "this time"
-    more = " Give it more --minutes." if settings.minutes else ""
+    time, more = (_minutes(settings), " Give it more --minutes.") if settings.minutes else ("this time", "")
     return f"The network is untrained: {time} was too short for training to begin{spent}.{more}"
-
-
-def _prepared(figures: Mapping[str, Any]) -> float:
-    """Seconds in which azserver loaded or compiled the search."""
-    return float(figures.get("preparing_s") or 0.0)
-
-
-def _without_client(settings: RunConfig, trainer: Mapping[str, Any]) -> list[str]:
-    """A note that azclient has finished nothing, which happens at the end of a short run."""
-    games = trainer.get("games_by_source") or {}
-    if not settings.client_workers or not games.get("workers") or games.get("clients"):
-        return []
-    return [
-        "All these games are of azserver's own workers: azclient starts after them, and has finished none "
-        "yet."
-    ]
-
-
-def _finished(folder: RunFolder, trainer: Mapping[str, Any]) -> str:
-    games, step, version = (trainer.get(key) or 0 for key in ("games", "step", "weights_version"))
-    waiting = sum(1 for _ in folder.spool.rglob(f"*{SUFFIX}"))
-    more = f" Finished games that wait on disk until the run goes on: {waiting:,}." if waiting else ""
-    if not games:
-        return f"Ended. No game was stored yet.{more}"
-    newest = f" The newest weights are version {version:,}." if version else ""
-    return f"Ended. {games:,} games and {step:,} training steps are stored.{newest}{more}"
 
 
 def _is_usable(command: str) -> bool:
@@ -371,23 +315,19 @@ def _run(settings: RunConfig, folder: RunFolder) -> str:
     return folder.name if settings.runs == RUNS else shlex.quote(str(folder.path))
 
 
-def _again() -> str:
-    """The command that was given: it continues the same run."""
-    return f"{_command('azrun')} {shlex.join(sys.argv[1:])}".rstrip()
-
-
-def _again_longer(settings: RunConfig, seconds: float) -> str:
-    """Like `_again`, with more `--minutes` if some were given: `seconds` went into compiling."""
-    if not settings.minutes:
-        return _again()
-    flag, more = "--minutes", str(longer(settings.minutes, seconds))
-    before = ("", *sys.argv[1:])
-    kept = [
-        word
-        for word, last in zip(sys.argv[1:], before, strict=False)
-        if word != flag and last != flag and not word.startswith(f"{flag}=")
-    ]
-    return f"{_command('azrun')} {shlex.join([*kept, flag, more])}"
+def _again(settings: RunConfig | None = None, seconds: float = 0.0) -> str:
+    """The command that was given: it continues the same run. With `settings` that have minutes, of which
+    `seconds` went into compiling, it gives more of them."""
+    words = sys.argv[1:]
+    if settings and settings.minutes:
+        flag = "--minutes"
+        words = [
+            word
+            for before, word in itertools.pairwise(["", *words])
+            if flag not in (before, word) and not word.startswith(f"{flag}=")
+        ]
+        words += [flag, str(longer(settings.minutes, seconds))]
+    return f"{_command('azrun')} {shlex.join(words)}".rstrip()
 
 
 def longer(minutes: float, seconds: float) -> int:
