@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from azselfplay.host.cores import seconds_of
+from azselfplay.host.hardware import seconds_of
 from azselfplay.host.ports import find_base_port
 from bench.loop import AGAIN_SECONDS, SETTLING_SECONDS, TURN_SECONDS, Watcher, tree
 from bench.turns import Spread, ratio

@@ -22,7 +22,7 @@ from azselfplay.games.knowledge import BadTruth, Row, Solution, knowledge_of
 from azselfplay.games.names import WITH_SOLVED
 from azselfplay.games.spec import Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.text_table import aligned
+from azselfplay.host.view import aligned
 from azselfplay.play.nets import LoadedNet, search_name
 from azselfplay.play.openings import Opening
 from azselfplay.search.forest import Forest

@@ -22,8 +22,7 @@ from azselfplay.games import get_game
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.host.exits import Fatal
 from azselfplay.host.reading import json_in, open_regular, read_json
-from azselfplay.host.run_lock import Left, left_by
-from azselfplay.host.runs import RunFolder, shown_settings
+from azselfplay.host.runs import Left, RunFolder, left_by, shown_settings
 from azselfplay.lab.report.charts import read_ratings
 
 log = logging.getLogger(__name__)
