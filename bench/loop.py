@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from azselfplay.host.cores import seconds_of
+from azselfplay.host.hardware import seconds_of
 from azselfplay.host.ports import find_base_port
 from azselfplay.link.connection import Connection
 from azselfplay.link.sockets import new_context

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from azselfplay.host.cores import usable_cores
 from azselfplay.host.exits import Exit, Fatal, how_to_install, is_installed
+from azselfplay.host.hardware import usable_cores
 from azselfplay.host.ports import Address
 from azselfplay.host.processes import python_module
 from protocol.settings import Amount, Count, Port

@@ -20,8 +20,8 @@ from azselfplay.diagnostics.doctor.service import (
     warning,
 )
 from azselfplay.host import config
+from azselfplay.host.folders import compiled_code_folder
 from azselfplay.host.ports import parse_address
-from azselfplay.host.writable import compiled_code_folder
 from azselfplay.link.keys import dial_keys
 from client.config import ClientConfig, default_spool
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from azselfplay.games.packed import LegalMasks
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.gpu_drivers import may_have_gpus
+from azselfplay.host.hardware import may_have_gpus
 from azselfplay.host.logs import Repeated
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import Context

@@ -21,10 +21,10 @@ from pathlib import Path
 
 from azselfplay.host import aio, config, logs
 from azselfplay.host.exits import Exit, Fatal, guarded, is_installed
+from azselfplay.host.folders import check_folders
 from azselfplay.host.metrics import Monitor
 from azselfplay.host.ports import parse_address
 from azselfplay.host.processes import Children, describe_exit, to_stderr
-from azselfplay.host.writable import check_folders
 from azselfplay.link import keys
 from azselfplay.link.keys import as_text, default_folder, new_pair, write_pair
 from client.config import ClientConfig, Plan, count_gpus, default_spool, devices_for, make_plan

@@ -379,7 +379,7 @@ def _take_over(folder: Path, mine: Path) -> None:
             left = sorted(other.glob(f"*{SUFFIX}"))
             for path in left:
                 path.rename(mine / path.name)
-                reach("spool_folders.taken_over")
+                reach("takeover.moved")
             _take_over_kept(other / KEPT, mine / KEPT)
         if left:
             sync_folder(mine)

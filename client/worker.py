@@ -27,10 +27,10 @@ from azselfplay.search.warm import Compiled
 from client.evaluators import NetInSearch, OwnNet, ServersNet, Source
 from client.metrics import IN_SEARCH, TELL_SECONDS, figures_line
 from client.options import WorkerOptions, parse
-from client.run import Run, is_same_run, read_welcome, warm_with
 from client.self_play import GamePool, Player
 from client.spool import Spool, SpoolFolder, Terms, claim, run_folder
 from client.uploader import Uploader
+from client.warm import Run, is_same_run, read_welcome, warm_with
 from net.sparse import code_name, player_for
 from protocol.messages import PROTOCOL_VERSION, GameAck, Hello, Message, WeightsInfo, Welcome
 

@@ -24,12 +24,11 @@ from pathlib import Path
 from azselfplay.games import Game, get_game
 from azselfplay.host import logs
 from azselfplay.host.aio import Stop
-from azselfplay.host.cores import usable_cores
 from azselfplay.host.exits import Exit, Fatal, require
-from azselfplay.host.listening import named_base_port
-from azselfplay.host.log_files import LogFile
+from azselfplay.host.hardware import usable_cores
+from azselfplay.host.logs import LogFile
 from azselfplay.host.metrics import Monitor, Watched
-from azselfplay.host.ports import PORTS
+from azselfplay.host.ports import PORTS, named_base_port
 from azselfplay.host.processes import Children, python_module, to_stderr
 from azselfplay.host.runs import RunFolder
 from azselfplay.host.view import View

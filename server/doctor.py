@@ -26,9 +26,9 @@ from azselfplay.diagnostics.doctor.service import (
 )
 from azselfplay.host import config
 from azselfplay.host.exits import Fatal
+from azselfplay.host.folders import compiled_code_folder
 from azselfplay.host.ports import ANYWHERE, PORTS, Address
 from azselfplay.host.runs import RunFolder, is_locked
-from azselfplay.host.writable import compiled_code_folder
 from azselfplay.link.keys import keys_folder, server_keys
 from protocol.messages import Welcome
 from server.config import ServerConfig

@@ -16,10 +16,10 @@ from typing import Any
 
 from azselfplay.games.spec import Game
 from azselfplay.host.aio import raise_file_limit
-from azselfplay.host.cores import give_back
+from azselfplay.host.config import software
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.hardware import give_back
 from azselfplay.host.logs import Repeated
-from azselfplay.host.version import software
 from azselfplay.link.door import Door, DoorLock
 from azselfplay.link.door_connection import DoorLimits
 from protocol.credits import LEAST_GRANT, Credits

@@ -10,6 +10,10 @@ published -> Play(best, candidate) -> told ... -> ended -> Promote, or Reject ->
 runs the process that plays the match (`play.gate`), keeps the state in a file and notifies the
 evaluators. Everything that must survive a crash is in `GateState`, which `Save` writes before anything
 acts on it.
+
+When a candidate is better is `verdict`. AlphaGo Zero, Methods, "Evaluator": 400 games, and the candidate
+takes over if it wins more than 55 % of them, so that it is not chosen by chance alone. Go has no draws; here
+a draw counts half.
 """
 
 from __future__ import annotations
@@ -17,18 +21,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
 import msgspec
 
-from azselfplay.host.child_process import ChildProcess, start_patiently
-from azselfplay.host.gating import PROGRESS_SECONDS, GateReport, verdict
-from azselfplay.host.log_files import LogFile
-from azselfplay.host.processes import describe_exit, python_module
+from azselfplay.host.logs import LogFile
+from azselfplay.host.processes import ChildProcess, describe_exit, python_module, start_patiently
 from azselfplay.host.reading import read_struct
 from azselfplay.host.runs import write_atomically
 from azselfplay.search.settings import evaluation_settings
@@ -40,12 +44,48 @@ from server.weights import WeightsStore
 FILE = "gate.json"
 RETRY_SECONDS = 5.0
 """Seconds to wait after a match that broke off, so that one which always does costs little."""
+PROGRESS_SECONDS = 30.0
+"""Seconds after which a running match repeats its report even if no game has ended: silence means that it
+hangs."""
 SILENCE_SECONDS = 20 * PROGRESS_SECONDS
 """Seconds without a report after which a match counts as hanging. Loading and compiling take a minute at
 most."""
 ATTEMPTS = 3
 """Matches that may break off before a candidate is given up."""
 log = logging.getLogger("azserver")
+
+
+class GateReport(msgspec.Struct, frozen=True):
+    """The games of a match so far, from the candidate's point of view; one JSON line each time there are
+    more."""
+
+    wins: int
+    draws: int
+    losses: int
+    games: int
+    """Games to be played unless the match is decided earlier."""
+
+    @property
+    def played(self) -> int:
+        return self.wins + self.draws + self.losses
+
+    @property
+    def score(self) -> float:
+        """Return the candidate's score, in [0, 1]; 0.5 before the first game."""
+        return (self.wins + self.draws / 2) / self.played if self.played else 0.5
+
+
+def verdict(report: GateReport, share: float) -> bool | None:
+    """Return whether the candidate is better; None while the remaining games can change that.
+
+    Better means more than `share` of all points of `report.games` games. The result is known as soon as
+    losing, or winning, all remaining games would make no difference, so stopping there changes no decision.
+    """
+    enough = math.floor(Fraction(str(share)) * 2 * report.games) + 1  # in half points; floats would be off
+    half_points = 2 * report.wins + report.draws
+    if half_points >= enough:
+        return True
+    return False if half_points + 2 * (report.games - report.played) < enough else None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from azselfplay.host import config
 from azselfplay.host.exits import Exit, guarded, require
-from azselfplay.host.writable import check_folders
+from azselfplay.host.folders import check_folders
 from server.config import EXAMPLES, ServerConfig
 
 KEY_COMMANDS = ("keygen", "allow", "keys", "revoke", "quarantine", "release")

@@ -16,15 +16,14 @@ from pathlib import Path
 
 from azselfplay.games import Game
 from azselfplay.host.aio import Stop
-from azselfplay.host.child_process import ChildProcess, start_patiently
 from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.gpu_drivers import NOT_FOUND, may_have_gpus
-from azselfplay.host.listening import check_base_port
-from azselfplay.host.processes import describe_exit, python_module
+from azselfplay.host.folders import own_folder
+from azselfplay.host.hardware import NOT_FOUND, may_have_gpus
+from azselfplay.host.ports import check_base_port
+from azselfplay.host.processes import ChildProcess, describe_exit, python_module, start_patiently
 from azselfplay.host.reading import read_text
 from azselfplay.host.runs import RunFolder, write_atomically
-from azselfplay.host.temporary import own_folder
 from azselfplay.link.finding import weights_named
 from azselfplay.link.weights_files import read_weights
 from azselfplay.search.warm import Compiled
@@ -158,7 +157,7 @@ async def compile_rules(game: Game, selection: str, network: str, preparing: Pre
     what = Compiled(game, selection, network=code_name(game, network)).announcement()
     log.info("%s", what)
     preparing.begin(what, time.monotonic())
-    said = await output_of("client.run", f"{game.name}:{selection}:{network}", stop=stop)
+    said = await output_of("client.warm", f"{game.name}:{selection}:{network}", stop=stop)
     preparing.end(time.monotonic())
     log.info("%s", said.strip())
 

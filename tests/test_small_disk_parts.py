@@ -16,7 +16,7 @@ import pytest
 from small_disk import SmallDisk, small_disk
 
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
-from azselfplay.host.log_files import LogFile
+from azselfplay.host.logs import LogFile
 from azselfplay.host.runs import RunFolder, write_atomically
 from azselfplay.link import weights_puller
 from azselfplay.link.weights_puller import WeightsPuller, in_cache

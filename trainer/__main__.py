@@ -11,7 +11,7 @@ from pathlib import Path
 
 from azselfplay.host import config as settings
 from azselfplay.host.exits import guarded, require
-from azselfplay.host.writable import check_folders
+from azselfplay.host.folders import check_folders
 from trainer.config import TrainerConfig
 
 EXAMPLES = (

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from azselfplay.diagnostics.advice import ADVICE
 from azselfplay.diagnostics.stretches import Stretch, rounded
-from azselfplay.host.log_files import append_whole
-from azselfplay.host.logs import Repeated
+from azselfplay.host.logs import Repeated, append_whole
 from azselfplay.host.metrics import Metric, Watched, histogram
 from azselfplay.store.rows import Damaged
 from azselfplay.store.sqlite import Store, Totals

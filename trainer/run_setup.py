@@ -15,8 +15,7 @@ from azselfplay.games.spec import Game
 from azselfplay.games.stubs import Movers
 from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.run_lock import RunLock
-from azselfplay.host.runs import RunFolder, write_atomically
+from azselfplay.host.runs import RunFolder, RunLock, write_atomically
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import Store
 from protocol.messages import Welcome

@@ -22,9 +22,9 @@ from azselfplay.diagnostics.alerts import Watch
 from azselfplay.host.aio import Stop
 from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.folders import own_folder
 from azselfplay.host.logs import Repeated
 from azselfplay.host.metrics import Monitor
-from azselfplay.host.temporary import own_folder
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.store.sqlite import REJECTED

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.gpu_drivers import NOT_FOUND, may_have_gpus
+from azselfplay.host.hardware import NOT_FOUND, may_have_gpus
 from net.architectures.network import Network
 from net.architectures.sparse import SparseNetwork
 from net.cpu.engine import faster_dtype

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from azselfplay.games.spec import Game
-from azselfplay.host.cores import usable_cores
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.hardware import usable_cores
 from azselfplay.store.reader import StoreReader
 from net.architectures.network import Network
 from net.architectures.registry import named

@@ -15,19 +15,20 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
 from azselfplay.games.names import with_board
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.help_texts import settings_rule
+from azselfplay.host.flags import parse_flags, what_was_meant
 from azselfplay.host.reading import read_toml
-from azselfplay.host.setting_hints import refuse_bare_game, refuse_foreign_flags, what_was_meant
-from azselfplay.host.version import version
-from protocol.settings import changed, check_settings, converted, settings_in
+from protocol.settings import check_settings, converted, settings_in
 
 T = TypeVar("T")
 
+NAME = "azselfplay"
+UNKNOWN = "unknown"
 PREFIX = "AZ_"
 NOT_SETTINGS = frozenset(
     {"AZ_JIT_CACHE", "AZ_BENCH_SECONDS", "AZ_CRASH_AT", "AZ_PROFILE", "AZ_PROFILE_AFTER"}
@@ -68,14 +69,27 @@ def load(
     arguments = [argument for argument in arguments if argument != "--print-config"]
     environment = os.environ if environment is None else environment
     values |= _from_environment(config_class, environment, command)
-    about = description or inspect.getdoc(config_class) or ""
-    config = _parse_flags(config_class, values, arguments, command, examples, about)
+    what = description or inspect.getdoc(config_class) or ""
+    about = (
+        f"{what}\n\nSettings are taken from defaults, then --config FILE.toml, then {PREFIX}* environment "
+        f"variables (--some.thing is {PREFIX}SOME_THING), then flags; the last one counts. "
+        "--print-config prints the result as TOML and exits."
+    )
+    config = parse_flags(config_class, values, arguments, command, examples, about)
+    # Ranges are checked once all sources are joined: a file may be corrected by a flag.
     try:
         check_settings(config)
     except ValueError as error:
         name, _, why = str(error).partition(" ")
         raise Fatal(f"--{name.replace('_', '-')} {why}", Exit.CONFIG) from None
-    config = _with_whole_game(config)
+    # From here on a game has one name, with the size of its board in it.
+    settings: Any = config
+    if getattr(settings, "board", ""):
+        try:
+            whole = with_board(settings.game, settings.board)
+        except ValueError as error:
+            raise Fatal(f"--board: {error}", Exit.CONFIG) from None
+        config = cast(T, dataclasses.replace(settings, game=whole, board=""))
     if printing:
         print(to_toml(config), end="")
         raise SystemExit(Exit.OK)
@@ -89,66 +103,6 @@ def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _is_setting(name: str) -> bool:
     return name.startswith(PREFIX) and not name.startswith(FOREIGN) and name not in NOT_SETTINGS
-
-
-def _with_whole_game(config: T) -> T:
-    """Return the settings with the size in `board` joined to the name in `game` (if there are such
-    fields)."""
-    settings: Any = config
-    if not getattr(settings, "board", ""):
-        return config
-    try:
-        whole = with_board(settings.game, settings.board)
-    except ValueError as error:
-        raise Fatal(f"--board: {error}", Exit.CONFIG) from None
-    return cast(T, dataclasses.replace(settings, game=whole, board=""))
-
-
-# ---- Flags ---------------------------------------------------------------------------------------
-
-
-def _parse_flags(
-    config_class: type[T],
-    values: dict[str, Any],
-    arguments: list[str],
-    command: str,
-    examples: tuple[str, str, str, *tuple[str, ...]],
-    description: str,
-) -> T:
-    import tyro  # not at the top, so that processes without flags do not pay for it
-
-    if "--help" in arguments or "-h" in arguments:
-        print("examples:", *(f"  {example}" for example in examples), "", sep="\n")
-        if any(field.name == "game" for field in dataclasses.fields(cast(Any, config_class))):
-            from azselfplay.games.names import listed
-
-            print("games:", listed(), end="\n\n")
-    about = (
-        f"{description}\n\nSettings are taken from defaults, then --config FILE.toml, then {PREFIX}* "
-        f"environment variables (--some.thing is {PREFIX}SOME_THING), then flags; the last one counts. "
-        "--print-config prints the result as TOML and exits."
-    )
-    needed = {
-        one.name: tyro.MISSING
-        for one in dataclasses.fields(cast(Any, config_class))
-        if one.default is one.default_factory is dataclasses.MISSING
-    }
-    default = changed(config_class(**needed), values)
-    refuse_bare_game(config_class, arguments, command)
-    if not {"-h", "--help"} & set(arguments):
-        refuse_foreign_flags(config_class, arguments, command)
-    named = (tyro.conf.PositionalMetavarFromFieldName,)  # RUN, not STR
-    registry = tyro.constructors.ConstructorRegistry()
-    registry.struct_rule(settings_rule)
-    return tyro.cli(
-        config_class,
-        prog=command,
-        description=about,
-        args=arguments,
-        default=default,
-        config=named,
-        registry=registry,
-    )
 
 
 def _take_option(arguments: list[str], name: str) -> str | None:
@@ -188,7 +142,7 @@ def _from_file(config_class: type, file: Path) -> dict[str, Any]:
 
 def _from_environment(config_class: type, environment: Mapping[str, str], command: str) -> dict[str, Any]:
     kinds = settings_in(config_class)
-    known = {_variable(name): name for name in kinds}
+    known = {PREFIX + name.replace(".", "_").upper(): name for name in kinds}
     values: dict[str, Any] = {}
     for variable in sorted(filter(_is_setting, environment)):
         if variable in known:
@@ -205,10 +159,6 @@ def _converted(value: Any, kind: Any, where: str, *, strict: bool = True) -> Any
         return converted(value, kind, strict=strict)
     except ValueError as error:
         raise Fatal(f"{where} {error}", Exit.CONFIG) from None
-
-
-def _variable(name: str) -> str:
-    return PREFIX + name.replace(".", "_").upper()
 
 
 def _unknown(what: str, name: str, known: Sequence[str], more: str = "") -> NoReturn:
@@ -271,3 +221,23 @@ def _toml_value(value: Any) -> str:
         raise TypeError(f"{value!r} cannot be a setting")
     # As in JSON, except for DEL, which TOML requires to be escaped.
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+# ---- Version -------------------------------------------------------------------------------------
+
+
+@cache
+def version() -> str:
+    """Return a version such as `0.1.0`; `unknown` when the package is not installed but run from its
+    folder."""
+    from importlib.metadata import PackageNotFoundError, version  # some commands never need it
+
+    try:
+        return version(NAME)
+    except PackageNotFoundError:
+        return UNKNOWN
+
+
+def software() -> str:
+    """Return the name and version that peers tell each other: `azselfplay 0.1.0`."""
+    return f"{NAME} {version()}"

@@ -31,7 +31,7 @@ NAMES = (
     "spool.kept_noted",
     "spool.kept",
     "spool.taken_back",
-    "spool_folders.taken_over",
+    "takeover.moved",
     "store.begun",
     "store.inserted",
     "store.committed",

@@ -1,4 +1,9 @@
-"""One line per event, to stderr and to a file in the run folder, as plain text or as one JSON object."""
+"""Logs: one line per event, to stderr and to a file in the run folder, as plain text or as one JSON object.
+
+Nothing that peers or faults repeat may fill a log: `RepeatFilter` counts the lines of each place in the code,
+and `Repeated` and `Sparing` decide before a line is made. `LogFile` bounds the files. `Faults` logs
+exceptions that end one event instead of the process.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,14 @@ import logging
 import math
 import sys
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Literal
 
-from azselfplay.host.log_files import LogFile, LogFileHandler
+from azselfplay.host.exits import Fatal
 
 DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 """Format of local time."""
@@ -24,6 +31,10 @@ COUNTED = "counted"
 """Attribute of a record that `Repeated` has already counted."""
 Form = Literal["text", "json"]
 """Format of the lines (`--log-format`)."""
+MAX_BYTES = 10_000_000
+"""Most bytes in one file."""
+BACKUPS = 3
+"""Older files kept besides it: at most 40 MB in total for each log."""
 FORMAT = "%(asctime)s %(levelname).1s %(process_name)s  %(message)s"
 
 
@@ -35,7 +46,7 @@ def set_up(name: str, file: Path | None = None, *, quiet: bool = False, form: Fo
     handlers: list[logging.Handler] = [] if quiet else [logging.StreamHandler(sys.stderr)]
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handlers.append(LogFileHandler(LogFile(file)))
+        handlers.append(LogFile(file))
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
@@ -198,3 +209,100 @@ class Repeated:
         if unsaid is not None:
             more = f" (and {unsaid} more like it)" if unsaid else ""
             self._log.log(level, "%s%s", text, more, extra={COUNTED: True})
+
+
+# ---- Files ---------------------------------------------------------------------------------------
+
+
+class LogFile(RotatingFileHandler):
+    """One rotating file, for log lines as a handler and for the output of children by `write`.
+
+    A full file is renamed to `NAME.1`, the one before it to `NAME.2`, and so on. A disk that is full, or
+    fails, never stops the process: output that it does not take is dropped and counted, and a line says so as
+    soon as the disk can be written again.
+    """
+
+    def __init__(self, path: Path, max_bytes: int = MAX_BYTES, backups: int = BACKUPS) -> None:
+        # Never opened as a stream: what a full disk leaves in its buffer would be written later, or in part.
+        super().__init__(path, maxBytes=max_bytes, backupCount=backups, delay=True)
+        self.path = path
+        self.dropped = 0
+        """Bytes dropped since the last successful write."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record)
+        except Exception:  # a wrong log call must not stop what it reports on
+            self.handleError(record)
+            return
+        self.write(line.encode(errors="replace") + b"\n")
+
+    def write(self, output: bytes) -> None:
+        """Append the output whole, or drop it whole and count it. Never raises OSError."""
+        whole = output
+        if self.dropped:
+            text = f"... {self.dropped} bytes are missing here: the disk did not take them ..."
+            whole = f"\n{datetime.now():{DATE_FORMAT}} {text}\n".encode() + output
+        try:
+            size = self.path.stat().st_size if self.path.exists() else 0
+            if size and size + len(whole) > self.maxBytes:
+                self.doRollover()  # by renaming, which needs no space on the disk
+            append_whole(self.path, whole)
+        except OSError:
+            self.dropped += len(output)
+        else:
+            self.dropped = 0
+
+
+def append_whole(path: Path, data: bytes) -> None:
+    """Append all of `data`, or nothing of it. Raises OSError when it cannot be written.
+
+    Only for files with one writer. No fsync: a crash of the machine may lose what was written last.
+    """
+    with path.open("ab", buffering=0) as file:
+        before = file.tell()
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[file.write(rest) :]
+        except OSError:
+            file.truncate(before)
+            raise
+
+
+# ---- Faults --------------------------------------------------------------------------------------
+
+
+class Faults:
+    """The unexpected exceptions of one process. A Fatal is not one of them: it ends the process on
+    purpose."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self.count = 0
+        self._log = log
+        self._repeated = Repeated(log)
+        self._known: set[str] = set()
+
+    def note(self, where: str, error: Exception, now: float) -> None:
+        """Count `error`. The first of its kind at `where` is logged with its traceback, further ones in one
+        line.
+
+        Raises `error` again if it is a Fatal.
+        """
+        if isinstance(error, Fatal):
+            raise error
+        self.count += 1
+        kind = f"{where}: {type(error).__name__}"
+        if kind in self._known:
+            self._repeated.warning(kind, f"{where}: again {error!r}", now)
+            return
+        self._known.add(kind)
+        self._log.error("%s: a bug in azselfplay; only this event is lost", where, exc_info=error)
+
+    @contextmanager
+    def survived(self, where: str, now: float) -> Iterator[None]:
+        """Note an exception of the block, and continue after the block."""
+        try:
+            yield
+        except Exception as error:
+            self.note(where, error, now)

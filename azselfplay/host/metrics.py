@@ -24,11 +24,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
+from azselfplay.host.config import version
 from azselfplay.host.exits import Fatal
-from azselfplay.host.faults import Faults
-from azselfplay.host.listening import listen
-from azselfplay.host.ports import network_of
-from azselfplay.host.version import version
+from azselfplay.host.logs import Faults
+from azselfplay.host.ports import listen, network_of
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Histogram

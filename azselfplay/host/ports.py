@@ -1,16 +1,27 @@
-"""Ports of a server: base port P for leaves, P+1 for games and weights."""
+"""Addresses and ports of a server (base port P for leaves, P+1 for games and weights), and how it listens
+there.
+
+Endpoints are written as for ZeroMQ: `tcp://HOST:PORT` and `ipc://PATH`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import ipaddress
+import logging
 import socket
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.logs import Repeated
 from protocol.keys import DialKeys
+
+log = logging.getLogger(__name__)
 
 DEFAULT_PORT = 5600
 PORTS = 2
@@ -20,6 +31,29 @@ ANYWHERE = ("0.0.0.0", "::", "*")
 """Addresses to listen on that cannot be dialled."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Addresses to listen on that only this machine can dial."""
+LARGEST_PORT = 65535
+USER_TIMEOUT = 30_000
+"""Milliseconds after which the kernel closes a connection that acknowledges nothing."""
+UNSENT_IN_KERNEL = 256 * 1024
+"""Bytes that the kernel buffers per connection before sending them. Bytes in transit do not count, so long
+distances can be filled; without this limit the kernel buffers 4 MB for a peer that does not read."""
+BACKLOG = 1024
+"""Connections that may wait to be accepted; the kernel may allow fewer."""
+ACCEPTS = 64
+"""Connections accepted in one turn of the loop."""
+CROWD = 64
+"""Connections turned away, one by one or at once, after which none is accepted for `CROWD_PAUSE`."""
+CROWD_PAUSE = 0.2
+"""Seconds. A flood of connections then waits in the kernel and costs the other peers nothing: at most 320
+connections a second are turned away. Behind a full backlog a newcomer waits for some three seconds."""
+ACCEPT_PAUSE = 0.2
+"""Seconds without accepting after the system had no file descriptor or memory for a connection."""
+MAY_PASS = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL, socket.EAI_AGAIN})
+"""Errors of listening that may be gone at the next start: a port in use, an address or a name server that is
+not there yet, as while a machine starts."""
+
+LOCAL = ""
+"""Stands for the address of a local socket."""
 
 
 def find_base_port(first: int = DEFAULT_PORT, tries: int = 500) -> int:
@@ -182,3 +216,164 @@ def wants_ipv6(host: str) -> bool:
     except (OSError, UnicodeError):
         return True
     return False
+
+
+# ---- Listening -----------------------------------------------------------------------------------
+
+
+class Listener:
+    """Accepts connections at several endpoints once it is started."""
+
+    def __init__(self, endpoints: Sequence[str], clock: Callable[[], float]) -> None:
+        """Listen at once. Raises Fatal as `listen` does if an endpoint is unavailable."""
+        self._sockets = listen(endpoints)
+        self._clock = clock
+        self._warn = Repeated(log)
+        self._turned_away: Counter[socket.socket] = Counter()
+        """Connections turned away since the last pause, by listening socket."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(
+        self, loop: asyncio.AbstractEventLoop, on_connection: Callable[[socket.socket, str], bool]
+    ) -> None:
+        """Begin to accept. `on_connection(socket, address)` is called for each connection, with the network
+        that its limits go by (`host.ports.network_of`); it returns False to turn it away."""
+        self._loop, self._on_connection = loop, on_connection
+        for sock in self._sockets:
+            loop.add_reader(sock.fileno(), self._accept, sock)
+
+    def close(self) -> None:
+        for sock in self._sockets:
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.remove_reader(sock.fileno())
+            sock.close()
+        self._sockets, self._loop = [], None
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTS):
+            try:
+                sock, address = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no file descriptor or memory for another connection
+                text = f"cannot accept connections now: {error.strerror}"
+                self._warn.warning("accept", text, self._clock())
+                self._pause(listening, ACCEPT_PAUSE)
+                return
+            if self._on_connection(sock, network_of(address[0]) if isinstance(address, tuple) else LOCAL):
+                continue
+            self._turned_away[listening] += 1
+            if self._turned_away[listening] >= CROWD:
+                self._turned_away[listening] = 0
+                self._pause(listening, CROWD_PAUSE)
+                return
+
+    def _pause(self, listening: socket.socket, seconds: float) -> None:
+        """Stop accepting for a while. Connections in the backlog stay there."""
+        assert self._loop is not None, "start comes first"
+        self._loop.remove_reader(listening.fileno())
+        self._loop.call_later(seconds, self._accept_again, listening)
+
+    def _accept_again(self, listening: socket.socket) -> None:
+        if self._loop is not None:
+            self._loop.add_reader(listening.fileno(), self._accept, listening)
+
+
+def check_base_port(host: str, base: int) -> None:
+    """Raise Fatal as `listen` does if the ports of a server are not available now; nothing listens
+    afterwards."""
+    with named_base_port(base):
+        for sock in listen([f"tcp://{host}:{base + offset}" for offset in range(PORTS)]):
+            sock.close()
+
+
+@contextmanager
+def named_base_port(base: int) -> Iterator[None]:
+    """Make a Fatal from the block name the port that the user gave, even if the server's other port is in
+    use."""
+    try:
+        yield
+    except Fatal as error:
+        text = f"--port {base} takes the ports {base} and {base + PORTS - 1}, and {error}"
+        raise Fatal(text, error.code) from error
+
+
+def listen(endpoints: Sequence[str]) -> list[socket.socket]:
+    """Open one listening socket per endpoint, or none: Raises Fatal(TRY_AGAIN) if an endpoint is in use
+    or its address is not there yet, Fatal(CONFIG) if it is unavailable for another reason."""
+    opened: list[socket.socket] = []
+    try:
+        for endpoint in endpoints:
+            opened.append(_listen(endpoint))
+    except Fatal:
+        for sock in opened:
+            sock.close()
+        raise
+    return opened
+
+
+def _listen(endpoint: str) -> socket.socket:
+    local = endpoint.startswith("ipc://")
+    sock: socket.socket | None = None
+    try:
+        sock = _local(endpoint.removeprefix("ipc://")) if local else _tcp(endpoint.removeprefix("tcp://"))
+        sock.listen(BACKLOG)
+    except OSError as error:
+        if sock is not None:
+            sock.close()
+        number = error.errno or (errno.ENAMETOOLONG if local else 0)  # Python sets none for a long path
+        code = Exit.TRY_AGAIN if number in MAY_PASS else Exit.CONFIG
+        raise Fatal(bind_message(endpoint, number, error.strerror or str(error)), code) from error
+    sock.setblocking(False)
+    return sock
+
+
+def bind_message(endpoint: str, number: int, text: str) -> str:
+    """Return the message for error `number` (of `errno`) of listening on `endpoint`, with what to do."""
+    if number == errno.EADDRINUSE and endpoint.startswith("tcp:"):
+        port = endpoint.rpartition(":")[2]
+        return (
+            f"port {port} is in use ({endpoint}), perhaps by another azserver: stop that one, "
+            "or give another base port with --port (two ports in a row are taken)"
+        )
+    if number in (errno.ENAMETOOLONG, errno.EINVAL) and endpoint.startswith("ipc:"):
+        return f"{endpoint} is too long for a local socket: set TMPDIR to a shorter folder, such as /tmp"
+    return f"cannot listen on {endpoint}: {text}; check --listen and --port"
+
+
+def _local(path: str) -> socket.socket:
+    """Listen on a socket file; one left by an earlier process is replaced."""
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        if Path(path).is_socket():
+            Path(path).unlink()
+        sock.bind(path)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _tcp(address: str) -> socket.socket:
+    """Listen on HOST:PORT; HOST may be a name, an address, an IPv6 address with or without brackets, or
+    `*`."""
+    host, _, port = address.rpartition(":")
+    if int(port) > LARGEST_PORT:  # getaddrinfo would take it modulo 65536
+        raise OSError(errno.EINVAL, f"a port is at most {LARGEST_PORT}")
+    host = "0.0.0.0" if host == "*" else host.strip("[]")
+    family, kind, protocol, _, target = socket.getaddrinfo(
+        host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Accepted connections inherit these options.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_IN_KERNEL)
+        sock.bind(target)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

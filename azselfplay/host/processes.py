@@ -1,27 +1,46 @@
-"""Child processes: started fresh (never forked), watched, restarted with back-off, ended in two stages.
+"""Child processes: started fresh (never forked without exec), watched, restarted with back-off, and ended in
+two stages. `ChildProcess` is one from its start to its end; `Children` keeps a set of them running.
 
 A child has its own session, so that Ctrl-C in a terminal reaches only the parent, which then ends its
-children in order. It never outlives a parent that was killed (`host.child_process`).
+children in order. It never outlives its parent: before exec the kernel is told to kill the child when this
+process dies (PR_SET_PDEATHSIG), so the promise holds for any command, even while it is still importing. To
+the kernel the parent is a thread, so children are started from the main thread alone. `subprocess.Popen` and
+a pidfd take the place of uvloop's own start, which leaks descriptors when it fails for want of them. The end
+is SIGKILL: a child that hangs must end, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
+import errno
 import logging
+import os
 import signal
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from azselfplay.host.aio import Stop
-from azselfplay.host.child_process import BACKOFF_FIRST, BACKOFF_LONGEST, ChildProcess, start_patiently
+from azselfplay.host.config import without_settings
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
 from azselfplay.host.logs import event_in
 
 log = logging.getLogger(__name__)
+
+BACKOFF_FIRST = 0.5
+BACKOFF_LONGEST = 30.0
+"""Longest wait in seconds between a child's end (or a failed start) and its next start; the wait doubles."""
+READ_LIMIT = 1 << 16
+"""Bytes of a child's output that are buffered before the child must wait."""
+SHORTAGES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC})
+"""Errors of a start that may work later: no room for a process, no memory, or no open files."""
 
 HEALTHY_AFTER = 60.0
 """Seconds alive after which the back-off starts again from its shortest wait."""
@@ -29,6 +48,166 @@ _SOURCES = Path(__file__).resolve().parents[2]
 """The folder that holds our packages."""
 TAIL = 4096
 """Bytes of a child's last output that are kept, for the error message if it must not be restarted."""
+_BUG = "this is a bug in azselfplay"
+_PR_SET_PDEATHSIG = 1
+"""Of Linux's <sys/prctl.h>."""
+
+
+def is_shortage(error: OSError) -> bool:
+    """Return whether the machine lacks a resource at the moment, so that the same start may work later."""
+    return error.errno in SHORTAGES
+
+
+class ChildProcess:
+    """A process that runs, or ran. Made by `start`; its output is in `stdout` (and `stderr`).
+
+    The caller must close it: `async with contextlib.aclosing(await start(argv)) as child`.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], pidfd: int | None) -> None:
+        """`pidfd`: a file descriptor of the process; None where Python or the kernel has none."""
+        self.pid = process.pid
+        self.stdout = asyncio.StreamReader(READ_LIMIT)
+        self.stderr = asyncio.StreamReader(READ_LIMIT)
+        """Ends at once unless stderr was requested."""
+        self._process = process
+        self._pidfd = pidfd
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+        self._transports: list[asyncio.ReadTransport] = []
+        if pidfd is None:
+            threading.Thread(target=self._watch, name=f"child {self.pid}", daemon=True).start()
+        else:
+            self._loop.add_reader(pidfd, self._on_end)
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; a negative number is the signal that ended it."""
+        return self._ended.result() if self._ended.done() else None
+
+    async def connect(self) -> None:
+        """Start reading its output."""
+        for reader, pipe in ((self.stdout, self._process.stdout), (self.stderr, self._process.stderr)):
+            if pipe is None:
+                reader.feed_eof()
+                continue
+            protocol = partial(asyncio.StreamReaderProtocol, reader)
+            transport, _ = await self._loop.connect_read_pipe(protocol, pipe)
+            self._transports.append(transport)
+
+    async def wait(self) -> int:
+        """Wait until it has ended, and return its exit code."""
+        return await asyncio.shield(self._ended)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """Send SIGKILL to it and to everything it started in its session."""
+        if self.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    async def aclose(self) -> None:
+        """Kill it if it still runs, and close its pipes."""
+        self.kill()
+        try:
+            await self.wait()
+        finally:
+            for transport in self._transports:
+                transport.close()
+
+    def _on_end(self) -> None:
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+        self._ended.set_result(self._process.wait())
+
+    def _watch(self) -> None:
+        """Wait for its end in a thread."""
+        with contextlib.suppress(ChildProcessError):  # `terminate` found that it has ended
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)  # not reaped: its number stays its own
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._on_end)
+
+
+async def start(
+    argv: Sequence[str], env: Mapping[str, str] | None = None, *, stderr: int = subprocess.STDOUT
+) -> ChildProcess:
+    """Start `argv` in a session of its own. Raises OSError if it cannot be started (see `is_shortage`).
+
+    `env` is added to this process's environment without our settings (`AZ_*`); `stderr` as for Popen.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        # For the kernel, the parent is the thread that started the child: when that thread ends, the child is
+        # killed.
+        raise RuntimeError("child processes are started by the main thread only")
+    process = subprocess.Popen(  # noqa: ASYNC220 (why it is not asyncio's: see the top)
+        argv,
+        env={**without_settings(os.environ), **(env or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        start_new_session=True,
+        preexec_fn=_ending_with_parent(),
+    )
+    # From here on there is a process that must not be left behind, whatever fails.
+    try:
+        # Pythons that were built for old systems (of conda, for example) lack `pidfd_open`.
+        child = ChildProcess(process, os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else None)
+    except BaseException:
+        process.kill()
+        process.communicate()
+        raise
+    try:
+        await child.connect()
+    except BaseException:
+        await child.aclose()
+        raise
+    return child
+
+
+async def start_patiently(
+    name: str,
+    argv: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    *,
+    stop: asyncio.Event,
+    stderr: int = subprocess.STDOUT,
+    backoff: float = BACKOFF_FIRST,
+) -> ChildProcess | None:
+    """Like `start`, but try again while the machine lacks a resource. Returns None once `stop` is set.
+
+    `name`: for the log. `backoff`: seconds before the second attempt, doubled for each further one. Raises
+    Fatal if no later attempt can work either.
+    """
+    while not stop.is_set():
+        try:
+            return await start(argv, env, stderr=stderr)
+        except OSError as error:
+            if not is_shortage(error):
+                raise Fatal(f"{name}: {argv[0]} cannot be started: {error.strerror}") from error
+            log.warning("%s cannot be started (%s), trying again in %.1f s", name, error.strerror, backoff)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), backoff)
+        backoff = min(2 * backoff, BACKOFF_LONGEST)
+    return None
+
+
+def _ending_with_parent() -> Callable[[], None]:
+    """Return what the child does between fork and exec; nothing is looked up or imported there any more."""
+    prctl, parent, code = ctypes.CDLL(None).prctl, os.getpid(), int(Exit.INTERRUPTED)
+
+    def tell_kernel() -> None:
+        prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:  # the parent died before the call above
+            os._exit(code)
+
+    return tell_kernel
+
+
+# ---- Children that are kept running --------------------------------------------------------------
 
 
 def python_module(module: str, *flags: str) -> list[str]:
@@ -41,9 +220,6 @@ def python_module(module: str, *flags: str) -> list[str]:
     return [sys.executable, *apart, "-m", module, *flags]
 
 
-_BUG = "this is a bug in azselfplay"
-
-
 def describe_exit(code: int) -> str:
     """Return a description such as `exit 78 (CONFIG)` or `killed by SIGKILL`."""
     if code < 0:
@@ -52,14 +228,6 @@ def describe_exit(code: int) -> str:
         return f"killed by signal {-code}"
     name = next((f" ({known.name})" for known in Exit if known == code), "")
     return f"exit {code}{name}"
-
-
-def _tell_end(name: str, code: int) -> None:
-    """Log how a child ended after a stop, which asked it to end with SIGTERM."""
-    if code in (Exit.OK, -signal.SIGTERM):
-        log.info("%s has ended, as asked", name)
-    else:
-        log.warning("%s has ended: %s", name, describe_exit(code))
 
 
 def to_stderr(output: bytes) -> None:
@@ -162,14 +330,15 @@ class Children:
 
         Raises Fatal with a child's own message when it ended with a code that no restart can fix.
         """
+
+        async def start_added() -> None:
+            while True:
+                group.create_task(self._keep(await self._new.get(), stop))
+
         async with asyncio.TaskGroup() as group:
-            starter = group.create_task(self._start_added(group, stop))
+            starter = group.create_task(start_added())
             await stop.finishing.wait()
             starter.cancel()
-
-    async def _start_added(self, group: asyncio.TaskGroup, stop: Stop) -> None:
-        while True:
-            group.create_task(self._keep(await self._new.get(), stop))
 
     async def _keep(self, child: Child, stop: Stop) -> None:
         """Start the child, wait for its end, report it, wait, and start again."""
@@ -185,7 +354,10 @@ class Children:
             if not child.restart and not asked:
                 return
             if stop.finishing.is_set():
-                _tell_end(child.name, code)
+                if code in (Exit.OK, -signal.SIGTERM):  # SIGTERM is how the stop asked it to end
+                    log.info("%s has ended, as asked", child.name)
+                else:
+                    log.warning("%s has ended: %s", child.name, describe_exit(code))
                 return
             if code in NOT_RETRIED:
                 raise Fatal(f"{child.name}: {child.last_error()}", Exit(code))
@@ -212,10 +384,24 @@ class Children:
         child.starts += 1
         if child.on_start is not None:
             child.on_start()
+
+        async def end_on_stop() -> None:
+            await stop.finishing.wait()
+            process.terminate()
+            await asyncio.sleep(self._grace)
+            log.warning("process %d did not end within %.0f s: killing it", process.pid, self._grace)
+            process.kill()
+
+        async def copy_output() -> None:
+            while output := await process.stdout.read(65_536):
+                child.tail += output
+                del child.tail[:-TAIL]
+                child.sink(output)
+
         try:
             async with contextlib.aclosing(process), asyncio.TaskGroup() as group:
-                ender = group.create_task(self._end_on_stop(process, stop))
-                copier = group.create_task(_copy_output(process, child))
+                ender = group.create_task(end_on_stop())
+                copier = group.create_task(copy_output())
                 code = await process.wait()
                 ender.cancel()
                 # A grandchild may keep the pipe open: read what is there, but do not wait for the pipe's end.
@@ -224,17 +410,3 @@ class Children:
         finally:
             child.pid = None
         return code
-
-    async def _end_on_stop(self, process: ChildProcess, stop: Stop) -> None:
-        await stop.finishing.wait()
-        process.terminate()
-        await asyncio.sleep(self._grace)
-        log.warning("process %d did not end within %.0f s: killing it", process.pid, self._grace)
-        process.kill()
-
-
-async def _copy_output(process: ChildProcess, child: Child) -> None:
-    while output := await process.stdout.read(65_536):
-        child.tail += output
-        del child.tail[:-TAIL]
-        child.sink(output)

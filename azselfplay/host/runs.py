@@ -10,6 +10,9 @@ runs/NAME/run.json       what the run is: game, history, when it was made, its i
          checkpoints/    the trainer's state
          logs/ spool/ tensorboard/
          azserver.lock, trainer.lock   held by the process that works on the run
+
+A lock file (`RunLock`) is empty after a clean end. While the lock is held, and after a kill, it names its
+holder's machine, so that it tells afterwards how that process ended.
 """
 
 from __future__ import annotations
@@ -21,16 +24,19 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from enum import Enum
+from functools import cache
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.reading import json_in, open_regular, read_json, read_toml
-from azselfplay.host.run_lock import RunLock
+from azselfplay.host.reading import json_in, open_regular, read_bytes, read_json, read_toml
 
 OLD_PART = 600.0
 """Seconds after which an unfinished file is abandoned."""
@@ -41,22 +47,12 @@ PARTIAL = ".partial"
 """Suffix of a file or folder that is being written; no run's name ends in it."""
 LAST_BYTES = 65_536
 """Bytes read from the end of figures.jsonl: more than two lines."""
+TRIES, TRY_AGAIN = 5, 0.05
+"""How often a lock that is held is tried, and the seconds between."""
 
 
 def _is_name(name: str) -> bool:
     return bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name)) and not name.endswith(PARTIAL)
-
-
-def _why_no_name(name: str) -> str:
-    """Why a run cannot have this name, and what to give instead."""
-    path = Path(name)
-    if path.name != name and _is_name(path.name):
-        todo = f"use --runs {path.parent} --run {path.name}"
-        return f"{name!r} cannot be a run's name, because it names the run's folder: {todo}"
-    return (
-        f"{name!r} cannot be a run's name: use letters, digits and ._- , for example chess-1, and no "
-        f"{PARTIAL} at the end"
-    )
 
 
 class RunFolder:
@@ -64,7 +60,12 @@ class RunFolder:
 
     def __init__(self, root: Path | str, name: str) -> None:
         if not _is_name(name):
-            raise Fatal(_why_no_name(name), Exit.CONFIG)
+            path, what = Path(name), f"{name!r} cannot be a run's name"
+            if path.name != name and _is_name(path.name):
+                todo = f"use --runs {path.parent} --run {path.name}"
+                raise Fatal(f"{what}, because it names the run's folder: {todo}", Exit.CONFIG)
+            todo = f"use letters, digits and ._- , for example chess-1, and no {PARTIAL} at the end"
+            raise Fatal(f"{what}: {todo}", Exit.CONFIG)
         self.name = name
         self.path = Path(root) / name
         self.about = self.path / "run.json"
@@ -89,17 +90,36 @@ class RunFolder:
         try:
             for folder in FOLDERS:
                 (self.path / folder).mkdir(parents=True, exist_ok=True)
-            self._remove_old_parts()
+            # What killed processes have left; a younger part may be in use at this moment, and a folder is a
+            # backup under way that somebody makes here.
+            for part in self.path.glob(f"*{PARTIAL}"):
+                with contextlib.suppress(FileNotFoundError):
+                    if part.is_file() and time.time() - part.stat().st_mtime > OLD_PART:
+                        part.unlink()
             if not self.about.exists():
                 created = datetime.now(UTC).isoformat(timespec="seconds")
-                write_atomically(
-                    self.about,
-                    json.dumps(
-                        {"format": FORMAT, "game": game, "history": history, "created": created}, indent=1
-                    ).encode(),
+                new = {"format": FORMAT, "game": game, "history": history, "created": created}
+                write_atomically(self.about, json.dumps(new, indent=1).encode())
+            about = self.describe()
+            for key, wanted in (("game", game), ("history", history)):
+                if about[key] != wanted:
+                    raise Fatal(
+                        f"run {self.name!r} in {self.path} has {key} {about[key]!r}, not {wanted!r}; "
+                        "choose another --run name, or the settings it was made with",
+                        Exit.BAD_DATA,
+                    )
+            found = self.run_id
+            if not found:
+                about |= {"id": (run_id or secrets.token_bytes(16)).hex()}
+                write_atomically(self.about, json.dumps(about, indent=1).encode())
+            elif run_id and run_id != found:
+                raise Fatal(
+                    f"{self.path} is of another run of this name: its identity is {found.hex()}, the "
+                    f"server's {run_id.hex()}. Choose another --run or move the folder away; or, if its "
+                    f'games and networks may go on in the server\'s run, delete the entry "id" in '
+                    f"{self.about}",
+                    Exit.BAD_DATA,
                 )
-            self._check(game, history)
-            self._identify(run_id)
         except OSError as error:
             raise Fatal(f"cannot write to the run folder {self.path}: {error.strerror}", Exit.DISK) from error
 
@@ -114,27 +134,6 @@ class RunFolder:
             if len(run_id := bytes.fromhex(found)) in (0, 16):
                 return run_id
         raise self._damaged()
-
-    def _identify(self, run_id: bytes) -> None:
-        found = self.run_id
-        if not found:
-            about = self.describe() | {"id": (run_id or secrets.token_bytes(16)).hex()}
-            write_atomically(self.about, json.dumps(about, indent=1).encode())
-        elif run_id and run_id != found:
-            raise Fatal(
-                f"{self.path} is of another run of this name: its identity is {found.hex()}, the server's "
-                f"{run_id.hex()}. Choose another --run or move the folder away; or, if its games and "
-                f'networks may go on in the server\'s run, delete the entry "id" in {self.about}',
-                Exit.BAD_DATA,
-            )
-
-    def _remove_old_parts(self) -> None:
-        """Remove what killed processes have left; a younger part may be in use at this moment."""
-        for part in self.path.glob("*.partial"):
-            with contextlib.suppress(FileNotFoundError):
-                # A folder is a backup under way that somebody makes here.
-                if part.is_file() and time.time() - part.stat().st_mtime > OLD_PART:
-                    part.unlink()
 
     @contextlib.contextmanager
     def removed_if_refused(self, *, with_games: bool = False) -> Iterator[None]:
@@ -163,8 +162,14 @@ class RunFolder:
         try:
             about = read_json(self.about)
             if isinstance(about["game"], str) and isinstance(about["history"], int):
-                if about.get("format") != FORMAT:
-                    raise self._of_another_version(about.get("format"))
+                found = about.get("format")
+                if found != FORMAT:
+                    of = f"format {found}" if found else "an older version, without a format"
+                    raise Fatal(
+                        f"{self.path} is of {of}, and this azselfplay reads format {FORMAT}: use the version "
+                        "that made it, or choose another --run name",
+                        Exit.BAD_DATA,
+                    )
                 return dict(about)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise Fatal(
@@ -177,11 +182,6 @@ class RunFolder:
         except (ValueError, KeyError, TypeError):
             pass
         raise self._damaged()
-
-    def _of_another_version(self, found: object) -> Fatal:
-        of = f"format {found}" if found else "an older version, without a format"
-        text = f"{self.path} is of {of}, and this azselfplay reads format {FORMAT}"
-        return Fatal(f"{text}: use the version that made it, or choose another --run name", Exit.BAD_DATA)
 
     def _damaged(self) -> Fatal:
         text = f"{self.about} is damaged; restore it from a backup, or use another --run name"
@@ -203,7 +203,7 @@ class RunFolder:
             raise Fatal(f"cannot write to the run folder {self.path}: {error.strerror}", Exit.DISK) from error
 
     def lock_of(self, program: str) -> Path:
-        """Return the file of that lock (`host.run_lock`)."""
+        """Return the file of that lock."""
         return self.path / f"{program}.lock"
 
     def write_figures(self, figures: dict[str, Any]) -> None:
@@ -216,16 +216,6 @@ class RunFolder:
             return dict(read_json(self.figures))
         except (OSError, ValueError, TypeError):
             return {}
-
-    def _check(self, game: str, history: int) -> None:
-        about = self.describe()
-        for key, wanted in (("game", game), ("history", history)):
-            if about[key] != wanted:
-                raise Fatal(
-                    f"run {self.name!r} in {self.path} has {key} {about[key]!r}, not {wanted!r}; "
-                    "choose another --run name, or the settings it was made with",
-                    Exit.BAD_DATA,
-                )
 
 
 def shown_settings(path: Path) -> dict[str, Any]:
@@ -313,3 +303,81 @@ def modified(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
+
+
+# ---- The lock -------------------------------------------------------------------------------------
+
+
+class Left(Enum):
+    """What a lock that no process here holds tells of its last holder."""
+
+    ENDED = "ended"
+    """The holder ended cleanly."""
+    KILLED = "killed"
+    """The holder ran on this machine and was killed."""
+    ELSEWHERE = "elsewhere"
+    """The holder runs, or ran, where its lock cannot be seen: on another machine, or in another container."""
+
+
+class RunLock:
+    """A lock that this process holds until `close`, or until it ends in any way."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises BlockingIOError if another process holds it, OSError if the file cannot be made."""
+        self._file = path.open("a")
+        try:
+            # Whoever looks whether the lock is held (`is_locked`) has it for a moment, so it is tried again.
+            for attempt in range(TRIES):
+                try:
+                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if attempt == TRIES - 1:
+                        raise
+                    time.sleep(TRY_AGAIN)
+            self._write(here())
+        except BaseException:
+            self._file.close()
+            raise
+
+    def close(self) -> None:
+        """End cleanly. A second call does nothing."""
+        if not self._file.closed:
+            self._write("")
+            self._file.close()
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # on a full disk the lock still holds
+            self._file.truncate(0)
+            self._file.write(text)
+            self._file.flush()
+
+    def __enter__(self) -> RunLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def left_by(path: Path) -> Left | None:
+    """Return what the lock file of a process that no longer holds it tells; None if there is none."""
+    try:
+        holder = read_bytes(path).decode(errors="replace")
+    except OSError:
+        return None
+    if not holder:
+        return Left.ENDED
+    return Left.KILLED if holder == here() else Left.ELSEWHERE
+
+
+@cache
+def here() -> str:
+    """Return an identity of this machine since its last start, and of its process namespace, which differs in
+    a container. Where the kernel does not give one, the machine's name."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return socket.gethostname()

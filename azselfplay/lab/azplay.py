@@ -6,8 +6,8 @@ import importlib
 import sys
 
 from azselfplay.games.names import near
+from azselfplay.host.config import version
 from azselfplay.host.exits import Exit, guarded
-from azselfplay.host.version import version
 
 COMMANDS = {
     "play": ("azselfplay.play.terminal", "play against a network in the terminal"),

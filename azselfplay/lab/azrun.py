@@ -9,10 +9,9 @@ from dataclasses import replace
 
 from azselfplay.host import config
 from azselfplay.host.exits import Exit, guarded, require
+from azselfplay.host.folders import check_folders, own_folder
 from azselfplay.host.ports import claimed_base_port
 from azselfplay.host.processes import python_module
-from azselfplay.host.temporary import own_folder
-from azselfplay.host.writable import check_folders
 from azselfplay.lab.azrun_config import (
     LIST,
     RunConfig,

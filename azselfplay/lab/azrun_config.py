@@ -19,14 +19,13 @@ from typing import Any
 from azselfplay.games import GAME_NAMES, get_game
 from azselfplay.games.names import DEFAULT_GAME, is_game, near, parts_of
 from azselfplay.host.config import flattened, nested, to_toml
-from azselfplay.host.cores import usable_cores
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.gpu_drivers import may_have_gpus
-from azselfplay.host.listening import check_base_port
+from azselfplay.host.hardware import may_have_gpus, usable_cores
+from azselfplay.host.ports import check_base_port
 from azselfplay.host.processes import python_module
 from azselfplay.host.reading import read_json, read_toml
 from azselfplay.host.runs import RunFolder, is_locked, shown_settings
-from azselfplay.host.text_table import aligned
+from azselfplay.host.view import aligned
 from azselfplay.lab.experiments import recipe as recipes
 from azselfplay.lab.experiments.recipe import Recipe
 from net.architectures.registry import check_name

@@ -39,11 +39,9 @@ from typing import Literal
 import msgspec
 
 from azselfplay.games import get_game
+from azselfplay.host.config import version
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.reading import read_json, read_struct
-from azselfplay.host.runs import RunFolder
-from azselfplay.host.version import version
-from azselfplay.host.whole_folders import (
+from azselfplay.host.folders import (
     SUMS,
     copy_file,
     filled,
@@ -53,6 +51,8 @@ from azselfplay.host.whole_folders import (
     write_file,
     write_sums,
 )
+from azselfplay.host.reading import read_json, read_struct
+from azselfplay.host.runs import RunFolder
 from azselfplay.lab.report.stored_games import fault_of
 from azselfplay.link.finding import find_run
 from azselfplay.link.weights_files import SUFFIX, find_weights

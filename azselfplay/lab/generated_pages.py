@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 from tyro.conf import Positional
 
-from azselfplay.host.help_texts import field_docstrings
+from azselfplay.host.flags import field_docstrings
 from protocol.settings import allowed, bare
 
 DOCS = Path("docs")

@@ -19,7 +19,7 @@ from typing import Any
 from azselfplay.host import logs
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit
-from azselfplay.host.log_files import LogFile
+from azselfplay.host.logs import LogFile
 from azselfplay.host.processes import Children
 from azselfplay.host.runs import RunFolder
 from azselfplay.host.view import View

@@ -33,8 +33,8 @@ from azselfplay.games import get_game
 from azselfplay.games.spec import Game
 from azselfplay.host import logs
 from azselfplay.host.aio import Stop
-from azselfplay.host.cores import usable_cores
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.hardware import usable_cores
 from azselfplay.host.runs import RunFolder
 from azselfplay.search.evaluator import Evaluations, Evaluator, LeafBatch, Reply, WaitingLeaves, deliver, fail
 from azselfplay.search.forest import Forest

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, TypeVar
 
-from azselfplay.host.listening import LOCAL
+from azselfplay.host.ports import LOCAL
 from azselfplay.link.pacing import CRUMB, CRUMB_PRICE, PRICED_BYTES, Pace, PaceLimits
 from protocol.curve import CurveIncoming
 from protocol.zmtp import Incoming, Limits

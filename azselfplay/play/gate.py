@@ -21,7 +21,6 @@ from azselfplay.games import get_game
 from azselfplay.games.spec import Game
 from azselfplay.host import aio
 from azselfplay.host.exits import Exit, Fatal, guarded
-from azselfplay.host.gating import PROGRESS_SECONDS, GateReport, verdict
 from azselfplay.play.builtin_players import NetPlayer
 from azselfplay.play.elo import won_drawn_lost
 from azselfplay.play.nets import load_net
@@ -30,6 +29,7 @@ from azselfplay.play.player import Player
 from azselfplay.play.runner import MatchSettings, PlayedGame, play_match
 from azselfplay.search.settings import resolve
 from protocol.settings import SelfPlaySettings
+from server.gate import PROGRESS_SECONDS, GateReport, verdict
 
 NICE = 10
 """Added to this process's niceness: on a CPU, self-play has priority over the gate."""
@@ -140,7 +140,7 @@ async def play(
     concurrent: int,
     max_plies: int = 0,
 ) -> GateReport:
-    """Play two games from each opening, one with each colour, until it is decided (`host.gating.verdict`).
+    """Play two games from each opening, one with each colour, until it is decided (`server.gate.verdict`).
 
     An opening counts only when all before it are complete, so the result does not depend on which games end
     early.

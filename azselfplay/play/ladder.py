@@ -23,7 +23,7 @@ from tyro.conf import Positional
 from azselfplay.host import aio
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal, guarded
-from azselfplay.host.text_table import aligned
+from azselfplay.host.view import aligned
 from azselfplay.link.finding import RUNS, run_named
 from azselfplay.link.weights_files import read_weights, short_hash
 from protocol.settings import Count, Plies, Seed, Simulations

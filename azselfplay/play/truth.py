@@ -21,7 +21,7 @@ from tyro.conf import Positional
 from azselfplay.host import aio
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.text_table import aligned
+from azselfplay.host.view import aligned
 from azselfplay.link.finding import RUNS, weights_named
 from protocol.settings import Count, Seed
 

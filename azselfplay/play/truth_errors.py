@@ -20,7 +20,7 @@ from azselfplay.games.game_history import GameHistory
 from azselfplay.games.knowledge import BadTruth, Row, Solution, knowledge_of
 from azselfplay.games.spec import Game, outcome_for_first_player
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.text_table import aligned
+from azselfplay.host.view import aligned
 from azselfplay.play.builtin_players import solved_games
 from azselfplay.play.nets import LoadedNet, search_name
 from azselfplay.play.openings import Opening

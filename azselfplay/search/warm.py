@@ -2,7 +2,7 @@
 
 `warm` plays two moves of a tiny search, and leaves a note beside the compiled code (`Compiled`). Like the
 code itself, the note holds only for exactly these sources; the notes of older sources tell how long compiling
-will take next time. `client.run` is the command line.
+will take next time. `client.warm` is the command line.
 """
 
 from __future__ import annotations

@@ -24,8 +24,7 @@ import zstandard
 from azselfplay.host.crash_points import reach
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.reading import is_endless
-from azselfplay.host.run_lock import Left, left_by
-from azselfplay.host.runs import is_locked
+from azselfplay.host.runs import Left, is_locked, left_by
 from azselfplay.store import players
 from azselfplay.store.errors import DAMAGE, NO_DAMAGE, damaged
 from azselfplay.store.rows import readable

@@ -21,7 +21,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import Address
 from client.config import ClientConfig, make_plan
 from client.main import Supervisor
-from client.run import is_same_run, read_welcome
+from client.warm import is_same_run, read_welcome
 from protocol.messages import Ping, WeightsInfo, Welcome
 
 SETTINGS = asdict(self_play(simulations=4, seed=3, history=1, max_plies=8))

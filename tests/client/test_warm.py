@@ -1,11 +1,11 @@
-"""`python -m client.run` compiles, or names in one sentence what it does not know."""
+"""`python -m client.warm` compiles, or names in one sentence what it does not know."""
 
 from __future__ import annotations
 
 import pytest
 
 from azselfplay.host.exits import Exit
-from client.run import main
+from client.warm import main
 
 
 def test_a_game_and_selection_are_made_ready(capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,7 +19,7 @@ def test_what_is_not_there_names_the_nearest(
 ) -> None:
     assert main(["tic_tac_toe", name]) == Exit.CONFIG
     error = capsys.readouterr().err
-    assert error.startswith("client.run: error: ")
+    assert error.startswith("client.warm: error: ")
     assert f"the nearest is {near}" in error
 
 
@@ -38,7 +38,14 @@ def test_a_network_that_cannot_be_compiled_in_is_named(
     name: str, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([name]) == Exit.CONFIG
-    assert capsys.readouterr().err.startswith(f"client.run: error: {why}")
+    assert capsys.readouterr().err.startswith(f"client.warm: error: {why}")
+
+
+def test_without_a_game_it_says_how_it_is_called(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == Exit.USAGE
+    assert "the following arguments are required: GAME" in capsys.readouterr().err
 
 
 def test_a_network_of_another_family_changes_nothing_that_is_compiled() -> None:

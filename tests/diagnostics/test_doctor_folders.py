@@ -11,8 +11,8 @@ from small_disk import small_disk
 
 from azselfplay.diagnostics.doctor.machine import probe_folder
 from azselfplay.diagnostics.doctor.service import Level
+from azselfplay.host.folders import compiled_code_folder
 from azselfplay.host.runs import RunFolder
-from azselfplay.host.writable import compiled_code_folder
 from azselfplay.store.sqlite import Store
 from client.doctor import SpoolFacts, look_at_spool, spool_findings
 from server.doctor import RunFacts, look_at_run, run_findings

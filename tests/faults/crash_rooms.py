@@ -251,7 +251,7 @@ class Room:
 
 ROOMS = {
     "games": Room(games, check_games, ("spool.", "uploader.", "store.")),
-    "takeover": Room(takeover, check_takeover, ("spool_folders.",)),
+    "takeover": Room(takeover, check_takeover, ("takeover.",)),
     "weights": Room(weights, check_weights, ("weights.", "atomic.")),
     "checkpoint": Room(checkpoint, check_checkpoint, ("checkpoint.", "atomic.")),
     "games_acknowledged_first": Room(games_acknowledged_first, check_games, ("store.",)),

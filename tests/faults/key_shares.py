@@ -24,7 +24,7 @@ from measure import Burner, Lost
 from scraped import Metrics, scrape
 from target import ROOT, _end_with_us, free_base_port
 
-from azselfplay.host.cores import seconds_of
+from azselfplay.host.hardware import seconds_of
 
 HONEST = 20
 ATTACKERS = ("stalled", "flooding", "garbage")

@@ -14,7 +14,7 @@ from tyro.conf import Positional
 
 from azselfplay.host.config import load, to_toml, without_settings
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.setting_hints import refuse_foreign_flags
+from azselfplay.host.flags import refuse_foreign_flags
 from azselfplay.lab.azrun_config import RunConfig
 from client.config import ClientConfig
 from protocol.settings import Count, SelfPlaySettings, Share, settings_in

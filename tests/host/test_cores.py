@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from azselfplay.host.cores import cpu_quota, usable_cores
+from azselfplay.host.hardware import cpu_quota, usable_cores
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 from raw_zmtp import GREETING, Cut, RawPeer, dial, frame, ready
 
-from azselfplay.host.listening import CROWD, CROWD_PAUSE, Listener
+from azselfplay.host.ports import CROWD, CROWD_PAUSE, Listener
 from azselfplay.link.door import LOCKED_PRICE, Door
 from azselfplay.link.door_connection import DoorLimits
 from azselfplay.link.pacing import (

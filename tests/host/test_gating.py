@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from azselfplay.host.gating import GateReport, verdict
+from server.gate import GateReport, verdict
 
 
 @pytest.mark.parametrize(

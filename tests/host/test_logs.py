@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from azselfplay.host.log_files import LogFile
-from azselfplay.host.logs import LINES, WINDOW, Allowance, Sparing, as_line, event_in, set_up
-from azselfplay.host.temporary import own_folder
+from azselfplay.host.folders import own_folder
+from azselfplay.host.logs import LINES, WINDOW, Allowance, LogFile, Sparing, as_line, event_in, set_up
 from azselfplay.host.view import View
 
 
@@ -108,7 +107,7 @@ def test_a_name_neither_forges_a_line_nor_steers_the_terminal(tmp_path: Path) ->
 
 KILLED = """
 import os, signal
-from azselfplay.host.temporary import own_folder
+from azselfplay.host.folders import own_folder
 with own_folder() as folder:
     (folder / "leaves").write_text("")
     print(folder, flush=True)
@@ -116,7 +115,7 @@ with own_folder() as folder:
 """
 ALIVE = """
 import sys
-from azselfplay.host.temporary import own_folder
+from azselfplay.host.folders import own_folder
 with own_folder() as folder:
     print(folder, flush=True)
     sys.stdin.read()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from azselfplay.host.cores import give_back
+from azselfplay.host.hardware import give_back
 
 MEGABYTE = 2**20
 

@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from azselfplay.host.aio import Stop, run
-from azselfplay.host.child_process import start
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.processes import Children, describe_exit, python_module
+from azselfplay.host.processes import Children, describe_exit, python_module, start
 
 SLEEP = "import time; time.sleep(600)"
 

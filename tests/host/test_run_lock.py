@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from azselfplay.host import run_lock
-from azselfplay.host.run_lock import Left, RunLock, left_by
+from azselfplay.host import runs
+from azselfplay.host.runs import Left, RunLock, left_by
 
-HOLD = "import sys; from azselfplay.host.run_lock import RunLock; from pathlib import Path; "
+HOLD = "import sys; from azselfplay.host.runs import RunLock; from pathlib import Path; "
 
 
 def test_a_clean_end_and_a_kill_are_told_apart(tmp_path: Path) -> None:
@@ -59,6 +59,6 @@ def test_whoever_looks_whether_it_is_held_keeps_nobody_from_taking_it(
         waits.append(seconds)
         looking.close()
 
-    monkeypatch.setattr(run_lock.time, "sleep", look_away)
+    monkeypatch.setattr(runs.time, "sleep", look_away)
     RunLock(path).close()
     assert len(waits) == 1

@@ -15,7 +15,7 @@ from router_socket import router
 
 from azselfplay.host.aio import Stop, run
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.listening import listen
+from azselfplay.host.ports import listen
 from azselfplay.link.sockets import Channel, dealer, is_local, new_context
 
 MESSAGES = 10_000

@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from azselfplay.host.figures_text import line, rows
-from azselfplay.host.view import PLAIN_EVERY, View
+from azselfplay.host.view import PLAIN_EVERY, View, line, rows
 
 FIGURES = {
     "evals_per_s": 12345.6,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from azselfplay.host.exits import Exit, Fatal, guarded
-from azselfplay.host.writable import check_folders
+from azselfplay.host.folders import check_folders
 
 ROOT = Path(__file__).resolve().parents[2]
 READ_ONLY = """

@@ -20,7 +20,7 @@ from typing import Any
 
 from foreign_client import Channel, Client, Game
 
-from azselfplay.host.cores import seconds_of, seconds_of_trees
+from azselfplay.host.hardware import seconds_of, seconds_of_trees
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from azselfplay.host.exits import Exit
-from azselfplay.host.figures_text import line
 from azselfplay.host.runs import RunFolder
+from azselfplay.host.view import line
 from azselfplay.lab import azrun_texts
 from azselfplay.lab.azplay import COMMANDS
 from azselfplay.lab.azrun_config import RunConfig

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from live_run import LiveRun
 
-from azselfplay.host import whole_folders
+from azselfplay.host import folders as whole_folders
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.backups import About, Identity, make_backup, restore

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from azselfplay.host.cores import seconds_of, seconds_of_trees
 from azselfplay.host.exits import Fatal
+from azselfplay.host.hardware import seconds_of, seconds_of_trees
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.experiments.recipe import from_settings
 from azselfplay.lab.experiments.training import _watch, command_of

@@ -16,8 +16,7 @@ from in_process import azplay_here
 from report_runs import STEPS, figures
 from web_runs import looked_at, next_event, run_with_games
 
-from azselfplay.host.run_lock import RunLock, here
-from azselfplay.host.runs import RunFolder
+from azselfplay.host.runs import RunFolder, RunLock, here
 from azselfplay.lab.web.runs import State, locked_inodes, state_of, summary
 from azselfplay.lab.web.site import SITE
 

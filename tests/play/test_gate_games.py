@@ -11,13 +11,13 @@ from changed_settings import self_play
 
 from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
-from azselfplay.host.gating import GateReport, verdict
 from azselfplay.play.builtin_players import NetPlayer
 from azselfplay.play.gate import Progress, gate_openings, play
 from azselfplay.play.nets import load_net
 from azselfplay.play.openings import random_openings
 from azselfplay.play.players import make_player
 from azselfplay.search.settings import resolve
+from server.gate import GateReport, verdict
 
 TIC, FOUR, CHESS = (get_game(name) for name in ("tic_tac_toe", "connect_four", "chess"))
 

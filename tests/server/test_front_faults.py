@@ -10,7 +10,7 @@ from descriptors import no_descriptor_left
 from front_bench import Bench, Peer, Play, Worker, publish
 
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.faults import Faults
+from azselfplay.host.logs import Faults
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Chunk, GetChunk, GetStatus, Goodbye, Hello, Refused
 

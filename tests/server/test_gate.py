@@ -5,9 +5,8 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from azselfplay.host.gating import GateReport
 from protocol.messages import WeightsInfo
-from server.gate import Gate, GateState, Play, Promote, Reject, Save, belongs
+from server.gate import Gate, GateReport, GateState, Play, Promote, Reject, Save, belongs
 
 WON, LOST, OPEN = GateReport(3, 0, 1, 4), GateReport(1, 1, 2, 4), GateReport(1, 0, 1, 4)
 SHARE = 0.55

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from azselfplay.diagnostics.doctor.service import Finding, fault, ok, warning
-from azselfplay.host.cores import usable_cores
+from azselfplay.host.hardware import usable_cores
 
 GB = 1e9
 LITTLE_MEMORY, NO_MEMORY = 1.5 * GB, 0.3 * GB

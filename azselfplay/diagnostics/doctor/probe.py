@@ -17,8 +17,8 @@ import zmq
 
 from azselfplay.diagnostics.doctor.service import UNKNOWN_NAME, PortFacts, ServiceFacts, Throughput
 from azselfplay.games import get_game
+from azselfplay.host.config import software
 from azselfplay.host.ports import Address
-from azselfplay.host.version import software
 from azselfplay.link.sockets import (
     BULK_LIMIT,
     LEAVES_LIMIT,

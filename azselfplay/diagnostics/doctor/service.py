@@ -17,7 +17,7 @@ from typing import Any
 
 from azselfplay.diagnostics.advice import ADVICE, link_to
 from azselfplay.host.exits import Exit
-from azselfplay.host.text_table import aligned
+from azselfplay.host.view import aligned
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Goodbye, Welcome
 from protocol.settings import Amount

@@ -27,8 +27,8 @@ import torch
 
 from azselfplay.games.spec import Game
 from azselfplay.host.config import to_toml
-from azselfplay.host.cores import seconds_of_trees
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.hardware import seconds_of_trees
 from azselfplay.host.processes import python_module
 from azselfplay.host.runs import RunFolder, is_locked, newest_row, write_atomically
 from azselfplay.lab.experiments.recipe import Recipe

@@ -14,11 +14,10 @@ from azselfplay.diagnostics.advice import told
 from azselfplay.diagnostics.doctor.service import Level, figure_findings, is_starting, service_findings
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.figures_text import rows
 from azselfplay.host.ports import ANYWHERE, DEFAULT_PORT, Address, parse_address
 from azselfplay.host.reading import read_toml
 from azselfplay.host.runs import RunFolder, has_final_figures, is_locked, newest_row
-from azselfplay.host.text_table import aligned
+from azselfplay.host.view import aligned, rows
 from azselfplay.link.finding import RUNS, SERVER_LOCK, run_named, served_runs
 from azselfplay.link.keys import dial_keys, own_server_keys
 

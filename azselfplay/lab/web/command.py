@@ -17,7 +17,7 @@ from tyro.conf import Positional
 
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal, guarded, require
-from azselfplay.host.listening import MAY_PASS
+from azselfplay.host.ports import MAY_PASS
 from azselfplay.link.finding import RUNS, find_run
 from protocol.settings import Port, Positive
 

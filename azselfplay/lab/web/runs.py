@@ -22,8 +22,15 @@ from azselfplay.games import get_game
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.host.exits import Fatal
 from azselfplay.host.reading import read_json
-from azselfplay.host.run_lock import Left, left_by
-from azselfplay.host.runs import RunFolder, has_final_figures, modified, newest_row, shown_settings
+from azselfplay.host.runs import (
+    Left,
+    RunFolder,
+    has_final_figures,
+    left_by,
+    modified,
+    newest_row,
+    shown_settings,
+)
 from azselfplay.lab.report.charts import read_ratings
 
 log = logging.getLogger(__name__)
@@ -223,9 +230,12 @@ def errors(run: RunFolder) -> list[dict[str, Any]]:
         # Of a damaged file the rows before the damage are kept.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             for player in read_json(path)["players"]:
-                step, simulations = STEP_IN_NAME.search(player["player"]), player["simulations"]
+                step = STEP_IN_NAME.search(player["player"])
+                if step is None:  # not a network of a run
+                    continue
+                simulations = player["simulations"]
                 search = f"{simulations} simulations, {player['search']}" if simulations else "raw policy"
-                for name, group in player["groups"].items() if step else ():
+                for name, group in player["groups"].items():
                     row = {"step": int(step[1]), "search": search, "group": name}
                     unique[row["step"], search, name] = row | {key: group[key] for key in SHARES}
     return sorted(unique.values(), key=lambda row: (row["search"], row["group"], row["step"]))

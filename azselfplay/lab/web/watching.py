@@ -21,8 +21,8 @@ import msgspec
 
 from azselfplay.diagnostics.advice import ADVICE
 from azselfplay.host.exits import Fatal
-from azselfplay.host.figures_text import rows as as_rows
 from azselfplay.host.runs import RunFolder, shown_settings
+from azselfplay.host.view import rows as as_rows
 from azselfplay.lab.report.curves import STEP, Curves, charts
 from azselfplay.lab.web.guarding import FAULT, Trouble, trouble_of
 from azselfplay.lab.web.players import Players

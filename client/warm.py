@@ -1,12 +1,14 @@
-"""The run that a worker plays for: read from a WELCOME, and compiled before the first game.
+"""Before a worker's first game: the run that it plays for is read from a WELCOME, and its search is compiled.
 
-`python -m client.run GAME[:SELECTION[:NET]]` compiles a game's rules and search into the disk cache; a
-network NET of the family `sparse` is compiled into the search, others make no difference. azserver and
-azclient run it once before several workers start, so that they load the code instead of all compiling it.
+`python -m client.warm GAME[:SELECTION[:NET]]` compiles a game's rules and search into the disk cache; a
+network NET of the family `sparse` is compiled into the search, others make no difference. azserver runs it
+once before its workers start, so that they load the code instead of all compiling it. (azclient's first child
+joins the server to learn the game, and compiles it then: `client.worker --warm-only`.)
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,7 +46,9 @@ def read_welcome(welcome: Welcome) -> Run:
     try:
         game = get_game(welcome.game)
         settings = msgspec.convert(welcome.self_play, SelfPlaySettings)
-        network = _network_in_search(welcome)
+        # The published weights say what is played with; a server without any names what it will make.
+        named = (welcome.weights.architecture if welcome.weights is not None else "") or welcome.network
+        network = named if is_sparse(named) else ""
         check_plays(network, game)
         return Run(welcome.run, game, resolve(settings, game), welcome.run_id, network)
     except ValueError as error:  # msgspec.ValidationError is one
@@ -52,11 +56,6 @@ def read_welcome(welcome: Welcome) -> Run:
             f"cannot play what the server asks for: {error}; install the server's version of azselfplay here",
             Exit.PROTOCOL,
         ) from error
-
-
-def _network_in_search(welcome: Welcome) -> str:
-    network = (welcome.weights.architecture if welcome.weights is not None else "") or welcome.network
-    return network if is_sparse(network) else ""
 
 
 def is_same_run(run: Run, welcome: Welcome) -> bool:
@@ -78,9 +77,13 @@ def warm_with(game: Game, selection: str, network: str) -> float:
     return warm(game.name, selection, player)
 
 
-def main(names: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Warm each GAME[:SELECTION[:NET]]. Returns the exit status: CONFIG if there is no such game, selection
-    or network."""
+    or network. Exits with 2 and a usage line without any."""
+    about = "Compiles rules and search of each GAME[:SELECTION[:NET]] into the disk cache."
+    parser = argparse.ArgumentParser(prog="python -m client.warm", description=about)
+    parser.add_argument("names", nargs="+", metavar="GAME")
+    names: list[str] = parser.parse_args(argv).names
     for name in names:
         game, selection, network, *more = [*name.split(":"), "", ""]
         try:
@@ -90,7 +93,7 @@ def main(names: Sequence[str]) -> int:
                 raise ValueError(f"{name!r} has more parts than GAME:SELECTION:NET")
             seconds = warm_with(get_game(game), selection or "puct", network)
         except ValueError as error:
-            print(f"client.run: error: {error}", file=sys.stderr)
+            print(f"client.warm: error: {error}", file=sys.stderr)
             return int(Exit.CONFIG)
         print(f"{name}: rules and search ready in {seconds:.1f} s")
     return 0

@@ -1,20 +1,39 @@
-"""Guesses what was meant by a setting that a command does not have."""
+"""Flags of a command, made by tyro from a dataclass of settings: their help texts, and what was meant by a
+flag that the command does not have.
+
+The help text of a setting is the docstring below its field. tyro finds these by itself, but keeps the line
+breaks of the source, which are wrong for a terminal.
+"""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import importlib
+import inspect
+import itertools
 import json
 import re
 import sys
+import textwrap
+import types
 from collections.abc import Sequence
-from typing import Any
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_origin, get_type_hints
 
-from azselfplay.games.names import is_game, near
+from azselfplay.games.names import is_game, listed, near
 from azselfplay.host.exits import Exit
-from protocol.settings import settings_in
+from protocol.settings import bare, changed, settings_in
 
+if TYPE_CHECKING:
+    from tyro.constructors import StructConstructorSpec, StructTypeInfo
+
+T = TypeVar("T")
+
+_METAVARS = {int: "INT", float: "FLOAT", str: "STR", Path: "PATH"}
+"""tyro's names for these types."""
 PROGRAMS = {
     "azserver": ("server.config", "ServerConfig", "--server-config"),
     "azclient": ("client.config", "ClientConfig", "--client-config"),
@@ -23,6 +42,99 @@ PROGRAMS = {
 """By program: where its settings are, and azrun's flag for the file with them. Imported by name and only
 for a hint: a machine need not have all of them."""
 COMMANDS = {"azrun": "", "azserver": "azserver", "azclient": "azclient", "python -m trainer": "the trainer"}
+
+
+def parse_flags(
+    config_class: type[T],
+    values: dict[str, Any],
+    arguments: list[str],
+    command: str,
+    examples: tuple[str, str, str, *tuple[str, ...]],
+    about: str,
+) -> T:
+    """Return the settings with the flags in `arguments`. `values`: settings given elsewhere, by name;
+    `about`: text for `--help`. Exits with 2 for a wrong flag, and with 0 after `--help`."""
+    import tyro  # not at the top, so that processes without flags do not pay for it
+
+    fields = dataclasses.fields(cast(Any, config_class))
+    if is_help := bool({"-h", "--help"} & set(arguments)):
+        print("examples:", *(f"  {example}" for example in examples), "", sep="\n")
+        if any(field.name == "game" for field in fields):
+            print("games:", listed(), end="\n\n")
+    # A setting without a default is missing until tyro has read the flags, and then an error of its own.
+    needed = {
+        one.name: tyro.MISSING for one in fields if one.default is one.default_factory is dataclasses.MISSING
+    }
+    default = changed(config_class(**needed), values)
+    refuse_bare_game(config_class, arguments, command)
+    if not is_help:
+        refuse_foreign_flags(config_class, arguments, command)
+    registry = tyro.constructors.ConstructorRegistry()
+    registry.struct_rule(settings_rule)
+    return tyro.cli(
+        config_class,
+        prog=command,
+        description=about,
+        args=arguments,
+        default=default,
+        config=(tyro.conf.PositionalMetavarFromFieldName,),  # RUN, not STR
+        registry=registry,
+    )
+
+
+# ---- Help ----------------------------------------------------------------------------------------
+
+
+@cache
+def field_docstrings(config_class: type) -> dict[str, str]:
+    """Return the text below each field, from the class and its base classes, on one line."""
+    found: dict[str, str] = {}
+    for one in reversed(config_class.__mro__):
+        if not dataclasses.is_dataclass(one):
+            continue
+        body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0].body  # type: ignore[attr-defined]
+        for field, text in itertools.pairwise(body):
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                target, value = field.target, text.value
+                if isinstance(target, ast.Name) and isinstance(value, ast.Constant):
+                    found[target.id] = " ".join(str(value.value).split())
+    return found
+
+
+def settings_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
+    """Tell tyro how to build a dataclass of settings. Texts are read only for `--help`."""
+    from tyro.constructors import StructConstructorSpec, StructFieldSpec
+
+    if not dataclasses.is_dataclass(info.type):
+        return None
+    settings = info.type
+    hints = get_type_hints(settings, include_extras=True)
+    fields = tuple(
+        StructFieldSpec(
+            field.name,
+            _without_none(hints[field.name]),
+            getattr(info.default, field.name),
+            partial(_help_text, settings, field.name),
+        )
+        for field in dataclasses.fields(settings)
+    )
+    return StructConstructorSpec(instantiate=settings, fields=fields)
+
+
+def _help_text(settings: type, field: str) -> str:
+    return field_docstrings(settings).get(field, "")
+
+
+def _without_none(kind: Any) -> Any:
+    """Return the type without None: `Path | None` is shown as PATH, and the text explains the default."""
+    if get_origin(kind) not in (Union, types.UnionType):
+        return kind
+    import tyro
+
+    return Annotated[kind, tyro.conf.arg(metavar=_METAVARS.get(bare(kind)[0], ""))]
+
+
+# ---- What was meant ------------------------------------------------------------------------------
 
 
 def what_was_meant(name: str, known: Sequence[str]) -> str:
@@ -70,11 +182,13 @@ def _way(name: str, value: str, known: Sequence[str], command: str) -> str:
     if own:
         return "did you mean " + " or ".join("--" + one.replace("_", "-") for one in own) + "?"
     programs = {program: found for program, found in _programs().items() if program != COMMANDS[command]}
+    # A setting of another program; `--a.no-b` turns its setting `a.b` off.
     for wanted in (name, _positive(name)):
         if owners := [program for program, (names, _) in programs.items() if wanted in names]:
             files = " or ".join(programs[one][1] for one in owners)
             text = value if wanted == name else "false"
             return f"it is one of {' and '.join(owners)}: {_in_file(wanted, text, command, owners, files)}"
+    # No setting of any program, but its group is one of another program: there it may be misspelt.
     group = f"{name.partition('.')[0]}."
     for program, (names, _) in programs.items():
         if "." in name and any(one.startswith(group) for one in names):

@@ -1,8 +1,9 @@
-"""How many processors this process may use: those it may run on, within its container's quota.
+"""What this machine gives a process: processors, memory, and whether there is a GPU.
 
-A container with `--cpus 2` on a machine with 64 processors may run on any of them, but gets the time of
-two. Linux control groups define that quota: `cpu.max` in version 2, `cpu.cfs_quota_us` and
-`cpu.cfs_period_us` in version 1 (kernel documentation, "Control Group v2" and "CFS Bandwidth Control").
+The processors are those that it may run on, within its container's quota. A container with `--cpus 2` on a
+machine with 64 processors may run on any of them, but gets the time of two. Linux control groups define that
+quota: `cpu.max` in version 2, `cpu.cfs_quota_us` and `cpu.cfs_period_us` in version 1 (kernel documentation,
+"Control Group v2" and "CFS Bandwidth Control").
 
 Also how much processor time processes have used, and giving freed memory back: glibc keeps memory that was
 freed in the middle of its heap. After large messages that is megabytes, which the next such message may not
@@ -24,6 +25,9 @@ V1_MOUNTS = ("cpu,cpuacct", "cpu")
 """Controller folders of version 1, below MOUNT."""
 TICKS = os.sysconf("SC_CLK_TCK")
 """Ticks per second, the unit of /proc."""
+DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
+"""Device files of GPU drivers on Linux; without any of them there is no need to ask torch."""
+NOT_FOUND = "this machine has the driver of a GPU, but torch finds no GPU: see what nvidia-smi says"
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 """None where the C library is not glibc."""
 
@@ -109,3 +113,8 @@ def _stat(pid: int) -> list[str]:
 def give_back() -> bool:
     """Return whether any memory went back to the system. Takes about a millisecond for a heap of 100 MB."""
     return _trim is not None and bool(_trim(0))
+
+
+def may_have_gpus() -> bool:
+    """Return whether this machine has the driver of a GPU, without loading torch or any GPU library."""
+    return any(Path(path).exists() for path in DRIVERS)
