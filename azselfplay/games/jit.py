@@ -10,21 +10,13 @@ can come from: those with jitted functions and everything they import, because c
 is bound to kernels is in the names of the compiled functions instead. Games of other packages have a key of
 their own (`foreign_key`), so a change in one recompiles nothing else.
 
-Numba makes a library of every jitted function: optimised, with one wrapper for calls from Python and another
-for calls from C, and with machine code that contains everything it calls once more. A small kernel at the
-bottom of the search was optimised and translated a dozen times, and nobody ever called it. Here every
-function has two compilers (`EntryPoint`). The one for calls from Python does all that, except for the wrapper
-for C. The one for calls from jitted code stops at plain LLVM code, which the caller links; so an entry point
-is optimised as a whole, once. Measured in turns, twice, on 26 November 2026 (search for Connect Four): an
-empty cache is filled in 9.1 and 10.4 s of processor time instead of 20.7 and 21.0 s with plain `numba.njit`,
-and a core searches 434,000 leaves/s instead of 396,000 (means of eight turns of 3 s on a busy machine, which
-were 350,000 to 474,000). These are private classes of Numba, so pyproject.toml names the newest version that
-was tried.
+Jitted functions that call each other are joined by `games.inlining`, which needs private classes of Numba.
+With a version of Numba that it was not tried with, all is compiled by plain `numba.njit` instead: the same
+results, in twice the time to compile.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dis
 import hashlib
 import os
@@ -41,16 +33,12 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
-from numba.core import types as numba_types
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
-from numba.core.registry import CPUDispatcher
-from numba.core.types import unliteral  # type: ignore[attr-defined]
 
 PACKAGES = ("azselfplay", "net", "protocol", "trainer", "bench")
 """All packages with jitted functions, and those whose constants they use."""
 
-_COMPILED = re.compile(r"^@(jit|kernel)\b|\bjit\(", re.MULTILINE)
+_COMPILED = re.compile(r"^@(jit|kernel)\b|\bjit\(|\(CPUDispatcher\)", re.MULTILINE)
+"""Modules with compiled code, and `games.inlining`, which says how it is compiled."""
 _IMPORT = re.compile(r"^(?:from ([\w.]+) import (\([^)]*\)|.*)|import ([\w.]+))", re.MULTILINE)
 """Only unindented imports: no constant comes from an import inside a function or under TYPE_CHECKING."""
 
@@ -144,7 +132,7 @@ def foreign_key(module: str, file: str) -> str:
     files = sorted(path.parents[levels - 1].rglob("*.py")) if levels else [path]
     digest = hashlib.sha256()
     for one in files:
-        with contextlib.suppress(OSError):  # code typed in, or run with -c
+        with suppress(OSError):  # code typed in, or run with -c
             digest.update(f"{one.name} ".encode() + one.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -161,13 +149,22 @@ CACHE = _prepare_cache()
 # ---- Functions and kernels -----------------------------------------------------------------------
 
 
+INLINES = (0, 61) <= numba.version_info.short <= (0, 68)
+"""Whether `games.inlining` was tried with this Numba."""
+
+
 def jit(function: Callable[..., Any], **options: bool) -> CompiledFunction:
     """Compile `function` on first call, cached on disk, releasing the GIL while it runs."""
-    key = foreign_key_of(function)
+    chosen: dict[str, Any] = {"nogil": True, "error_model": "numpy", **options}
     # Numba reads the folder when the function is created.
-    numba.config.CACHE_DIR = str(CACHE / key)
+    numba.config.CACHE_DIR = str(CACHE / foreign_key_of(function))
     try:
-        return EntryPoint(function, nogil=True, error_model="numpy", **options)
+        if INLINES:
+            from azselfplay.games.inlining import EntryPoint  # another Numba may lack what it imports
+
+            return EntryPoint(function, **chosen)
+        compiled: CompiledFunction = numba.njit(cache=True, **chosen)(function)
+        return compiled
     finally:
         numba.config.CACHE_DIR = str(CACHE)
 
@@ -292,68 +289,3 @@ def _said(pair: tuple[Any, Any]) -> tuple[str, str]:
         return stub.__name__, f"{real.__module__}.{real.__qualname__}{foreign_key_of(real)}"
     array = np.asarray(real)
     return "", f"{array.dtype} {array.shape} {array.tobytes().hex()}"
-
-
-# ---- Inlining ------------------------------------------------------------------------------------
-
-
-class _Code(JITCodeLibrary):  # type: ignore[misc]
-    """LLVM code that is only linked: it is neither optimised nor translated, and has no addresses."""
-
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:  # noqa: ARG002
-        return 0  # Numba's word for "not here"
-
-    @property
-    def codegen(self) -> _Code:
-        """The object that is told a function's environment."""
-        return self
-
-    def set_env(self, env_name: str, env: object) -> None:
-        """Do nothing: only code that returns to the interpreter needs its environment, and kernels do not."""
-
-
-class _Inlining(Compiler):  # type: ignore[misc]
-    def __init__(self, typingctx: Any, targetctx: Any, _library: Any, *rest: Any) -> None:
-        super().__init__(typingctx, targetctx, _Code(targetctx.codegen(), "inlined"), *rest)
-
-
-class _Inlined(CPUDispatcher):  # type: ignore[misc]
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Signed integers, also literal ones, are passed as int64: one compilation serves all of them."""
-        return super().get_call_template(tuple(_widened(one) for one in args), kws)
-
-
-def _widened(kind: Any) -> Any:
-    kind = unliteral(kind)
-    return numba_types.int64 if kind in numba_types.signed_domain else kind
-
-
-def _copy(function: Any) -> Any:
-    code, defaults = function.__code__, function.__defaults__
-    copy = types.FunctionType(code, function.__globals__, function.__name__, defaults, function.__closure__)
-    copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
-    return copy
-
-
-class EntryPoint(CPUDispatcher):  # type: ignore[misc]
-    """`function`, compiled when it is first called with arguments of new types, and cached on disk."""
-
-    def __init__(self, function: Callable[..., Any], **options: bool | str) -> None:
-        options = {"nopython": True, "no_cfunc_wrapper": True, **options}
-        super().__init__(function, targetoptions=options)
-        inlined_options = {**options, "no_cpython_wrapper": True}
-        twin = _copy(function)  # Numba detects recursion by the function that is being compiled
-        self._inlined = _Inlined(twin, targetoptions=inlined_options, pipeline_class=_Inlining)
-        self.enable_caching()
-
-    @property
-    def _numba_type_(self) -> Any:
-        """The type that Numba uses for this object where jitted code calls it."""
-        return numba_types.Dispatcher(self._inlined)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numba import types
+from numba.core.registry import CPUDispatcher
 
 from azselfplay.games.jit import (
     KEPT_CACHES,
@@ -94,6 +95,16 @@ def test_integers_of_all_sizes_share_one_inlined_compilation() -> None:
     assert not plus_one.overloads, "nobody has called it from Python"  # type: ignore[attr-defined]
 
 
+def test_another_version_of_numba_compiles_without_its_private_classes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("azselfplay.games.jit.INLINES", False)
+    monkeypatch.setitem(sys.modules, "azselfplay.games.inlining", None)  # importing it would fail
+    compiled = bind(HERE, {"plain": [(weight, plus_one), (LIMIT, 30)]}).weighed
+    assert compiled(3) == 37
+    assert type(compiled) is CPUDispatcher
+
+
 # ---- The key of the cache -----------------------------------------------------------------------
 
 TREE = {
@@ -151,4 +162,5 @@ def test_every_module_of_the_project_with_compiled_code_is_in_a_package_that_is_
         "azselfplay.search.step_kernel",
         "azselfplay.games.chess.rules",
         "azselfplay.search.layout",
+        "azselfplay.games.inlining",
     } < sources(ROOT).keys()
