@@ -17,6 +17,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
+from azselfplay.games.jit import kernel
+
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
 
@@ -79,6 +81,28 @@ def float_as_word(_typingctx: Any, number: Any) -> Any:
         return builder.zext(builder.bitcast(args[0], ir.IntType(32)), ir.IntType(64))
 
     return types.uint64(types.float32), codegen
+
+
+# ---- Bits in several words -------------------------------------------------------------------------
+# Kernels, not intrinsics: `games.jit.bind` compiles them with the rules that call them.
+
+
+@kernel
+def has(words: Any, first_word: int, bit: int) -> bool:
+    """Whether a bit is set in the words from `first_word` on."""
+    return (words[first_word + (bit >> 6)] >> np.uint64(bit & 63)) & ONE != ZERO
+
+
+@kernel
+def put(words: Any, first_word: int, bit: int) -> None:
+    """Set a bit."""
+    words[first_word + (bit >> 6)] |= ONE << np.uint64(bit & 63)
+
+
+@kernel
+def clear(words: Any, first_word: int, bit: int) -> None:
+    """Clear a bit."""
+    words[first_word + (bit >> 6)] &= ~(ONE << np.uint64(bit & 63))
 
 
 # ---- Working memory ------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ import shutil
 import sys
 import types
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -106,16 +106,10 @@ def sources(root: Path, packages: Sequence[str] = PACKAGES) -> dict[str, str]:
         name = todo.pop()
         if name in texts and name not in found:
             found[name] = texts[name]
-            todo += _imported(texts[name])
+            for imported, listed, module in _IMPORT.findall(texts[name]):
+                # All that may be a module: of `from a import b` both `a` and `a.b`.
+                todo += [module or imported, *(f"{imported}.{one}" for one in re.findall(r"\w+", listed))]
     return dict(sorted(found.items()))
-
-
-def _imported(text: str) -> list[str]:
-    """Names that may be modules: from `from a import b`, both `a` and `a.b`."""
-    names: list[str] = []
-    for package, listed, module in _IMPORT.findall(text):
-        names += [module or package, *(f"{package}.{one}" for one in re.findall(r"\w+", listed))]
-    return names
 
 
 @cache
@@ -247,19 +241,16 @@ class _Binder:
             copy.__qualname__ = f"{function.__name__}__{tag}"
             copy.__module__ = function.__module__
             _compiled[key] = jit(copy, _nrt=self._allocates)  # before its globals, because it may call itself
-            for name, value in _globals(function.__code__, namespace):
-                namespace[name] = self.bound(value) if hasattr(value, "is_kernel") else self._real(value)
+            for name in _global_names(function.__code__):
+                if name in namespace:
+                    _, real = self._instead.get(id(namespace[name]), (None, namespace[name]))
+                    namespace[name] = self.bound(real) if hasattr(real, "is_kernel") else real
         return _compiled[key]
-
-    def _real(self, value: Any) -> Any:
-        """The replacement of `value`, compiled if it is a kernel; `value` itself if nothing is bound to
-        it."""
-        _, real = self._instead.get(id(value), (value, value))
-        return self.bound(real) if hasattr(real, "is_kernel") else real
 
     def _reached(self, function: Any, seen: set[int]) -> set[int]:
         """The ids of all stubs in `function` and in what it calls."""
-        for _, value in _globals(function.__code__, function.__globals__):
+        for name in _global_names(function.__code__):
+            value = function.__globals__.get(name)  # None for a builtin, which nothing is bound to
             _, real = self._instead.get(id(value), (value, value))
             if id(value) not in seen:
                 seen.add(id(value))
@@ -268,15 +259,9 @@ class _Binder:
         return seen
 
 
-def _globals(code: types.CodeType, namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Names of the globals that `code` reads, and their values in `namespace`."""
-    for name in _global_names(code):
-        if name in namespace:
-            yield name, namespace[name]
-
-
 @cache
 def _global_names(code: types.CodeType) -> tuple[str, ...]:
+    """Names of the globals that `code` reads, the builtins among them."""
     read = (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
     return tuple(dict.fromkeys(read))
 

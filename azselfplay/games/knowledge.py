@@ -8,10 +8,10 @@ self-play needs none of it. A game without one can still be played, trained, mat
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import Game, Positions, State
@@ -108,6 +108,10 @@ class Known(Judged):
     best: frozenset[int] = frozenset()
     """Those of `keeps` that win soonest or lose latest; empty where plies are not counted."""
 
+    def row(self, start: str = "", moves: Sequence[int] = (), longer: dict[int, int] | None = None) -> Row:
+        """The position as a question: it is reached by `moves` from `start`."""
+        return Row(self.group, start, tuple(moves), self.value, self.keeps, self.legal, longer or {})
+
 
 @dataclass(frozen=True)
 class Row(Judged):
@@ -128,6 +132,39 @@ class Row(Judged):
     longer: dict[int, int]
     """For actions that keep a won position: plies lost compared with the quickest win. Empty if not
     counted."""
+
+
+AnyRow = TypeVar("AnyRow")
+
+
+class Drawn(Generic[AnyRow]):
+    """Positions that are drawn until each group has `wanted`, at most `most_quiet` of them such that every
+    move keeps the result."""
+
+    def __init__(self, groups: Iterable[str], wanted: int, most_quiet: int) -> None:
+        self._taken: dict[str, list[AnyRow]] = {group: [] for group in groups}
+        self._quiet = dict.fromkeys(self._taken, 0)
+        self._wanted, self._most_quiet = wanted, most_quiet
+
+    def count(self, group: str) -> int:
+        return len(self._taken[group])
+
+    def has_room(self, group: str, *, matters: bool = True) -> bool:
+        """Whether the group needs more positions in which the move matters, or does not."""
+        return self.count(group) < self._wanted and (matters or self._quiet[group] < self._most_quiet)
+
+    def take(self, group: str, row: AnyRow, *, matters: bool) -> None:
+        self._taken[group].append(row)
+        self._quiet[group] += not matters
+
+    @property
+    def is_full(self) -> bool:
+        return not any(map(self.has_room, self._taken))
+
+    @property
+    def rows(self) -> list[AnyRow]:
+        """All that were taken, in the order of the groups."""
+        return [row for rows in self._taken.values() for row in rows]
 
 
 class BadTruth(ValueError):

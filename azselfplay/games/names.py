@@ -16,9 +16,9 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -75,12 +75,7 @@ def parts_of(name: str) -> tuple[str, tuple[str, ...]]:
         meant = near(name, [*GAME_MODULES, *plugin_names()])
         hint = f" (the nearest is {meant})" if meant else ""
         raise UnknownGame(f"unknown game {name!r}{hint}; known games: {listed()}")
-    options = name.removeprefix(f"{bases[0]}_").split("_")
-    _check_options(name, options, OPTIONS[bases[0]])
-    return bases[0], tuple(options)
-
-
-def _check_options(name: str, options: Sequence[str], known: Mapping[str, str]) -> None:
+    options, known = name.removeprefix(f"{bases[0]}_").split("_"), OPTIONS[bases[0]]
     places = []
     for option in options:
         matching = [place for place, pattern in enumerate(known.values()) if re.fullmatch(pattern, option)]
@@ -93,6 +88,7 @@ def _check_options(name: str, options: Sequence[str], known: Mapping[str, str]) 
         places += matching
     if places != sorted(set(places)):
         raise ValueError(f"unknown game {name!r}: give each option once, in the order {', '.join(known)}")
+    return bases[0], tuple(options)
 
 
 def is_game(name: str) -> bool:
@@ -156,41 +152,29 @@ def load_plugin(name: str) -> Game:
     if others:
         packages = " and ".join(_package(point) for point in (first, *others))
         raise UnknownGame(f"several packages have a game {name!r}: {packages}; uninstall all but one")
+    unusable = f"the game {name!r} of the package {_package(first)} cannot be used"
     try:
         game = first.load()
     except Exception as error:
-        raise UnknownGame(
-            _unusable(name, first, f"importing {first.module}: {type(error).__name__}: {error}")
-        ) from error
-    return _checked(name, first, game)
-
-
-def _checked(name: str, point: EntryPoint, game: Any) -> Game:
-    from azselfplay.games.spec import Game
+        text = f"{unusable}: importing {first.module}: {type(error).__name__}: {error}"
+        raise UnknownGame(text) from error
+    from azselfplay.games.spec import Game  # with Numba, which the game has imported by now
 
     if not isinstance(game, Game):
-        raise UnknownGame(
-            _unusable(
-                name, point, f"{point.value} is a {type(game).__name__}, not an azselfplay.games.spec.Game"
-            )
-        )
+        kind = type(game).__name__
+        raise UnknownGame(f"{unusable}: {first.value} is a {kind}, not an azselfplay.games.spec.Game")
     if game.name != name:
-        raise UnknownGame(
-            _unusable(name, point, f"its entry point is called {name!r}, its game {game.name!r}")
-        )
+        raise UnknownGame(f"{unusable}: its entry point is called {name!r}, its game {game.name!r}")
+    # Numba would find the wrong number of arguments too, but deep inside the search.
     rule = game.rules.end_reason
     *_, last = inspect.signature(getattr(rule, "py_func", rule)).parameters
     if last != "root":
-        why = (
-            f"the last argument of its end_reason is {last!r}, but has to be `root`, the index of the "
-            "search's root (azselfplay/games/spec.py): the package was written for an older azselfplay"
+        raise UnknownGame(
+            f"{unusable}: the last argument of its end_reason is {last!r}, but has to be `root`, the index "
+            "of the search's root (azselfplay/games/spec.py): the package was written for an older "
+            "azselfplay"
         )
-        raise UnknownGame(_unusable(name, point, why))
     return game
-
-
-def _unusable(name: str, point: EntryPoint, why: str) -> str:
-    return f"the game {name!r} of the package {_package(point)} cannot be used: {why}"
 
 
 def _package(point: EntryPoint) -> str:

@@ -25,6 +25,7 @@ from azselfplay.games.spec import (
     State,
     Symmetry,
     actions_like_cells,
+    legal_list,
 )
 
 STATE_WORDS = 3
@@ -102,17 +103,22 @@ def cells_in_line(rows: Sequence[str], length: int) -> set[tuple[int, int]]:
     return found
 
 
-def stones_to_text(state: State, rows: int, cols: int) -> str:
-    """Rows from the top, joined by `/`: `x.o/.x./...`. The side to move follows from the counts."""
-    return "/".join(board_rows(state, rows, cols))
-
-
 def stones_from_text(text: str, rows: int, cols: int, has_line: Callable[[int], bool]) -> State:
-    """The state in `text`, the empty board for "". Raises ValueError saying what is wrong with it.
+    """The state in `text`, rows from the top as in `x.o/.x./...`, the empty board for "". The side to move
+    follows from the counts. Raises ValueError saying what is wrong.
 
     `has_line(stones)` tells whether one side's stones win; only the side that moved last may have won.
     """
-    cells = _cells_of(text, rows, cols) if text else EMPTY * (rows * cols)
+    lines = text.strip().split("/") if text else [EMPTY * cols] * rows
+    if len(lines) != rows:
+        raise ValueError(f"{len(lines)} rows, expected {rows} joined by '/'")
+    for number, row in enumerate(lines, start=1):
+        if len(row) != cols:
+            raise ValueError(f"row {number} from the top has {len(row)} cells, expected {cols}")
+        if strange := set(row) - {FIRST, SECOND, EMPTY}:
+            letters = f"'{FIRST}{SECOND}{EMPTY}'"
+            raise ValueError(f"row {number} from the top: {min(strange)!r} is none of {letters}")
+    cells = "".join(reversed(lines))
     first, second = (
         sum(1 << cell for cell, seen in enumerate(cells) if seen == letter) for letter in (FIRST, SECOND)
     )
@@ -129,29 +135,12 @@ def stones_from_text(text: str, rows: int, cols: int, has_line: Callable[[int], 
     return np.array([own, other, (own | other).bit_count()], dtype=np.uint64)
 
 
-def _cells_of(text: str, rows: int, cols: int) -> str:
-    """The letters in cell order, bottom row first."""
-    lines = text.strip().split("/")
-    if len(lines) != rows:
-        raise ValueError(f"{len(lines)} rows, expected {rows} joined by '/'")
-    for number, row in enumerate(lines, start=1):
-        if len(row) != cols:
-            raise ValueError(f"row {number} from the top has {len(row)} cells, expected {cols}")
-        strange = set(row) - {FIRST, SECOND, EMPTY}
-        if strange:
-            raise ValueError(
-                f"row {number} from the top: {min(strange)!r} is none of '{FIRST}{SECOND}{EMPTY}'"
-            )
-    return "".join(reversed(lines))
-
-
 def action_from_number(rules: Rules, state: State, text: str, noun: str, max_legal: int) -> int:
     """The legal action written as a number from 1. Raises ValueError listing the legal ones."""
-    positions, actions = state.reshape(1, -1), np.empty(max_legal, dtype=np.uint16)
-    count = rules.legal_actions(positions, 1, actions)
-    if rules.end_reason(positions, 1, count, NO_ROOT):
+    actions = legal_list(rules.legal_actions, max_legal, state)
+    if rules.end_reason(state.reshape(1, -1), 1, len(actions), NO_ROOT):
         raise ValueError("the game is over")
-    legal = {str(int(action) + 1): int(action) for action in actions[:count]}
+    legal = {str(action + 1): action for action in actions}
     if text.strip() not in legal:
         raise ValueError(f"{text.strip()!r} is not a legal {noun} here; legal: {' '.join(legal)}")
     return legal[text.strip()]
@@ -181,7 +170,7 @@ def notation(
     `beside` (`render`) shows where they are."""
     return Notation(
         state_from_text=state_from_text,
-        state_to_text=lambda state: stones_to_text(state, rows, cols),
+        state_to_text=lambda state: "/".join(board_rows(state, rows, cols)),
         action_to_text=lambda _state, action: str(action + 1),
         action_from_text=lambda state, text: action_from_number(rules, state, text, noun, actions),
         render=lambda state: render(state, rows, cols, footer, beside),

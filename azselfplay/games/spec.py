@@ -415,6 +415,31 @@ class Game:
     def reason_name(self, reason: int) -> str:
         return self.end_reasons[reason].name
 
+    # One position without its past, in plain Python: for text, truth and pages, not for a search.
+
+    def legal_list(self, state: State) -> list[int]:
+        """The legal actions, in the order of the rules."""
+        return legal_list(self.rules.legal_actions, self.max_legal, state)
+
+    def after(self, state: State, action: int) -> State:
+        """The position after a legal action."""
+        child = np.zeros_like(state)
+        self.rules.play(state, action, child)
+        return child
+
+    def end_value(self, state: State) -> int | None:
+        """The value for the side to move if the game is over, else None."""
+        legal = len(self.legal_list(state))
+        reason = self.rules.end_reason(state.reshape(1, -1), 1, legal, NO_ROOT)
+        return self.end_reasons[reason].value if reason else None
+
+
+def legal_list(legal_actions: Callable[..., Any], max_legal: int, state: State) -> list[int]:
+    """What `legal_actions` (`Rules`) finds in a position without its past."""
+    actions = np.zeros(max_legal, np.uint16)
+    found: list[int] = actions[: legal_actions(state.reshape(1, -1), 1, actions)].tolist()
+    return found
+
 
 def actions_like_cells(
     cells: npt.NDArray[np.int64], policy_planes: int = 1, extra_actions: int = 0

@@ -103,7 +103,10 @@ class SearchPool:
             rows["what"][len(self._roots) :] = SELECT
             self._roots, self._begun = [], []
             self._step(rows, NO_PRIORS, NO_WDL)
-        self._send()
+        if self.forest.outbox.used[0]:
+            batch, sent = self.forest.take_leaves()
+            self._handed_out += batch.rows
+            self.evaluator.submit(batch, _Sent(self, sent, len(batch.actions)))
 
     def _step(
         self, rows: npt.NDArray[np.void], priors: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
@@ -138,13 +141,6 @@ class SearchPool:
             future.set_exception(error)
 
     # ---- To the evaluator and back ------------------------------------------------------------
-
-    def _send(self) -> None:
-        if not self.forest.outbox.used[0]:
-            return
-        batch, rows = self.forest.take_leaves()
-        self._handed_out += batch.rows
-        self.evaluator.submit(batch, _Sent(self, rows, len(batch.actions)))
 
     def answered(self, rows: npt.NDArray[np.void], total: int, evaluations: Evaluations) -> None:
         """Take the evaluations of `rows` (ROW[n]), which have `total` legal actions."""

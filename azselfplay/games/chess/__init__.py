@@ -34,7 +34,7 @@ from azselfplay.games.chess.rules import (
     maybe_won,
     play,
 )
-from azselfplay.games.spec import NO_ROOT, Game, Rules, StartGenerator, State
+from azselfplay.games.spec import NO_ROOT, Game, Rules, StartGenerator
 
 # ---- Random endgames -----------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ def draw(name: str, rng: np.random.Generator, tries: int = MOST_TRIES) -> str:
             fault = str(error)
             continue
         over = end_reason(state.reshape(1, -1), 1, len(legal_list(state)), NO_ROOT)
-        if not over and not _is_check(state):
+        if not over and not in_check(state):
             return state_to_fen(state)
         fault = "the game would be over there, or a king in check"
     raise ValueError(f"{name}: none of {tries} random positions can begin a game: {fault}")
@@ -85,7 +85,7 @@ def matches(name: str, text: str) -> bool:
     except ValueError:
         return False
     fields = text.split(" ")
-    if state_to_fen(state) != text or fields[2:] != ["-", "-", "0", "1"] or _is_check(state):
+    if state_to_fen(state) != text or fields[2:] != ["-", "-", "0", "1"] or in_check(state):
         return False
     colours = [Counter(x.upper() for x in fields[0] if case(x)) for case in (str.isupper, str.islower)]
     wanted = [Counter(side) for side in sides_of(name)]
@@ -103,10 +103,6 @@ def _placed(men: str, side: str, rng: np.random.Generator) -> str:
         squares[free[int(rng.integers(len(free)))]] = man
     ranks = ("".join(man or "1" for man in squares[8 * rank : 8 * rank + 8]) for rank in range(7, -1, -1))
     return f"{'/'.join(ranks)} {side} - - 0 1"
-
-
-def _is_check(state: State) -> bool:
-    return bool(in_check(state))
 
 
 def check(name: str) -> None:

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from azselfplay.games.bits import ONE, ZERO, count_leading_zeros, count_trailing_zeros, reverse_bytes
+from azselfplay.games.boards import actions_by_squares, walk
 from azselfplay.games.jit import jit
 from azselfplay.games.spec import State
 
@@ -78,23 +79,12 @@ def start(state: State) -> None:
 
 Words = npt.NDArray[np.uint64]
 
-DIRECTIONS = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))
-"""(files, ranks) of N, NE, E, SE, S, SW, W, NW: the order of AlphaZero's queen-like planes."""
-KNIGHT_JUMPS = ((1, 2), (2, 1), (2, -1), (1, -2), (-1, -2), (-2, -1), (-2, 1), (-1, 2))
+DIRECTIONS = ((1, 0), (1, 1), (0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1))
+"""(ranks, files) of N, NE, E, SE, S, SW, W, NW: the order of AlphaZero's queen-like planes."""
+KNIGHT_JUMPS = ((2, 1), (1, 2), (-1, 2), (-2, 1), (-2, -1), (-1, -2), (1, -2), (2, -1))
 
 _THREE = np.uint64(3)
 _TOP_BIT = np.uint64(63)
-
-
-def _walk(square: int, files: int, ranks: int, steps: int) -> list[int]:
-    """Squares met when walking from `square`, at most `steps` of them, up to the edge."""
-    file, rank, met = square % 8, square // 8, []
-    for _ in range(steps):
-        file, rank = file + files, rank + ranks
-        if not (0 <= file < 8 and 0 <= rank < 8):
-            break
-        met.append(8 * rank + file)
-    return met
 
 
 def _board(squares: list[int]) -> int:
@@ -103,27 +93,8 @@ def _board(squares: list[int]) -> int:
 
 def _leaper(jumps: tuple[tuple[int, int], ...]) -> Words:
     """`[square]`: the squares that a man with these jumps can reach from there."""
-    boards = [_board([to for jump in jumps for to in _walk(square, *jump, 1)]) for square in range(64)]
+    boards = [_board([to for jump in jumps for to in walk(8, square, jump, 1)]) for square in range(64)]
     return np.array(boards, dtype=np.uint64)
-
-
-def _ray_table() -> Words:
-    """`[square * 8 + direction]`: the squares of that ray, so that a square's rays share a cache line."""
-    rays = [_board(_walk(square, *direction, 7)) for square in range(64) for direction in DIRECTIONS]
-    return np.array(rays, dtype=np.uint64)
-
-
-def _line_tables() -> tuple[Words, Words]:
-    """`[a * 64 + b]`: the squares strictly between a and b; the whole line through both, if any."""
-    between, through = np.zeros(4096, dtype=np.uint64), np.zeros(4096, dtype=np.uint64)
-    for square in range(64):
-        for number, direction in enumerate(DIRECTIONS):
-            met = _walk(square, *direction, 7)
-            back = _walk(square, *DIRECTIONS[(number + 4) % 8], 7)
-            for distance, other in enumerate(met):
-                between[square * 64 + other] = _board(met[:distance])
-                through[square * 64 + other] = _board([square, *met, *back])
-    return between, through
 
 
 def _crossing(direction: int) -> Words:
@@ -132,8 +103,19 @@ def _crossing(direction: int) -> Words:
     return rays[:, direction] | rays[:, (direction + 4) % 8]
 
 
-RAYS = _ray_table()
-BETWEEN, THROUGH = _line_tables()
+RAYS = np.array(
+    [_board(walk(8, square, direction, 7)) for square in range(64) for direction in DIRECTIONS],
+    dtype=np.uint64,
+)
+"""`[square * 8 + direction]`: the squares of that ray, so that a square's rays share a cache line."""
+BETWEEN, THROUGH = np.zeros((2, 4096), dtype=np.uint64)
+"""`[a * 64 + b]`: the squares strictly between a and b; the whole line through both, if any."""
+for _a in range(64):
+    for _north, _east in DIRECTIONS:
+        _met, _back = walk(8, _a, (_north, _east), 7), walk(8, _a, (-_north, -_east), 7)
+        for _distance, _b in enumerate(_met):
+            BETWEEN[_a * 64 + _b] = _board(_met[:_distance])
+            THROUGH[_a * 64 + _b] = _board([_a, *_met, *_back])
 KNIGHT_ATTACKS = _leaper(KNIGHT_JUMPS)
 KING_ATTACKS = _leaper(DIRECTIONS)
 FILE_THROUGH = _crossing(0)
@@ -294,24 +276,13 @@ EAST_TWO, WEST_TWO = 15 * 64, 43 * 64
 """Added to the king's square: castling short and long."""
 
 
-def _steps() -> list[tuple[int, int]]:
-    """(files, ranks) of every plane, in order."""
-    queen_like = [(f * distance, r * distance) for f, r in DIRECTIONS for distance in range(1, 8)]
-    promotions = [(files, 1) for _ in UNDERPROMOTIONS for files in (-1, 0, 1)]
-    return [*queen_like, *KNIGHT_JUMPS, *promotions]
-
-
-def _action_of() -> npt.NDArray[np.uint16]:
-    """`[from * 64 + to]`: no two pieces share a (from, to) step, so one table serves all of them."""
-    table = np.zeros(4096, dtype=np.uint16)
-    for plane, (files, ranks) in enumerate(_steps()[:UNDERPROMOTION_PLANE]):
-        for square in range(64):
-            file, rank = square % 8 + files, square // 8 + ranks
-            if 0 <= file < 8 and 0 <= rank < 8:
-                table[square * 64 + 8 * rank + file] = plane * 64 + square
-    return table
-
-
-PLANE_SHIFT = np.array([(8 * ranks + files) % 64 for files, ranks in _steps()], dtype=np.uint64)
+STEPS = (
+    *((ranks * far, files * far) for ranks, files in DIRECTIONS for far in range(1, 8)),
+    *KNIGHT_JUMPS,
+    *((1, files) for _ in UNDERPROMOTIONS for files in (-1, 0, 1)),
+)
+"""(ranks, files) of every plane."""
+PLANE_SHIFT = np.array([(8 * ranks + files) % 64 for ranks, files in STEPS], dtype=np.uint64)
 """What each plane adds to the from-square, modulo 64."""
-ACTION_OF = _action_of()
+ACTION_OF = actions_by_squares(8, STEPS[:UNDERPROMOTION_PLANE])
+"""`[from * 64 + to]`: the action that is no underpromotion."""

@@ -118,16 +118,6 @@ _SIX, _SQUARE = np.uint64(6), np.uint64(63)
 
 
 @jit
-def _own_attacks(men: Words, occupied: np.uint64) -> np.uint64:
-    """All squares that the side to move attacks; `men` are its six boards."""
-    pawns, knights, king = men[0], men[1], men[5]
-    attacked = pawn_attacks_up(pawns)
-    if king != ZERO:
-        attacked |= KING_ATTACKS[count_trailing_zeros(king)]
-    return attacked | piece_attacks(knights, men[2] | men[4], men[3] | men[4], occupied)
-
-
-@jit
 def _is_in(board: np.uint64, square: np.uint64) -> int:
     return signed((board >> square) & ONE)
 
@@ -141,10 +131,13 @@ def describe(
     occupied = ZERO
     for kind in range(12):
         occupied |= packed_features[kind]
+    # A position from another machine may lack a king, whose square would then be undefined.
     king = other[5] if other[5] != ZERO else ONE
     attacked = all_attacks(other[0], other[1], other[2] | other[4], other[3] | other[4], king, occupied)
     by_pawns = pawn_attacks_down(other[0])
-    defended = _own_attacks(own, occupied)
+    defended = pawn_attacks_up(own[0]) | piece_attacks(own[1], own[2] | own[4], own[3] | own[4], occupied)
+    if own[5] != ZERO:
+        defended |= KING_ATTACKS[count_trailing_zeros(own[5])]
 
     man_on = scratch_int32(SQUARES)
     for square in range(64):
@@ -168,6 +161,7 @@ def describe(
         active[found] = REPEATED
         found += 1
 
+    # A piece gives check from the squares that it would attack if it stood where the other's king stands.
     at = count_trailing_zeros(king)
     diagonals, lines, jumps = bishop_attacks(at, occupied), rook_attacks(at, occupied), KNIGHT_ATTACKS[at]
     for i in range(count):
@@ -197,12 +191,9 @@ def describe(
     return found
 
 
-def _shared() -> np.ndarray:
-    """[features, 1]: a man on its square, whoever attacks it."""
-    shared = np.full((FEATURES, 1), -1, np.int32)
-    shared[:MEN, 0] = np.arange(MEN) // 4
-    return shared
-
+SHARED = np.full((FEATURES, 1), -1, np.int32)
+"""[features, 1]: a man on its square, whoever attacks it."""
+SHARED[:MEN, 0] = np.arange(MEN) // 4
 
 SPARSE = SparseFeatures(
     name="chess-attacks-1",
@@ -211,7 +202,7 @@ SPARSE = SparseFeatures(
     tables=TABLES,
     action_rows=ACTION_ROWS,
     describe=describe,
-    shared=_shared(),
+    shared=SHARED,
 )
 
 

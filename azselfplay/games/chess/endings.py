@@ -21,7 +21,6 @@ import hashlib
 import os
 import zipfile
 import zlib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -67,8 +66,7 @@ _VERSION = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
 Table = npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True, eq=False)
-class Ending:
+class Ending(NamedTuple):
     """Both tables of an ending in which White has the men (index and entries: see above)."""
 
     name: str
@@ -100,37 +98,24 @@ def cache_folder() -> Path:
 def ending(name: str) -> Ending:
     """The tables of one of ENDINGS, read from the cache folder, or made and stored there."""
     path = cache_folder() / f"{name}-{_VERSION}.npz"
-    try:
+    with contextlib.suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         with np.load(path) as file:
-            return _whole(Ending(name, file["white"], file["black"]))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
-        made = make(name)
+            stored = Ending(name, file["white"], file["black"])
+        # Others would lead the kernels, which check no bounds, out of their arrays.
+        fits = [table.shape == (64 ** len(name),) and table.dtype == np.uint8 for table in stored[1:]]
+        if all(fits):
+            return stored
+    made = make(name)
     with contextlib.suppress(OSError):  # without a place to store it, it is made again each time
-        _keep(made, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}.partial")
+        try:  # the file appears whole or not at all
+            with partial.open("wb") as file:
+                np.savez(file, white=made.white, black=made.black)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
     return made
-
-
-def _whole(tables: Ending) -> Ending:
-    """The tables in a file. Raises ValueError if they do not have the size that the kernels expect."""
-    wanted = (64 ** len(tables.name),)
-    for table in (tables.white, tables.black):
-        if table.shape != wanted or table.dtype != np.uint8:
-            raise ValueError(
-                f"a table of {tables.name} is {table.dtype}{table.shape}, expected uint8{wanted}"
-            )
-    return tables
-
-
-def _keep(tables: Ending, path: Path) -> None:
-    """Write the file, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            np.savez(file, white=tables.white, black=tables.black)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def make(name: str) -> Ending:
@@ -161,35 +146,32 @@ def probe(state: State) -> Known | None:
     if name is None:
         return None
     strong_is_black = int(state[WHITE]).bit_count() == 1
-    entry = _entry(state, name, strong_is_black)
-    if entry == DRAWN:
-        return Known(0, 0)
     strong_to_move = bool(int(state[FLAGS]) & 1) == strong_is_black
-    return Known(1 if strong_to_move else -1, entry)
-
-
-def _entry(state: State, name: str, strong_is_black: bool) -> int:
-    """The table entry of a position, seen as if the strong side were White."""
-    strong, weak = (BLACK, WHITE) if strong_is_black else (WHITE, BLACK)
-    words = [(KINGS, strong), (KINGS, weak), *((_WORDS[letter], strong) for letter in name[1:-1])]
+    # The table has the position as if the strong side were White.
     turn = 56 if strong_is_black else 0
+    words = _words_of(name, strong_is_black)
     squares = [(int(state[piece] & state[side]).bit_length() - 1) ^ turn for piece, side in words]
     index = sum(square * 64**place for place, square in enumerate(squares))
     tables = ending(name)
-    strong_to_move = bool(int(state[FLAGS]) & 1) == strong_is_black
     entry = int((tables.white if strong_to_move else tables.black)[index])
     if entry == ILLEGAL:
         raise ValueError("no legal position: the kings touch, or the side that has moved is in check")
-    return entry
+    if entry == DRAWN:
+        return Known(0, 0)
+    return Known(1 if strong_to_move else -1, entry)
+
+
+def _words_of(name: str, strong_is_black: bool) -> list[tuple[int, int]]:
+    """(word of the piece, word of its side) of each man, in the order of a table's index."""
+    strong, weak = (BLACK, WHITE) if strong_is_black else (WHITE, BLACK)
+    return [(KINGS, strong), (KINGS, weak), *((_WORDS[letter], strong) for letter in name[1:-1])]
 
 
 def state_at(name: str, index: int, *, strong_to_move: bool, strong_is_black: bool = False) -> State:
     """The position of a table's entry, with counters at 0; the board is turned if Black has the men."""
     turn = 56 if strong_is_black else 0
-    strong, weak = (BLACK, WHITE) if strong_is_black else (WHITE, BLACK)
     state = np.zeros(9, np.uint64)
-    men = [(KINGS, strong), (KINGS, weak), *((_WORDS[letter], strong) for letter in name[1:-1])]
-    for place, (piece, side) in enumerate(men):
+    for place, (piece, side) in enumerate(_words_of(name, strong_is_black)):
         bit = np.uint64(1 << ((index >> 6 * place & 63) ^ turn))
         state[piece] |= bit
         state[side] |= bit

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -38,7 +39,7 @@ from azselfplay.games.knowledge import (
     Say,
     Solution,
 )
-from azselfplay.games.spec import NO_ROOT, State
+from azselfplay.games.spec import State
 
 # ---- Openings ------------------------------------------------------------------------------------
 
@@ -229,22 +230,18 @@ def probe(state: State) -> Known | None:
     here = endings.probe(state)
     if here is None:
         return None
-    positions, legal = state.reshape(1, -1), np.zeros(GAME.max_legal, np.uint16)
-    count = GAME.rules.legal_actions(positions, 1, legal)
-    after = {int(action): _after(state, int(action)) for action in legal[:count]}
+    after = {action: _after(state, action) for action in GAME.legal_list(state)}
     keeps = frozenset(action for action, one in after.items() if one.value == here.value)
     hurry = min if here.value > 0 else max
     plies = hurry(after[action].plies for action in keeps) if here.value else 0
     best = frozenset(action for action in keeps if here.value == 0 or after[action].plies == plies)
-    return Known(endings.ending_of(state) or "", here.value, keeps, count, here.plies, best)
+    return Known(endings.ending_of(state) or "", here.value, keeps, len(after), here.plies, best)
 
 
 def _after(state: State, action: int) -> endings.Known:
     """The result for the side that moves. Material that no table knows is too little to mate (KK, KNK,
     KBK)."""
-    child = np.zeros_like(state)
-    GAME.rules.play(state, action, child)
-    known = endings.probe(child)
+    known = endings.probe(GAME.after(state, action))
     return endings.Known(0, 0) if known is None else endings.Known(-known.value, known.plies)
 
 
@@ -273,21 +270,15 @@ def _mates_in(file: Path) -> list[Row]:
         lines = file.read_text().splitlines()
     except OSError as error:
         raise BadTruth(f"{file} cannot be read ({error.strerror}): reinstall azselfplay") from error
-    return [_mate_row(line) for line in lines if not line.startswith("#")]
-
-
-def _mate_row(epd: str) -> Row:
-    positions = np.zeros((2, GAME.state_words), np.uint64)
-    positions[0] = GAME.notation.state_from_text(f"{epd} 0 1")
-    legal, replies = np.zeros((2, GAME.max_legal), np.uint16)
-    count = GAME.rules.legal_actions(positions, 1, legal)
-    mating = set()
-    for action in legal[:count].tolist():
-        GAME.rules.play(positions[0], action, positions[1])
-        reason = GAME.rules.end_reason(positions, 2, GAME.rules.legal_actions(positions, 2, replies), NO_ROOT)
-        if reason and GAME.end_reasons[reason].value < 0:  # for the side to move, which is mated
-            mating.add(action)
-    return Row(MATE_IN_ONE, f"{epd} 0 1", (), 1, frozenset(mating), count, {})
+    rows = []
+    for line in lines:
+        if not line.startswith("#"):
+            state = GAME.notation.state_from_text(f"{line} 0 1")
+            legal = GAME.legal_list(state)
+            # -1 for the side to move then, which is mated
+            mating = frozenset(action for action in legal if GAME.end_value(GAME.after(state, action)) == -1)
+            rows.append(Known(MATE_IN_ONE, 1, mating, len(legal)).row(f"{line} 0 1"))
+    return rows
 
 
 def won_rows(name: str, count: int, seed: int, apart_from: Collection[Row]) -> list[Row]:
@@ -323,16 +314,13 @@ def _ending_rows(
 
 def row_of(group: str, state: State) -> Row | None:
     """The truth about a position that a table knows; None if the game is over there."""
-    positions, legal = state.reshape(1, -1), np.zeros(GAME.max_legal, np.uint16)
-    if GAME.rules.end_reason(positions, 1, GAME.rules.legal_actions(positions, 1, legal), NO_ROOT):
-        return None
-    known = probe(state)
+    known = probe(state) if GAME.end_value(state) is None else None
     if known is None:
         return None
-    longer = {}
+    longer: dict[int, int] = {}
     if known.value > 0 and known.plies is not None:
         longer = {action: _after(state, action).plies + 1 - known.plies for action in known.keeps}
-    return Row(group, GAME.notation.state_to_text(state), (), known.value, known.keeps, known.legal, longer)
+    return replace(known, group=group).row(GAME.notation.state_to_text(state), longer=longer)
 
 
 def checks(_file: Path | None, say: Say) -> Iterator[Check]:

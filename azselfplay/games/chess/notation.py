@@ -18,6 +18,8 @@ from functools import partial
 
 import numpy as np
 
+from azselfplay.games import spec
+from azselfplay.games.boards import number_from_text, ranks_from_text, ranks_to_text
 from azselfplay.games.chess.board import (
     ACTION_OF,
     BLACK,
@@ -47,17 +49,14 @@ from azselfplay.games.spec import Notation, State
 START_FEN = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 PIECES = "PNBRQK"
 SQUARES = tuple(file + rank for rank in "12345678" for file in "abcdefgh")
+"""Names by square."""
 COLOURS = ("White", "Black")
 MAX_CLOCK, MAX_MOVE = 9999, 9999
 """No game is that long: after 150 half-moves without capture or pawn move it is drawn without a claim."""
 
+_LETTERS = {letter: letter for letter in PIECES + PIECES.lower()}
 _CASTLING = {"K": ("e1", "h1"), "Q": ("e1", "a1"), "k": ("e8", "h8"), "q": ("e8", "a8")}
 _USUAL_COUNT = {"P": 8, "N": 2, "B": 2, "R": 2, "Q": 1}
-
-
-def square_name(square: int) -> str:
-    """0 -> "a1", 63 -> "h8"."""
-    return SQUARES[square]
 
 
 def piece_letters(state: State) -> list[str]:
@@ -84,7 +83,8 @@ def state_from_fen(text: str) -> State:
             f"a FEN has 6 fields (board, side, castling, en passant, clock, move), or the first 4 or 5; "
             f"got {len(fields)} in {text!r}"
         )
-    letters = _parse_board(fields[0])
+    ranks = ranks_from_text(fields[0], "a FEN", "87654321", _LETTERS, "")
+    letters = [letter for rank in reversed(ranks) for letter in rank]
     # Refuse what no game can reach: missing kings, more men than promotions give, pawns on the back ranks.
     for name, of_colour in zip(COLOURS, (str.isupper, str.islower), strict=True):
         count = Counter(letter.upper() for letter in letters if letter and of_colour(letter))
@@ -97,19 +97,25 @@ def state_from_fen(text: str) -> State:
             )
     for square in (*range(8), *range(56, 64)):
         if letters[square].upper() == "P":
-            raise ValueError(f"a pawn cannot stand on {square_name(square)}")
-    side = _parse_side(fields[1])
+            raise ValueError(f"a pawn cannot stand on {SQUARES[square]}")
+    if fields[1] not in ("w", "b"):
+        raise ValueError(f"the side to move is 'w' or 'b', not {fields[1]!r}")
+    side = "wb".index(fields[1])
     rights = _parse_castling(fields[2], letters)
     file = _parse_en_passant(fields[3], side, letters)
-    clock = _parse_number(fields[4], "half-move clock", 0, MAX_CLOCK) if len(fields) > 4 else 0
-    move = _parse_number(fields[5], "move number", 0, MAX_MOVE) if len(fields) > 5 else 1
+    clock = number_from_text(fields[4], "half-move clock of a FEN", MAX_CLOCK) if len(fields) > 4 else 0
+    move = number_from_text(fields[5], "move number of a FEN", MAX_MOVE) if len(fields) > 5 else 1
     if file is not None and clock:
         raise ValueError(f"half-move clock {clock} is impossible: a pawn has just moved ({fields[3]})")
-    _fill_boards(state, letters)
+    for square, letter in enumerate(letters):
+        if letter:
+            bit = np.uint64(1 << square)
+            state[PIECES.index(letter.upper())] |= bit
+            state[WHITE if letter.isupper() else BLACK] |= bit
     # Refuse kings that touch, and a side to move that could take the other's king.
     white, black = (int(state[KINGS] & state[colour]).bit_length() - 1 for colour in (WHITE, BLACK))
     if int(KING_ATTACKS[white]) >> black & 1:
-        raise ValueError(f"the kings stand side by side on {square_name(white)} and {square_name(black)}")
+        raise ValueError(f"the kings stand side by side on {SQUARES[white]} and {SQUARES[black]}")
     state[FLAGS] = 1 - side
     if in_check(state):
         raise ValueError(f"{COLOURS[side]} is to move but {COLOURS[1 - side]}'s king is in check")
@@ -123,12 +129,7 @@ def state_from_fen(text: str) -> State:
 def state_to_fen(state: State) -> str:
     """The FEN of a position: six fields, with the en-passant square only when a legal move takes there."""
     letters = piece_letters(state)
-    ranks = []
-    for rank in range(7, -1, -1):
-        text = "".join(letter or "1" for letter in letters[8 * rank : 8 * rank + 8])
-        for run in range(8, 1, -1):
-            text = text.replace("1" * run, str(run))
-        ranks.append(text)
+    board = ranks_to_text(letters[8 * rank : 8 * rank + 8] for rank in range(7, -1, -1))
     flags = int(state[FLAGS])
     side = flags & 1
     castling = "".join(letter for bit, letter in enumerate("KQkq", 1) if flags >> bit & 1)
@@ -136,33 +137,7 @@ def state_to_fen(state: State) -> str:
     en_passant = "abcdefgh"[field - 1] + "63"[side] if field else "-"
     clock = flags >> int(CLOCK_SHIFT) & int(CLOCK_MASK)
     move = (flags >> int(PLIES_SHIFT) & int(PLIES_MASK)) // 2 + 1
-    return f"{'/'.join(ranks)} {'wb'[side]} {castling or '-'} {en_passant} {clock} {move}"
-
-
-def _parse_board(text: str) -> list[str]:
-    ranks = text.split("/")
-    if len(ranks) != 8:
-        raise ValueError(f"the board of a FEN has 8 ranks separated by '/', got {len(ranks)} in {text!r}")
-    letters: list[str] = []
-    for number, rank in zip(range(8, 0, -1), ranks, strict=True):
-        row: list[str] = []
-        for character in rank:
-            if character in "12345678":
-                row += [""] * int(character)
-            elif character.upper() in PIECES:
-                row.append(character)
-            else:
-                raise ValueError(f"rank {number}: {character!r} is neither a piece nor a number 1-8")
-        if len(row) != 8:
-            raise ValueError(f"rank {number} has {len(row)} squares instead of 8: {rank!r}")
-        letters = row + letters
-    return letters
-
-
-def _parse_side(text: str) -> int:
-    if text not in ("w", "b"):
-        raise ValueError(f"the side to move is 'w' or 'b', not {text!r}")
-    return "wb".index(text)
+    return f"{board} {'wb'[side]} {castling or '-'} {en_passant} {clock} {move}"
 
 
 def _parse_castling(text: str, letters: list[str]) -> int:
@@ -200,20 +175,6 @@ def _parse_en_passant(text: str, side: int, letters: list[str]) -> int | None:
     return square % 8
 
 
-def _parse_number(text: str, name: str, low: int, high: int) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10) or not low <= int(text) <= high:
-        raise ValueError(f"the {name} of a FEN is a number from {low} to {high}, not {text!r}")
-    return int(text)
-
-
-def _fill_boards(state: State, letters: list[str]) -> None:
-    for square, letter in enumerate(letters):
-        if letter:
-            bit = np.uint64(1 << square)
-            state[PIECES.index(letter.upper())] |= bit
-            state[6 if letter.isupper() else 7] |= bit
-
-
 # ---- Moves ---------------------------------------------------------------------------------------
 
 
@@ -223,11 +184,8 @@ _UNDERPROMOTION_PLANES = {x: UNDERPROMOTION_PLANE + 3 * i for i, x in enumerate(
 _SQUARE_OF = {name: square for square, name in enumerate(SQUARES)}
 
 
-def legal_list(state: State) -> list[int]:
-    """The legal actions of a position, in the generator's order."""
-    actions = np.zeros(MAX_LEGAL, dtype=np.uint16)
-    count = legal_actions(state.reshape(1, -1), 1, actions)
-    return [int(action) for action in actions[:count]]
+legal_list = partial(spec.legal_list, legal_actions, MAX_LEGAL)
+"""(state) -> the legal actions of a position, in the generator's order."""
 
 
 def action_to_uci(state: State, action: int) -> str:
@@ -240,30 +198,26 @@ def action_to_uci(state: State, action: int) -> str:
         promotion = _UNDERPROMOTION_LETTERS[(plane - UNDERPROMOTION_PLANE) // 3]
     elif target // 8 in (0, 7) and int(state[0]) >> origin & 1:
         promotion = "q"
-    return square_name(origin) + square_name(target) + promotion
+    return SQUARES[origin] + SQUARES[target] + promotion
 
 
 def action_from_uci(state: State, text: str) -> int:
     """The legal action that UCI text names. ValueError if there is no such legal move."""
+    # The action of the text if it is legal: writing all legal moves to compare them takes ten times as long.
+    action, turn = -1, 56 * (int(state[FLAGS]) & 1)
+    origin, target = _SQUARE_OF.get(text[:2]), _SQUARE_OF.get(text[2:4])
+    if origin is not None and target is not None:
+        origin, target = origin ^ turn, target ^ turn
+        action = int(ACTION_OF[origin * 64 + target])
+        if text[4:] in _UNDERPROMOTION_PLANES:
+            action = (_UNDERPROMOTION_PLANES[text[4:]] + target % 8 - origin % 8 + 1) * 64 + origin
     return legal_action(
         text,
-        _action_of_squares(state, text),
+        action,
         legal_list(state),
         partial(action_to_uci, state),
         lambda: f"written as e2e4, a7a8q, in {state_to_fen(state)}",
     )
-
-
-def _action_of_squares(state: State, text: str) -> int:
-    """The action of `text` if it is legal, -1 if it cannot be. Listing all moves takes ten times as long."""
-    origin, target = _SQUARE_OF.get(text[:2]), _SQUARE_OF.get(text[2:4])
-    if origin is None or target is None:
-        return -1
-    turn = 56 * (int(state[FLAGS]) & 1)
-    origin, target = origin ^ turn, target ^ turn
-    if text[4:] in _UNDERPROMOTION_PLANES:
-        return (_UNDERPROMOTION_PLANES[text[4:]] + target % 8 - origin % 8 + 1) * 64 + origin
-    return int(ACTION_OF[origin * 64 + target])
 
 
 def render(state: State) -> str:

@@ -168,16 +168,6 @@ def _pawn_moves(
 
 
 @jit
-def _knight_moves(knights: np.uint64, mask: np.uint64, actions: Actions, count: np.uint64) -> np.uint64:
-    """Append the moves of knights, none of which is pinned, onto the squares of `mask`."""
-    while knights:
-        square = count_trailing_zeros(knights)
-        count = _write_targets(square, KNIGHT_ATTACKS[square] & mask, actions, count)
-        knights &= knights - ONE
-    return count
-
-
-@jit
 def _slider_moves(
     diagonal: np.uint64,
     straight: np.uint64,
@@ -228,17 +218,6 @@ def _write_castling(
 
 
 @jit
-def _write_en_passant(file: np.uint64, captors: np.uint64, actions: Actions, count: np.uint64) -> np.uint64:
-    """Append the en-passant captures of the pawns `captors` (at most two)."""
-    while captors:
-        row = count_trailing_zeros(captors) << _SIX
-        actions[count] = ACTION_OF[row + file + np.uint64(40)]  # 40 is a6, where the captor lands
-        count += ONE
-        captors &= captors - ONE
-    return count
-
-
-@jit
 def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
     """Write the legal actions of `positions[n - 1]` and return their number (see `games.spec`)."""
     state = positions[n - 1]
@@ -262,16 +241,24 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
         rights = (flags >> (ONE + side + side)) & np.uint64(3)
         if rights and not checkers:
             count = _write_castling(square, rights, occupied, danger, actions, count)
+    # In check, all others may only take the checker or step between it and the king.
     mask = EVERYWHERE
     if checkers:
         if checkers & (checkers - ONE):  # two at once: only the king can move
             return int(count)
         mask = checkers | BETWEEN[(square << _SIX) + count_trailing_zeros(checkers)]
     pinned = _pinned(square, own, foe_diagonal, foe_straight, occupied)
+    # Own men are taken out of the mask only after the pawns, which capture on `foe` and advance onto empty
+    # squares anyway.
     count = _pawn_moves(pawns & own, pinned, square, foe, occupied, mask, actions, count)
     mask &= ~own
     knights, diagonal, straight = knights & own, diagonal & own, straight & own
-    count = _knight_moves(knights & ~pinned, mask, actions, count)
+    # A pinned knight never moves: no jump of it stays on the line.
+    knights &= ~pinned
+    while knights:
+        at = count_trailing_zeros(knights)
+        count = _write_targets(at, KNIGHT_ATTACKS[at] & mask, actions, count)
+        knights &= knights - ONE
     count = _slider_moves(diagonal, straight, pinned, square, occupied, mask, actions, count)
     en_passant = (flags >> EN_PASSANT_SHIFT) & EN_PASSANT_MASK
     if en_passant:
@@ -279,7 +266,11 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
         captors = en_passant_captors(
             file, pawns & own, square, foe_pawns, foe_knights, foe_diagonal, foe_straight, occupied
         )
-        count = _write_en_passant(file, captors, actions, count)
+        while captors:  # at most two
+            row = count_trailing_zeros(captors) << _SIX
+            actions[count] = ACTION_OF[row + file + np.uint64(40)]  # 40 is a6, where the captor lands
+            count += ONE
+            captors &= captors - ONE
     return int(count)
 
 
@@ -297,14 +288,12 @@ _SHORT_ROOK, _LONG_ROOK = np.uint64(0b10100000), np.uint64(0b00001001)
 """Both squares of the rook when the king lands on g1, and on c1."""
 
 
-def _kept_rights() -> npt.NDArray[np.uint64]:
-    """Castling rights that remain when a move starts or ends on each square."""
-    lost = {0: 0b00100, 7: 0b00010, 4: 0b00110, 56: 0b10000, 63: 0b01000, 60: 0b11000}
-    kept = [int(RIGHTS_MASK) & ~lost.get(square, 0) for square in range(64)]
-    return np.array(kept, dtype=np.uint64)
-
-
-KEPT_RIGHTS = _kept_rights()
+_LOST_RIGHTS = {0: 0b00100, 7: 0b00010, 4: 0b00110, 56: 0b10000, 63: 0b01000, 60: 0b11000}
+"""By square of a king or rook at the start."""
+KEPT_RIGHTS = np.array(
+    [int(RIGHTS_MASK) & ~_LOST_RIGHTS.get(square, 0) for square in range(64)], dtype=np.uint64
+)
+"""Castling rights that remain when a move starts or ends on each square."""
 
 
 @jit

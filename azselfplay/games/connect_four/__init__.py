@@ -114,20 +114,17 @@ NOTATION = small.notation(
 STEPS = np.array([COLS * up + right for up, right in small.DIRECTIONS], np.uint64)
 
 
-def _lines() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-    """[4, 42] the number of the line that begins on a cell in each direction; [4] the cells that begin
-    one."""
-    numbers, starts, found = np.zeros((4, CELLS), np.int64), [0] * 4, 0
-    for direction, (up, right) in enumerate(small.DIRECTIONS):
-        for cell in range(CELLS):
-            row, col = divmod(cell, COLS)
-            if row + 3 * up < ROWS and 0 <= col + 3 * right < COLS:
-                numbers[direction, cell], found = found, found + 1
-                starts[direction] |= 1 << cell
-    return numbers, np.array(starts, np.uint64)
-
-
-LINE_AT, STARTS = _lines()
+_BEGINS = np.array(
+    [
+        [cell // COLS + 3 * up < ROWS and 0 <= cell % COLS + 3 * right < COLS for cell in range(CELLS)]
+        for up, right in small.DIRECTIONS
+    ]
+)
+"""[4, 42] whether a line begins on a cell in each direction."""
+LINE_AT = np.where(_BEGINS, _BEGINS.ravel().cumsum().reshape(4, CELLS) - 1, 0)
+"""[4, 42] the number of that line."""
+STARTS = np.array([sum(1 << int(cell) for cell in np.flatnonzero(row)) for row in _BEGINS], np.uint64)
+"""[4] the cells that begin one."""
 LINES = 69
 SEEN_LINES = LINES * 15 * 2
 """Features of lines: the line, 1 to 15 for the cells with stones, whose they are."""
@@ -254,18 +251,14 @@ def describe(
     return found
 
 
-def _shared() -> npt.NDArray[np.int32]:
-    """[FEATURES, 3] of a column: what it has in common with those of the same own lowest cell, of the same
-    lowest cell of the other, and of the same height."""
-    shared = np.full((FEATURES, 3), -1, np.int32)
-    halves = np.arange(HALF_COLUMNS * HEIGHTS)
-    began, theirs, ours = halves % 2, halves // 2 % HEIGHTS, halves // 2 // HEIGHTS % HEIGHTS
-    at = halves // 2 // HEIGHTS**2
-    shared[SEEN_LINES:, 0] = (at * HEIGHTS + ours) * 2 + began
-    shared[SEEN_LINES:, 1] = HALF_COLUMNS + (at * HEIGHTS + theirs) * 2 + began
-    shared[SEEN_LINES:, 2] = 2 * HALF_COLUMNS + at * 2 + began
-    return shared
-
+# What numbers of features of columns (`describe`) consist of.
+_AT, _OURS, _THEIRS, _BEGAN = np.indices((COLS * HEIGHTS, HEIGHTS, HEIGHTS, 2)).reshape(4, -1)
+SHARED = np.full((FEATURES, 3), -1, np.int32)
+"""[FEATURES, 3] of a column: what it has in common with those of the same own lowest cell, of the same lowest
+cell of the other, and of the same height."""
+SHARED[SEEN_LINES:, 0] = (_AT * HEIGHTS + _OURS) * 2 + _BEGAN
+SHARED[SEEN_LINES:, 1] = HALF_COLUMNS + (_AT * HEIGHTS + _THEIRS) * 2 + _BEGAN
+SHARED[SEEN_LINES:, 2] = 2 * HALF_COLUMNS + _AT * 2 + _BEGAN
 
 SPARSE = SparseFeatures(
     name="connect_four-lines-1",
@@ -274,17 +267,15 @@ SPARSE = SparseFeatures(
     tables=3,
     action_rows=FIRST_TACTIC + TACTICS,
     describe=describe,
-    shared=_shared(),
+    shared=SHARED,
 )
 
 
 # ---- The game ------------------------------------------------------------------------------------
 
 
-def _mirror() -> Symmetry:
-    cells = np.arange(CELLS, dtype=np.int64).reshape(ROWS, COLS)[:, ::-1]
-    return Symmetry("mirror_columns", np.ascontiguousarray(cells).ravel(), np.arange(COLS)[::-1].copy())
-
+_MIRRORED = np.arange(CELLS, dtype=np.int64).reshape(ROWS, COLS)[:, ::-1]
+_MIRROR = Symmetry("mirror_columns", _MIRRORED.ravel(), np.arange(COLS)[::-1].copy())
 
 GAME = Game(
     name="connect_four",
@@ -303,7 +294,7 @@ GAME = Game(
     end_reasons=END_REASONS,
     rules=RULES,
     notation=NOTATION,
-    symmetries=(_mirror(),),
+    symmetries=(_MIRROR,),
     knowledge="azselfplay.games.connect_four.knowledge",
     sparse=SPARSE,
 )

@@ -10,20 +10,21 @@ half of a phase are positions where every legal column keeps the result.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
+from azselfplay.games.boards import picture, text_at
 from azselfplay.games.connect_four import CELLS, COLS, GAME, ROWS
-from azselfplay.games.connect_four.solver import Solver, after, board_of, end_value, legal_columns, look_ahead
+from azselfplay.games.connect_four.solver import Solver, board_of, look_ahead
 from azselfplay.games.knowledge import (
     BadTruth,
     Check,
     Clicks,
+    Drawn,
     Knowledge,
     Known,
     Labels,
@@ -55,8 +56,7 @@ FINAL = COMMITTED.with_name("connect_four_final.jsonl")
 """`--seed 3 --per-phase 1000 --apart-from COMMITTED`: other positions, for final judgements only."""
 
 
-@dataclass(frozen=True)
-class Labelled:
+class Labelled(msgspec.Struct, frozen=True):
     """One position and what is known about it; a line of the file."""
 
     phase: str
@@ -65,7 +65,7 @@ class Labelled:
     value: int
     """+1, 0 or -1 for the side to move."""
     legal: tuple[int, ...]
-    """Columns 0-6."""
+    """Columns 1-7."""
     keeps: tuple[int, ...]
     """Legal columns that keep the result."""
     matters: bool
@@ -82,64 +82,48 @@ def generate(
 
     `apart_from`: rows whose positions, and their mirror images, are excluded.
     """
-    taken: dict[str, list[Labelled]] = {phase: [] for phase in PHASES}
-    quiet = dict.fromkeys(PHASES, 0)
+    drawn: Drawn[Labelled] = Drawn(PHASES, per_phase, per_phase // 2)
     seen = {key_of(states_of(row.moves)[-1]) for row in apart_from}
     solver, rng = Solver(GENERATOR_BITS), np.random.default_rng([seed, 4])
-    while any(len(rows) < per_phase for rows in taken.values()):
+    while not drawn.is_full:
         # one game, to its end, as its columns
         kinds = rng.choice(KINDS, 2)
         state, moves = np.zeros(GAME.state_words, np.uint64), ""
-        while end_value(state) is None:
+        while GAME.end_value(state) is None:
             kind = "random" if rng.random() < RANDOM_SHARE else str(kinds[len(moves) % 2])
             action = int(rng.choice(_candidates(solver, state, kind)))
-            state, moves = after(state, action), moves + str(action + 1)
+            state, moves = GAME.after(state, action), moves + str(action + 1)
         for phase, (fewest, most) in PHASES.items():
             plies = range(fewest, min(most, len(moves) - 1) + 1)
-            if len(taken[phase]) == per_phase or not plies:
+            if not drawn.has_room(phase) or not plies:
                 continue
-            row = _labelled(solver, phase, moves[: int(rng.choice(plies))], seen)
-            if row is None or (not row.matters and quiet[phase] >= per_phase // 2):
+            beginning = moves[: int(rng.choice(plies))]
+            state = states_of(beginning)[-1]
+            key = key_of(state)
+            if key in seen or len(GAME.legal_list(state)) < 2:
                 continue
-            quiet[phase] += not row.matters
-            taken[phase].append(row)
-            if len(taken[phase]) % 50 == 0:
-                progress(f"{phase}: {len(taken[phase])} of {per_phase} positions")
-    return [row for rows in taken.values() for row in rows]
+            seen.add(key)
+            found = solver.verdict(state)
+            if not drawn.has_room(phase, matters=found.matters):
+                continue
+            legal, keeps = (tuple(column + 1 for column in some) for some in (found.legal, found.keeps))
+            row = Labelled(phase, beginning, found.value, legal, keeps, found.matters)
+            drawn.take(phase, row, matters=row.matters)
+            if drawn.count(phase) % 50 == 0:
+                progress(f"{phase}: {drawn.count(phase)} of {per_phase} positions")
+    return drawn.rows
 
 
 def to_lines(rows: list[Labelled]) -> bytes:
     """JSON lines, one position each."""
-    lines = [
-        json.dumps(
-            {
-                "phase": row.phase,
-                "moves": row.moves,
-                "value": row.value,
-                "legal": [column + 1 for column in row.legal],
-                "keeps": [column + 1 for column in row.keeps],
-                "matters": row.matters,
-            },
-            separators=(",", ":"),
-        )
-        for row in rows
-    ]
-    return "".join(line + "\n" for line in lines).encode()
-
-
-def from_lines(data: bytes) -> Iterator[Labelled]:
-    """Read JSON lines. Raises ValueError, KeyError or TypeError for other content."""
-    for line in data.splitlines():
-        row = json.loads(line)
-        legal, keeps = (tuple(int(column) - 1 for column in row[key]) for key in ("legal", "keeps"))
-        yield Labelled(row["phase"], row["moves"], row["value"], legal, keeps, row["matters"])
+    return msgspec.json.Encoder().encode_lines(rows)
 
 
 def read(path: Path = COMMITTED) -> list[Labelled]:
     """The labelled positions in a file. Raises BadTruth."""
     try:
-        return list(from_lines(path.read_bytes()))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return msgspec.json.Decoder(Labelled).decode_lines(path.read_bytes())
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
         raise BadTruth(
             f"{path} holds no labelled positions ({error}); reinstall azselfplay if the file came with it, "
             "or make one with `azplay known connect_four --out FILE`"
@@ -150,7 +134,7 @@ def states_of(moves: str) -> list[State]:
     """The empty board and the position after each move."""
     states = [np.zeros(GAME.state_words, np.uint64)]
     for column in moves:
-        states.append(after(states[-1], int(column) - 1))
+        states.append(GAME.after(states[-1], int(column) - 1))
     return states
 
 
@@ -162,32 +146,19 @@ def key_of(state: State) -> tuple[int, int]:
     return min(stones, (mirrored[0], mirrored[1]))
 
 
-def _labelled(solver: Solver, phase: str, moves: str, seen: set[tuple[int, int]]) -> Labelled | None:
-    state = states_of(moves)[-1]
-    key = key_of(state)
-    if key in seen or len(legal_columns(state)) < 2:
-        return None
-    seen.add(key)
-    found = solver.verdict(state)
-    return Labelled(phase, moves, found.value, found.legal, found.keeps, found.matters)
-
-
 def _candidates(solver: Solver, state: State, kind: str) -> list[int]:
     """The columns that a player of this kind considers equally good."""
-    legal = [int(action) for action in legal_columns(state)]
+    legal = GAME.legal_list(state)
     if kind == "random":
         return legal
     if kind == "perfect" and int(state[2]) >= PERFECT_FROM:
         return list(solver.verdict(state).keeps)
-    depth = 2 if kind == "tactical" else DEPTH
-    values = [_looked_at(after(state, action), depth - 1) for action in legal]
-    return [action for action, value in zip(legal, values, strict=True) if value == max(values)]
-
-
-def _looked_at(child: State, depth: int) -> int:
-    """The value for the side that has just moved."""
-    ended = end_value(child)
-    return -ended if ended is not None else -int(look_ahead(*board_of(child), depth))
+    depth, values = 2 if kind == "tactical" else DEPTH, {}
+    for action in legal:
+        child = GAME.after(state, action)
+        ended = GAME.end_value(child)
+        values[action] = -(look_ahead(*board_of(child), depth - 1) if ended is None else ended)
+    return [action for action, value in values.items() if value == max(values.values())]
 
 
 # ---- Pictures ------------------------------------------------------------------------------------
@@ -205,7 +176,10 @@ def svg(state: State, move: str) -> bytes:
     """The position; `move`, the number of the column that led to it, has its top stone marked with a rim, and
     the stones of a four have a dot each."""
     rows = board_rows(state, ROWS, COLS)
-    last = _uppermost(rows, int(move) - 1) if move else None
+    last = None
+    if move:  # (row from the top, column) of the uppermost stone there
+        col = int(move) - 1
+        last = next(((down, col) for down, row in enumerate(rows) if row[col] != EMPTY), None)
     winning = cells_in_line(rows, 4)
     parts = [
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
@@ -220,16 +194,9 @@ def svg(state: State, move: str) -> bytes:
             if (down, col) in winning:
                 parts.append(f'<circle {place} r="{DOT}" fill="{LAST}"/>')
     for col in range(COLS):
-        place = f'x="{MARGIN + STEP * col + STEP // 2}" y="{HEIGHT - MARGIN}"'
-        font = 'font-family="sans-serif" font-size="14" text-anchor="middle" fill="#404040"'
-        parts.append(f"<text {place} {font}>{col + 1}</text>")
-    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(parts)}</svg>'.encode()
-
-
-def _uppermost(rows: list[str], col: int) -> tuple[int, int] | None:
-    """(row from the top, column) of the top stone."""
-    return next(((down, col) for down, row in enumerate(rows) if row[col] != EMPTY), None)
+        x = MARGIN + STEP * col + STEP // 2
+        parts.append(text_at(x, HEIGHT - MARGIN, str(col + 1), 14, "#404040"))
+    return picture(WIDTH, HEIGHT, parts)
 
 
 CLICKS = Clicks(
@@ -266,14 +233,8 @@ def probe(state: State) -> Known | None:
 def rows_in(file: Path) -> list[Row]:
     """The labelled positions in a file. Raises BadTruth."""
     return [
-        Row(
-            one.phase,
-            "",
-            tuple(int(column) - 1 for column in one.moves),
-            one.value,
-            frozenset(one.keeps),
-            len(one.legal),
-            {},
+        Known(one.phase, one.value, frozenset(column - 1 for column in one.keeps), len(one.legal)).row(
+            moves=[int(column) - 1 for column in one.moves]
         )
         for one in read(file)
     ]
@@ -292,25 +253,18 @@ def checks(file: Path | None, say: Say) -> Iterator[Check]:
     yield Check("connect four: positions that are different, mirror images too", len(keys), count)
     for one, rows in sets.items():
         say(str(one))
-        for line in _shape_of(rows):
-            say(line)
-        late = [row for row in rows if len(row.moves) >= 14]
-        agree = sum(_mirror_agrees(row) for row in late)
+        for phase in PHASES:
+            of_phase = [row for row in rows if row.phase == phase]
+            matter = sum(row.matters for row in of_phase)
+            values = "/".join(str(sum(row.value == value for row in of_phase)) for value in (1, 0, -1))
+            shape = f"won/drawn/lost {values}, the move matters in {matter}"
+            say(f"{phase}: {len(of_phase)} positions, {shape}")
+        late, agree = [row for row in rows if len(row.moves) >= 14], 0  # earlier ones take long to solve
+        for row in late:
+            mirrored = "".join(str(8 - int(column)) for column in row.moves)
+            found = _solver().verdict(states_of(mirrored)[-1])
+            agree += found.value == row.value and {7 - column for column in found.keeps} == {*row.keeps}
         yield Check("connect four: mirror images solved anew that agree", agree, len(late))
-
-
-def _shape_of(rows: Sequence[Labelled]) -> Iterator[str]:
-    for phase in PHASES:
-        of_phase = [row for row in rows if row.phase == phase]
-        matter = sum(row.matters for row in of_phase)
-        values = "/".join(str(sum(row.value == value for row in of_phase)) for value in (1, 0, -1))
-        yield f"{phase}: {len(of_phase)} positions, won/drawn/lost {values}, the move matters in {matter}"
-
-
-def _mirror_agrees(row: Labelled) -> bool:
-    mirrored = "".join(str(8 - int(column)) for column in row.moves)
-    found = _solver().verdict(states_of(mirrored)[-1])
-    return found.value == row.value and {6 - column for column in found.keeps} == set(row.keeps)
 
 
 SOLUTION = Solution(

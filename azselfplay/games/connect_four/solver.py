@@ -19,7 +19,7 @@ import numpy.typing as npt
 from azselfplay.games.bits import ONE, ZERO, count_ones
 from azselfplay.games.connect_four import CELLS, COLS, GAME, ROWS
 from azselfplay.games.jit import jit
-from azselfplay.games.spec import NO_ROOT, State
+from azselfplay.games.spec import State
 
 TABLE_BITS = 22
 """The solver remembers 2 ** 22 positions (32 MiB), which is enough from 8 stones on."""
@@ -75,19 +75,21 @@ class Solver:
 
     def verdict(self, state: State) -> Verdict:
         """The result and the columns that keep it."""
-        legal = tuple(int(action) for action in legal_columns(state))
-        value = self.value(state)
+        legal, value = tuple(GAME.legal_list(state)), self.value(state)
         if value < 0:
             return Verdict(value, legal, legal)
-        return Verdict(value, legal, tuple(a for a in legal if self._keeps(state, a, value)))
-
-    def _keeps(self, state: State, action: int, value: int) -> bool:
-        child = after(state, action)
-        reason = end_value(child)
-        if reason is not None:
-            return -reason >= value
-        own, mask = board_of(child)
-        return bool(is_at_most(own, mask, -value, self._table, self._scratch, self._nodes))
+        keeps = []
+        for action in legal:
+            child = GAME.after(state, action)
+            ended = GAME.end_value(child)
+            if ended is None:
+                own, mask = board_of(child)
+                found = is_at_most(own, mask, -value, self._table, self._scratch, self._nodes)
+            else:
+                found = -ended >= value
+            if found:
+                keeps.append(action)
+        return Verdict(value, legal, tuple(keeps))
 
     def _solve(self, state: State, low: int, high: int) -> int:
         own, mask = board_of(state)
@@ -103,26 +105,6 @@ def board_of(state: State) -> tuple[np.uint64, np.uint64]:
 def _by_columns(stones: int) -> int:
     cells = (cell for cell in range(CELLS) if stones >> cell & 1)
     return sum(1 << (ROWS + 1) * (cell % COLS) + cell // COLS for cell in cells)
-
-
-def legal_columns(state: State) -> npt.NDArray[np.uint16]:
-    """[n] columns that are not full."""
-    actions = np.zeros(COLS, np.uint16)
-    return actions[: GAME.rules.legal_actions(state.reshape(1, -1), 1, actions)]
-
-
-def after(state: State, action: int) -> State:
-    """The state after a legal column."""
-    child = np.zeros_like(state)
-    GAME.rules.play(state, action, child)
-    return child
-
-
-def end_value(state: State) -> int | None:
-    """Value for the side to move if the game is over, else None."""
-    count = len(legal_columns(state))
-    reason = GAME.rules.end_reason(state.reshape(1, -1), 1, count, NO_ROOT)
-    return GAME.end_reasons[reason].value if reason else None
 
 
 # ---- The search, jitted --------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from azselfplay.games.bits import has
 from azselfplay.games.dots_and_boxes import NAME, notation, rules
 from azselfplay.games.dots_and_boxes.notation import Text
 from azselfplay.games.dots_and_boxes.rules import (
@@ -23,12 +24,11 @@ from azselfplay.games.dots_and_boxes.rules import (
     EDGE_BOXES,
     NO_BOX,
     Board,
-    has,
     owned,
     side_to_move,
 )
 from azselfplay.games.jit import bind, jit, kernel
-from azselfplay.games.knowledge import Check, Heuristic, Knowledge, Known, Row, Say, Solution
+from azselfplay.games.knowledge import Check, Drawn, Heuristic, Knowledge, Known, Row, Say, Solution
 from azselfplay.games.spec import Game, State
 
 # ---- Solver --------------------------------------------------------------------------------------
@@ -212,49 +212,40 @@ class Truth:
         twice, and at most half of a group are positions in which every move keeps the result. A small board
         has fewer."""
         wanted, rng = min(limit or PER_GROUP, PER_GROUP), np.random.default_rng([seed, self.board.edges])
-        taken: dict[str, list[Row]] = {group: [] for group in GROUPS}
-        quiet, seen = dict.fromkeys(GROUPS, 0), set(apart_from)
-        in_vain = 0
-        while in_vain < IN_VAIN * wanted and any(len(rows) < wanted for rows in taken.values()):
+        drawn: Drawn[Row] = Drawn(GROUPS, wanted, most_quiet=-(-wanted // 2))
+        seen, in_vain = set(apart_from), 0
+        while in_vain < IN_VAIN * wanted and not drawn.is_full:
             in_vain += 1
             for row, state in self._game(rng):
-                full = len(taken[row.group]) == wanted
-                dull = not row.matters and 2 * quiet[row.group] >= wanted
-                if full or dull or state.tobytes() in seen:
-                    continue
-                seen.add(state.tobytes())
-                quiet[row.group] += not row.matters
-                taken[row.group].append(row)
-                in_vain = 0
-                break
-        return [row for rows in taken.values() for row in rows]
+                if drawn.has_room(row.group, matters=row.matters) and state.tobytes() not in seen:
+                    seen.add(state.tobytes())
+                    drawn.take(row.group, row, matters=row.matters)
+                    in_vain = 0
+                    break
+        return drawn.rows
 
     def _game(self, rng: np.random.Generator) -> list[tuple[Row, State]]:
         """The positions of one game, in any order."""
         state, moves, found = self.text.state_from(""), list[int](), []
         while len(moves) < self.board.edges:
             known = self.probe(state)
-            row = Row(known.group, "", tuple(moves), known.value, known.keeps, known.legal, {})
-            found.append((row, state))
+            found.append((known.row(moves=moves), state))
             free = [edge for edge in range(self.board.edges) if edge not in moves]
             chosen = free if rng.random() < RANDOM_SHARE else sorted(known.keeps)
             moves.append(int(rng.choice(chosen)))
-            state, before = np.zeros_like(state), state
-            self.game.rules.play(before, moves[-1], state)
+            state = self.game.after(state, moves[-1])
         rng.shuffle(found)
         return found
 
     def final_rows(self) -> list[Row]:
         """Positions other than those that `rows` returns for SEED."""
-        tuned = frozenset(self._state_of(row).tobytes() for row in self.rows(SEED, 0))
-        return self.rows(FINAL_SEED, 0, tuned)
-
-    def _state_of(self, row: Row) -> State:
-        state = self.text.state_from("")
-        for move in row.moves:
-            state, before = np.zeros_like(state), state
-            self.game.rules.play(before, move, state)
-        return state
+        tuned = set()
+        for row in self.rows(SEED, 0):
+            state = self.text.state_from("")
+            for move in row.moves:
+                state = self.game.after(state, move)
+            tuned.add(state.tobytes())
+        return self.rows(FINAL_SEED, 0, frozenset(tuned))
 
     def checks(self, _file: Path | None, say: Say) -> Iterator[Check]:
         """Check against the published values: of all boards if this is the usual one."""

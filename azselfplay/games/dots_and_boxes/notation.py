@@ -13,22 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from azselfplay.games.boards import bits_of, picture, text_at, words_of
 from azselfplay.games.dots_and_boxes.rules import SIDES, Board, Point
 from azselfplay.games.knowledge import Clicks, Spot
 from azselfplay.games.spec import Notation, State
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 FIRST, SECOND, NOBODY = "x", "o", "."
-
-
-def bits_of(words: State) -> int:
-    """Some words of a state as one Python integer, the lowest word first."""
-    return sum(int(word) << 64 * place for place, word in enumerate(words))
-
-
-def words_of(bits: int, count: int) -> list[int]:
-    """The words of an integer: the inverse of `bits_of`."""
-    return [bits >> 64 * place & 0xFFFFFFFFFFFFFFFF for place in range(count)]
 
 
 @dataclass(frozen=True)
@@ -123,20 +114,19 @@ class Text:
         """The board with the names of the dots, the boxes' owners, and who is to move."""
         lines = []
         for y in range(2 * self.board.rows, -1, -1):
-            cells = [self._drawn(y, x, state) for x in range(2 * self.board.cols + 1)]
-            lines.append(((f"{y // 2 + 1:2} " if y % 2 == 0 else "   ") + "".join(cells)).rstrip())
+            line = f"{y // 2 + 1:2} " if y % 2 == 0 else "   "
+            for x in range(2 * self.board.cols + 1):
+                if y % 2 == 0 and x % 2 == 0:
+                    line += "+"
+                elif y % 2 and x % 2:
+                    line += f" {self._letter_at((y, x), state, '', '').replace(NOBODY, ' ')} "
+                else:
+                    line += self._letter_at((y, x), state, *(("---", "   ") if x % 2 else ("|", " ")))
+            lines.append(line.rstrip())
         names = "   ".join(LETTERS[: self.board.cols + 1])
         score = self.score(state)
         mover = (FIRST, SECOND)[int(state[-1])]
         return "\n".join([*lines, f"   {names}", f"score for {FIRST}: {score:+d}", f"{mover} to move"])
-
-    def _drawn(self, y: int, x: int, state: State) -> str:
-        if y % 2 == 0 and x % 2 == 0:
-            return "+"
-        if y % 2 and x % 2:
-            return f" {self._letter_at((y, x), state, '', '').replace(NOBODY, ' ')} "
-        drawn, open_ = ("---", "   ") if x % 2 else ("|", " ")
-        return self._letter_at((y, x), state, drawn, open_)
 
 
 # ---- Pictures ------------------------------------------------------------------------------------
@@ -203,17 +193,8 @@ def svg(text: Text, state: State, move: str) -> bytes:
             cx, cy = at(2 * row, 2 * col)
             name = f"<title>{LETTERS[col]}{row + 1}</title>"
             parts.append(f'<circle cx="{cx}" cy="{cy}" r="{DOT}">{name}</circle>')
-    parts += _coordinates(board)
-    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(parts)}</svg>'.encode()
-
-
-def _coordinates(board: Board) -> list[str]:
-    """Letters of the columns of dots below them, numbers of the rows to their left."""
-    font = 'font-family="sans-serif" font-size="11" text-anchor="middle" fill="#606060"'
-    below, found = _size(board)[1] - 4, list[str]()
     for col in range(board.cols + 1):
-        found.append(f'<text x="{_place(board, 0, 2 * col)[0]}" y="{below}" {font}>{LETTERS[col]}</text>')
+        parts.append(text_at(at(0, 2 * col)[0], height - 4, LETTERS[col], 11, "#606060"))
     for row in range(board.rows + 1):
-        found.append(f'<text x="7" y="{_place(board, 2 * row, 0)[1] + 4}" {font}>{row + 1}</text>')
-    return found
+        parts.append(text_at(7, at(2 * row, 0)[1] + 4, str(row + 1), 11, "#606060"))
+    return picture(width, height, parts)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.games.bits import ONE, ZERO, count_ones, float_as_word, scratch_int32, scratch_words
+from azselfplay.games.bits import ZERO, count_ones, float_as_word, has, put, scratch_int32, scratch_words
 from azselfplay.games.jit import Bindings, Unbound, bind, kernel, signed
 from azselfplay.games.spec import NO_ROOT, Positions, SparseFeatures, State, Symmetry
 from azselfplay.games.stubs import Actions, Numbers, Words
@@ -120,7 +120,16 @@ class Board:
                 "rotate_270": self._turn(True, True, False),
                 "anti_transpose": self._turn(True, True, True),
             }
-        return tuple(self._symmetry(name, turn) for name, turn in turns.items())
+        found = []
+        for name, turn in turns.items():
+            # What becomes of boxes, edges, and planes: those of the boxes' sides, then own boxes and the
+            # other's.
+            middle, sides = turn((1, 1)), [turn((1 + dy, 1 + dx)) for dy, dx in SIDES]
+            planes = [SIDES.index((y - middle[0], x - middle[1])) for y, x in sides]
+            cells = np.array([self.box_at[turn(point)] for point in self.box_points])
+            actions = np.array([self.edge_at[turn(point)] for point in self.edge_points])
+            found.append(Symmetry(name, cells, actions, planes=np.array([*planes, 4, 5])))
+        return tuple(found)
 
     def _turn(self, swap: bool, flip_y: bool, flip_x: bool) -> Callable[[Point], Point]:
         """A function that swaps the axes, then flips them."""
@@ -130,18 +139,6 @@ class Board:
             return 2 * self.rows - y if flip_y else y, 2 * self.cols - x if flip_x else x
 
         return turn
-
-    def _symmetry(self, name: str, turn: Callable[[Point], Point]) -> Symmetry:
-        """The effect of a turn of the points on boxes, edges, and planes: those of the boxes' sides, then own
-        boxes and the other's."""
-        middle, sides = turn((1, 1)), [turn((1 + dy, 1 + dx)) for dy, dx in SIDES]
-        planes = [SIDES.index((y - middle[0], x - middle[1])) for y, x in sides]
-        return Symmetry(
-            name,
-            cells=np.array([self.box_at[turn(point)] for point in self.box_points]),
-            actions=np.array([self.edge_at[turn(point)] for point in self.edge_points]),
-            planes=np.array([*planes, 4, 5]),
-        )
 
 
 # ---- The rules on bits ---------------------------------------------------------------------------
@@ -158,18 +155,6 @@ PLANES_PER_POSITION = 6
 SCALAR_PLANES = 2
 """1 if the first player is to move, else 0; and the lead: (own - other + boxes) / (2 * boxes)."""
 ONGOING, MORE_BOXES, FEWER_BOXES, AS_MANY_BOXES = range(4)
-
-
-@kernel
-def has(state: State, first_word: int, bit: int) -> bool:
-    """Whether a bit is set in the words from `first_word` on."""
-    return (state[first_word + (bit >> 6)] >> np.uint64(bit & 63)) & ONE != ZERO
-
-
-@kernel
-def put(words: Words, first_word: int, bit: int) -> None:
-    """Set a bit in `words` [any number]."""
-    words[first_word + (bit >> 6)] |= ONE << np.uint64(bit & 63)
 
 
 @kernel

@@ -28,7 +28,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.games.bits import ONE, ZERO, count_ones, count_trailing_zeros, scratch_words
+from azselfplay.games.bits import (
+    ONE,
+    ZERO,
+    clear,
+    count_ones,
+    count_trailing_zeros,
+    has,
+    put,
+    scratch_words,
+)
+from azselfplay.games.boards import words_of
 from azselfplay.games.jit import Unbound, kernel, signed
 from azselfplay.games.spec import State
 from azselfplay.games.stubs import Words
@@ -88,8 +98,7 @@ class Board:
 
     def words_of(self, points: Iterable[int]) -> npt.NDArray[np.uint64]:
         """[words] with the bits of the given points."""
-        bits = sum(1 << point for point in points)
-        return np.array([bits >> 64 * word & 0xFFFFFFFFFFFFFFFF for word in range(self.words)], np.uint64)
+        return np.array(words_of(sum(1 << point for point in points), self.words), np.uint64)
 
     @property
     def room(self) -> int:
@@ -122,24 +131,6 @@ BOARD: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
 """[words] all points."""
 KEYS: npt.NDArray[np.uint64] = np.zeros((2, 0), np.uint64)
 """[2, points] `Board.keys`."""
-
-
-@kernel
-def has(words: Words, first_word: int, point: int) -> bool:
-    """Whether a point's bit is set in the words from `first_word` on."""
-    return (words[first_word + (point >> 6)] >> np.uint64(point & 63)) & ONE != ZERO
-
-
-@kernel
-def put(words: Words, first_word: int, point: int) -> None:
-    """Set a point's bit."""
-    words[first_word + (point >> 6)] |= ONE << np.uint64(point & 63)
-
-
-@kernel
-def clear(words: Words, first_word: int, point: int) -> None:
-    """Clear a point's bit."""
-    words[first_word + (point >> 6)] &= ~(ONE << np.uint64(point & 63))
 
 
 @kernel

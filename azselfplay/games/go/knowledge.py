@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from azselfplay.games.bits import ZERO, count_ones, scratch_words
+from azselfplay.games.bits import ZERO, clear, count_ones, scratch_words
 from azselfplay.games.go import board as board_kernels
 from azselfplay.games.go import notation
 from azselfplay.games.go import rules as rules_kernels
@@ -23,7 +23,6 @@ from azselfplay.games.go.board import (
     SPAN,
     WORDS,
     Board,
-    clear,
     find_empty,
     list_dead_beside,
     list_nothing,
@@ -42,7 +41,7 @@ from azselfplay.games.go.rules import (
 from azselfplay.games.go.sgf import sgf_writer
 from azselfplay.games.go.solver import LARGEST, Table
 from azselfplay.games.jit import bind, kernel, signed
-from azselfplay.games.knowledge import Check, Heuristic, Knowledge, Known, Row, Say, Solution
+from azselfplay.games.knowledge import Check, Drawn, Heuristic, Knowledge, Known, Row, Say, Solution
 from azselfplay.games.names import parts_of
 from azselfplay.games.spec import Game, Positions, State
 
@@ -155,38 +154,28 @@ class Truth:
         sign = 1 - 2 * int(self.text.kernels.side_to_move(state))
         value = max(sign * result for result in results.values())
         keeps = frozenset(action for action, result in results.items() if sign * result == value)
-        return Known(self._group(state), value, keeps, len(results))
-
-    def _group(self, state: State) -> str:
         stones = sum(int(word).bit_count() for word in state[: 2 * self.text.board.words])
         points = self.text.board.points
-        return GROUPS[(2 * stones >= points) + (4 * stones >= 3 * points)]
+        group = GROUPS[(2 * stones >= points) + (4 * stones >= 3 * points)]
+        return Known(group, value, keeps, len(results))
 
     def rows(self, seed: int, limit: int, apart_from: frozenset[str] = frozenset()) -> list[Row]:
         """Positions without a past, drawn from all of them, equally many of each group; at most half of a
         group are positions in which every move keeps the result."""
         wanted = min(limit or PER_GROUP, PER_GROUP)
         codes = np.flatnonzero(self.table.numbers >= 0)
-        drawn = np.random.default_rng([seed, self.rules.size]).permutation(2 * len(codes))
-        taken: dict[str, list[Row]] = {group: [] for group in GROUPS}
-        for number in drawn.tolist():
-            row = self._row(int(codes[number // 2]), number % 2)
-            if row is None or row.start in apart_from:
+        drawn: Drawn[Row] = Drawn(GROUPS, wanted, most_quiet=-(-wanted // 2))
+        # Each board with either side to move.
+        for number in np.random.default_rng([seed, self.rules.size]).permutation(2 * len(codes)).tolist():
+            state = self.table.state_of(int(codes[number // 2]), number % 2)
+            known, start = self.probe(state), self.text.text_of(state)
+            if known is None or start in apart_from:
                 continue
-            rows = taken[row.group]
-            dull = not row.matters and 2 * sum(not one.matters for one in rows) >= wanted
-            if len(rows) < wanted and not dull:
-                rows.append(row)
-            if all(len(rows) == wanted for rows in taken.values()):
+            if drawn.has_room(known.group, matters=known.matters):
+                drawn.take(known.group, known.row(start), matters=known.matters)
+            if drawn.is_full:
                 break
-        return [row for rows in taken.values() for row in rows]
-
-    def _row(self, code: int, side: int) -> Row | None:
-        state = self.table.state_of(code, side)
-        known = self.probe(state)
-        if known is None:
-            return None
-        return Row(known.group, self.text.text_of(state), (), known.value, known.keeps, known.legal, {})
+        return drawn.rows
 
     def final_rows(self) -> list[Row]:
         """Positions other than those that `rows` returns for SEED, as far as there are others."""

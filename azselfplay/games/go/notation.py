@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from azselfplay.games.boards import bits_of, lines, picture, text_at
 from azselfplay.games.go.board import Board
 from azselfplay.games.knowledge import Clicks, grid
 from azselfplay.games.spec import Notation, State
@@ -70,13 +71,14 @@ class Text:
 
     def rows(self, state: State) -> list[str]:
         """The board as text, top row first."""
-        has, size, words = self.kernels.has, self.board.size, self.board.words
+        size, words = self.board.size, self.board.words
+        first, second, used = (bits_of(state[at * words : (at + 1) * words]) for at in range(3))
 
         def letter(point: int) -> str:
-            for side, stone in enumerate(STONES):
-                if has(state, side * words, point):
+            for stones, stone in zip((first, second), STONES, strict=True):
+                if stones >> point & 1:
                     return stone
-            return EMPTIED if has(state, 2 * words, point) else EMPTY
+            return EMPTIED if used >> point & 1 else EMPTY
 
         return ["".join(letter(row * size + col) for col in range(size)) for row in reversed(range(size))]
 
@@ -115,20 +117,15 @@ class Text:
         key = np.bitwise_xor.reduce([board.keys[side, p] for side in (0, 1) for p in stones[side]] or [0])
         words = [*map(board.words_of, (*stones, used)), [key, mover + 2 * passed]]
         state: State = np.concatenate([np.asarray(part, np.uint64) for part in words])
-        self._check_liberties(state, stones)
-        return state
-
-    def _check_liberties(self, state: State, stones: list[list[int]]) -> None:
-        empty = np.zeros(self.board.words + 1, np.uint64)
+        empty = np.zeros(board.words + 1, np.uint64)
         self.kernels.find_empty(state, empty)
         for side, points in enumerate(stones):
             for point in points:
-                scratch = np.zeros(self.board.room, np.uint64)
+                scratch = np.zeros(board.room, np.uint64)
                 if self.kernels.list_if_dead(state, side, empty, point, scratch, 0):
-                    vertex = vertex_of(self.board.size, point)
-                    raise ValueError(
-                        f"the {STONES[side]} at {vertex} has no liberty: it would be off the board"
-                    )
+                    where = f"the {STONES[side]} at {vertex_of(board.size, point)}"
+                    raise ValueError(f"{where} has no liberty: it would be off the board")
+        return state
 
     # ---- Moves --------------------------------------------------------------------------------
 
@@ -140,7 +137,8 @@ class Text:
         action, legal = action_of(self.board.size, text), np.zeros(self.board.points + 1, np.uint16)
         count = self.kernels.legal_actions(state.reshape(1, -1), 1, legal)
         if action not in legal[:count]:
-            taken = any(self.kernels.has(state, side * self.board.words, action) for side in (0, 1))
+            words = self.board.words
+            taken = (bits_of(state[:words]) | bits_of(state[words : 2 * words])) >> action & 1
             why = "a stone is there" if taken else "that is suicide"
             raise ValueError(f"{text.strip()} cannot be played here: {why}")
         return action
@@ -171,12 +169,12 @@ STONE_LOOKS = (("x", "#202020", "#000000"), ("o", "#f8f8f8", "#707070"))
 def svg(text: Text, state: State, move: str) -> bytes:
     """The position; `move`, in the game's notation, which led to it, is marked."""
     size = text.board.size
-    last, width = STEP * (size - 1) + MARGIN, STEP * (size - 1) + 2 * MARGIN
+    width = STEP * (size - 1) + 2 * MARGIN
     parts = [f'<rect width="{width}" height="{width}" fill="{WOOD}"/>']
-    for at in range(MARGIN, last + 1, STEP):
-        for x1, y1, x2, y2 in ((at, MARGIN, at, last), (MARGIN, at, last, at)):
-            parts.append(f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{LINE}"/>')
-    parts += _coordinates(size)
+    parts += lines(MARGIN, MARGIN, STEP, size, LINE)
+    for at in range(size):
+        parts.append(text_at(MARGIN + STEP * at, width - 5, COLUMNS[at], 11, LINE))
+        parts.append(text_at(9, MARGIN + STEP * (size - 1 - at) + 4, str(at + 1), 11, LINE))
     for down, row in enumerate(text.rows(state)):
         for col, letter in enumerate(row):
             vertex = vertex_of(size, (size - 1 - down) * size + col)
@@ -190,19 +188,7 @@ def svg(text: Text, state: State, move: str) -> bytes:
                     )
             if vertex == move:
                 parts.append(f'<circle {place} r="{STEP // 5}" fill="{LAST}"/>')
-    frame = f'width="{width}" height="{width}" viewBox="0 0 {width} {width}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {frame}>{"".join(parts)}</svg>'.encode()
-
-
-def _coordinates(size: int) -> list[str]:
-    """Letters of the columns below, numbers of the rows on the left."""
-    font = f'font-family="sans-serif" font-size="11" text-anchor="middle" fill="{LINE}"'
-    below, found = STEP * (size - 1) + 2 * MARGIN - 5, list[str]()
-    for at in range(size):
-        letter = vertex_of(size, at)[0]
-        found.append(f'<text x="{MARGIN + STEP * at}" y="{below}" {font}>{letter}</text>')
-        found.append(f'<text x="9" y="{MARGIN + STEP * (size - 1 - at) + 4}" {font}>{at + 1}</text>')
-    return found
+    return picture(width, width, parts)
 
 
 def clicks(size: int) -> Clicks:

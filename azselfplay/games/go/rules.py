@@ -23,7 +23,16 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.games.bits import ONE, ZERO, count_trailing_zeros, float_as_word, scratch_words
+from azselfplay.games.bits import (
+    ONE,
+    ZERO,
+    clear,
+    count_trailing_zeros,
+    float_as_word,
+    has,
+    put,
+    scratch_words,
+)
 from azselfplay.games.go import board as board_kernels
 from azselfplay.games.go.board import (
     BOARD,
@@ -37,16 +46,13 @@ from azselfplay.games.go.board import (
     WORDS,
     Board,
     area_lead,
-    clear,
     find_empty,
-    has,
     is_suicide,
     key_of_listed,
     list_dead_beside,
     list_if_dead,
     list_nothing,
     listed,
-    put,
     shorten,
 )
 from azselfplay.games.jit import Bindings, Unbound, bind, kernel, signed
@@ -119,17 +125,15 @@ def rules_of_options(options: tuple[str, ...]) -> GoRules:
                 raise ValueError(f"a Go board is square, not {option}; the nearest is {NAME}_{rows}x{rows}")
             size = rows
         elif option.startswith("komi"):
-            komi = _komi_of(option.removeprefix("komi"))
+            text = option.removeprefix("komi")
+            try:
+                komi = float(text)
+            except ValueError:
+                why = f"{text!r} is not a komi: write a number with halves, as in komi6.5"
+                raise ValueError(why) from None
         elif option == "situational":
             superko = "situational"
     return GoRules(size, komi, superko, "nosuicide" not in options)
-
-
-def _komi_of(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a komi: write a number with halves, as in komi6.5") from None
 
 
 # ---- The position after a move -------------------------------------------------------------------
@@ -404,8 +408,22 @@ def kernels_of(rules: GoRules) -> SimpleNamespace:
 
 def bindings_of(rules: GoRules) -> dict[str, Bindings]:
     """The bindings with which `games.jit.bind` compiles kernels for a board and for rules."""
+    board = Board(rules.size)
     return {
-        f"go_board_{rules.size}": _board_bindings(Board(rules.size)),
+        f"go_board_{rules.size}": [
+            (WORDS, board.words),
+            (POINTS, board.points),
+            (SPAN, board.words + 1),
+            (ROOM, board.room),
+            (BOARD_SIZE, board.size),
+            (TWICE_POINTS, 2 * board.points),
+            (STATE_WORDS, board.state_words),
+            (NEAR_WORD, board.near_word),
+            (NEAR, board.near),
+            (BOARD, board.words_of(range(board.points))),
+            (KEYS, board.keys),
+            (MASKS, board.masks()),
+        ],
         rules.name: [
             (KOMI_HALVES, round(2 * rules.komi)),
             (SITUATIONAL, int(rules.superko == "situational")),
@@ -421,20 +439,3 @@ def owners_of(rules: GoRules, state: State) -> npt.NDArray[np.int8]:
     owners = np.zeros(rules.size * rules.size, np.int8)
     kernels_of(rules).find_owners(state, owners)
     return owners
-
-
-def _board_bindings(board: Board) -> Bindings:
-    return [
-        (WORDS, board.words),
-        (POINTS, board.points),
-        (SPAN, board.words + 1),
-        (ROOM, board.room),
-        (BOARD_SIZE, board.size),
-        (TWICE_POINTS, 2 * board.points),
-        (STATE_WORDS, board.state_words),
-        (NEAR_WORD, board.near_word),
-        (NEAR, board.near),
-        (BOARD, board.words_of(range(board.points))),
-        (KEYS, board.keys),
-        (MASKS, board.masks()),
-    ]

@@ -105,7 +105,14 @@ def read(data: bytes, usual: GoRules | None = None) -> SgfGame:
     """
     tree = _tree_of(data)
     size, nodes = tree.get_size(), list(tree.main_sequence_iter())
-    moves = [move for node in nodes if (move := _move(node, size)) is not None]
+    moves: list[tuple[int, tuple[int, int] | None]] = []  # side, and point or None for a pass
+    for node in nodes:
+        if sides := [side for side, colour in enumerate("BW") if node.has_property(colour)]:
+            name = "BW"[sides[0]]
+            values = node.get_raw_list(name)
+            if len(sides) > 1 or len(values) > 1:
+                raise ValueError("there are several moves in one node")
+            moves.append((sides[0], _on_board(node.get_move, name, values, size)[1]))
     stones = _stones(nodes, size)
     text = _text(nodes, "HA") or "0"
     if not re.fullmatch(r"[0-9]{1,3}", text):
@@ -206,18 +213,6 @@ def _text(nodes: Sequence[sgf.Node], name: str) -> str:
 def _plain(value: bytes) -> str:
     """A value without SGF's escapes."""
     return str(sgf_grammar.simpletext_value(value).decode())
-
-
-def _move(node: sgf.Node, size: int) -> tuple[int, tuple[int, int] | None] | None:
-    """(side, point or None for a pass) of a node; None if it has no move. Raises ValueError."""
-    sides = [side for side, colour in enumerate("BW") if node.has_property(colour)]
-    if not sides:
-        return None
-    name = "BW"[sides[0]]
-    values = node.get_raw_list(name)
-    if len(sides) > 1 or len(values) > 1:
-        raise ValueError("there are several moves in one node")
-    return sides[0], _on_board(node.get_move, name, values, size)[1]
 
 
 def _stones(nodes: Sequence[sgf.Node], size: int) -> dict[tuple[int, int], int]:
@@ -328,7 +323,11 @@ def write(game: SgfGame) -> bytes:
     root = tree.get_root()
     komi = rules.komi + 0
     root.set_raw("KM", (f"{komi:.1f}" if abs(komi) in WITHOUT_DOT else f"{komi:g}").encode())
-    root.set("RU", _name_of(rules))
+    # A name that programs know, else the rules one by one, as KataGo writes them.
+    named = f"ko{rules.superko.upper()}scoreAREAtaxNONEsui0"
+    if rules.suicide:
+        named = "Tromp-Taylor" if rules.superko == "positional" else "NZ"
+    root.set("RU", named)
     for name, value in game.tags.items():
         root.set(name, value)
     mover = int(text.kernels.side_to_move(start))
@@ -353,13 +352,6 @@ def write(game: SgfGame) -> bytes:
     return data
 
 
-def _name_of(rules: GoRules) -> str:
-    """What RU says: a name that programs know, else the rules one by one, as KataGo writes them."""
-    if rules.suicide:
-        return "Tromp-Taylor" if rules.superko == "positional" else "NZ"
-    return f"ko{rules.superko.upper()}scoreAREAtaxNONEsui0"
-
-
 def _note(node: sgf.Tree_node, comment: str) -> None:
     if comment:
         node.set("C", comment)
@@ -381,16 +373,13 @@ def sgf_writer(rules: GoRules) -> PgnWriter:
         root = {name: tags[tag] for name, tag in names.items() if tags.get(tag, "").strip("?.")}
         game = SgfGame(rules, start, actions, root, comments, others)
         reasons = (tags.get("Termination", ""), ending.partition(":")[0])
-        root["RE"] = _result(game, tags.get("Result", "*"), RESIGNATION in reasons)
+        is_resigned = RESIGNATION in reasons
+        score = None if is_resigned else game.game_history().score()
+        if score is not None:  # the rules ended the game
+            root["RE"] = result_text(score)
+        else:
+            winner = {"1-0": "B+", "0-1": "W+", "1/2-1/2": "0"}.get(tags.get("Result", "*"), "?")
+            root["RE"] = f"{winner}R" if is_resigned and winner.endswith("+") else winner
         return write(game).decode()
 
     return written
-
-
-def _result(game: SgfGame, result: str, is_resigned: bool) -> str:
-    """The property RE: by points if the rules ended the game, else from PGN's `result`."""
-    score = None if is_resigned else game.game_history().score()
-    if score is not None:
-        return result_text(score)
-    winner = {"1-0": "B+", "0-1": "W+", "1/2-1/2": "0"}.get(result, "?")
-    return f"{winner}R" if is_resigned and winner.endswith("+") else winner

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.games.bits import ONE, ZERO, scratch_words
+from azselfplay.games.bits import ONE, ZERO, has, put, scratch_words
 from azselfplay.games.go import board as board_kernels
 from azselfplay.games.go import rules as rules_kernels
 from azselfplay.games.go.board import (
@@ -39,10 +39,8 @@ from azselfplay.games.go.board import (
     Board,
     area_lead,
     find_empty,
-    has,
     list_if_dead,
     list_nothing,
-    put,
 )
 from azselfplay.games.go.rules import GoRules, Superko, bindings_of, legal_actions, play
 from azselfplay.games.jit import bind, jit, kernel, signed
@@ -136,7 +134,8 @@ class Table:
         answers = [one.answers(nodes) for one in self._questions]
         if any(0 in answer.values() for answer in answers):
             return None
-        return {action: _joined([answer[action] for answer in answers]) for action in answers[0]}
+        # A draw where the questions are answered differently: the komi is equalled and no more.
+        return {a: answers[0][a] if answers[0][a] == answers[-1][a] else 0 for a in answers[0]}
 
     def value(self) -> int:
         """The first player's lead after best play from the empty board. Raises ValueError if that takes too
@@ -148,11 +147,6 @@ class Table:
             if answer > 0:
                 return lead
         return -self.board.points
-
-
-def _joined(answers: Sequence[int]) -> int:
-    """The result from the answers to all questions, +1 or -1 each: a draw if they differ."""
-    return answers[0] if len(set(answers)) == 1 else 0
 
 
 class Question:

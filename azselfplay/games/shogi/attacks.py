@@ -17,11 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from azselfplay.games.bits import ONE, ZERO, count_leading_zeros
+from azselfplay.games.boards import actions_by_squares, walk
 from azselfplay.games.jit import jit
 from azselfplay.games.shogi.board import (
     EMPTY,
-    FILES,
-    RANKS,
     SQUARES,
     Board,
     Men,
@@ -61,42 +60,24 @@ _SQUARES, _NINE, _FOUR = np.uint64(SQUARES), np.uint64(9), np.uint64(4)
 NO_DIRECTION = 8
 
 
-def walk(square: int, files: int, ranks: int, steps: int = 8) -> list[int]:
-    """Squares met when walking from `square`, at most `steps` of them, up to the edge."""
-    file, rank, met = square // RANKS, square % RANKS, []
-    for _ in range(steps):
-        file, rank = file + files, rank + ranks
-        if not (0 <= file < FILES and 0 <= rank < RANKS):
-            break
-        met.append(RANKS * file + rank)
-    return met
-
-
 def _leaper(jumps: tuple[tuple[int, int], ...], way: int = 1) -> list[tuple[int, int]]:
     """`[square]`: the squares that a piece with these steps can reach from there; `way` -1: it moves down."""
     return [
-        board_of([to for files, ranks in jumps for to in walk(square, files, way * ranks, 1)])
+        board_of([to for files, ranks in jumps for to in walk(9, square, (files, way * ranks), 1)])
         for square in range(SQUARES)
     ]
 
 
-def _rays() -> Words:
-    """`[square * 9 + direction]`, two words each: the squares of that ray; none in direction 8."""
-    rows = [board_of(walk(square, *step)) for square in range(SQUARES) for step in (*DIRECTIONS, (9, 9))]
-    return np.array(rows, dtype=np.uint64)
-
-
-def _direction_table() -> npt.NDArray[np.uint8]:
-    """`[a * 81 + b]`: the direction from a to b, or 8."""
-    table = np.full(SQUARES * SQUARES, NO_DIRECTION, dtype=np.uint8)
-    for square in range(SQUARES):
-        for number, direction in enumerate(DIRECTIONS):
-            table[[square * SQUARES + other for other in walk(square, *direction)]] = number
-    return table
-
-
-RAYS = _rays()
-DIRECTION = _direction_table()
+RAYS = np.array(
+    [board_of(walk(9, square, step, 8)) for square in range(SQUARES) for step in (*DIRECTIONS, (9, 9))],
+    dtype=np.uint64,
+)
+"""`[square * 9 + direction]`, two words each: the squares of that ray; none in direction 8."""
+DIRECTION = np.full(SQUARES * SQUARES, NO_DIRECTION, dtype=np.uint8)
+"""`[a * 81 + b]`: the direction from a to b, or 8."""
+for _a in range(SQUARES):
+    for _number, _direction in enumerate(DIRECTIONS):
+        DIRECTION[[_a * SQUARES + b for b in walk(9, _a, _direction, 8)]] = _number
 STEPS = np.array([row for way in (1, -1) for jumps in _STEPS for row in _leaper(jumps, way)], dtype=np.uint64)
 """`[(way * 4 + piece) * 81 + square]`, two words each: see `PAWN_STEP` and so on."""
 AROUND = np.array(_leaper(DIRECTIONS), dtype=np.uint64)
@@ -265,25 +246,17 @@ PROMOTION = PROMOTION_PLANE * SQUARES
 """Added to the action of the move without promotion."""
 
 
-def _steps() -> list[tuple[int, int]]:
-    """(files, ranks) of the planes 0-65."""
-    sliding = [(files * far, ranks * far) for files, ranks in DIRECTIONS for far in range(1, 9)]
-    return [*sliding, *KNIGHT_JUMPS]
-
-
-def _action_of() -> npt.NDArray[np.uint16]:
-    """`[from * 81 + to]`: the move without promotion. No two pieces share a step, so one table serves all."""
-    table = np.zeros(SQUARES * SQUARES, dtype=np.uint16)
-    for plane, (files, ranks) in enumerate(_steps()):
-        for square in range(SQUARES):
-            for target in walk(square, files, ranks, 1):
-                table[square * SQUARES + target] = plane * SQUARES + square
-    return table
-
-
-PLANE_SHIFT = np.array([9 * files + ranks for files, ranks in [*_steps() * 2, *[(0, 0)] * 7]], dtype=np.int64)
+PLANE_STEPS = (
+    *((files * far, ranks * far) for files, ranks in DIRECTIONS for far in range(1, 9)),
+    *KNIGHT_JUMPS,
+)
+"""(files, ranks) of the planes 0-65."""
+PLANE_SHIFT = np.array(
+    [9 * files + ranks for files, ranks in (*PLANE_STEPS * 2, *[(0, 0)] * 7)], dtype=np.int64
+)
 """`[plane]`: what a move adds to the square that its piece leaves; 0 for a drop."""
-ACTION_OF = _action_of()
+ACTION_OF = actions_by_squares(9, PLANE_STEPS)
+"""`[from * 81 + to]`: the move without promotion."""
 
 
 @jit

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from azselfplay.games.bits import ONE, ZERO, count_trailing_zeros, scratch_int32, scratch_words
+from azselfplay.games.boards import walk
 from azselfplay.games.jit import jit, signed
 from azselfplay.games.shogi.attacks import (
     ACTION_OF,
@@ -48,7 +49,6 @@ from azselfplay.games.shogi.attacks import (
     lance_attacks_down,
     rook_attacks,
     row,
-    walk,
 )
 from azselfplay.games.shogi.board import (
     BISHOP,
@@ -92,14 +92,14 @@ HANDS_AND_REPETITIONS = PackedScalars((*_HAND_FIELDS, *_HAND_FIELDS, *((1, 1),) 
 SIDE_AND_PLIES = PackedScalars(((1, 1), (10, MOST_PLIES)))
 
 
-def _planes_of() -> tuple[tuple[int, ...], ...]:
-    """The plane of each code; unused codes have none."""
-    own = [code for code, letters in enumerate(CODE_LETTERS) if code and letters]
-    planes = {code + side * WHITES: (side * PIECES + at,) for side in range(2) for at, code in enumerate(own)}
-    return tuple(planes.get(code, ()) for code in range(2 * WHITES))
+CODES = 2 * WHITES
+_USED = [code for code in range(1, WHITES) if CODE_LETTERS[code]]
+PIECE_OF = np.full(CODES, -1, np.int32)
+"""By code: the number of its piece, 0 to 13 own ones, then the other's; -1: there is no such piece."""
+PIECE_OF[_USED] = range(PIECES)
+PIECE_OF[[code + WHITES for code in _USED]] = range(PIECES, 2 * PIECES)
 
-
-CODED_CELLS = CodedCells(CODE_BITS, _planes_of())
+CODED_CELLS = CodedCells(CODE_BITS, tuple(() if piece < 0 else (piece,) for piece in PIECE_OF.tolist()))
 CELLS_A_WORD = CODED_CELLS.cells_a_word
 CODE_WORDS = CODED_CELLS.words(81)
 
@@ -110,17 +110,13 @@ _MOST_PLIES = np.uint64(MOST_PLIES)
 _REPETITIONS, _EIGHT_BITS = np.uint64(REPETITIONS), np.uint64(255)
 
 
-def _spread_table() -> npt.NDArray[np.uint64]:
-    """`[side * 64 + six bits]`: the bits five apart, one bit of the codes of six squares; for White in the
-    opposite order, because the board is rotated."""
-    rows = [[bits >> at & 1 for at in range(6)] for bits in range(64)]
-    return np.array(
-        [sum(bit << CODE_BITS * at for at, bit in enumerate(row[::way])) for way in (1, -1) for row in rows],
-        dtype=np.uint64,
-    )
-
-
-SPREAD = _spread_table()
+_SIX_EACH = [[bits >> at & 1 for at in range(6)] for bits in range(64)]
+SPREAD = np.array(
+    [sum(bit << CODE_BITS * at for at, bit in enumerate(six[::way])) for way in (1, -1) for six in _SIX_EACH],
+    dtype=np.uint64,
+)
+"""`[side * 64 + six bits]`: the bits five apart, one bit of the codes of six squares; for White in the
+opposite order, because the board is rotated."""
 
 
 @jit
@@ -229,40 +225,16 @@ OURS, THEIRS = 1 << 16, 1 << 17
 """Marks of squares that the side to move attacks, and that the other does; `1 << code` marks those from which
 an own piece with this code would give check."""
 _OURS_AT, _THEIRS_AT = 16, 17
-CODES = 2 * WHITES
 _CODE, _BITS = np.uint64(CODES - 1), np.uint64(CODE_BITS)
 _ALL = np.uint64(SQUARES)
 _FIRST_WORD = int(IN_FIRST_WORD)
-
-
-def _pieces() -> npt.NDArray[np.int32]:
-    """[CODES] the number of a code's piece: 0 to 13 own ones, then the other's; -1: there is no such
-    piece."""
-    found, plain = np.full(CODES, -1, np.int32), [code for code in range(1, WHITES) if CODE_LETTERS[code]]
-    found[plain] = range(PIECES)
-    found[[code + WHITES for code in plain]] = range(PIECES, 2 * PIECES)
-    return found
-
-
-def _steps() -> npt.NDArray[np.uint64]:
-    """[CODES * 81, 2] the squares that a piece with a code attacks from a square by a step or a jump."""
-    downwards, golds = 4 * SQUARES, (PAWN, LANCE, KNIGHT, SILVER)
-    upwards = {PAWN: PAWN_STEP, KNIGHT: KNIGHT_STEP, SILVER: SILVER_STEP, GOLD: GOLD_STEP}
-    upwards |= dict.fromkeys((kind + PROMOTED for kind in golds), GOLD_STEP)
-    found = np.zeros((CODES, SQUARES, 2), np.uint64)
-    for code, first in upwards.items():
-        found[code] = STEPS[int(first) : int(first) + SQUARES]
-        found[code + WHITES] = STEPS[int(first) + downwards : int(first) + downwards + SQUARES]
-    for code, table in ((KING, AROUND), (BISHOP + PROMOTED, ORTHOGONAL), (ROOK + PROMOTED, DIAGONAL)):
-        found[code] = found[code + WHITES] = table
-    return found.reshape(-1, 2)
 
 
 def possible_actions() -> list[int]:
     """All actions that are legal in some position, ascending."""
     found = []
     for origin in range(SQUARES):
-        jumps = {to for files, ranks in KNIGHT_JUMPS for to in walk(origin, files, ranks, 1)}
+        jumps = {to for jump in KNIGHT_JUMPS for to in walk(9, origin, jump, 1)}
         for to in range(SQUARES):
             action = int(ACTION_OF[origin * SQUARES + to])
             if action % SQUARES != origin or origin == to or PLANE_SHIFT[action // SQUARES] != to - origin:
@@ -278,19 +250,23 @@ def possible_actions() -> list[int]:
     return sorted(found)
 
 
-def _numbered(possible: list[int]) -> npt.NDArray[np.int32]:
-    """[ACTIONS] the row of each action."""
-    found = np.zeros(ACTIONS, np.int32)
-    found[possible] = range(len(possible))
-    return found
-
-
-PIECE_OF = _pieces()
 SINGLE = np.array([board_of([square]) for square in range(SQUARES)], np.uint64)
 """[81, 2] each square as a board."""
 SLIDES = np.array([code & 7 in (BISHOP, ROOK) or code & 15 == LANCE for code in range(CODES)])
 """By code."""
-STEPS_OF = _steps()
+_UPWARDS = STEPS.reshape(2, -1, 2)[0]
+_DOWNWARDS = STEPS.reshape(2, -1, 2)[1]
+_BY_CODE = np.zeros((CODES, SQUARES, 2), np.uint64)
+for _code, _first in (
+    *((PAWN, PAWN_STEP), (KNIGHT, KNIGHT_STEP), (SILVER, SILVER_STEP), (GOLD, GOLD_STEP)),
+    *((kind + PROMOTED, GOLD_STEP) for kind in (PAWN, LANCE, KNIGHT, SILVER)),
+):
+    _rows = slice(int(_first), int(_first) + SQUARES)
+    _BY_CODE[_code], _BY_CODE[_code + WHITES] = _UPWARDS[_rows], _DOWNWARDS[_rows]
+for _code, _table in ((KING, AROUND), (BISHOP + PROMOTED, ORTHOGONAL), (ROOK + PROMOTED, DIAGONAL)):
+    _BY_CODE[_code] = _BY_CODE[_code + WHITES] = _table
+STEPS_OF = _BY_CODE.reshape(-1, 2)
+"""[CODES * 81, 2] the squares that a piece with a code attacks from a square by a step or a jump."""
 HAND_FIRST = np.cumsum([0, 0, *IN_ALL.values()])
 """By kind: the first of its features in a hand."""
 MOST_IN_HAND = np.array([0, *IN_ALL.values()])
@@ -312,8 +288,10 @@ CHECKERS = np.array(
     ]
 )
 """By kind: the marks of all pieces that attack what it attacks."""
-ROW_OF = _numbered(possible_actions())
 FIRST_STANDING = len(possible_actions())
+ROW_OF = np.zeros(ACTIONS, np.int32)
+"""By action: the row of an action that is legal somewhere."""
+ROW_OF[possible_actions()] = range(FIRST_STANDING)
 FIRST_MOVE = FIRST_STANDING + PIECES * SQUARES
 FIRST_DROP = FIRST_MOVE + PIECES * (PIECES + 1) * 16
 ACTION_ROWS = FIRST_DROP + DROPPED * 8
@@ -464,12 +442,9 @@ def describe(
     return found
 
 
-def _shared() -> npt.NDArray[np.int32]:
-    """[FEATURES, 1]: a piece on its square, whoever attacks it."""
-    shared = np.full((FEATURES, 1), -1, np.int32)
-    shared[:MEN, 0] = np.arange(MEN) // 4
-    return shared
-
+SHARED = np.full((FEATURES, 1), -1, np.int32)
+"""[FEATURES, 1]: a piece on its square, whoever attacks it."""
+SHARED[:MEN, 0] = np.arange(MEN) // 4
 
 SPARSE = SparseFeatures(
     name="shogi-attacks-1",
@@ -478,7 +453,7 @@ SPARSE = SparseFeatures(
     tables=3,
     action_rows=ACTION_ROWS,
     describe=describe,
-    shared=_shared(),
+    shared=SHARED,
 )
 
 

@@ -27,7 +27,6 @@ from azselfplay.games.shogi.board import (
     REST,
     ROOK,
     SILVER,
-    STATE_WORDS,
     WHITES,
     Board,
     Men,
@@ -157,24 +156,13 @@ def csa(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
     lines += [f"${name.upper()}:{tags[name]}" for name in ("Event", "Site") if name in tags]
     lines += _csa_position(state)
     for one in moves:
-        line, state = _csa_move(state, one.move)
-        lines += [line, *_csa_comments(remarks(one))]
-    reasons = (tags.get("Termination", ""), ending.partition(":")[0])
-    return "\n".join([*lines, _csa_end(state, reasons), *_csa_comments(ending)])
-
-
-def _csa_move(state: State, usi: str) -> tuple[str, State]:
-    """The line of a move, and the position after it. Raises ValueError if it is not legal."""
-    action, child = action_from_usi(state, usi), np.zeros(STATE_WORDS, np.uint64)
-    play(state, action, child)
-    origin, target, plane = squares_of(action, state[REST] & ONE)
-    left = "00" if plane >= DROP_PLANE else _numbers(origin)
-    piece = PIECE_NAMES[int(code_at(child, target)) % WHITES]
-    return f"{'-' if state[REST] & ONE else '+'}{left}{_numbers(target)}{piece}", child
-
-
-def _csa_end(state: State, reasons: Sequence[str]) -> str:
-    """The line that says how the game ended in `state`."""
+        action, before = action_from_usi(state, one.move), state
+        state = _after(before, action)
+        origin, target, plane = squares_of(action, before[REST] & ONE)
+        left = "00" if plane >= DROP_PLANE else _numbers(origin)
+        piece = PIECE_NAMES[int(code_at(state, target)) % WHITES]
+        lines.append(f"{'-' if before[REST] & ONE else '+'}{left}{_numbers(target)}{piece}")
+        lines += comments("'", remarks(one))
     mover, other = ("-", "+") if state[REST] & ONE else ("+", "-")
     ends = {
         "mate": "%TSUMI",
@@ -184,7 +172,8 @@ def _csa_end(state: State, reasons: Sequence[str]) -> str:
         "declaration": "%KACHI",
         "resignation": "%TORYO",
     }
-    return next((ends[reason] for reason in reasons if reason in ends), "%CHUDAN")
+    end = next((ends[reason] for reason in reasons(tags, ending) if reason in ends), "%CHUDAN")
+    return "\n".join([*lines, end, *comments("'", ending)])
 
 
 def _csa_position(state: State) -> list[str]:
@@ -196,10 +185,6 @@ def _csa_position(state: State) -> list[str]:
         held = "".join(f"00{PIECE_NAMES[kind]}" * count for kind, count in hand_counts(state, side).items())
         lines += [f"P{sign}{held}"] if held else []
     return [*lines, "-" if state[REST] & ONE else "+"]
-
-
-def _csa_comments(text: str) -> list[str]:
-    return [f"'{line}" for line in text.splitlines()]
 
 
 # ---- KIF files -----------------------------------------------------------------------------------
@@ -241,19 +226,29 @@ def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], endin
     lines += _kif_position(state) if start else ["手合割：平手"]
     lines += [f"先手：{tags.get('White', '')}", f"後手：{tags.get('Black', '')}"]
     lines.append("手数----指手---------消費時間--")
-    before = -1
+    last = -1
     for number, one in enumerate(moves, 1):
-        line, state, before = _kif_move(state, one.move, before)
-        lines += [f"{number:4} {line}", *_kif_comments(remarks(one))]
-    reasons = (tags.get("Termination", ""), ending.partition(":")[0])
-    return "\n".join([*lines, *_kif_end(state, len(moves), reasons), *_kif_comments(ending)])
+        action = action_from_usi(state, one.move)
+        origin, target, plane = squares_of(action, state[REST] & ONE)
+        file, rank = divmod(int(target), 9)
+        # A move to the square of the move before says so, instead of the square.
+        line = "同　" if target == last else KIF_FILES[file] + KIF_RANKS[rank]
+        if plane >= DROP_PLANE:
+            line += f"{KIF_PIECES[dropped_kind(action)]}打"
+        else:
+            promotes = "成" if plane >= PROMOTION_PLANE else ""
+            line += f"{KIF_PIECES[int(code_at(state, origin)) % WHITES]}{promotes}({_numbers(origin)})"
+        lines += [f"{number:4} {line}", *comments("*", remarks(one))]
+        state, last = _after(state, action), int(target)
+    end = _kif_end(state, len(moves), reasons(tags, ending))
+    return "\n".join([*lines, *end, *comments("*", ending)])
 
 
-def _kif_end(state: State, plies: int, reasons: Sequence[str]) -> list[str]:
-    """How the game ended in `state`: as a move, and as a sentence."""
-    if "repetition" in reasons:
+def _kif_end(state: State, plies: int, given: Sequence[str]) -> list[str]:
+    """How the game ended in `state`: as a move, and as a sentence; `given`: `reasons`."""
+    if "repetition" in given:
         return [f"{plies + 1:4} 千日手", f"まで{plies}手で千日手"]
-    found = next((KIF_ENDS[reason] for reason in reasons if reason in KIF_ENDS), None)
+    found = next((KIF_ENDS[reason] for reason in given if reason in KIF_ENDS), None)
     if found is None:
         return [f"{plies + 1:4} {BROKEN_OFF}", f"まで{plies}手で{BROKEN_OFF}"]
     word, said, is_mover = found
@@ -275,32 +270,20 @@ def _kif_position(state: State) -> list[str]:
 
 def _kif_hand(state: State, side: int) -> str:
     counts, kinds = hand_counts(state, side), [CODE_LETTERS.index(letter) for letter in HAND_ORDER]
-    return (
-        "　".join(f"{KIF_PIECES[kind]}{KIF_NUMBERS[counts[kind]]}" for kind in kinds if counts[kind])
-        or "なし"
-    )
-
-
-def _kif_move(state: State, usi: str, before: int) -> tuple[str, State, int]:
-    """The text of a move, the position after it, and its target; `before` is the target of the previous move.
-    Raises ValueError if it is not legal."""
-    action, child = action_from_usi(state, usi), np.zeros(STATE_WORDS, np.uint64)
-    play(state, action, child)
-    origin, target, plane = squares_of(action, state[REST] & ONE)
-    file, rank = divmod(int(target), 9)
-    to = "同　" if target == before else KIF_FILES[file] + KIF_RANKS[rank]
-    if plane >= DROP_PLANE:
-        return f"{to}{KIF_PIECES[dropped_kind(action)]}打", child, int(target)
-    piece = KIF_PIECES[int(code_at(state, origin)) % WHITES]
-    promotes = "成" if plane >= PROMOTION_PLANE else ""
-    return f"{to}{piece}{promotes}({_numbers(origin)})", child, int(target)
-
-
-def _kif_comments(text: str) -> list[str]:
-    return [f"*{line}" for line in text.splitlines()]
+    held = [f"{KIF_PIECES[kind]}{KIF_NUMBERS[counts[kind]]}" for kind in kinds if counts[kind]]
+    return "　".join(held) or "なし"
 
 
 # ---- What both formats share ---------------------------------------------------------------------
+
+
+def comments(mark: str, text: str) -> list[str]:
+    return [f"{mark}{line}" for line in text.splitlines()]
+
+
+def reasons(tags: Mapping[str, str], ending: str) -> tuple[str, str]:
+    """Two texts of which one may be the name of the end reason."""
+    return tags.get("Termination", ""), ending.partition(":")[0]
 
 
 def remarks(one: WrittenMove) -> str:
@@ -316,6 +299,12 @@ def up_to_resignation(
     winner = {"1-0": 0, "0-1": 1}.get(tags.get("Result", ""))
     is_after_it = winner is not None and winner == side_to_move(start) ^ (len(moves) & 1)
     return moves[:-1] if tags.get("Termination") == "resignation" and is_after_it else moves
+
+
+def _after(state: State, action: int) -> State:
+    child = np.zeros_like(state)
+    play(state, action, child)
+    return child
 
 
 def _numbers(square: int) -> str:

@@ -16,7 +16,16 @@ from functools import partial
 
 import numpy as np
 
+from azselfplay.games import spec
 from azselfplay.games.bits import ONE
+from azselfplay.games.boards import (
+    lines,
+    number_from_text,
+    picture,
+    ranks_from_text,
+    ranks_to_text,
+    text_at,
+)
 from azselfplay.games.game_history import legal_action
 from azselfplay.games.knowledge import Clicks, Spot, grid
 from azselfplay.games.shogi.attacks import (
@@ -60,6 +69,7 @@ HAND_ORDER = "RBGSNLP"
 """The order of a hand in SFEN."""
 
 _CODE_OF = {letters: code for code, letters in enumerate(CODE_LETTERS) if letters and code}
+_CODE_OF |= {letters.lower(): code + WHITES for letters, code in _CODE_OF.items()}
 _NAMES = {1: "pawns", 2: "lances", 3: "knights", 4: "silvers", 5: "golds", 6: "bishops", 7: "rooks"}
 _RANK_OF_NO_MOVE = {PAWN: 1, LANCE: 1, KNIGHT: 2}
 """Number of ranks in front on which the unpromoted piece would have no move."""
@@ -86,10 +96,13 @@ def unchecked_state(text: str) -> State:
             f"an SFEN has 4 fields (board, side, hands, move number), or the first 3; got {len(fields)} "
             f"in {text!r}"
         )
-    write_codes(state, _parse_board(fields[0]))
+    # Squares run down the files from the right, which is file 1; ranks are written from the left.
+    ranks = ranks_from_text(fields[0], "an SFEN", "abcdefghi", _CODE_OF, 0)
+    write_codes(state, [ranks[rank][8 - file] for file in range(9) for rank in range(9)])
     if fields[1] not in ("b", "w"):
         raise ValueError(f"the side to move is 'b' or 'w', not {fields[1]!r}")
-    plies = _parse_move_number(fields[3]) - 1 if len(fields) > 3 else 0
+    move = number_from_text(fields[3], "move number of an SFEN", MAX_MOVE) if len(fields) > 3 else 1
+    plies = max(1, move) - 1
     state[REST] = "bw".index(fields[1]) | _parse_hands(fields[2]) << 1 | plies << int(PLIES_SHIFT)
     return state
 
@@ -106,24 +119,38 @@ def check_position(state: State) -> None:
     for kind, most in IN_ALL.items():
         if counts[kind] > most:
             raise ValueError(f"there are {counts[kind]} {_NAMES[kind]}, and the game has {most}")
-    _check_squares(codes)
-    _check_kings(state, codes)
+    for side, name in enumerate(COLOURS):
+        for square, code in enumerate(codes):
+            ahead = square % 9 if side == 0 else 8 - square % 9
+            if ahead < _RANK_OF_NO_MOVE.get(code - side * WHITES, 0):
+                raise ValueError(f"{name}'s {piece_letters(code)} on {SQUARE_NAMES[square]} has no move")
+        for file in range(9):
+            if codes[9 * file : 9 * file + 9].count(PAWN + side * WHITES) > 1:
+                raise ValueError(f"{name} has two unpromoted pawns on file {file + 1}")
+    # Kings that touch, and a side to move that could take the other's king.
+    black, white = codes.index(KING), codes.index(KING + WHITES)
+    around = int(AROUND[black, 0]) | int(AROUND[black, 1]) << 63
+    if around >> white & 1:
+        raise ValueError(f"the kings stand side by side on {SQUARE_NAMES[black]} and {SQUARE_NAMES[white]}")
+    other = state.copy()
+    other[REST] ^= np.uint64(1)
+    if in_check(other):
+        side = int(state[REST]) & 1
+        raise ValueError(f"{COLOURS[side]} is to move but {COLOURS[1 - side]}'s king is in check")
 
 
 def state_to_sfen(state: State) -> str:
     """The SFEN of a position, four fields."""
     codes, rest = codes_of(state), int(state[REST])
-    ranks = []
-    for rank in range(9):
-        row = "".join(piece_letters(codes[9 * file + rank]) or "1" for file in reversed(range(9)))
-        ranks.append(re.sub("1+", lambda run: str(len(run[0])), row))
+    letters = [piece_letters(code) for code in codes]
+    board = ranks_to_text(letters[rank::9][::-1] for rank in range(9))
     hands = "".join(
         (str(count) if count > 1 else "") + piece_letters(CODE_LETTERS.index(letter) + side * WHITES)
         for side in range(2)
         for letter in HAND_ORDER
         if (count := hand_counts(state, side)[CODE_LETTERS.index(letter)])
     )
-    return f"{'/'.join(ranks)} {'bw'[rest & 1]} {hands or '-'} {(rest >> int(PLIES_SHIFT)) + 1}"
+    return f"{board} {'bw'[rest & 1]} {hands or '-'} {(rest >> int(PLIES_SHIFT)) + 1}"
 
 
 def piece_letters(code: int) -> str:
@@ -136,28 +163,6 @@ def hand_counts(state: State, side: int) -> dict[int, int]:
     """Pieces of each kind in a hand, including zeros."""
     hand = np.uint64(int(state[REST]) >> 1 + side * int(HAND_BITS))
     return {kind: int(in_hand(hand, kind)) for kind in IN_ALL}
-
-
-def _parse_board(text: str) -> list[int]:
-    """[81] codes."""
-    ranks = text.split("/")
-    if len(ranks) != 9:
-        raise ValueError(f"the board of an SFEN has 9 ranks separated by '/', got {len(ranks)} in {text!r}")
-    codes = [0] * 81
-    for rank, (name, row) in enumerate(zip("abcdefghi", ranks, strict=True)):
-        found: list[int] = []
-        for piece in re.findall(r"\+?.", row):
-            if re.fullmatch("[1-9]", piece):
-                found += [0] * int(piece)
-            elif piece.upper() in _CODE_OF:
-                found.append(_CODE_OF[piece.upper()] + (WHITES if piece.islower() else 0))
-            else:
-                raise ValueError(f"rank {name}: {piece!r} is neither a piece nor a number 1-9")
-        if len(found) != 9:
-            raise ValueError(f"rank {name} has {len(found)} squares instead of 9: {row!r}")
-        for file, code in zip(reversed(range(9)), found, strict=True):
-            codes[9 * file + rank] = code
-    return codes
 
 
 def _parse_hands(text: str) -> int:
@@ -178,37 +183,6 @@ def _parse_hands(text: str) -> int:
     return bits
 
 
-def _parse_move_number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) > MAX_MOVE:
-        raise ValueError(f"the move number of an SFEN is a number from 0 to {MAX_MOVE}, not {text!r}")
-    return max(1, int(text))
-
-
-def _check_squares(codes: list[int]) -> None:
-    """Refuse pieces without moves, and two pawns of one side on a file."""
-    for side, name in enumerate(COLOURS):
-        for square, code in enumerate(codes):
-            ahead = square % 9 if side == 0 else 8 - square % 9
-            if ahead < _RANK_OF_NO_MOVE.get(code - side * WHITES, 0):
-                raise ValueError(f"{name}'s {piece_letters(code)} on {SQUARE_NAMES[square]} has no move")
-        for file in range(9):
-            if codes[9 * file : 9 * file + 9].count(PAWN + side * WHITES) > 1:
-                raise ValueError(f"{name} has two unpromoted pawns on file {file + 1}")
-
-
-def _check_kings(state: State, codes: list[int]) -> None:
-    """Refuse kings that touch, and a side to move that could take the other's king."""
-    black, white = codes.index(KING), codes.index(KING + WHITES)
-    around = int(AROUND[black, 0]) | int(AROUND[black, 1]) << 63
-    if around >> white & 1:
-        raise ValueError(f"the kings stand side by side on {SQUARE_NAMES[black]} and {SQUARE_NAMES[white]}")
-    other = state.copy()
-    other[REST] ^= np.uint64(1)
-    if in_check(other):
-        side = int(state[REST]) & 1
-        raise ValueError(f"{COLOURS[side]} is to move but {COLOURS[1 - side]}'s king is in check")
-
-
 # ---- Moves ---------------------------------------------------------------------------------------
 
 
@@ -216,11 +190,8 @@ _SQUARE_OF = {name: square for square, name in enumerate(SQUARE_NAMES)}
 _MOVE = re.compile(r"(?:([PLNSGBR])\*|([1-9][a-i]))([1-9][a-i])(\+?)")
 
 
-def legal_list(state: State) -> list[int]:
-    """The legal actions of a position, in the generator's order."""
-    actions = np.zeros(MAX_LEGAL, dtype=np.uint16)
-    count = legal_actions(state.reshape(1, -1), 1, actions)
-    return [int(action) for action in actions[:count]]
+legal_list = partial(spec.legal_list, legal_actions, MAX_LEGAL)
+"""(state) -> the legal actions of a position, in the generator's order."""
 
 
 def dropped_kind(action: int) -> int:
@@ -238,27 +209,24 @@ def action_to_usi(state: State, action: int) -> str:
 
 def action_from_usi(state: State, text: str) -> int:
     """The legal action that USI text names. ValueError if there is no such legal move."""
+    # The action of the text if it is legal: writing all legal moves to compare them takes ten times as long.
+    action = -1
+    if move := _MOVE.fullmatch(text):
+        dropped, origin, target, promotes = move.groups()
+        last = 80 if int(state[REST]) & 1 else 0  # 80 - square turns the board
+        to = abs(last - _SQUARE_OF[target])
+        if dropped:
+            action = (DROP_PLANE - PAWN + CODE_LETTERS.index(dropped)) * 81 + to
+        else:
+            left = abs(last - _SQUARE_OF[origin])
+            action = int(ACTION_OF[left * 81 + to]) + (PROMOTION if promotes else 0)
     return legal_action(
         text,
-        _action_of_squares(state, text),
+        action,
         legal_list(state),
         partial(action_to_usi, state),
         lambda: f"written as 7g7f, 8h2b+, P*5e, in {state_to_sfen(state)}",
     )
-
-
-def _action_of_squares(state: State, text: str) -> int:
-    """The action of `text` if it is legal, -1 if it cannot be. Listing all moves takes ten times as long."""
-    move = _MOVE.fullmatch(text)
-    if move is None:
-        return -1
-    dropped, origin, target, promotes = move.groups()
-    turned = int(state[REST]) & 1
-    to = 80 - _SQUARE_OF[target] if turned else _SQUARE_OF[target]
-    if dropped:
-        return (DROP_PLANE - PAWN + CODE_LETTERS.index(dropped)) * 81 + to
-    left = 80 - _SQUARE_OF[origin] if turned else _SQUARE_OF[origin]
-    return int(ACTION_OF[left * 81 + to]) + (PROMOTION if promotes else 0)
 
 
 def hand_text(state: State, side: int) -> str:
@@ -309,38 +277,23 @@ def svg(state: State, move: str) -> bytes:
         if spot.name in marked:
             place = f'x="{spot.x}" y="{spot.y}" width="{STEP}" height="{STEP}"'
             parts.append(f'<rect {place} fill="{LAST}"/>')
-    parts += [*_lines(), *_coordinates()]
+    parts += lines(MARGIN, TOP, STEP, 10, LINE)
+    for at, (file, rank) in enumerate(zip("987654321", "abcdefghi", strict=True)):
+        parts.append(text_at(MARGIN + STEP * (at + 0.5), TOP - 4, file, 11, LINE))
+        parts.append(text_at(WIDTH - MARGIN / 2, TOP + STEP * (at + 0.6), rank, 11, LINE))
     by_name = dict(zip(SQUARE_NAMES, codes_of(state), strict=True))
     for spot in SQUARE_SPOTS:
         code = int(by_name[spot.name])
         if code:
             parts.append(_piece(spot, CODE_LETTERS[code % WHITES], turned=code >= WHITES))
     for side in range(2):
-        parts += _hand(state, side)
-    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(parts)}</svg>'.encode()
-
-
-def _lines() -> list[str]:
-    right, bottom, found = MARGIN + 9 * STEP, TOP + 9 * STEP, []
-    for at in range(10):
-        x, y = MARGIN + at * STEP, TOP + at * STEP
-        for x1, y1, x2, y2 in ((x, TOP, x, bottom), (MARGIN, y, right, y)):
-            found.append(f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{LINE}"/>')
-    return found
-
-
-def _coordinates() -> list[str]:
-    files = [_text(f"{9 - col}", MARGIN + STEP * (col + 0.5), TOP - 4, 11) for col in range(9)]
-    ranks = [
-        _text(name, WIDTH - MARGIN / 2, TOP + STEP * (row + 0.6), 11) for row, name in enumerate("abcdefghi")
-    ]
-    return files + ranks
-
-
-def _text(text: str, x: float, y: float, size: int, colour: str = LINE) -> str:
-    font = f'font-family="sans-serif" font-size="{size}" text-anchor="middle" fill="{colour}"'
-    return f'<text x="{x:g}" y="{y:g}" {font}>{text}</text>'
+        counts = hand_counts(state, side)
+        for spot, letter in zip(HAND_SPOTS[side], HAND_ORDER, strict=True):
+            if count := counts[CODE_LETTERS.index(letter)]:
+                parts.append(_piece(spot, letter, turned=side == 1))
+                x, y = spot.x + spot.width + 4, spot.y + spot.height - 6
+                parts.append(text_at(x, y, str(count), 12, LINE))
+    return picture(WIDTH, HEIGHT, parts)
 
 
 def _piece(spot: Spot, letters: str, *, turned: bool) -> str:
@@ -352,17 +305,7 @@ def _piece(spot: Spot, letters: str, *, turned: bool) -> str:
     )
     colour = PROMOTED_LETTERS if letters.startswith("+") else "#202020"
     shape = f'<polygon points="{outline}" fill="{PIECE}" stroke="{LINE}"/>'
-    return shape + _text(letters, x, y + 6 + 2 * up, 17, colour)
-
-
-def _hand(state: State, side: int) -> list[str]:
-    counts, found = hand_counts(state, side), []
-    for spot, letter in zip(HAND_SPOTS[side], HAND_ORDER, strict=True):
-        count = counts[CODE_LETTERS.index(letter)]
-        if count:
-            found.append(_piece(spot, letter, turned=side == 1))
-            found.append(_text(str(count), spot.x + spot.width + 4, spot.y + spot.height - 6, 12))
-    return found
+    return shape + text_at(x, y + 6 + 2 * up, letters, 17, colour)
 
 
 def _in_hand(side: int, letter: str) -> str:

@@ -66,13 +66,9 @@ def end_reason(positions: Positions, n: int, legal_count: int, root: int) -> int
 RULES = Rules(small.start, small.side_to_move, legal_actions, play, end_reason, small.encode)
 
 
-def _state_from_text(text: str) -> State:
-    return small.stones_from_text(text, ROWS, COLS, lambda stones: bool(has_line(np.uint64(stones))))
-
-
 NOTATION = small.notation(
     RULES,
-    _state_from_text,
+    lambda text: small.stones_from_text(text, ROWS, COLS, lambda stones: has_line(np.uint64(stones))),
     rows=ROWS,
     cols=COLS,
     noun="cell",

@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
+from azselfplay.games.boards import picture, text_at
 from azselfplay.games.knowledge import Check, Clicks, Knowledge, Known, Row, Say, Solution, grid
 from azselfplay.games.small import EMPTY, FIRST, board_rows, cells_in_line, window_heuristic
-from azselfplay.games.spec import NO_ROOT, State
-from azselfplay.games.tic_tac_toe import CELLS, COLS, GAME, ROWS
+from azselfplay.games.spec import State
+from azselfplay.games.tic_tac_toe import COLS, GAME, ROWS
 
 # ---- The tree ------------------------------------------------------------------------------------
 
 
+GROUP = "tree"
+"""The only group of positions."""
 Key = tuple[int, int]
 """Stones of the side to move and of the other."""
 
@@ -40,44 +41,39 @@ class Solved:
     def is_over(self) -> bool:
         return not self.children
 
+    @property
+    def known(self) -> Known:
+        return Known(GROUP, self.value, frozenset(self.keeps), len(self.children))
+
 
 @cache
 def solve() -> dict[Key, Solved]:
     """All reachable positions, including the empty board (5,478)."""
     tree: dict[Key, Solved] = {}
-    start = np.zeros(GAME.state_words, np.uint64)
-    GAME.rules.start(start)
-    _solve(start, (), tree)
+
+    def add(state: State, moves: tuple[int, ...]) -> int:
+        """Add a position with all that follow it. Returns its value."""
+        key = key_of(state)
+        if key in tree:
+            return tree[key].value
+        ended = GAME.end_value(state)
+        if ended is not None:
+            tree[key] = Solved(ended, moves, {}, ())
+            return ended
+        after = {action: GAME.after(state, action) for action in GAME.legal_list(state)}
+        values = {action: -add(child, (*moves, action)) for action, child in after.items()}
+        best = max(values.values())
+        children = {action: key_of(child) for action, child in after.items()}
+        tree[key] = Solved(best, moves, children, tuple(a for a in values if values[a] == best))
+        return best
+
+    add(GAME.notation.state_from_text(""), ())
     return tree
 
 
 def key_of(state: State) -> Key:
     """The key of a state in the tree."""
     return int(state[0]), int(state[1])
-
-
-def _solve(state: State, moves: tuple[int, ...], tree: dict[Key, Solved]) -> int:
-    key = key_of(state)
-    if key not in tree:
-        positions, legal = state.reshape(1, -1), np.zeros(CELLS, np.uint16)
-        count = GAME.rules.legal_actions(positions, 1, legal)
-        reason = GAME.rules.end_reason(positions, 1, count, NO_ROOT)
-        if reason:
-            tree[key] = Solved(GAME.end_reasons[reason].value, moves, {}, ())
-        else:
-            tree[key] = _best_of(state, moves, [int(action) for action in legal[:count]], tree)
-    return tree[key].value
-
-
-def _best_of(state: State, moves: tuple[int, ...], legal: list[int], tree: dict[Key, Solved]) -> Solved:
-    children, values = {}, {}
-    for action in legal:
-        child = np.zeros_like(state)
-        GAME.rules.play(state, action, child)
-        values[action] = -_solve(child, (*moves, action), tree)
-        children[action] = key_of(child)
-    best = max(values.values())
-    return Solved(best, moves, children, tuple(action for action in legal if values[action] == best))
 
 
 # ---- Pictures ------------------------------------------------------------------------------------
@@ -97,31 +93,25 @@ def svg(state: State, move: str) -> bytes:
     winning = cells_in_line(rows, 3)
     for down, row in enumerate(rows):
         for col, seen in enumerate(row):
-            if move == str(_cell(down, col) + 1) or (down, col) in winning:
-                place = f'x="{STEP * col}" y="{STEP * down}" width="{STEP}" height="{STEP}"'
+            left, top = STEP * col, STEP * down
+            x, y = left + STEP // 2, top + STEP // 2
+            number = str(_cell(down, col) + 1)
+            if move == number or (down, col) in winning:
+                place = f'x="{left}" y="{top}" width="{STEP}" height="{STEP}"'
                 parts.append(f'<rect {place} fill="{LAST}"/>')
             if seen == EMPTY:
-                parts.append(_number(down, col))
+                parts.append(text_at(left + 13, top + 20, number, 15, NUMBER))
+            elif seen == FIRST:
+                cross = f"M{x - ARM} {y - ARM}L{x + ARM} {y + ARM}M{x - ARM} {y + ARM}L{x + ARM} {y - ARM}"
+                pen = f'stroke="{FIRSTS}" stroke-width="9" stroke-linecap="round"'
+                parts.append(f'<path d="{cross}" {pen}/>')
             else:
-                parts.append(_mark(seen, STEP * col + STEP // 2, STEP * down + STEP // 2))
+                pen = f'fill="none" stroke="{SECONDS}" stroke-width="9"'
+                parts.append(f'<circle cx="{x}" cy="{y}" r="{ARM + 2}" {pen}/>')
     for at in (STEP, 2 * STEP):
         for x1, y1, x2, y2 in ((at, 6, at, WIDTH - 6), (6, at, WIDTH - 6, at)):
             parts.append(f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{LINE}" stroke-width="3"/>')
-    size = f'width="{WIDTH}" height="{WIDTH}" viewBox="0 0 {WIDTH} {WIDTH}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(parts)}</svg>'.encode()
-
-
-def _mark(side: str, x: int, y: int) -> str:
-    if side == FIRST:
-        strokes = f"M{x - ARM} {y - ARM}L{x + ARM} {y + ARM}M{x - ARM} {y + ARM}L{x + ARM} {y - ARM}"
-        return f'<path d="{strokes}" stroke="{FIRSTS}" stroke-width="9" stroke-linecap="round"/>'
-    return f'<circle cx="{x}" cy="{y}" r="{ARM + 2}" fill="none" stroke="{SECONDS}" stroke-width="9"/>'
-
-
-def _number(down: int, col: int) -> str:
-    """The cell's number in its upper left corner."""
-    font = f'font-family="sans-serif" font-size="15" fill="{NUMBER}"'
-    return f'<text x="{STEP * col + 9}" y="{STEP * down + 20}" {font}>{_cell(down, col) + 1}</text>'
+    return picture(WIDTH, WIDTH, parts)
 
 
 def _cell(down: int, col: int) -> int:
@@ -136,21 +126,12 @@ CLICKS = Clicks(WIDTH, WIDTH, grid(_NAMES, 0, 0, STEP), lambda _state, action: (
 # ---- In the form of games.knowledge --------------------------------------------------------------
 
 
-GROUP = "tree"
-"""The only group of positions."""
-
-
 def probe(state: State) -> Known:
-    one = solve()[key_of(state)]
-    return Known(GROUP, one.value, frozenset(one.keeps), len(one.children))
+    return solve()[key_of(state)].known
 
 
 def rows(_seed: int, _limit: int) -> list[Row]:
-    return [
-        Row(GROUP, "", one.moves, one.value, frozenset(one.keeps), len(one.children), {})
-        for one in solve().values()
-        if not one.is_over
-    ]
+    return [one.known.row(moves=one.moves) for one in solve().values() if not one.is_over]
 
 
 def checks(_file: Path | None, _say: Say) -> Iterator[Check]:

@@ -1,0 +1,126 @@
+"""What the boards of several games have in common: squares along a line, the ranks of FEN and SFEN, and
+pictures as SVG.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+# ---- Squares -------------------------------------------------------------------------------------
+# A square is `size * line + place`: rank and file in chess, file and rank in shogi.
+
+
+Step = tuple[int, int]
+"""How many (lines, places) a step goes."""
+
+
+def walk(size: int, square: int, step: Step, most: int) -> list[int]:
+    """Squares met when walking from `square`, at most `most` of them, up to the edge of size x size ones."""
+    (line, place), met = divmod(square, size), []
+    for _ in range(most):
+        line, place = line + step[0], place + step[1]
+        if not (0 <= line < size and 0 <= place < size):
+            break
+        met.append(size * line + place)
+    return met
+
+
+def actions_by_squares(size: int, steps: Sequence[Step]) -> npt.NDArray[np.uint16]:
+    """`[from * squares + to]`: the action `plane * squares + from` of the plane whose step leads there.
+
+    No two planes share a step, so one table serves all pieces.
+    """
+    squares = size * size
+    table = np.zeros(squares * squares, dtype=np.uint16)
+    for plane, step in enumerate(steps):
+        for square in range(squares):
+            for target in walk(size, square, step, 1):
+                table[square * squares + target] = plane * squares + square
+    return table
+
+
+def bits_of(words: npt.NDArray[np.uint64]) -> int:
+    """Some words of a state as one Python integer, the lowest word first."""
+    return sum(int(word) << 64 * place for place, word in enumerate(words))
+
+
+def words_of(bits: int, count: int) -> list[int]:
+    """The words of an integer: the inverse of `bits_of`."""
+    return [bits >> 64 * place & 0xFFFFFFFFFFFFFFFF for place in range(count)]
+
+
+# ---- FEN and SFEN --------------------------------------------------------------------------------
+
+
+Piece = TypeVar("Piece")
+
+
+def ranks_from_text(
+    text: str, form: str, names: str, pieces: Mapping[str, Piece], empty: Piece
+) -> list[list[Piece]]:
+    """The ranks of a board, called `names` from the top, each from the left. ValueError says what is wrong.
+
+    form: `a FEN`. pieces: what each of the letters stands for, perhaps after a `+`.
+    """
+    size, ranks, found = len(names), text.split("/"), []
+    if len(ranks) != size:
+        raise ValueError(
+            f"the board of {form} has {size} ranks separated by '/', got {len(ranks)} in {text!r}"
+        )
+    numbers = "123456789"[:size]
+    for name, rank in zip(names, ranks, strict=True):
+        row: list[Piece] = []
+        for piece in re.findall(r"\+?.", rank):
+            if piece in numbers:
+                row += [empty] * int(piece)
+            elif piece in pieces:
+                row.append(pieces[piece])
+            else:
+                raise ValueError(f"rank {name}: {piece!r} is neither a piece nor a number 1-{size}")
+        if len(row) != size:
+            raise ValueError(f"rank {name} has {len(row)} squares instead of {size}: {rank!r}")
+        found.append(row)
+    return found
+
+
+def ranks_to_text(ranks: Iterable[Sequence[str]]) -> str:
+    """The inverse: ranks from the top, "" for an empty square."""
+    rows = ("".join(piece or "1" for piece in rank) for rank in ranks)
+    return "/".join(re.sub("1+", lambda run: str(len(run[0])), row) for row in rows)
+
+
+def number_from_text(text: str, what: str, most: int) -> int:
+    """A field of a position. Raises ValueError if it is not a number from 0 to `most`."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) > most:
+        raise ValueError(f"the {what} is a number from 0 to {most}, not {text!r}")
+    return int(text)
+
+
+# ---- Pictures ------------------------------------------------------------------------------------
+
+
+def picture(width: float, height: float, parts: Iterable[str]) -> bytes:
+    """An SVG of this size, in pixels."""
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(parts)}</svg>'.encode()
+
+
+def text_at(x: float, y: float, text: str, size: int, colour: str) -> str:
+    """A text whose middle is at `x`, and which stands on `y`."""
+    font = f'font-family="sans-serif" font-size="{size}" text-anchor="middle" fill="{colour}"'
+    return f'<text x="{x:g}" y="{y:g}" {font}>{text}</text>'
+
+
+def lines(left: int, top: int, step: int, count: int, colour: str) -> list[str]:
+    """A square grid of `count` lines each way."""
+    length, found = step * (count - 1), []
+    for at in range(0, length + 1, step):
+        for x, y, across, down in ((left + at, top, 0, length), (left, top + at, length, 0)):
+            ends = f'x1="{x}" y1="{y}" x2="{x + across}" y2="{y + down}"'
+            found.append(f'<line {ends} stroke="{colour}"/>')
+    return found
