@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 from foreign_client import Client
+from free_ports import free_base_port
 from stranger import Ledger
-
-from azselfplay.host.ports import find_base_port
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 600.0
@@ -60,7 +59,7 @@ class Loop:
 
     def __init__(self, folder: Path, *flags: str) -> None:
         self.folder = folder
-        self.port = find_base_port(30_000)
+        self.port = free_base_port()
         trainer = folder / "trainer.toml"
         trainer.write_text(TRAINER)
         command = [

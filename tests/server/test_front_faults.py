@@ -9,8 +9,8 @@ import pytest
 from descriptors import no_descriptor_left
 from front_bench import Bench, Peer, Play, Worker, publish
 
+from azselfplay.host.aio import Faults
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.logs import Faults
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Chunk, GetChunk, GetStatus, Goodbye, Hello, Refused
 
