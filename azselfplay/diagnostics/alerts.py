@@ -266,14 +266,13 @@ def memorising(signs: Signs) -> str:
                 seen = f"value loss on games never trained on {mean:.2f} -> {least:.2f}"
         if not seen and policy_gap < GAP:
             seen = f"policy loss only {policy_gap:.3f} above the entropy of its targets"
-    if not seen:
+    if not seen and len(is_now) == IN_A_ROW:
         # Both may have come to rest long ago: then only the distance between them shows it.
-        gaps = [
-            one.held_out_value_loss - one.value_loss for one in now if one.held_out_value_loss is not None
-        ]
-        if len(gaps) < IN_A_ROW or min(gaps) <= HELD_OUT_GAP:
-            return ""
-        seen = f"value loss {min(gaps):.2f} higher on games never trained on"
+        gap = min(held_out - lesson.value_loss for held_out, lesson in zip(is_now, now, strict=True))
+        if gap > HELD_OUT_GAP:
+            seen = f"value loss {gap:.2f} higher on games never trained on"
+    if not seen:
+        return ""
     reuse = (
         "" if signs.samples_per_position is None else f", {signs.samples_per_position:.1f} samples a position"
     )

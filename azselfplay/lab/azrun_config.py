@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -193,7 +194,11 @@ class Basis:
             why = "no recipe: the programs' own settings"
         else:
             why = "the programs' own settings; --recipe list shows recipes of other games"
-        return f"{self.settings.game} on {_machine(self.settings.gpus)}: {what} ({why})"
+        cores = usable_cores()
+        machine = f"{cores} core{'' if cores == 1 else 's'}"
+        if has_gpu(self.settings.gpus):
+            machine = f"GPUs and {machine}"
+        return f"{self.settings.game} on {machine}: {what} ({why})"
 
 
 def basis_of(settings: RunConfig) -> Basis:
@@ -275,7 +280,12 @@ def _of_run(settings: RunConfig) -> Basis:
     trainer = _stored(folder.trainer_config, TrainerConfig, KEPT_BY_TRAINER)
     server = {"self_play.search.simulations": SIMULATIONS, **server}
     server["self_play.history"] = folder.describe()["history"]
-    server["net"] = _network(folder) or server.get("net") or settings.net or NET
+    # The network that it plays with, if there is one and it has a name today.
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        name = str(read_json(folder.weights / "current.json")["architecture"])
+        check_name(name)
+        server["net"] = name
+    server["net"] = server.get("net") or settings.net or NET
     settings = replace(settings, run=folder.name, net=server["net"])
     # Its games may wait in the spool of a client.
     is_alone = folder.config.exists() and not (folder.spool / "client").exists()
@@ -303,16 +313,6 @@ def _stored(path: Path, kind: type, kept: Set[str]) -> dict[str, Any]:
     return {name: one for name, one in found.items() if name in known and name.partition(".")[0] in kept}
 
 
-def _network(folder: RunFolder) -> str:
-    """The name of the network that a run plays with; "" before it has one, or if it has no name today."""
-    try:
-        name = str(read_json(folder.weights / "current.json")["architecture"])
-        check_name(name)
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
-    return name
-
-
 @cache
 def has_gpu(gpus: str) -> bool:
     """Whether a GPU evaluates: one that `--gpus` names, or any of this machine."""
@@ -323,12 +323,6 @@ def has_gpu(gpus: str) -> bool:
         return False
     asked = subprocess.run(python_module("server.devices"), capture_output=True, check=False)
     return asked.returncode == 0 and bool(json.loads(asked.stdout))
-
-
-def _machine(gpus: str) -> str:
-    cores = usable_cores()
-    text = f"{cores} core{'' if cores == 1 else 's'}"
-    return f"GPUs and {text}" if has_gpu(gpus) else text
 
 
 def shown_recipes() -> str:
@@ -344,52 +338,41 @@ def shown_recipes() -> str:
 def make_commands(settings: RunConfig, port: int, basis: Path | None = None) -> Commands:
     """Server, trainer and, if wanted, the client, in this order. `basis`: folder with their lowest settings
     (`Basis.write`)."""
+    run, runs, address = run_name(settings), str(settings.runs), f"127.0.0.1:{port}"
+    # What is not given is left to azserver, which knows what the machine can do.
+    given = {
+        "--workers": settings.workers,
+        "--games": settings.games,
+        "--self-play.search.simulations": settings.simulations,
+    }
     commands = {
-        "server": _server(settings, port, basis),
-        "trainer": _trainer(settings, port, basis),
+        "server": python_module(
+            "server.main",
+            *_config_flags(basis and basis / "server.toml", settings.server_config),
+            *("--game", settings.game, "--net", settings.net, "--gpus", settings.gpus),
+            *(word for flag, value in given.items() if value is not None for word in (flag, str(value))),
+            *("--port", str(port), "--run", run, "--runs", runs),
+            *("--trainer-grace", str(TRAINER_GRACE), "--web", str(settings.web)),
+        ),
+        "trainer": python_module(
+            "trainer",
+            *_config_flags(basis and basis / "trainer.toml", settings.trainer_config),
+            *("--server", address, "--run", run, "--runs", runs),
+        ),
     }
     if settings.client_workers:
-        commands["client"] = _client(settings, port)
+        commands["client"] = python_module(
+            "client.main",
+            *_config_flags(settings.client_config),
+            *("--server", address, "--device", settings.client_device, "--max-wait", "0"),
+            *("--workers", str(settings.client_workers), "--games", str(settings.games or 0)),
+            *("--spool", str(RunFolder(settings.runs, run).spool / "client")),
+        )
     return commands
-
-
-def _server(settings: RunConfig, port: int, basis: Path | None) -> list[str]:
-    return python_module(
-        "server.main",
-        *_config_flags(basis and basis / "server.toml", settings.server_config),
-        *("--game", settings.game, "--net", settings.net, "--gpus", settings.gpus),
-        *_flag("--workers", settings.workers),
-        *_flag("--games", settings.games),
-        *_flag("--self-play.search.simulations", settings.simulations),
-        *("--port", str(port), "--run", run_name(settings), "--runs", str(settings.runs)),
-        *("--trainer-grace", str(TRAINER_GRACE), "--web", str(settings.web)),
-    )
-
-
-def _trainer(settings: RunConfig, port: int, basis: Path | None) -> list[str]:
-    return python_module(
-        "trainer",
-        *_config_flags(basis and basis / "trainer.toml", settings.trainer_config),
-        *("--server", f"127.0.0.1:{port}", "--run", run_name(settings), "--runs", str(settings.runs)),
-    )
-
-
-def _client(settings: RunConfig, port: int) -> list[str]:
-    return python_module(
-        "client.main",
-        *_config_flags(settings.client_config),
-        *("--server", f"127.0.0.1:{port}", "--device", settings.client_device, "--max-wait", "0"),
-        *("--workers", str(settings.client_workers), "--games", str(settings.games or 0)),
-        *("--spool", str(RunFolder(settings.runs, run_name(settings)).spool / "client")),
-    )
 
 
 def _config_flags(*files: Path | None) -> list[str]:
     return [word for file in files if file is not None for word in ("--config", str(file))]
-
-
-def _flag(name: str, value: int | None) -> list[str]:
-    return [] if value is None else [name, str(value)]
 
 
 def check_parts(commands: Commands) -> ServerConfig:
@@ -399,10 +382,9 @@ def check_parts(commands: Commands) -> ServerConfig:
     from server.main import load as server
     from trainer.__main__ import load as trainer
 
-    readers: dict[str, Callable[[Sequence[str], Mapping[str, str]], object]] = {}
-    readers |= {"trainer": trainer, "client": client}
     flags = {name: argv[len(python_module("")) :] for name, argv in commands.items()}
-    served = server(flags.pop("server"), {})  # parts get no settings from the environment
-    for name, words in flags.items():
-        readers[name](words, {})
+    served = server(flags["server"], {})  # parts get no settings from the environment
+    trainer(flags["trainer"], {})
+    if "client" in flags:
+        client(flags["client"], {})
     return served

@@ -266,22 +266,18 @@ class _Copy:
             for path in (*named, *sorted(self._run.weights.glob(f"*{SUFFIX}"))):
                 if str(path.relative_to(self._run.path)) not in self.sums or path in named:
                     self._take(path)
-            if before == [_content(path) for path in named] and (info := self._current()) is not None:
-                return info.version
+            if before != [_content(path) for path in named]:
+                continue
+            # The file that the copied current.json names must have been copied too, and be intact.
+            folder = self._folder / self._run.weights.name
+            with contextlib.suppress(ValueError):
+                info = read_struct(folder / "current.json", WeightsInfo)
+                if find_weights(folder, info.sha256) and info.sha256.hex() in self.sums.values():
+                    return info.version
         raise Fatal(
             f"{named[0]} names no complete file in {named[0].parent}, or a different one at each reading",
             Exit.BAD_DATA,
         )
-
-    def _current(self) -> WeightsInfo | None:
-        """The weights named by the copied current.json, if the copy has them, intact."""
-        folder = self._folder / self._run.weights.name
-        try:
-            info = read_struct(folder / "current.json", WeightsInfo)
-        except ValueError:
-            return None
-        file = find_weights(folder, info.sha256)
-        return info if file is not None and info.sha256.hex() in self.sums.values() else None
 
     def curves(self) -> None:
         """Copy files for people. The last line of a file that is being written may be incomplete."""
@@ -323,17 +319,33 @@ def restore(
         )
     sums = read_sums(backup)
     if identity == "auto":
-        _check_identity(about, run)
+        # Two runs of one identity would both be sent the games that wait for one of them.
+        for path in sorted(run.path.parent.glob("*/run.json")):
+            try:
+                beside = find_run(path.parent)
+                is_same = beside is not None and bool(about.run_id) and beside.run_id.hex() == about.run_id
+            except Fatal:
+                continue  # it cannot be read, so no azserver serves it
+            if is_same:
+                raise Fatal(
+                    f"{path.parent} is the run that this is a backup of. If it goes on, restore with "
+                    "--identity new: the copy is a run of its own then. If it is given up, restore with "
+                    "--identity keep: games that wait for it go to the copy",
+                    Exit.CONFIG,
+                )
     with filled(run.path) as folder:
-        for path, digest in sums.items():
-            target = _target(about, run, identity, path)
-            found = copy_file(backup / path, folder / target) if target else hash_file(backup / path)
+        for name, digest in sums.items():
+            target = _target(about, run, identity, name)
+            found = copy_file(backup / name, folder / target) if target else hash_file(backup / name)
             if found != digest:
                 raise Fatal(
-                    f"{backup / path} is damaged: it has another hash than {SUMS} says", Exit.BAD_DATA
+                    f"{backup / name} is damaged: it has another hash than {SUMS} says", Exit.BAD_DATA
                 )
         if identity == "new":
-            _forget_identity(folder / run.about.name)
+            # azserver draws a new one at its first start; a trainer elsewhere adopts the server's.
+            described = read_json(folder / run.about.name)
+            described.pop("id", None)
+            write_file(folder / run.about.name, json.dumps(described, indent=1).encode())
         games = folder / run.games.name
         if games.exists():
             check_file(games)
@@ -358,31 +370,6 @@ def _target(about: About, run: RunFolder, identity: Identity, path: str) -> str 
     run_id = bytes.fromhex(about.run_id)
     old, new = (run_folder(Path(), about.game, name, run_id).name for name in (about.run, run.name))
     return "/".join(new if part == old else part for part in parts)
-
-
-def _check_identity(about: About, run: RunFolder) -> None:
-    """Raise Fatal(CONFIG) if a run in the same folder has the identity that the new one would have."""
-    for path in sorted(run.path.parent.glob("*/run.json")):
-        try:
-            beside = find_run(path.parent)
-            is_same = beside is not None and bool(about.run_id) and beside.run_id.hex() == about.run_id
-        except Fatal:
-            continue  # it cannot be read, so no azserver serves it
-        if is_same:
-            raise Fatal(
-                f"{path.parent} is the run that this is a backup of. If it goes on, restore with --identity "
-                "new: the copy is a run of its own then. If it is given up, restore with --identity keep: "
-                "games that wait for it go to the copy",
-                Exit.CONFIG,
-            )
-
-
-def _forget_identity(about: Path) -> None:
-    """Remove the identity: azserver draws a new one at its first start, and a trainer elsewhere adopts the
-    server's."""
-    described = read_json(about)
-    described.pop("id", None)
-    write_file(about, json.dumps(described, indent=1).encode())
 
 
 def _verify(path: Path, about: About, say: Callable[[str], None]) -> None:

@@ -93,8 +93,6 @@ class Launcher:
         self.port = port
         self.commands = commands or make_commands(settings, port)
         self.figures: dict[str, Any] = {}
-        self.answered = asyncio.Event()
-        """Set once figures have come."""
         self._ready_for_clients = asyncio.Event()
         self._no_workers = asyncio.Event()
         self._is_ending = False
@@ -104,15 +102,16 @@ class Launcher:
     async def main(self, stop: Stop) -> None:
         """Run until the time is over or a signal comes; then end players, trainer and server. A new run whose
         parts are refused leaves no folder."""
-        with self.folder.removed_if_refused():
-            await self._run(stop)
-
-    async def _run(self, stop: Stop) -> None:
         stop.waits_for = "games and training steps under way, at most a minute"
-        with View(f"{self.name}, port {self.port}") as view, contextlib.ExitStack() as stack:
+        with (
+            self.folder.removed_if_refused(),
+            View(f"{self.name}, port {self.port}") as view,
+            contextlib.ExitStack() as stack,
+        ):
             logs.set_up("azrun", self.folder.logs / "azrun.log", quiet=True)
             warnings = view.warnings()
-            warnings.addFilter(self._is_worth_telling)
+            # At the end the server leaves as it should: then a lost connection is nothing to tell.
+            warnings.addFilter(lambda record: not (self._is_ending and record.name == CONNECTION_LOG))
             logging.getLogger().addHandler(warnings)
             stack.callback(logging.getLogger().removeHandler, warnings)
             parts = self._parts(view)
@@ -130,15 +129,15 @@ class Launcher:
                     async with asyncio.timeout(seconds or None):
                         await stop.finishing.wait()
                 stop.request()
-                at_end = dict(self.figures)
+                # Rates are those of the run, not of its end, when the parts leave one after the other.
+                at_end = {key: self.figures.get(key, 0.0) for key in ("evals", "uptime_s", "mean_batch")}
                 self._is_ending = True
                 view.note(
                     f"{datetime.now():%H:%M:%S} ending: the last games are stored, the last weights written "
                     "(some seconds; Ctrl-C ends it at once)"
                 )
                 await self._end(parts, watcher)
-            for key in ("evals", "uptime_s", "mean_batch"):
-                self.figures[key] = at_end.get(key, 0.0)
+            self.figures |= at_end
 
     def summary(self) -> dict[str, Any]:
         """The last line of output, for programs."""
@@ -163,11 +162,6 @@ class Launcher:
         trainer = self.figures.get("trainer") or self.folder.read_figures()
         return int(trainer.get("step") or 0)
 
-    def _is_worth_telling(self, record: logging.LogRecord) -> bool:
-        """Whether to show a log record: not the lost connection of the watcher at the end, when the server
-        leaves as it should."""
-        return not (self._is_ending and record.name == CONNECTION_LOG)
-
     async def _end(self, parts: list[Part], watcher: asyncio.Task[None]) -> None:
         """End the players first, so that their games reach the store. Then the server begins to stop, which
         ends its workers; then the trainer, whose last weights the server still accepts
@@ -191,7 +185,18 @@ class Launcher:
 
         def on_message(message: Message, frames: list[memoryview]) -> None:
             if isinstance(message, Status) and not frames:
-                self._take(message.figures)
+                # A trainer (or server) that has just restarted has no figures yet: its last ones are kept.
+                trainer = message.figures.get("trainer") or self.figures.get("trainer") or {}
+                self.figures = {**message.figures, "trainer": trainer}
+                workers = (message.figures.get("sessions") or {}).get("workers", 0)
+                if workers:
+                    self._no_workers.clear()
+                else:
+                    self._no_workers.set()
+                # Otherwise the client would compile the game at the same time as the server, and both would
+                # take twice as long.
+                if workers >= (self.settings.workers != 0):
+                    self._ready_for_clients.set()
                 # At the end the parts leave one after the other, which need not be reported.
                 for text in [] if self._is_ending else milestones.lines(self.figures):
                     view.note(f"{datetime.now():%H:%M:%S} {text}")
@@ -207,20 +212,6 @@ class Launcher:
                     await asyncio.sleep(ASK_EVERY)
         finally:
             context.term()
-
-    def _take(self, figures: dict[str, Any]) -> None:
-        """Keep the trainer's last figures while it (or the server) has just restarted and has none yet."""
-        trainer = figures.get("trainer") or self.figures.get("trainer") or {}
-        self.figures = {**figures, "trainer": trainer}
-        self.answered.set()
-        if (figures.get("sessions") or {}).get("workers", 0):
-            self._no_workers.clear()
-        else:
-            self._no_workers.set()
-        # Otherwise the client would compile the game at the same time as the server, and both would take
-        # twice as long.
-        if (figures.get("sessions") or {}).get("workers", 0) >= (self.settings.workers != 0):
-            self._ready_for_clients.set()
 
     def _parts(self, view: View) -> list[Part]:
         self.folder.logs.mkdir(parents=True, exist_ok=True)
