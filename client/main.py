@@ -110,20 +110,21 @@ class Supervisor:
             self._stop.waits_for = f"the workers, which finish their games, {self._drain:.0f} s at most"
         sink = FigureLines(self._last_words, self._on_preparing)
         self._children.add(PREPARE, self._plan.prepare, restart=False, on_exit=self._on_prepared, sink=sink)
+
+        async def tell_what_is_left() -> None:
+            """Log how many games are left with --drain: at once, and then regularly."""
+            await self._stop.finishing.wait()
+            while self._drain:
+                left = self._figures.left()
+                log.info("draining: %s; a second signal ends at once and gives unfinished games up", left)
+                await asyncio.sleep(TELL_EVERY)
+
         async with asyncio.TaskGroup() as group:
-            telling = group.create_task(self._tell_what_is_left())
+            telling = group.create_task(tell_what_is_left())
             await self._children.run(self._stop)
             telling.cancel()
         if self._failed is not None:
             raise self._failed
-
-    async def _tell_what_is_left(self) -> None:
-        """Log how many games are left with --drain: at once, and then regularly."""
-        await self._stop.finishing.wait()
-        while self._drain:
-            left = self._figures.left()
-            log.info("draining: %s; a second signal ends at once and gives unfinished games up", left)
-            await asyncio.sleep(TELL_EVERY)
 
     def _on_preparing(self, figures: Figures) -> None:
         self._in_search = bool(figures.get(IN_SEARCH))
@@ -163,19 +164,15 @@ def keygen(argv: Sequence[str]) -> int:
     """Print the public key and what to do with it."""
     options = keygen_parser().parse_args(argv)
     role = "trainer" if options.trainer else "client"
+    # The key is named after this machine; a trainer's differs from that of a client beside it.
+    host = re.sub("[^A-Za-z0-9]", "-", socket.gethostname().partition(".")[0]).strip("-")[:50] or "NAME"
+    name = host if role == "client" else f"{host}-{role}"
     path: Path = options.key or default_folder() / f"{role}.key"
     pair = new_pair()
     write_pair(path, pair, f"Key of an azselfplay {role}. Keep it secret.")
     print(f"the key is in {path}; on the server's machine, let it join:")
-    print(f"  azserver allow {role} {_suggested_name(role)} {shlex.quote(as_text(pair.public))}")
+    print(f"  azserver allow {role} {name} {shlex.quote(as_text(pair.public))}")
     return int(Exit.OK)
-
-
-def _suggested_name(role: str) -> str:
-    """Return a name for the key, made from this machine's. A trainer's differs from that of a client beside
-    it."""
-    host = re.sub("[^A-Za-z0-9]", "-", socket.gethostname().partition(".")[0]).strip("-")[:50] or "NAME"
-    return host if role == "client" else f"{host}-{role}"
 
 
 def keygen_parser() -> argparse.ArgumentParser:

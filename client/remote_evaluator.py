@@ -153,9 +153,7 @@ class RemoteEvaluator:
         while self._waiting and (room := self._requests.room):
             batch, parts = self._waiting.take(min(LEAVES_PER_MESSAGE, room))
             self._requests.open(_Asked(batch, parts), batch.rows)
-        self._send_taken()
-
-    def _send_taken(self) -> None:
+        # What the socket does not accept now stays in flight, and its deadline becomes a short one.
         now = self._loop.time()
         postponed = False
         for request, rows, asked in self._requests.take(now):
@@ -266,10 +264,16 @@ class RequestTable(Generic[T]):
         if entry is None or rows <= 0 or first < 0 or first + rows > entry.rows:
             return None
         part = ((1 << rows) - 1) << first
+        # Each row counts once, however often an answer with it comes.
         new = entry.unanswered & part
         entry.unanswered &= ~part
         if not entry.unanswered:
-            self._forget(request)
+            del self._requests[request]
+            # An answer may come while the request waits to be sent again, in a later session.
+            if entry.sent:
+                self.in_flight -= entry.rows
+            else:
+                self._to_send.remove(request)
         if new == part:
             return entry.payload, range(first, first + rows)
         return entry.payload, [row for row in range(first, first + rows) if new >> row & 1]
@@ -314,11 +318,5 @@ class RequestTable(Generic[T]):
             entry = self._requests[request]
             entry.sent = False
             self.in_flight -= entry.rows
+        # Before the new ones, and in their order: the oldest search has waited longest.
         self._to_send.extendleft(reversed(requests))
-
-    def _forget(self, request: int) -> None:
-        entry = self._requests.pop(request)
-        if entry.sent:
-            self.in_flight -= entry.rows
-        else:
-            self._to_send.remove(request)

@@ -14,7 +14,7 @@ import logging
 import os
 import time
 import zlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -127,23 +127,21 @@ class GamePool:
             self._tasks.append(self._group.create_task(self._play_in_slot(), name="game"))
 
     async def _play_in_slot(self) -> None:
+        """Play game after game, until there are more slots than games or no game may begin."""
         try:
-            await self._play_on(self._numbers)
+            while not self._finishing.is_set() and self._slots <= self._games:
+                await self._room.wait()
+                if self._finishing.is_set():  # it was set while waiting
+                    return
+                try:
+                    await self._play_and_keep(next(self._numbers))
+                except (LeafRefused, BadEvaluation, BadRecord) as fault:
+                    self.given_up += 1
+                    kind = type(fault).__name__
+                    self._repeated.warning(kind, f"a game is given up ({kind}): {fault}", time.monotonic())
+                    await asyncio.sleep(PAUSE_AFTER_REFUSAL)
         finally:
             self._slots -= 1
-
-    async def _play_on(self, numbers: Iterator[int]) -> None:
-        while not self._finishing.is_set() and self._slots <= self._games:
-            await self._room.wait()
-            if self._finishing.is_set():  # it was set while waiting
-                return
-            try:
-                await self._play_and_keep(next(numbers))
-            except (LeafRefused, BadEvaluation, BadRecord) as fault:
-                self.given_up += 1
-                kind = type(fault).__name__
-                self._repeated.warning(kind, f"a game is given up ({kind}): {fault}", time.monotonic())
-                await asyncio.sleep(PAUSE_AFTER_REFUSAL)
 
     async def _play_and_keep(self, number: int) -> None:
         rng = self._player.rng(number)
@@ -188,6 +186,7 @@ async def _play(
     start = game.notation.state_from_text(text)
     tree.reset(start)
     columns = _Columns(is_played_on=resigning.is_played_on(rng))
+    # Plies that make games differ. They are neither searched nor trained on.
     opening = Opening(tree, start, settings, rng)
     if not is_sampled:
         opening.play_random()
@@ -196,6 +195,7 @@ async def _play(
         columns.add_unsearched(action, pool.evaluator.version)
     reason = tree.end_reason()
     while reason is None:
+        # Most searches may be cheap ones, which are played with and not trained on (playout cap, KataGo).
         is_cheap = cheap > 0 and rng.random() < cheap
         result = await search(tree, pool, is_cheap=is_cheap)
         action = choose_action(result, tree.ply, settings, rng)
@@ -239,6 +239,9 @@ def _record(
     columns: _Columns, tree: SearchTree, start: str, reason: str, uid: bytes, player: Player, seconds: float
 ) -> GameRecord:
     results, settings = columns.results, tree.settings
+    # A side resigns with its move, so after a resignation the last mover has lost.
+    has_resigned = reason == RESIGNATION
+    outcome = outcome_for_first_player(-1, columns.mover) if has_resigned else tree.outcome()
     values = np.array([result.value for result in results], np.float32)
     played_on = PLAYED_ON if columns.is_played_on else 0
     return GameRecord(
@@ -255,20 +258,13 @@ def _record(
         flags=np.array([_flags(result) | played_on for result in results], np.uint8),
         versions=np.array(columns.versions, np.uint32),
         **search_columns(results),
-        outcome=_outcome(tree, reason, columns.mover),
+        outcome=outcome,
         reason=reason,
         seed=player.seed,
         source=player.name,
         seconds=seconds,
         run=player.run,
     )
-
-
-def _outcome(tree: SearchTree, reason: str, mover: int) -> int:
-    """Return the outcome. A side resigns with its move, so after a resignation the last `mover` has lost."""
-    if reason == RESIGNATION:
-        return outcome_for_first_player(-1, mover)
-    return tree.outcome()
 
 
 def _flags(result: SearchResult) -> int:

@@ -106,7 +106,11 @@ class Spool:
             path.unlink()
         found = []
         for path in sorted(self.folder.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns):
-            reason = self._fault_now(path)
+            try:
+                reason = self._fault(path)
+            except OSError as error:
+                log.error("game %s cannot be read now, and is offered later: %s", path.stem, error)
+                reason = ""
             if reason:
                 self._set_aside(path, reason)
                 continue
@@ -122,10 +126,11 @@ class Spool:
             reach("spool.written")
         # After all are written, so that the first sync does most of the work of the others.
         for temporary in temporaries:
-            _sync(temporary)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
         reach("spool.synced")
         for temporary, (uid, data) in zip(temporaries, records, strict=True):
-            if not self._path(uid).exists():
+            if not self._path(uid).exists():  # it may be there after a write that failed half-way
                 self._count(1, len(data))
             temporary.rename(self._path(uid))
             reach("spool.renamed")
@@ -183,25 +188,21 @@ class Spool:
         found = []
         for path in self._kept():
             try:
-                if self._take_back(path, terms):
-                    found.append(bytes.fromhex(path.stem))
+                reason = path.with_suffix(".reason")
+                if reason.exists() and not fits(reason.read_text(), path, terms):
+                    continue
+                size = path.stat().st_size
+                path.rename(self.folder / path.name)
+                reach("spool.taken_back")
+                self._count_kept(-1, -size)
+                self._count(1, size)
+                reason.unlink(missing_ok=True)
+                found.append(bytes.fromhex(path.stem))
             except OSError as error:
                 log.error("game %s stays in %s for now: %s", path.stem, path.parent, error)
         if found:
             log.info("%d kept games are offered again: settings or weights have changed", len(found))
         return found
-
-    def _take_back(self, path: Path, terms: Terms) -> bool:
-        reason = path.with_suffix(".reason")
-        if reason.exists() and not fits(reason.read_text(), path, terms):
-            return False
-        size = path.stat().st_size
-        path.rename(self.folder / path.name)
-        reach("spool.taken_back")
-        self._count_kept(-1, -size)
-        self._count(1, size)
-        reason.unlink(missing_ok=True)
-        return True
 
     def _kept(self) -> list[Path]:
         return sorted((self.folder / KEPT).glob(f"*{SUFFIX}"))
@@ -227,13 +228,6 @@ class Spool:
             return str(error)
         return "" if record.uid.hex() == path.stem else f"holds game {record.uid.hex()}"
 
-    def _fault_now(self, path: Path) -> str:
-        try:
-            return self._fault(path)
-        except OSError as error:
-            log.error("game %s cannot be read now, and is offered later: %s", path.stem, error)
-            return ""
-
     def _set_aside_counted(self, path: Path, reason: str) -> None:
         """Set a file aside that counts as waiting. If the disk does not take it, it still waits."""
         size = path.stat().st_size
@@ -255,14 +249,6 @@ class Spool:
             old.unlink()
             old.with_suffix(".reason").unlink(missing_ok=True)
         log.warning("game %s set aside in %s: %s", path.stem, target.parent, reason)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @dataclass(frozen=True)
@@ -371,6 +357,7 @@ def _try_lock(path: Path) -> IO[str] | None:
 
 
 def _take_over(folder: Path, mine: Path) -> None:
+    """Move the games of those folders of a run that have no owner."""
     for other in sorted(folder.glob("worker-*")):
         lock = None if other == mine else _try_lock(other)
         if lock is None:
@@ -380,17 +367,13 @@ def _take_over(folder: Path, mine: Path) -> None:
             for path in left:
                 path.rename(mine / path.name)
                 reach("takeover.moved")
-            _take_over_kept(other / KEPT, mine / KEPT)
+            # In this order games move before their reasons: a game without its reason is only offered again.
+            (mine / KEPT).mkdir(exist_ok=True)
+            for path in sorted((other / KEPT).glob("*")):
+                path.rename(mine / KEPT / path.name)
         if left:
             sync_folder(mine)
             log.info("took over %d games that %s left", len(left), other)
-
-
-def _take_over_kept(theirs: Path, mine: Path) -> None:
-    """Move the games before their reasons, because a game without its reason is only offered once more."""
-    mine.mkdir(exist_ok=True)
-    for path in sorted(theirs.glob("*")):
-        path.rename(mine / path.name)
 
 
 def _follow(folder: Path, identity: str, mine: Path) -> None:

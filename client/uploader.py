@@ -160,10 +160,18 @@ class Uploader:
         terms, self._look_at_kept = self._terms if self._look_at_kept else None, False
         if not writes and not instructions and terms is None:
             return
+        # The event loop goes on meanwhile; what comes up is done next time, together.
         done = await asyncio.to_thread(self._carry_out, writes, instructions, terms)
-        if writes:
-            self._after_writing(writes, done.written)
         now = self._loop.time()
+        if writes and done.written:
+            self._write_at = 0.0
+            for write in writes:
+                self._obey(self._uploads.add(write.uid, now))
+                if not write.done.done():  # its game may have been given up meanwhile
+                    write.done.set_result(None)
+        elif writes:
+            self._writes = writes + self._writes
+            self._write_at = now + WRITE_AGAIN
         if done.failed:
             self._failed += done.failed
             self._again_at = now + WRITE_AGAIN
@@ -175,18 +183,6 @@ class Uploader:
             self._obey(self._uploads.gone(uid, now))
         for uid in done.back:
             self._obey(self._uploads.add(uid, now))
-
-    def _after_writing(self, writes: list[_Write], written: bool) -> None:
-        now = self._loop.time()
-        if not written:
-            self._writes = writes + self._writes
-            self._write_at = now + WRITE_AGAIN
-            return
-        self._write_at = 0.0
-        for write in writes:
-            self._obey(self._uploads.add(write.uid, now))
-            if not write.done.done():
-                write.done.set_result(None)
 
     def _obey(self, instructions: list[Instruction]) -> None:
         """Note what to do, and wake `run` to do it and to look at the time."""
@@ -203,23 +199,19 @@ class Uploader:
             self.room.set()
         elif not may_start and self.room.is_set():
             self.room.clear()
-            if room:
-                self._say_behind()
-            else:
+            if not room:
                 self._say_full()
+            elif not self._has_said_behind:
+                # Only once: with small games it would begin and end every second.
+                self._has_said_behind = True
+                log.info(
+                    "games finish faster than the trainer takes them: new ones start as it catches up, so "
+                    "that they are played with newer weights"
+                )
         if not (self._writes or self._instructions or self._uploads.in_flight):
             self.quiet.set()
             if not self.spool.games:
                 self.empty.set()
-
-    def _say_behind(self) -> None:
-        """Log this only once: with small games it would begin and end every second."""
-        if not self._has_said_behind:
-            self._has_said_behind = True
-            log.info(
-                "games finish faster than the trainer takes them: new ones start as it catches up, so "
-                "that they are played with newer weights"
-            )
 
     def _say_full(self) -> None:
         log.warning(

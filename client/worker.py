@@ -103,13 +103,23 @@ class Worker:
         """Join, compile, open the spool, and start the games."""
         welcome = await self._first_welcome
         run = self._run = read_welcome(welcome)
-        await self._compile(run)
+        code = code_name(run.game, run.network)
+        compiled = Compiled(run.game, run.settings.search.selection, network=code)
+        if not compiled.is_ready:
+            log.info("%s", compiled.announcement())
+        # In a thread, so that the session stays alive: compiling may take a minute.
+        seconds = await asyncio.to_thread(warm_with, run.game, compiled.selection, run.network)
+        if seconds > SLOW_COMPILE:
+            log.info("the search of %s is ready after %.1f s", run.game.name, seconds)
         if self._options.warm_only:
             if self._options.figures:
                 print(figures_line({IN_SEARCH: bool(run.network)}), flush=True)
             self._stop.request()
             return
-        folder = await asyncio.to_thread(self._claim_folder, run)
+        folder = run_folder(self._options.spool, run.game.name, run.name, run.identity)
+        # Another worker may be starting, and then this waits.
+        self._folder = await asyncio.to_thread(claim, folder, self._options.index)
+        folder = self._folder.path
         uploader = self._uploader = Uploader(Spool(folder), self._bulk.send)
         source = self._source = self._make_source(run, folder)
         for part in (uploader.run(), *source.parts()):
@@ -118,20 +128,6 @@ class Worker:
             self._tell_joined(self._bulk.welcome)
         await source.ready()
         self._begin_games(group, source, uploader, welcome.games_in_flight)
-
-    async def _compile(self, run: Run) -> None:
-        code = code_name(run.game, run.network)
-        compiled = Compiled(run.game, run.settings.search.selection, network=code)
-        if not compiled.is_ready:
-            log.info("%s", compiled.announcement())
-        seconds = await asyncio.to_thread(warm_with, run.game, compiled.selection, run.network)
-        if seconds > SLOW_COMPILE:
-            log.info("the search of %s is ready after %.1f s", run.game.name, seconds)
-
-    def _claim_folder(self, run: Run) -> Path:
-        folder = run_folder(self._options.spool, run.game.name, run.name, run.identity)
-        self._folder = claim(folder, self._options.index)
-        return self._folder.path
 
     def _make_source(self, run: Run, folder: Path) -> Source:
         options = self._options
@@ -164,7 +160,8 @@ class Worker:
         games = options.games or source.games(wanted)
         cache = cached_in(options.cache_mib, run.game)
         self._forest = Forest(run.game, run.settings, games, cache=cache, network=source.network)
-        self._bulk.evaluations = self._evaluations
+        # How many positions the search's own network has evaluated in this session.
+        self._bulk.evaluations = lambda: self._evaluated - self._evaluated_before
         self._pool = GamePool(
             SearchPool(self._forest, source.evaluator),
             player,
@@ -180,10 +177,6 @@ class Worker:
         self._tasks.append(group.create_task(self._report(self._pool, source, uploader)))
         if options.figures:
             self._tasks.append(group.create_task(self._tell_figures(self._pool, source, uploader)))
-
-    def _evaluations(self) -> int:
-        """Return how many positions the search's own network has evaluated in this session."""
-        return self._evaluated - self._evaluated_before
 
     @property
     def _evaluated(self) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from azselfplay.host.logs import Faults
+from azselfplay.host.aio import Faults
 from azselfplay.host.metrics import ROWS, Metric, histogram
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ import logging
 import resource
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.logs import Repeated
 
 log = logging.getLogger(__name__)
-
-_ExceptionHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """And SIGHUP, which comes when a terminal is closed, unless it is ignored from outside (nohup)."""
@@ -73,9 +73,11 @@ def run(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> None:
     Raises the Fatal that a task inside raised, however many task groups wrapped it, Fatal(CONFIG) as
     `raise_file_limit` does, and KeyboardInterrupt when a second signal cut the program short.
     """
+    import uvloop  # only programs with a loop of their own pay for it
+
     raise_file_limit()
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_with_signals(main))
     except BaseExceptionGroup as group:
         raise first_cause(group) from group
@@ -108,29 +110,34 @@ def _leaves(error: BaseException) -> list[BaseException]:
     return [error]
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        log.info("uvloop is not installed: using asyncio's own loop, which is slower")
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
-
-
 async def _with_signals(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> None:
     """Run `main` as a task of its own, so that the second signal cancels it and not the runner."""
     stop = Stop()
     loop = asyncio.get_running_loop()
     failures: list[BaseException] = []
+
+    def on_signal(number: int) -> None:
+        stop.on_signal(number, time.monotonic())
+
+    def on_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        # With a transport only that connection has failed, and the loop has closed it.
+        if error is None or "transport" in context:
+            loop.default_exception_handler(context)
+            return
+        # A callback of the loop has raised. The program ends; otherwise half of it would keep running.
+        failures.append(error)
+        task.cancel()
+
     async with asyncio.TaskGroup() as group:
         task = group.create_task(main(stop))
         stop.on_cancel(task.cancel)
-        loop.set_exception_handler(_ender(task, failures))
+        loop.set_exception_handler(on_error)
+        # Under nohup the terminal may go away, so SIGHUP stays ignored.
         hangup = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
         handled = (*SIGNALS, *hangup)
         for number in handled:
-            loop.add_signal_handler(number, _on_signal, stop, number)
+            loop.add_signal_handler(number, on_signal, number)
         try:
             await asyncio.wait({task})
         finally:
@@ -142,20 +149,36 @@ async def _with_signals(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> No
         raise KeyboardInterrupt
 
 
-def _on_signal(stop: Stop, number: int) -> None:
-    stop.on_signal(number, time.monotonic())
+class Faults:
+    """The unexpected exceptions of one process. A Fatal is not one of them: it ends the process on
+    purpose."""
 
+    def __init__(self, log: logging.Logger) -> None:
+        self.count = 0
+        self._log = log
+        self._repeated = Repeated(log)
+        self._known: set[str] = set()
 
-def _ender(task: asyncio.Task[None], failures: list[BaseException]) -> _ExceptionHandler:
-    """Return a handler that ends the program at an exception in a callback of the loop; otherwise half of it
-    would keep running."""
+    def note(self, where: str, error: Exception, now: float) -> None:
+        """Count `error`. The first of its kind at `where` is logged with its traceback, further ones in one
+        line.
 
-    def on_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        if error is None or "transport" in context:
-            loop.default_exception_handler(context)
+        Raises `error` again if it is a Fatal.
+        """
+        if isinstance(error, Fatal):
+            raise error
+        self.count += 1
+        kind = f"{where}: {type(error).__name__}"
+        if kind in self._known:
+            self._repeated.warning(kind, f"{where}: again {error!r}", now)
             return
-        failures.append(error)
-        task.cancel()
+        self._known.add(kind)
+        self._log.error("%s: a bug in azselfplay; only this event is lost", where, exc_info=error)
 
-    return on_error
+    @contextmanager
+    def survived(self, where: str, now: float) -> Iterator[None]:
+        """Note an exception of the block, and continue after the block."""
+        try:
+            yield
+        except Exception as error:
+            self.note(where, error, now)

@@ -107,7 +107,13 @@ def guarded(main: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(Exit.OK)
     except ModuleNotFoundError as error:
-        return _not_installed(command, error.name or "")
+        # One of ours that is missing, or a part of a package that is installed, is a bug.
+        package = (error.name or "").partition(".")[0]
+        extra = extra_of(package)
+        if extra is None or is_installed(package):
+            return _fault(command)
+        _say(f"{command}: error: {how_to_install(command, [package], extra)}")
+        return int(Exit.CONFIG)
     except OSError as error:
         text = _of_the_disk(error)
         if not text:
@@ -164,17 +170,6 @@ def _of_the_disk(error: OSError) -> str:
     if error.errno == errno.EACCES and error.filename:
         return f"{what}: {error.strerror}; run as a user who may use it, or name another file or folder"
     return ""
-
-
-def _not_installed(command: str, module: str) -> int:
-    """Report the missing package. To be called while a ModuleNotFoundError is handled."""
-    package = module.partition(".")[0]
-    extra = extra_of(package)
-    if extra is None or is_installed(package):
-        return _fault(command)
-    text = how_to_install(command, [package], extra)
-    print(f"{command}: error: {text}", file=sys.stderr, flush=True)
-    return int(Exit.CONFIG)
 
 
 def _fault(command: str) -> int:

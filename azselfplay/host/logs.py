@@ -1,8 +1,7 @@
 """Logs: one line per event, to stderr and to a file in the run folder, as plain text or as one JSON object.
 
 Nothing that peers or faults repeat may fill a log: `RepeatFilter` counts the lines of each place in the code,
-and `Repeated` and `Sparing` decide before a line is made. `LogFile` bounds the files. `Faults` logs
-exceptions that end one event instead of the process.
+and `Repeated` and `Sparing` decide before a line is made. `LogFile` bounds the files.
 """
 
 from __future__ import annotations
@@ -12,14 +11,11 @@ import logging
 import math
 import sys
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Literal
-
-from azselfplay.host.exits import Fatal
 
 DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 """Format of local time."""
@@ -268,41 +264,3 @@ def append_whole(path: Path, data: bytes) -> None:
         except OSError:
             file.truncate(before)
             raise
-
-
-# ---- Faults --------------------------------------------------------------------------------------
-
-
-class Faults:
-    """The unexpected exceptions of one process. A Fatal is not one of them: it ends the process on
-    purpose."""
-
-    def __init__(self, log: logging.Logger) -> None:
-        self.count = 0
-        self._log = log
-        self._repeated = Repeated(log)
-        self._known: set[str] = set()
-
-    def note(self, where: str, error: Exception, now: float) -> None:
-        """Count `error`. The first of its kind at `where` is logged with its traceback, further ones in one
-        line.
-
-        Raises `error` again if it is a Fatal.
-        """
-        if isinstance(error, Fatal):
-            raise error
-        self.count += 1
-        kind = f"{where}: {type(error).__name__}"
-        if kind in self._known:
-            self._repeated.warning(kind, f"{where}: again {error!r}", now)
-            return
-        self._known.add(kind)
-        self._log.error("%s: a bug in azselfplay; only this event is lost", where, exc_info=error)
-
-    @contextmanager
-    def survived(self, where: str, now: float) -> Iterator[None]:
-        """Note an exception of the block, and continue after the block."""
-        try:
-            yield
-        except Exception as error:
-            self.note(where, error, now)

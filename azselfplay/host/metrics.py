@@ -18,15 +18,16 @@ import shutil
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
+from azselfplay.host.aio import Faults
 from azselfplay.host.config import version
 from azselfplay.host.exits import Fatal
-from azselfplay.host.logs import Faults
 from azselfplay.host.ports import listen, network_of
 
 if TYPE_CHECKING:
@@ -151,8 +152,7 @@ class Monitor:
                 fatal.code,
             ) from fatal
         self._registry: CollectorRegistry | None = None
-        self._starting: asyncio.Task[None] | None = None
-        self._server: asyncio.Server | None = None
+        self._starting: asyncio.Task[asyncio.Server] | None = None
         self._open: Counter[str] = Counter()
         """Connections by address."""
         self._faults = Faults(log)
@@ -163,8 +163,14 @@ class Monitor:
     def __enter__(self) -> Monitor:
         loop = asyncio.get_running_loop()
         if self._sockets:
-            self._registry = self._new_registry()
-            self._starting = loop.create_task(self._serve())
+            from prometheus_client import CollectorRegistry, ProcessCollector
+
+            # A registry of this process alone: prometheus_client's own is shared by all users of the library.
+            self._registry = CollectorRegistry(auto_describe=False)
+            self._registry.register(cast(Any, self))
+            ProcessCollector(registry=self._registry)
+            serving = asyncio.start_server(self._serve_one, sock=self._sockets[0], limit=MOST_HEAD)
+            self._starting = loop.create_task(serving)
         self._next_beat(loop)
         return self
 
@@ -173,17 +179,12 @@ class Monitor:
     ) -> None:
         if self._beat is not None:
             self._beat.cancel()
-        if self._starting is not None:
-            self._starting.cancel()
-        if self._server is not None:
-            self._server.close()
+        if self._starting is not None and not self._starting.cancel():
+            self._starting.result().close()
         for sock in self._sockets:
             sock.close()
 
     # ---- connections ------------------------------------------------------------------------
-
-    async def _serve(self) -> None:
-        self._server = await asyncio.start_server(self._serve_one, sock=self._sockets[0], limit=MOST_HEAD)
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request, and close the connection."""
@@ -225,7 +226,14 @@ class Monitor:
 
     def _answer(self, path: str) -> Reply:
         if path == "/metrics":
-            return self._metrics()
+            from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
+            # Kept for a moment: whoever asks a hundred times a second costs no more than who asks once.
+            now = time.monotonic()
+            if now - self._kept_at >= KEEP_SECONDS:
+                assert self._registry is not None
+                self._kept, self._kept_at = generate_latest(self._registry), now
+            return HTTPStatus.OK, self._kept, CONTENT_TYPE_PLAIN_0_0_4
         if path == "/livez":
             return _text(HTTPStatus.OK, "ok")
         if path == "/readyz":
@@ -233,61 +241,35 @@ class Monitor:
             return _text(HTTPStatus.SERVICE_UNAVAILABLE if reason else HTTPStatus.OK, reason or "ok")
         return _text(HTTPStatus.NOT_FOUND, "there are /metrics, /livez and /readyz")
 
-    def _metrics(self) -> Reply:
-        from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-
-        now = time.monotonic()
-        if now - self._kept_at >= KEEP_SECONDS:
-            assert self._registry is not None
-            self._kept, self._kept_at = generate_latest(self._registry), now
-        return HTTPStatus.OK, self._kept, CONTENT_TYPE_PLAIN_0_0_4
-
-    def _new_registry(self) -> CollectorRegistry:
-        """Return a registry of this process alone: prometheus_client's own is shared by all users of the
-        library."""
-        from prometheus_client import CollectorRegistry, ProcessCollector
-
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(cast(Any, self))
-        ProcessCollector(registry=registry)
-        return registry
-
     def collect(self) -> Iterator[Family]:
         """Yield the metric families. The registry calls this when metrics are requested."""
-        yield from families(EVERYWHERE, self._own_figures())
-        yield from families(self.watched.metrics, self.watched.figures())
-
-    def _own_figures(self) -> dict[str, Any]:
-        return {
+        own: dict[str, Any] = {
             "build": {version(): 1},
             "ready": not self.watched.not_ready(),
             "lag": max(self._lags, default=0.0),
-            "free": _free(self.watched.folder),
         }
+        if folder := self.watched.folder:
+            # A spool may not exist yet; then the folder that it will be made in counts.
+            there = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
+            with suppress(OSError):
+                own["free"] = shutil.disk_usage(there).free
+        yield from families(EVERYWHERE, own)
+        yield from families(self.watched.metrics, self.watched.figures())
 
     # ---- the loop ---------------------------------------------------------------------------
 
     def _next_beat(self, loop: asyncio.AbstractEventLoop) -> None:
         due = loop.time() + BEAT_SECONDS
-        self._beat = loop.call_at(due, self._on_beat, loop, due)
 
-    def _on_beat(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        lag = max(0.0, loop.time() - due)
-        self._lags.append(lag)
-        if lag >= STOOD_STILL:
-            log.warning("this process stood still for %.0f s: it was stopped, or has no processor", lag)
-        self._next_beat(loop)
+        def on_beat() -> None:
+            # How late the loop calls back is how long other work kept it.
+            lag = max(0.0, loop.time() - due)
+            self._lags.append(lag)
+            if lag >= STOOD_STILL:
+                log.warning("this process stood still for %.0f s: it was stopped, or has no processor", lag)
+            self._next_beat(loop)
 
-
-def _free(folder: Path | None) -> int | None:
-    """Return free bytes; None if unknown."""
-    if folder is None:
-        return None
-    there = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
-    try:
-        return shutil.disk_usage(there).free
-    except OSError:
-        return None
+        self._beat = loop.call_at(due, on_beat)
 
 
 def respond(head: bytes, answer: Callable[[str], Reply]) -> bytes:

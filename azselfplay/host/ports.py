@@ -27,6 +27,8 @@ DEFAULT_PORT = 5600
 PORTS = 2
 """Number of consecutive ports that azserver uses."""
 LAST_BASE = 65_533
+TRIES = 500
+"""Base ports that are looked at."""
 ANYWHERE = ("0.0.0.0", "::", "*")
 """Addresses to listen on that cannot be dialled."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -56,12 +58,12 @@ LOCAL = ""
 """Stands for the address of a local socket."""
 
 
-def find_base_port(first: int = DEFAULT_PORT, tries: int = 500) -> int:
+def find_base_port(first: int = DEFAULT_PORT) -> int:
     """Return the first base port from `first` on, in steps of ten, where two consecutive ports are free.
 
     Raises Fatal(TRY_AGAIN) if there is none.
     """
-    for base in range(first, min(first + 10 * tries, LAST_BASE + 1), 10):
+    for base in range(first, min(first + 10 * TRIES, LAST_BASE + 1), 10):
         if all(_is_free(base + offset) for offset in range(PORTS)):
             return base
     raise Fatal(f"no two free ports in a row from {first} on: give --port", Exit.TRY_AGAIN)
@@ -73,28 +75,21 @@ def claimed_base_port(first: int = DEFAULT_PORT) -> Iterator[int]:
 
     Seconds pass between finding a port and binding it, in which another azrun may look for one too.
     """
-    base = find_base_port(first)
-    while (claim := _claim(base)) is None:
-        base = find_base_port(base + 10)
-    with claim:
-        yield base
-
-
-def _claim(base: int) -> socket.socket | None:
-    """Return a socket that holds the claim of a base port while it is open; None when another process has it.
-
-    The socket is abstract: all users of the machine see its name (within its network namespace, as with
-    ports), it leaves no file that its first user would own, and it disappears with its process.
-    """
-    name = socket.socket(socket.AF_UNIX)
-    try:
-        name.bind(f"\0azselfplay-port-{base}")
-    except OSError as error:
-        name.close()
-        if error.errno == errno.EADDRINUSE:
-            return None
-        raise
-    return name
+    base = first
+    while True:
+        base = find_base_port(base)
+        # The socket is abstract: all users of the machine see its name (within its network namespace, as with
+        # ports), it leaves no file that its first user would own, and it disappears with its process.
+        with socket.socket(socket.AF_UNIX) as claim:
+            try:
+                claim.bind(f"\0azselfplay-port-{base}")
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                base += 10
+                continue
+            yield base
+            return
 
 
 def _is_free(port: int) -> bool:
@@ -271,12 +266,13 @@ class Listener:
     def _pause(self, listening: socket.socket, seconds: float) -> None:
         """Stop accepting for a while. Connections in the backlog stay there."""
         assert self._loop is not None, "start comes first"
-        self._loop.remove_reader(listening.fileno())
-        self._loop.call_later(seconds, self._accept_again, listening)
 
-    def _accept_again(self, listening: socket.socket) -> None:
-        if self._loop is not None:
-            self._loop.add_reader(listening.fileno(), self._accept, listening)
+        def accept_again() -> None:
+            if self._loop is not None:  # it may have been closed meanwhile
+                self._loop.add_reader(listening.fileno(), self._accept, listening)
+
+        self._loop.remove_reader(listening.fileno())
+        self._loop.call_later(seconds, accept_again)
 
 
 def check_base_port(host: str, base: int) -> None:

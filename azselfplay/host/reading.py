@@ -38,9 +38,16 @@ _WIDE = {  # UTF-32 first, because its mark begins like that of UTF-16
 def open_regular(path: Path | str) -> io.BufferedReader:
     """Open a regular file for reading. Raises OSError, also for a folder, a pipe or a device; its strerror
     says which."""
+    # Opened before it is looked at, so that nobody can put another file in its place in between. Without
+    # O_NONBLOCK, opening a pipe would wait for a writer.
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), "rb")
+    mode = os.fstat(file.fileno()).st_mode
     try:
-        _check(os.fstat(file.fileno()).st_mode, path)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, "it is a folder, not a file", str(path))
+        if not stat.S_ISREG(mode):
+            what = next((name for fits, name in _SPECIAL if fits(mode)), "a device")
+            raise OSError(errno.EINVAL, f"it is {what}, not a file", str(path))
     except OSError:
         file.close()
         raise
@@ -54,14 +61,6 @@ def is_endless(path: Path | str) -> bool:
     except OSError:
         return False  # the library says why
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
-
-
-def _check(mode: int, path: Path | str) -> None:
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, "it is a folder, not a file", str(path))
-    if not stat.S_ISREG(mode):
-        what = next((name for fits, name in _SPECIAL if fits(mode)), "a device")
-        raise OSError(errno.EINVAL, f"it is {what}, not a file", str(path))
 
 
 def read_bytes(path: Path | str, most: int = MOST_BYTES) -> bytes:
@@ -135,6 +134,7 @@ def _parsed(parse: Callable[[str], Any], text: str) -> Any:
         if "integer string conversion" in str(error):
             raise ValueError("a number in it has thousands of digits") from None
         raise
+    # Level by level, because a recursion could be as deep as the file.
     inside = [found]
     for _ in range(MOST_LEVELS + 1):
         inside = [value for one in inside for value in _values(one)]

@@ -20,7 +20,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from azselfplay.host.logs import Faults, Repeated
+from azselfplay.host.aio import Faults
+from azselfplay.host.logs import Repeated
 from azselfplay.host.ports import LOCAL, Listener
 from azselfplay.link import pacing
 from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings, Silence, Strangers
