@@ -131,7 +131,14 @@ class WeightsOut:
             case WeightsInfo():
                 self._on_info(message, now)
             case Refused():
-                self._on_refused(message, now)
+                mine = None if self._current is None else self._current.info
+                if mine is not None and message.request in (0, mine.version):
+                    if message.retry_after > 0:
+                        self._announce_at = now + message.retry_after
+                    else:
+                        reason = f"{message.code}: {message.reason}"
+                        log.error("the server refused weights version %d: %s", mine.version, reason)
+                        self._go_on(now)
             case _:
                 return False
         return True
@@ -209,17 +216,6 @@ class WeightsOut:
             self._renumber = True
             self._background.wake()
             self._moved.set()
-
-    def _on_refused(self, message: Refused, now: float) -> None:
-        mine = None if self._current is None else self._current.info
-        if mine is None or message.request not in (0, mine.version):
-            return
-        if message.retry_after > 0:
-            self._announce_at = now + message.retry_after
-            return
-        reason = f"{message.code}: {message.reason}"
-        log.error("the server refused weights version %d: %s", mine.version, reason)
-        self._go_on(now)
 
     def _go_on(self, now: float) -> None:
         """Go on from the current weights to those that wait, if any."""

@@ -13,6 +13,7 @@ import torch
 from changed_settings import varied
 from fake_server import TIMEOUT, FakeServer, welcome
 from free_ports import free_base_port
+from test_service import beside_trainer
 
 from azselfplay.games import get_game
 from azselfplay.host.aio import Stop
@@ -175,25 +176,13 @@ def test_weights_that_the_server_keeps_no_longer_end_the_trainer(tmp_path: Path)
 def test_nothing_is_published_before_the_first_checkpoint(tmp_path: Path) -> None:
     """Otherwise a trainer that is killed in its first minute could not go on."""
     rng = np.random.default_rng(1)
-    port = free_base_port()
-    config = varied(TrainerConfig(),
-        server=f"127.0.0.1:{port}", runs=str(tmp_path), net="1x8", device="cpu", cpu_threads=1, batch=32,
-        min_positions=100, positions=5000, steps=1, checkpoint_seconds=1e6,
-    )  # fmt: skip
+    there: list[Path] = []
 
-    async def scenario() -> list[Path]:
-        server = FakeServer(port, welcome())
-        trainer = Service(config, Hello(PROTOCOL_VERSION, "trainer", "test"))
-        stop = Stop()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(trainer.main(stop))
-            await server.until(lambda: server.trainer)
-            for _ in range(60):
-                server.play(random_game(GAME, rng, simulations=20))
-            await server.until(lambda: server.offers)
-            there = list((tmp_path / "run-1" / "checkpoints").glob("*.state"))
-            stop.request()
-        server.close()
-        return there
+    async def script(server: FakeServer, _: Service) -> None:
+        for _ in range(60):
+            server.play(random_game(GAME, rng, simulations=20))
+        await server.until(lambda: server.offers)
+        there.extend((tmp_path / "run-1" / "checkpoints").glob("*.state"))
 
-    assert len(asyncio.run(scenario())) == 1
+    beside_trainer(tmp_path, script, net="1x8", steps=1, checkpoint_seconds=1e6)
+    assert len(there) == 1

@@ -12,7 +12,7 @@ import pytest
 import torch
 from changed_settings import varied
 from fake_server import FakeServer, welcome
-from test_service import a_server_and_trainer
+from test_service import a_server_and_trainer, beside_trainer
 
 from azselfplay.games import get_game
 from azselfplay.host.aio import Stop
@@ -104,28 +104,20 @@ def test_games_are_acknowledged_while_the_window_is_filled(
     stored(tmp_path / "run-1", old)
     held, positions = Held(monkeypatch), sum(record.plies for record in (*old, *new, *last))
 
-    async def scenario() -> FakeServer:
-        server, trainer = a_server_and_trainer(tmp_path, welcome(), held_out=0.0)
-        stop = Stop()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(trainer.main(stop))
-            await server.until(lambda: server.trainer)
-            for record in new:
-                server.play(record)
-            await server.until(lambda: len(server.acks) == len(new))
-            assert not held.released.is_set()
-            await server.until(lambda: server.figures.get("games") == len(old) + len(new))
-            assert "window to be loaded" in str(server.figures["waiting_for"])
-            held.released.set()
-            for record in last:
-                server.play(record)
-            await server.until(lambda: len(server.acks) == len(new) + len(last))
-            await server.until(lambda: server.figures.get("window_positions") == positions)
-            stop.request()
-        server.close()
-        return server
+    async def script(server: FakeServer, _: service.Service) -> None:
+        for record in new:
+            server.play(record)
+        await server.until(lambda: len(server.acks) == len(new))
+        assert not held.released.is_set()
+        await server.until(lambda: server.figures.get("games") == len(old) + len(new))
+        assert "window to be loaded" in str(server.figures["waiting_for"])
+        held.released.set()
+        for record in last:
+            server.play(record)
+        await server.until(lambda: len(server.acks) == len(new) + len(last))
+        await server.until(lambda: server.figures.get("window_positions") == positions)
 
-    server = asyncio.run(scenario())
+    server = beside_trainer(tmp_path, script, held_out=0.0)
     assert {ack.status for ack in server.acks.values()} == {"stored"}
     assert held.training is not None
     wanted = [record.actions.tobytes() for record in (*old, *new, *last)]

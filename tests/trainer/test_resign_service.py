@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from pathlib import Path
 
@@ -10,17 +9,17 @@ import msgspec
 import numpy as np
 import pytest
 from changed_settings import self_play, varied
-from fake_server import welcome
-from test_service import a_server_and_trainer
+from fake_server import FakeServer, welcome
+from test_service import beside_trainer
 
 from azselfplay.games import get_game
-from azselfplay.host.aio import Stop
 from azselfplay.store.players import set_quarantine
 from azselfplay.store.reader import StoreReader
 from azselfplay.store.sqlite import Store
 from bench.random_games import entry, random_game
 from protocol.records import PLAYED_ON, GameRecord
 from trainer.run_setup import resign_threshold
+from trainer.service import Service
 
 GAME = get_game("tic_tac_toe")
 SETTINGS = self_play(simulations=20, value=-0.75)
@@ -46,22 +45,16 @@ def test_every_acknowledgement_says_the_threshold(tmp_path: Path) -> None:
     records = played_on(20)
     welcomed = msgspec.structs.replace(welcome(), self_play=dataclasses.asdict(SETTINGS))
 
-    async def scenario() -> tuple[list[object], dict[str, object]]:
-        server, trainer = a_server_and_trainer(tmp_path, welcomed)
-        stop, said = Stop(), []
-        async with asyncio.TaskGroup() as group:
-            group.create_task(trainer.main(stop))
-            await server.until(lambda: server.trainer)
-            for number, record in enumerate(records, 1):
-                server.play(record)
-                await server.until(lambda number=number: len(server.acks) == number)
-                said.append(server.acks[record.uid].resign_value)
-            await server.until(lambda: server.figures.get("resignation", {}).get("played_on") == 20)  # type: ignore[attr-defined]
-            stop.request()
-        server.close()
-        return said, server.figures
+    said: list[object] = []
 
-    said, figures = asyncio.run(scenario())
+    async def script(server: FakeServer, _: Service) -> None:
+        for number, record in enumerate(records, 1):
+            server.play(record)
+            await server.until(lambda number=number: len(server.acks) == number)
+            said.append(server.acks[record.uid].resign_value)
+        await server.until(lambda: server.figures.get("resignation", {}).get("played_on") == 20)  # type: ignore[attr-defined]
+
+    figures = beside_trainer(tmp_path, script, welcomed).figures
     assert said == [0.0] * 19 + [-0.75]
     assert figures["rejected"] == {}
     assert figures["resignation"] == {
