@@ -31,8 +31,9 @@ def marked(environment: Mapping[str, str]) -> dict[int, str]:
     return found
 
 
-def wait_for(what: Callable[[], bool], meaning: Callable[[], str], patience: float = 120.0) -> None:
-    """Wait until `what()` is true; fail with `meaning()` after `patience` seconds."""
+def wait_for(what: Callable[[], bool], meaning: Callable[[], str], patience: float = 400.0) -> None:
+    """Wait until `what()` is true; fail with `meaning()` after `patience` seconds: torch starts slowly on a
+    busy machine."""
     deadline = time.monotonic() + patience
     while not what():
         assert time.monotonic() < deadline, f"in vain: {meaning()}"

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from foreign_client import Client
+from free_ports import free_base_port
 
 from azselfplay.host.exits import Exit
-from azselfplay.host.ports import find_base_port
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 400.0
@@ -48,7 +48,7 @@ def faults(said: dict[str, Any]) -> set[str]:
 @pytest.fixture
 def settings(tmp_path: Path) -> list[str]:
     """Return flags of a small azserver and of its doctor."""
-    port = find_base_port(29_000)
+    port = free_base_port()
     return [
         *("--game", "tic_tac_toe", "--net", "tiny", "--gpus", "cpu", "--workers", "0"),
         *("--port", str(port), "--runs", str(tmp_path / "runs"), "--cpu-threads", "1"),
@@ -72,7 +72,7 @@ def server(settings: list[str], tmp_path: Path) -> Iterator[str]:
         yield address
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(PATIENCE)
 
 
 def test_doctors_and_status_find_a_running_server_well(

@@ -13,7 +13,7 @@ from process_marks import marked, marked_environment, wait_for
 
 ROOT = Path(__file__).resolve().parents[1]
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
 STAGES = {
     "the parts are importing": ("server.main", "-m trainer"),
@@ -46,7 +46,7 @@ def test_everything_azrun_started_ends_when_it_is_killed(tmp_path: Path, stage: 
         azrun.kill()
         azrun.wait()
     try:
-        wait_for(lambda: not marked(environment), lambda: f"the end of {marked(environment)}", patience=60.0)
+        wait_for(lambda: not marked(environment), lambda: f"the end of {marked(environment)}")
     finally:
         for pid in marked(environment):
             os.kill(pid, signal.SIGKILL)

@@ -7,7 +7,6 @@ import copy
 import math
 import os
 import random
-import socket
 import subprocess
 import sys
 import time
@@ -17,29 +16,13 @@ from pathlib import Path
 import msgpack
 import pytest
 from foreign_client import Channel, Client, Game, Goodbye, Refused
+from free_ports import free_base_port
 
 ROOT = Path(__file__).resolve().parents[1]
 SIMULATIONS = 16
-STARTUP_S = 90.0  # torch is imported twice at once, on a machine that others use too
+STARTUP_S = 400.0  # torch is imported twice at once, on a machine that others use too
 
 pytestmark = pytest.mark.timeout(1200)
-
-
-def free_base_port() -> int:
-    """Return a port that is free together with the two after it."""
-    for _ in range(200):
-        base = random.randrange(20_000, 30_000)
-        held = [socket.socket() for _ in range(3)]
-        try:
-            for at, one in enumerate(held):
-                one.bind(("127.0.0.1", base + at))
-        except OSError:
-            continue
-        finally:
-            for one in held:
-                one.close()
-        return base
-    raise RuntimeError("no three free ports in a row")
 
 
 def start(module: str, flags: list[str], log: Path) -> subprocess.Popen[bytes]:

@@ -8,15 +8,15 @@ import re
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from free_ports import free_base_port
 from process_marks import wait_for
 
 from azselfplay.host.exits import Exit
-from azselfplay.host.ports import find_base_port
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = {"azserver": "server.main", "azclient": "client.main", "azplay": "azselfplay.lab.azplay"}
@@ -51,6 +51,12 @@ def running(log: Path, *argv: str) -> Iterator[subprocess.Popen[bytes]]:
                 process.wait()
 
 
+def server_key(log: Path) -> str | None:
+    """Return the key that azserver names once it can be joined."""
+    found = re.search(r"to join: azclient.*--server-key '?([^'\s]{40})", log.read_text())
+    return found and found[1]
+
+
 def has_games(database: Path) -> bool:
     """Return whether there are games; the trainer may be about to make the file."""
     with (
@@ -78,7 +84,7 @@ def said_on_disk(folder: Path, keys: set[Path]) -> bytes:
 
 
 def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(tmp_path: Path) -> None:
-    keys, port = tmp_path / "keys", find_base_port(27_000)
+    keys, port = tmp_path / "keys", free_base_port()
     files = {role: tmp_path / f"{role}.key" for role in ("client", "trainer")}
     call("azserver", "keygen", "--keys", str(keys))
     for role, file in files.items():
@@ -93,9 +99,6 @@ def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(tmp_path:
         *("--run", "r", "--runs", str(runs), "--port", str(port), "--listen", "0.0.0.0", "--keys", str(keys)),
         *("--self-play.search.simulations", "8"),
     )
-
-    def said(name: str, text: str) -> Callable[[], bool]:
-        return lambda: text in log[name].read_text()
 
     def figures() -> dict:
         done = subprocess.run(
@@ -112,18 +115,18 @@ def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(tmp_path:
 
     with ExitStack() as stack:
         stack.enter_context(running(log["server"], *server))
-        wait_for(said("server", "to join: azclient"), log["server"].read_text)
-        (line,) = re.findall(r"--server-key '?([^'\n]{40})", log["server"].read_text())
-        dial = ("--server", address, "--server-key", line)
+        wait_for(lambda: server_key(log["server"]) is not None, log["server"].read_text)
+        dial = ("--server", address, "--server-key", server_key(log["server"]))
         trainer = command("trainer", *dial, "--key", str(files["trainer"]), "--runs", str(tmp_path / "mine"))
         stack.enter_context(running(log["trainer"], *trainer))
         one = ("--device", "remote", "--workers", "1", "--spool", str(tmp_path / "spool"))
         client = command("azclient", *dial, "--key", str(files["client"]), *one)
         playing = stack.enter_context(running(log["client"], *client))
         mine = tmp_path / "mine"
-        wait_for(lambda: any(map(has_games, mine.rglob("games.db"))), lambda: str(figures()), patience=400)
+        wait_for(lambda: any(map(has_games, mine.rglob("games.db"))), lambda: str(figures()))
         wait_for(lambda: figures().get("games_acked", 0) > 0, lambda: str(figures()))
-        assert set(figures()["keys"]) == {"the-client", "the-trainer", "this server"}
+        keyed = {"the-client", "the-trainer", "this server"}
+        wait_for(lambda: figures().get("keys", {}).keys() == keyed, lambda: str(figures()))
         seen = said_of_processes()
         assert all(str(file).encode() in seen for file in files.values()), "names of files may be seen"
         seen += json.dumps(figures()).encode()
@@ -140,7 +143,8 @@ def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(tmp_path:
             "not allowed here any more" in log["client"].read_text()
             or "azserver allow client" in log["client"].read_text()
         )
-        assert figures()["sessions"] == {"workers": 0, "clients": 0, "trainer": 1}
+        alone = {"workers": 0, "clients": 0, "trainer": 1}
+        wait_for(lambda: figures().get("sessions") == alone, lambda: str(figures()))
     seen += said_on_disk(tmp_path, key_files)
     assert b"the-client" in seen
     assert [one in seen for (one,) in secrets] == [False, False, False]

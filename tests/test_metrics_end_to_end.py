@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from free_ports import free_base_port
 
 from azselfplay.host.metrics import EVERYWHERE
-from azselfplay.host.ports import find_base_port
 from client.metrics import METRICS as CLIENT
 from server.metrics import METRICS as SERVER
 from trainer.figures import METRICS as TRAINER
@@ -73,7 +73,7 @@ def test_the_rules_are_rules() -> None:
 
 
 def read(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=20) as answer:
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
         return str(answer.read().decode())
 
 
@@ -102,7 +102,7 @@ def program() -> str:
 @pytest.fixture
 def run(program: str, tmp_path: Path) -> Iterator[dict[str, int]]:
     """Run tic-tac-toe as three processes; yield their metrics ports by name."""
-    base = find_base_port(21_000)
+    base = free_base_port()
     ports = {"azserver": base + 2, "azclient": base + 3, "trainer": base + 4}
     small = ["--cpu-threads", "1", "--runs", str(tmp_path / "runs")]
     server = ["--game", "tic_tac_toe", "--net", "tiny", "--gpus", "cpu", "--workers", "0"]
@@ -142,7 +142,7 @@ def prometheus(program: str, run: dict[str, int], tmp_path: Path) -> Iterator[st
     ]
     config = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "scrape_configs": jobs}
     (tmp_path / "prometheus.yml").write_text(json.dumps({**config, "rule_files": ["alerts.yml"]}))
-    address = f"127.0.0.1:{find_base_port(23_000)}"
+    address = f"127.0.0.1:{free_base_port()}"
     flags = [f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/tsdb"]
     with (tmp_path / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(
@@ -181,7 +181,8 @@ def test_prometheus_scrapes_a_live_run_and_dashboard_and_rules_find_their_metric
         there = set(re.findall(r"^# TYPE (\S+) ", text, re.M))
         assert {metric.name for metric in (*TABLES[name], *EVERYWHERE)} <= there
         for question in ("livez", "readyz"):
-            assert read(f"http://127.0.0.1:{run[name]}/{question}") == "ok\n"
+            url = f"http://127.0.0.1:{run[name]}/{question}"
+            until(lambda url=url: read(url) == "ok\n", f"{question} of {name}")
         check_by_promtool(text)
     known = {name for text in texts.values() for name in re.findall(r"^# TYPE (\S+) ", text, re.M)}
     for expression in expressions():

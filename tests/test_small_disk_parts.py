@@ -149,7 +149,7 @@ def test_a_server_that_is_started_on_a_full_disk_says_so_with_a_status_that_is_r
         *(sys.executable, "-m", "server.main", "--game", "tic_tac_toe", "--gpus", "cpu"),
         *("--runs", str(disk.path), "--run", "run"),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == Exit.DISK
     assert Exit.DISK not in NOT_RETRIED
     assert "No space left on device; free some space" in done.stderr

@@ -19,7 +19,7 @@ from trainer.checkpoint import Progress, check
 from trainer.config import TrainerConfig
 from trainer.validation import HeldOut
 
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 
 
 def azplay(*arguments: str) -> None:
@@ -57,7 +57,7 @@ def test_a_trainer_on_another_machine_takes_over_from_a_backup(tmp_path: Path) -
         ledger = Ledger(parts.port)
         ledger.start()
         old, new = parts.trainers / RUN, tmp_path / "new_machine" / RUN
-        parts.wait(lambda: any((old / "checkpoints").glob("*.state")), "a checkpoint")
+        parts.wait(lambda: newest_step(old) > 0, "a checkpoint")
         parts.wait(lambda: len(ledger.acknowledged) > 5, "games of the ledger")
         azplay("backup", str(old), str(tmp_path / "backup"))
         backed_up = newest_checkpoint(tmp_path / "backup")
@@ -72,6 +72,7 @@ def test_a_trainer_on_another_machine_takes_over_from_a_backup(tmp_path: Path) -
         after = ledger.acknowledged[before + 1 :]
         assert parts.end("trainer") == 0
         ledger.finished.set()
+        ledger.join(PATIENCE)
         assert ledger.error is None
     now = newest_checkpoint(new)
     assert now.step > backed_up.step > 0

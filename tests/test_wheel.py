@@ -18,9 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from free_ports import free_base_port
 
 from azselfplay.host.exits import Exit
-from azselfplay.host.ports import find_base_port
 from client.spool import SUFFIX
 from protocol.records import from_bytes
 
@@ -137,7 +137,7 @@ def test_a_command_that_needs_more_says_what_to_install(
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[int]:
     """Yield the base port of an azserver of this tree, without workers of its own."""
-    port = find_base_port(32_000)
+    port = free_base_port()
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "server.main", "--game", "tic_tac_toe", "--gpus", "cpu"),

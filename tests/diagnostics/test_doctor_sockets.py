@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 from client_server import FakeServer
 from doctor_faults import FIGURES, faults
+from free_ports import free_base_port
 from front_bench import Bench, play_beside_front
 
 from azselfplay.diagnostics.doctor.probe import Probing, empty_leaves, probe
 from azselfplay.diagnostics.doctor.service import Finding, Level, service_findings
 from azselfplay.games import GAME_NAMES, get_game
 from azselfplay.host.exits import EXTRAS
-from azselfplay.host.ports import Address, find_base_port
+from azselfplay.host.ports import Address
 from azselfplay.link.sockets import new_context
 from client.doctor import DoctorConfig as ClientDoctor
 from client.doctor import examine
@@ -53,7 +54,7 @@ def beside_server(
     """Run `scenario` beside something that listens on both ports."""
 
     async def main() -> None:
-        context, base = new_context(), find_base_port(24_000)
+        context, base = new_context(), free_base_port()
         servers = [kind(context, f"tcp://{HERE}:{base + offset}") for offset in (0, 1)]
         try:
             async with asyncio.timeout(240):
@@ -74,13 +75,13 @@ async def looked_at(address: Address, probing: Probing = UNMEASURED) -> list[Fin
 
 
 def test_closed_ports_are_found(tmp_path: Path) -> None:
-    settings = ClientDoctor(f"{HERE}:{find_base_port(25_000)}", spool=tmp_path, seconds=0.0)
+    settings = ClientDoctor(f"{HERE}:{free_base_port()}", spool=tmp_path, seconds=0.0)
     assert "leaves and bulk ports" in faults(examine(settings))
 
 
 def test_azclients_doctor_needs_none_of_the_extras(tmp_path: Path) -> None:
     """It runs with only the packages that a client needs."""
-    words = [f"{HERE}:{find_base_port(25_000)}", "--spool", str(tmp_path), "--json"]
+    words = [f"{HERE}:{free_base_port()}", "--spool", str(tmp_path), "--json"]
     code = f"import sys; from client.doctor import main; main({words}); print('loaded', *sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
     assert said.returncode == 0, said.stderr
@@ -155,7 +156,7 @@ def test_a_real_front_without_an_evaluator_is_a_fault_and_with_one_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("azselfplay.diagnostics.doctor.service.STARTING_SECONDS", 0.0)
-    base = find_base_port(26_000)
+    base = free_base_port()
 
     async def scenario(bench: Bench) -> None:
         findings = await looked_at(Address(HERE, base), Probing(0.2))
@@ -175,7 +176,7 @@ def test_a_real_front_without_an_evaluator_is_a_fault_and_with_one_is_measured(
 
 def test_an_evaluator_that_answers_nothing_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("azselfplay.diagnostics.doctor.probe.ANSWER_SECONDS", 1.0)
-    base = find_base_port(27_000)
+    base = free_base_port()
 
     async def scenario(bench: Bench) -> None:
         evaluator = await bench.evaluator()
@@ -207,7 +208,7 @@ def test_azserver_is_told_of_a_port_that_is_taken(tmp_path: Path, monkeypatch: p
         other.listen()
         settings = DoctorConfig(game="tic_tac_toe", net="tiny", runs=tmp_path, port=other.getsockname()[1])
         assert "ports" in faults(examine_server(settings))
-    assert "ports" not in faults(examine_server(replace(settings, port=find_base_port(28_000))))
+    assert "ports" not in faults(examine_server(replace(settings, port=free_base_port())))
 
 
 def test_a_name_without_an_address_is_to_be_checked() -> None:

@@ -25,7 +25,7 @@ from crash_rooms import ROOMS, Room  # noqa: E402
 
 from azselfplay.host import crash_points  # noqa: E402
 
-PATIENCE = 60
+PATIENCE = 400
 """Seconds that one run of a child may take."""
 
 

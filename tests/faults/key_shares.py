@@ -19,10 +19,11 @@ from pathlib import Path
 from statistics import median
 
 from crowd import ServerAlone
+from free_ports import free_base_port
 from keyed import KeyRing
 from measure import Burner, Lost
 from scraped import Metrics, scrape
-from target import ROOT, _end_with_us, free_base_port
+from target import ROOT, _end_with_us
 
 from azselfplay.host.cores import seconds_of
 

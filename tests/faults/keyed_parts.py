@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from free_ports import free_base_port
 from keyed import TRAINER, KeyRing
 from parts import Parts
 from scraped import Metrics, scrape
-from target import HOST, free_base_port
+from target import HOST
 
 NAMES = ("server", "trainer", "client.main")
 CLIENT = "client"

@@ -17,14 +17,12 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from target import HOST, Target, free_base_port
+from free_ports import free_base_port
+from target import HOST, Target
 from tcp_proxy import Proxy
 
 from azselfplay.host.runs import is_locked
 from client.spool import REJECTED, SUFFIX
-
-PORTS = 3
-"""Ports that azserver may use, from its base port on."""
 
 
 class ProxyThread:
@@ -70,10 +68,7 @@ class Proxied(Target):
 
     def __init__(self, folder: Path, seed: int = 1) -> None:
         super().__init__(folder, clients=1)
-        base = self.port
-        while abs(base - self.port) < PORTS:
-            base = free_base_port()
-        self.proxy = ProxyThread(base, self.port, seed)
+        self.proxy = ProxyThread(free_base_port(), self.port, seed)
 
     def stop(self) -> None:
         super().stop()

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from crash_rooms import IN_PROCESSES, ROOMS
 from fake_server import FakeServer, welcome
+from free_ports import free_base_port
 from test_killed_trainer import SETTINGS, random_games
 
 from azselfplay.host.crash_points import NAMES, VARIABLE
-from azselfplay.host.ports import find_base_port
 from azselfplay.store.reader import Range, StoreReader
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,7 +78,7 @@ def test_the_variable_kills_a_process_and_refuses_a_name_that_is_none() -> None:
 async def kill_after_acknowledging(folder: Path) -> tuple[int, set[bytes], set[bytes]]:
     """Return the exit status of a real trainer that dies after its third message of acknowledgements, the
     games whose players were told, and the games in its store."""
-    port = find_base_port(7900)
+    port = free_base_port()
     server = FakeServer(port, welcome())
     command = [
         sys.executable,
@@ -115,7 +115,6 @@ async def kill_after_acknowledging(folder: Path) -> tuple[int, set[bytes], set[b
     return status, {uid for uid, ack in server.acks.items() if ack.status == "stored"}, stored
 
 
-@pytest.mark.timeout(300)
 def test_a_trainer_killed_behind_its_acknowledgements_has_the_games(tmp_path: Path) -> None:
     status, acknowledged, stored = asyncio.run(kill_after_acknowledging(tmp_path))
     assert status == -signal.SIGKILL

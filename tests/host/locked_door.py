@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import zmq
+from free_ports import free_base_port
 from nacl.public import PrivateKey
 from zmq.utils.monitor import parse_monitor_message
 
@@ -115,12 +115,9 @@ Scenario = Callable[[Locked], Awaitable[None]]
 
 def beside(scenario: Scenario) -> None:
     """Run `scenario` with such a door."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
 
     async def main() -> None:
-        locked = Locked(f"tcp://127.0.0.1:{port}")
+        locked = Locked(f"tcp://127.0.0.1:{free_base_port()}")
         try:
             await scenario(locked)
         finally:

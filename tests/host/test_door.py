@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from descriptors import no_descriptor_left
+from free_ports import free_base_port
 from raw_zmtp import Cut, RawPeer, frame, unfinished_multipart
 
 from azselfplay.host.exits import Exit, Fatal
@@ -57,10 +58,7 @@ Scenario = Callable[[Echo], Awaitable[None]]
 
 @pytest.fixture(params=["ipc", "tcp"])
 def endpoint(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    return f"ipc://{tmp_path}/s" if request.param == "ipc" else f"tcp://127.0.0.1:{port}"
+    return f"ipc://{tmp_path}/s" if request.param == "ipc" else f"tcp://127.0.0.1:{free_base_port()}"
 
 
 def beside(endpoint: str, scenario: Scenario, limits: DoorLimits | None = None) -> None:

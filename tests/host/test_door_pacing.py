@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from free_ports import free_base_port
 from raw_zmtp import GREETING, Cut, RawPeer, dial, frame, ready
 
 from azselfplay.host.listening import CROWD, CROWD_PAUSE, Listener
@@ -86,9 +87,7 @@ def test_a_thousand_workers_behind_one_address_are_all_there_within_half_a_minut
 
 
 def free_tcp() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    return f"tcp://127.0.0.1:{free_base_port()}"
 
 
 def answers_to(

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
 import pytest
+from free_ports import free_base_port
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -16,12 +17,6 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.metrics import Metric, Monitor, Watched, families, histogram, respond
 
 HERE = "127.0.0.1"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HERE, 0))
-        return int(probe.getsockname()[1])
 
 
 async def ask(port: int, request: bytes) -> bytes:
@@ -50,7 +45,7 @@ def beside(scenario: Callable[[int], Awaitable[None]], not_ready: Callable[[], s
     """Run `scenario(port)` beside a Monitor."""
 
     async def main() -> None:
-        port = free_port()
+        port = free_base_port()
         with Monitor(HERE, port) as monitor:
             monitor.watched = Watched((), dict, not_ready)
             await scenario(port)
@@ -120,7 +115,7 @@ def test_figures_become_counters_gauges_and_histograms() -> None:
 
 def test_a_process_is_alive_while_it_is_not_ready_and_its_figures_are_fresh() -> None:
     async def main() -> None:
-        port = free_port()
+        port = free_base_port()
         reason, games = ["no evaluator is up"], [7]
         with Monitor(HERE, port) as monitor:
             assert await get(port, "/readyz") == (503, "it is starting\n")
@@ -148,7 +143,7 @@ def test_metrics_are_made_once_however_often_they_are_asked_for(monkeypatch: pyt
     made = []
 
     async def main() -> None:
-        port = free_port()
+        port = free_base_port()
         with Monitor(HERE, port) as monitor:
             monitor.watched = Watched((), lambda: made.append(1) or {}, lambda: "")  # type: ignore[func-returns-value]
             texts = {(await get(port, "/metrics"))[1] for _ in range(10)}

@@ -217,7 +217,7 @@ run(main)
 def test_a_child_that_cannot_be_started_for_want_of_open_files_is_started_later() -> None:
     """RLIMIT_NOFILE is used up; as soon as there are descriptors again, the child runs."""
     done = subprocess.run(
-        [sys.executable, "-c", SHORT_OF_FILES], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", SHORT_OF_FILES], capture_output=True, text=True, timeout=400, check=True
     )
     assert done.stdout.strip() == "3 up"
 
@@ -243,7 +243,7 @@ print(asyncio.run(output_of("json.tool", "--help", stop=Stop()))[:6])
 def test_a_preparing_child_that_the_machine_has_no_room_for_is_started_later() -> None:
     """RLIMIT_NPROC is used up: fork returns EAGAIN, and the next attempt is made after a pause."""
     done = subprocess.run(
-        [sys.executable, "-c", SHORT_OF_PROCESSES], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", SHORT_OF_PROCESSES], capture_output=True, text=True, timeout=400, check=False
     )
     assert done.stdout.split("\n")[:2] == ["Resource temporarily unavailable", "usage:"], done.stderr
 

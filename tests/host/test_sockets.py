@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zmq
+from free_ports import free_base_port
 from router_socket import router
 
 from azselfplay.host.aio import Stop, run
@@ -22,15 +23,9 @@ MESSAGES = 10_000
 BURST = 100
 
 
-def free_port() -> int:
-    with plain_sockets.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(params=["ipc", "tcp"])
 def endpoint(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return f"ipc://{tmp_path}/s" if request.param == "ipc" else f"tcp://127.0.0.1:{free_port()}"
+    return f"ipc://{tmp_path}/s" if request.param == "ipc" else f"tcp://127.0.0.1:{free_base_port()}"
 
 
 def test_bursts_both_ways_lose_no_message(endpoint: str) -> None:

@@ -14,9 +14,10 @@ from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
+from free_ports import free_base_port
 from peers import crowd
 from process_marks import marked, marked_environment
-from target import PATIENCE, ROOT, Target, free_base_port
+from target import PATIENCE, ROOT, Target
 
 T = TypeVar("T")
 

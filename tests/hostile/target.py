@@ -7,7 +7,6 @@ import ctypes
 import os
 import random
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from foreign_client import Channel, Client, Game
+from free_ports import free_base_port
 
 from azselfplay.host.cores import seconds_of, seconds_of_trees
 
@@ -222,23 +222,6 @@ class Honest:
 
     def close(self) -> None:
         self._client.close()
-
-
-def free_base_port() -> int:
-    """Return a free port that is followed by two free ones."""
-    for _ in range(200):
-        base = random.SystemRandom().randrange(20_000, 30_000)
-        held = [socket.socket() for _ in range(3)]
-        try:
-            for at, one in enumerate(held):
-                one.bind((HOST, base + at))
-        except OSError:
-            continue
-        finally:
-            for one in held:
-                one.close()
-        return base
-    raise RuntimeError("no three free ports in a row")
 
 
 def _end_with_us() -> None:

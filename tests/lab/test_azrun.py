@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from free_ports import free_base_port
 
 from azselfplay.host.aio import Stop, run
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.ports import find_base_port
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab import azrun, launcher
 from azselfplay.lab.azrun_config import RunConfig, check, make_commands
@@ -58,7 +58,7 @@ def test_it_ends_players_before_the_trainer_and_sums_up(
     """A signal (here from the client, once it is up) leads to an orderly end; the summary has the server's
     last figures. Until then azrun prints what happens."""
     monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
-    port = find_base_port()
+    port = free_base_port()
     commands = {"server": [sys.executable, "-c", SERVER, str(port), str(tmp_path)]}
     for name in ("trainer", "client"):
         commands[name] = [sys.executable, "-c", WAITS_FOR_ITS_END, name, str(tmp_path)]
@@ -111,7 +111,7 @@ while workers or "trainer" not in (folder / "ended").read_text():
         case Hello():
             answer = Welcome(1, "fake", "run", "chess", {}, 1, 1, 5.0, 30.0)
         case GetStatus():
-            answer = Status({"sessions": {"workers": workers}})
+            answer = Status({"sessions": {"workers": workers * (folder / "trainer-is-up").exists()}})
         case _:
             continue
     socket.send_multipart([peer, encode(answer)])
@@ -124,7 +124,7 @@ def test_the_server_outlives_the_trainer_so_that_it_takes_the_last_weights(
 ) -> None:
     """It is no news that the watcher's own connection ends together with the server."""
     monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
-    port = find_base_port()
+    port = free_base_port()
     commands = {"server": [sys.executable, "-c", SERVER_THAT_WAITS, str(port), str(tmp_path)]}
     for name in ("trainer", "client"):
         commands[name] = [sys.executable, "-c", WAITS_FOR_ITS_END, name, str(tmp_path)]
@@ -225,7 +225,7 @@ def test_a_run_in_use_is_named_before_anything_is_announced(
 def test_a_port_in_use_ends_it_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    port, runs = find_base_port(34_000), tmp_path / "runs"
+    port, runs = free_base_port(), tmp_path / "runs"
     flags = ["--game", "tic_tac_toe", "--port", str(port), "--runs", str(runs)]
     monkeypatch.setattr(sys, "argv", ["azrun", *flags])
     with socket.create_server(("127.0.0.1", port + 1)):
@@ -253,12 +253,13 @@ import os, pathlib, signal, sys
 folder, ending, said = sys.argv[1:]
 starts = pathlib.Path(folder, "starts")
 starts.open("a").write("x")
+pathlib.Path(folder, "trainer-is-up").touch()  # if this is the client, it is up already
 print(said, file=sys.stderr, flush=True)
 if len(starts.read_text()) == 2:
     os.kill(os.getppid(), signal.SIGTERM)
 if ending == "waits":
-    os.kill(os.getppid(), signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    os.kill(os.getppid(), signal.SIGTERM)
     signal.sigwait([signal.SIGTERM])
     sys.exit(0)
 os.kill(os.getpid(), signal.SIGKILL) if ending == "killed" else sys.exit(int(ending))
@@ -289,7 +290,7 @@ def test_why_training_fails_is_said_at_the_end_and_is_the_exit_status(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
-    server = SERVER.replace('"step": 3', '"step": 0').replace("workers = ", "workers = True or ")
+    server = SERVER.replace('"step": 3', '"step": 0')
     waits = WAITS_FOR_ITS_END.replace('name == "client"', "False")
 
     def made(_: RunConfig, port: int, _basis: Path) -> dict[str, list[str]]:

@@ -20,7 +20,8 @@ from azselfplay.lab.experiments.recipe import from_settings
 from azselfplay.lab.experiments.training import _watch, command_of
 
 MINIMAL = {"title": "t", "game": "tic_tac_toe", "minutes": 1.0}
-BUSY = [sys.executable, "-c", "while True: pass"]
+# An interrupt ends it also where a shell has started the tests in the background, with SIGINT ignored.
+BUSY = [sys.executable, "-c", "import signal; signal.signal(2, signal.SIG_DFL)\nwhile True: pass"]
 
 
 def test_a_run_is_interrupted_when_it_has_used_its_processor_time(tmp_path: Path) -> None:
@@ -30,7 +31,7 @@ def test_a_run_is_interrupted_when_it_has_used_its_processor_time(tmp_path: Path
         try:
             assert _watch(process, recipe, RunFolder(tmp_path, "r"), 0.005) == []
         finally:
-            process.kill()  # it ignores an interrupt where a shell has started the tests in the background
+            process.kill()
     assert process.returncode == -signal.SIGINT
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before >= 0.2
 

@@ -14,17 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from azselfplay.host.ports import find_base_port
+from free_ports import free_base_port
 
 PATIENCE = 400.0
 """Seconds for two processes to start on a busy machine."""
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def events(url: str) -> Iterator[Any]:
@@ -46,7 +39,7 @@ def events(url: str) -> Iterator[Any]:
 
 @pytest.mark.timeout(1200)
 def test_a_server_shows_its_own_run_with_its_live_figures(tmp_path: Path) -> None:
-    port, base = free_port(), find_base_port(7300)
+    port, base = free_base_port(), free_base_port()
     argv = [sys.executable, "-m", "server.main", "--game", "tic_tac_toe", "--net", "1x8", "--gpus", "cpu"]
     argv += ["--workers", "0", "--port", str(base), "--runs", str(tmp_path), "--run", "shown"]
     with (

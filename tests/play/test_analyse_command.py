@@ -60,7 +60,7 @@ def test_a_reader_that_leaves_ends_it_quietly() -> None:
         process.stdout.close()
         process.stdin.write(b'{"id": 2, "simulations": 2}\n')
         process.stdin.flush()
-        assert process.wait(60) == Exit.OK
+        assert process.wait(240) == Exit.OK
         said = process.stderr.read().decode()
         assert "untrained tiny network for tic_tac_toe" in said
         assert "Traceback" not in said

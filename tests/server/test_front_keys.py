@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from free_ports import free_base_port
 from front_bench import GAME, Bench, Peer, play_beside_front, publish, random_leaves
 
 from azselfplay.link.keys import as_text, new_pair
@@ -84,10 +84,8 @@ def play_locked(tmp_path: Path) -> Callable[[Scenario], None]:
     main(["keygen", "--keys", str(folder)])
     for role, name, pair in (("client", "lab-3", CLIENT), ("trainer", "gpu", TRAINER)):
         main(["allow", "--keys", str(folder), role, name, as_text(pair.public)])
-    with socket.socket() as one, socket.socket() as two:
-        for probe in (one, two):
-            probe.bind(("127.0.0.1", 0))
-        ports = [f"tcp://127.0.0.1:{probe.getsockname()[1]}" for probe in (one, two)]
+    base = free_base_port()
+    ports = [f"tcp://127.0.0.1:{base + offset}" for offset in (0, 1)]
 
     def locked(usual: FrontSettings) -> FrontSettings:
         return replace(

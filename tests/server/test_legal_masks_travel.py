@@ -15,11 +15,11 @@ import pytest
 import zmq
 from client_server import echo_priors
 from foreign_client import Client
+from free_ports import free_base_port
 from front_bench import PATIENCE, Bench, play_beside_front
 from hands import GAME as HANDS
 
 from azselfplay.games.packed import LegalMasks
-from azselfplay.host.ports import find_base_port
 from azselfplay.link.connection import Connection
 from azselfplay.link.sockets import new_context
 from azselfplay.search.evaluator import LeafBatch, evaluate
@@ -61,7 +61,7 @@ def play_hands(tmp_path: Path) -> Callable[[Callable[[Bench, int], Awaitable[Non
     """Run a scenario beside a front of `hands` with one evaluator; it gets the port of the leaves."""
 
     def run(scenario: Callable[[Bench, int], Awaitable[None]]) -> None:
-        port = find_base_port()
+        port = free_base_port()
         tcp = [f"tcp://127.0.0.1:{port + offset}" for offset in range(2)]
 
         def settings(usual: FrontSettings) -> FrontSettings:

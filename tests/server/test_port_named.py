@@ -8,17 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from free_ports import free_base_port
 from front_bench import Bench
 
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.ports import find_base_port
 from azselfplay.link.sockets import new_context
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_when_the_second_port_is_in_use_the_first_is_named_too(tmp_path: Path) -> None:
-    port = find_base_port(33_000)
+    port = free_base_port()
     with socket.create_server(("127.0.0.1", port + 1)):
         done = subprocess.run(
             [

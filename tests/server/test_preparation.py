@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import safetensors.numpy
 from changed_settings import self_play
+from free_ports import free_base_port
 
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.ports import find_base_port
 from net.architectures.registry import named
 from net.weights import WeightsMeta, describe
 from server.app import App
@@ -106,7 +106,7 @@ def test_workers_that_evaluate_leave_a_quarter_of_the_cores_to_the_trainer(cores
 
 
 def test_a_run_is_served_by_one_server_only(tmp_path: Path) -> None:
-    config = ServerConfig(game="tic_tac_toe", runs=tmp_path, port=find_base_port(35_000))
+    config = ServerConfig(game="tic_tac_toe", runs=tmp_path, port=free_base_port())
     with opened_run(config, 1) as folder:
         assert folder.name == "tic_tac_toe-small"
         assert 'game = "tic_tac_toe"' in folder.config.read_text()

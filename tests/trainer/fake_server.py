@@ -46,7 +46,7 @@ class FakeServer:
         self._channel.start()
         self._changed = asyncio.Event()
         self.trainer = b""
-        """The peer that sent the last message."""
+        """The peer that said HELLO last."""
         self.acks: dict[bytes, GameAck] = {}
         self.offers: list[WeightsInfo] = []
         self.files: dict[bytes, bytes] = {}
@@ -62,8 +62,12 @@ class FakeServer:
         assert self._channel.send([self.trainer, header, *frames])
 
     def _on_message(self, frames: list[memoryview]) -> None:
-        self.trainer = bytes(frames[0])
-        match decode(frames[1]):
+        peer, message = bytes(frames[0]), decode(frames[1])
+        if isinstance(message, Hello):
+            self.trainer = peer
+        elif peer != self.trainer:  # of a trainer that was killed: the next one has not joined by that
+            return
+        match message:
             case Hello():
                 self.send(self._welcome)
             case Ping():

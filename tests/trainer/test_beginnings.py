@@ -12,11 +12,11 @@ import pytest
 import torch
 from changed_settings import varied
 from fake_server import TIMEOUT, FakeServer, welcome
+from free_ports import free_base_port
 
 from azselfplay.games import get_game
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.ports import find_base_port
 from bench.random_games import random_game
 from net.architectures.network import build
 from net.architectures.residual import Residual
@@ -130,7 +130,7 @@ def test_a_trainer_elsewhere_goes_on_from_the_servers_weights(
     data = to_bytes(build(sizes, GAME, 1), WeightsMeta(GAME.name, 1, sizes, 600, 7))
     assert len(data) > CHUNK
     info = WeightsInfo(7, 600, hashlib.sha256(data).digest(), len(data), GAME.name)
-    port = find_base_port(7750)
+    port = free_base_port()
     config = TrainerConfig(
         server=f"127.0.0.1:{port}", runs=str(tmp_path), weights="server", device="cpu", cpu_threads=1
     )
@@ -175,7 +175,7 @@ def test_weights_that_the_server_keeps_no_longer_end_the_trainer(tmp_path: Path)
 def test_nothing_is_published_before_the_first_checkpoint(tmp_path: Path) -> None:
     """Otherwise a trainer that is killed in its first minute could not go on."""
     rng = np.random.default_rng(1)
-    port = find_base_port(7700)
+    port = free_base_port()
     config = varied(TrainerConfig(),
         server=f"127.0.0.1:{port}", runs=str(tmp_path), net="1x8", device="cpu", cpu_threads=1, batch=32,
         min_positions=100, positions=5000, steps=1, checkpoint_seconds=1e6,

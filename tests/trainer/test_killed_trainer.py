@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fake_server import TIMEOUT, FakeServer, welcome
+from free_ports import free_base_port
 
 from azselfplay.games import get_game
-from azselfplay.host.ports import find_base_port
 from azselfplay.store.reader import Range, StoreReader
 from bench.random_games import random_game
 from protocol.records import GameRecord
@@ -67,7 +67,7 @@ def random_games() -> Iterator[GameRecord]:
 async def kill_and_restart(folder: Path) -> tuple[list[GameRecord], FakeServer, int, int]:
     """Return all games sent, the server, the step of the last checkpoint before the kill, and the exit
     code."""
-    port = find_base_port(7800)
+    port = free_base_port()
     server = FakeServer(port, welcome())
     process = await start(server, port, folder)
     try:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 from fake_server import TIMEOUT, FakeServer, welcome
+from free_ports import free_base_port
 from test_killed_trainer import start
 
 from azselfplay.games import get_game
-from azselfplay.host.ports import find_base_port
 from azselfplay.store.players import set_quarantine
 from bench.random_games import random_game
 from protocol.records import GameRecord
@@ -61,7 +61,7 @@ class Trained:
 async def followed(folder: Path, honest: list[GameRecord], cheat: list[GameRecord]) -> Progress:
     """Send half of all games, set a quarantine, send the other half, release it, and end cleanly; return the
     checkpoint."""
-    port = find_base_port(7900)
+    port = free_base_port()
     server, path, half = FakeServer(port, welcome()), folder / "run-1" / "games.db", len(cheat) // 2
     process = await start(server, port, folder)
     try:

@@ -16,11 +16,11 @@ import pytest
 import torch
 from changed_settings import self_play, varied
 from fake_server import TIMEOUT, FakeServer, welcome
+from free_ports import free_base_port
 
 from azselfplay.games import get_game
 from azselfplay.host.aio import Stop, first_cause, run
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.ports import find_base_port
 from azselfplay.store.reader import Range, StoreReader
 from azselfplay.store.sqlite import connect
 from bench.random_games import random_game
@@ -38,7 +38,7 @@ GAME = get_game("tic_tac_toe")
 def a_server_and_trainer(
     tmp_path: Path, welcomed: Welcome, **changes: object
 ) -> tuple[FakeServer, service.Service]:
-    port = find_base_port(7600)
+    port = free_base_port()
     config = varied(TrainerConfig(),
         server=f"127.0.0.1:{port}", runs=str(tmp_path), device="cpu", cpu_threads=1,
         batch=32, min_positions=100, positions=5000, steps=5,
