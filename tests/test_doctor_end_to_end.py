@@ -72,7 +72,7 @@ def server(settings: list[str], tmp_path: Path) -> Iterator[str]:
         yield address
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(PATIENCE)
 
 
 def test_doctors_and_status_find_a_running_server_well(

@@ -73,7 +73,7 @@ def test_the_rules_are_rules() -> None:
 
 
 def read(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=20) as answer:
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
         return str(answer.read().decode())
 
 
@@ -181,7 +181,8 @@ def test_prometheus_scrapes_a_live_run_and_dashboard_and_rules_find_their_metric
         there = set(re.findall(r"^# TYPE (\S+) ", text, re.M))
         assert {metric.name for metric in (*TABLES[name], *EVERYWHERE)} <= there
         for question in ("livez", "readyz"):
-            assert read(f"http://127.0.0.1:{run[name]}/{question}") == "ok\n"
+            url = f"http://127.0.0.1:{run[name]}/{question}"
+            until(lambda url=url: read(url) == "ok\n", f"{question} of {name}")
         check_by_promtool(text)
     known = {name for text in texts.values() for name in re.findall(r"^# TYPE (\S+) ", text, re.M)}
     for expression in expressions():
