@@ -120,6 +120,7 @@ class Service:
                                 await self._accept(line, positions)
                 ender.cancel()
                 await self._unwritten.put(None)
+        # Who reads our answers has enough of them: a clean end, as of `head` in a pipe.
         except* OutputClosed:
             pass
 
@@ -146,6 +147,7 @@ class Service:
         except BadEvaluation as error:
             await self._refuse(BadRequest(str(error), request.id))
         finally:
+            # After the answer was queued: a slow reader keeps the room occupied, and so stops our reading.
             self._room.leave(request.simulations)
             self._left.set()
 
@@ -174,6 +176,7 @@ class Room:
         self._max_simulations = simulations
 
     def fits(self, simulations: int) -> bool:
+        # Otherwise a single request above the limit would wait for ever.
         if not self.positions:
             return True
         return (

@@ -123,6 +123,7 @@ def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Or
         return 0
 
     code = guarded(run)
+    # After `guarded`, so that its message is printed before the process is cut off.
     leave_if_preparing(code)
     return code
 
@@ -146,6 +147,7 @@ def prepare(setup: Setup, seed: int) -> Thinker:
 
     game = get_game(setup.game)
     weights = None if not setup.weights else weights_named(setup.weights)
+    # A trained network may be for another variant with the same board, which `check_fits` decides.
     wanted = "" if weights else game.name
     net = load_net(weights, wanted, device=setup.backend, threads=setup.threads, seed=seed)
     try:
@@ -268,6 +270,7 @@ class Driver:
             return
         finally:
             patience.cancel()
+        # Only now: if the new options had failed, the old tree would still be needed.
         if self._thinker is not None:
             self._thinker.close()
         self._thinker, self._preparation = thinker, None
@@ -389,6 +392,7 @@ class Input:
         while True:
             # Before reading, not after it: an unread chunk stays in the pipe and holds the writer back.
             self._room.acquire()
+            # `read` returns what there is: one line of a person, or a chunk of a file.
             try:
                 data = os.read(self._descriptor, CHUNK)
             except OSError:
