@@ -104,22 +104,26 @@ class Service:
         `stop.finishing` ends the reading. Raises OSError when the output cannot be written.
         """
         lines = Input(source, MAX_LINE)
-
-        async def end_reading() -> None:
-            await stop.finishing.wait()
-            lines.end()
-
         try:
             async with asyncio.TaskGroup() as group:
-                ender = group.create_task(end_reading())
+                stopping = group.create_task(stop.finishing.wait())
                 group.create_task(self._write(Output(sink)))
                 async with asyncio.TaskGroup() as positions:
-                    while (together := await lines.lines()) is not None and not stop.finishing.is_set():
+                    together: list[Line] | None = []
+                    while together is not None and not stop.finishing.is_set():
                         for line in together:
                             if not stop.finishing.is_set() and (line is None or line.strip()):
                                 await self._accept(line, positions)
-                ender.cancel()
+                        reading = group.create_task(lines.lines())
+                        # The input may be silent for hours: a stop does not wait for its next line.
+                        await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                        if not reading.done():
+                            reading.cancel()
+                            break
+                        together = reading.result()
+                stopping.cancel()
                 await self._unwritten.put(None)
+        # Who reads our answers has enough of them: a clean end, as of `head` in a pipe.
         except* OutputClosed:
             pass
 
@@ -146,6 +150,7 @@ class Service:
         except BadEvaluation as error:
             await self._refuse(BadRequest(str(error), request.id))
         finally:
+            # After the answer was queued: a slow reader keeps the room occupied, and so stops our reading.
             self._room.leave(request.simulations)
             self._left.set()
 
@@ -174,6 +179,7 @@ class Room:
         self._max_simulations = simulations
 
     def fits(self, simulations: int) -> bool:
+        # Otherwise a single request above the limit would wait for ever.
         if not self.positions:
             return True
         return (

@@ -100,6 +100,7 @@ def thinned(points: Sequence[Point], room: int, rated: Collection[str] = ()) -> 
         width = left[index + 1].step - left[index - 1].step
         return width * (2.0 if left[index].sha256 in rated else 1.0), index
 
+    # Again and again the point whose two neighbours are nearest; the first and the last have only one.
     while len(left) > max(room, 2):
         left.pop(min(gap(index) for index in range(1, len(left) - 1))[1])
     return left
@@ -111,6 +112,7 @@ def head(path: Path) -> bytes:
         length = file.read(8)
         if len(length) < 8:
             return length
+        # safetensors: the length of the JSON header, then the header. A damaged length must not fill memory.
         return length + file.read(min(struct.unpack("<Q", length)[0], 8 << 20))
 
 

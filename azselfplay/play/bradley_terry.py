@@ -223,6 +223,7 @@ def _maximise(problem: _Problem, elo: Array) -> Array:
         # Far from the maximum Newton's step may leave the range in which the model is smooth.
         step *= min(1.0, 400.0 / max(float(np.abs(step).max()), 1e-12))
         before, moved = problem.likelihood(elo), elo
+        # A smaller step changes no digit that anybody is shown.
         while float(np.abs(step).max()) > 1e-7:
             moved = elo.copy()
             moved[problem.rows] += step
@@ -259,6 +260,7 @@ def next_pair(
     """
     known = list(scores)
     missing = set(unconnected(known, anchors, names))
+    # Without a rating for both, nothing says how much a game would tell: connect everybody first.
     for first, second in chain:
         if first in missing or second in missing:
             return first, second
@@ -273,6 +275,7 @@ def next_pair(
 
 def gain(found: Fit, first: str, second: str, games: int) -> float:
     """By how much `games` games between two players would lower the sum of variances, Elo squared."""
+    # Fisher information of `games` results, and by Sherman-Morrison what it takes from the covariance.
     share = score_of_elo(found.ratings[first].elo - found.ratings[second].elo)
     information = PER_ELO**2 * games * share * (1.0 - share)
     column = found.spread(first, second)

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import contextlib
 import os
 import queue
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from msgspec import Meta
 from tyro.conf import Positional
@@ -123,6 +121,7 @@ def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Or
         return 0
 
     code = guarded(run)
+    # After `guarded`, so that its message is printed before the process is cut off.
     leave_if_preparing(code)
     return code
 
@@ -146,6 +145,7 @@ def prepare(setup: Setup, seed: int) -> Thinker:
 
     game = get_game(setup.game)
     weights = None if not setup.weights else weights_named(setup.weights)
+    # A trained network may be for another variant with the same board, which `check_fits` decides.
     wanted = "" if weights else game.name
     net = load_net(weights, wanted, device=setup.backend, threads=setup.threads, seed=seed)
     try:
@@ -268,38 +268,64 @@ class Driver:
             return
         finally:
             patience.cancel()
+        # Only now: if the new options had failed, the old tree would still be needed.
         if self._thinker is not None:
             self._thinker.close()
         self._thinker, self._preparation = thinker, None
         self._carry_out(self._engine.prepared(setup, loop.time()))
 
 
+class DaemonThread:
+    """Runs blocking calls one after the other. Made and used on the event loop.
+
+    No executor: the interpreter would wait for its threads before it ends.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None]
+        self._jobs = queue.SimpleQueue()
+        threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """The result of `work()`, or what it raises."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.put((work, future))
+        return await future
+
+    def end(self) -> None:
+        """End the thread after the calls that were begun."""
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        def settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+            if future.done():  # who waited for it was cancelled
+                return
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+
+        while (job := self._jobs.get()) is not None:
+            work, future = job
+            result, failure = None, None
+            try:
+                result = work()
+            except BaseException as error:
+                failure = error
+            try:
+                self._loop.call_soon_threadsafe(settle, future, result, failure)
+            except RuntimeError:
+                return  # the loop is closed
+
+
 async def in_thread(work: Callable[[], T]) -> T:
     """Run `work()` in a thread of its own that does not delay the end of the process."""
-    loop = asyncio.get_running_loop()
-    # No executor: the interpreter would wait for its threads before it ends.
-    done: asyncio.Future[T] = loop.create_future()
-
-    def body() -> None:
-        try:
-            tell: Callable[[], None] = partial(_settle, done, work())
-        except BaseException as error:
-            tell = partial(_fail, done, error)
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(tell)
-
-    threading.Thread(target=body, name=PREPARATION, daemon=True).start()
-    return await done
-
-
-def _settle(future: asyncio.Future[T], result: T) -> None:
-    if not future.done():  # who waited for it may have been cancelled
-        future.set_result(result)
-
-
-def _fail(future: asyncio.Future[T], error: BaseException) -> None:
-    if not future.done():
-        future.set_exception(error)
+    thread = DaemonThread(PREPARATION)
+    try:
+        return await thread.run(work)
+    finally:
+        thread.end()
 
 
 def leave_if_preparing(code: int) -> None:
@@ -318,9 +344,6 @@ Line = bytes | None
 
 CHUNK = 64 * 1024
 """Bytes read at once."""
-
-CHUNKS_AHEAD = 2
-"""Chunks read ahead. While they are not taken, reading waits, and so does the writer."""
 
 
 class LineSplitter:
@@ -369,41 +392,25 @@ class Input:
     def __init__(self, descriptor: int, limit: int) -> None:
         self._descriptor = descriptor
         self._splitter = LineSplitter(limit)
-        self._loop = asyncio.get_running_loop()
-        self._room = threading.Semaphore(CHUNKS_AHEAD)
-        # Room for the chunks, for the end of the stream, and for `end`.
-        self._chunks: asyncio.Queue[list[Line] | None] = asyncio.Queue(CHUNKS_AHEAD + 2)
-        threading.Thread(target=self._read, name="stdin", daemon=True).start()
+        self._thread = DaemonThread("stdin")
+        self._has_ended = False
 
     async def lines(self) -> list[Line] | None:
-        """The next lines, together; None at the end of the stream or after `end`."""
-        lines = await self._chunks.get()
-        self._room.release()
-        return lines
+        """The next lines, together; None at the end of the stream.
 
-    def end(self) -> None:
-        """Stop reading: `lines` ends after the chunks already read. Call it once."""
-        self._chunks.put_nowait(None)
-
-    def _read(self) -> None:
-        while True:
-            # Before reading, not after it: an unread chunk stays in the pipe and holds the writer back.
-            self._room.acquire()
+        Nothing is read before it is asked for: an unread chunk stays in the pipe and holds the writer back.
+        If this is cancelled, what the thread reads afterwards is lost.
+        """
+        lines: list[Line] = []
+        while not (lines or self._has_ended):
             try:
-                data = os.read(self._descriptor, CHUNK)
+                # `read` returns what there is: one line of a person, or a chunk of a file.
+                data = await self._thread.run(lambda: os.read(self._descriptor, CHUNK))
             except OSError:
                 data = b""  # a terminal that is gone
+            self._has_ended = not data
             lines = self._splitter.feed(data) if data else self._splitter.finish()
-            try:
-                if lines:
-                    self._loop.call_soon_threadsafe(self._chunks.put_nowait, lines)
-                else:
-                    self._room.release()
-                if not data:
-                    self._loop.call_soon_threadsafe(self._chunks.put_nowait, None)
-                    return
-            except RuntimeError:
-                return  # the loop is closed
+        return lines or None
 
 
 class Output:
@@ -411,30 +418,17 @@ class Output:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._loop = asyncio.get_running_loop()
-        self._jobs: queue.Queue[tuple[bytes, asyncio.Future[None]]] = queue.Queue(1)
-        threading.Thread(target=self._write, name="stdout", daemon=True).start()
+        self._thread = DaemonThread("stdout")
 
     async def write(self, data: bytes) -> None:
         """Write all of `data`. Raises OutputClosed or another OSError."""
-        future: asyncio.Future[None] = self._loop.create_future()
-        self._jobs.put_nowait((data, future))
-        await future
 
-    def _write(self) -> None:
-        error: BaseException | None = None
-        while error is None:
-            data, future = self._jobs.get()
-            try:
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(self._descriptor, view) :]
-            except BrokenPipeError:
-                error = OutputClosed()
-            except OSError as failure:
-                error = failure
-            try:
-                tell = partial(_settle, future, None) if error is None else partial(_fail, future, error)
-                self._loop.call_soon_threadsafe(tell)
-            except RuntimeError:
-                return  # the loop is closed
+        def write_all() -> None:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+
+        try:
+            await self._thread.run(write_all)
+        except BrokenPipeError as error:
+            raise OutputClosed from error

@@ -165,6 +165,7 @@ class Sprt:
 
     def log_likelihood_ratio(self, counts: Sequence[int]) -> float:
         """Logarithm of the likelihood ratio of H1 to H0."""
+        # A kind of pair that was not seen has a small count: its logarithm must exist.
         seen = [max(float(count), UNSEEN) for count in counts]
         total = sum(seen)
         shares = [count / total for count in seen]
@@ -179,6 +180,7 @@ def most_likely(shares: Sequence[float], mean: float) -> list[float]:
     By Lagrange `p = share / (1 + t (score - mean))`. Bisection finds the t that gives the mean, among those
     for which all p are positive.
     """
+    # The poles of the two extreme scores: between them every denominator is positive.
     low, high = -1.0 / (PAIR_SCORES[-1] - mean), 1.0 / (mean - PAIR_SCORES[0])
 
     def excess(t: float) -> float:

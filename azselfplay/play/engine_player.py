@@ -168,6 +168,7 @@ class EnginePlayer(Player):
 
     async def close(self) -> None:
         """Ask all engines to end, and kill those that do not, also when this is interrupted."""
+        # Taken first: a second call, after an interruption, finds none and ends nothing twice.
         engines, self._idle = self._idle, []
         try:
             for connection in engines:

@@ -104,6 +104,7 @@ class UciConnection:
 
     async def begin_game(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> None:
         protocol = self._protocol
+        # By hand, because python-chess would only send it with the first move.
         protocol.send_line("ucinewgame")
         # Else python-chess sends it again, while a clock runs.
         protocol.game, protocol.first_game = game, False
@@ -245,6 +246,7 @@ class UsiConnection:
         moves = game_history.moves_text()
         await self._process.send(" ".join(["position", start, *(["moves", *moves] if moves else [])]))
         await self._process.send(go_line(self._spec, clock, game_history.side_to_move))
+        # The last line before the move counts; an `info` without a score leaves the one before it.
         value, nodes = None, 0
         while not (line := await self._process.line()).startswith("bestmove"):
             value, nodes = heard(line, value, nodes)

@@ -47,6 +47,7 @@ def main() -> int:
     if weights is None:
         raise Fatal("say which network: azplay export RUN --onnx PATH", Exit.USAGE)
     model, about = _model(weights)
+    # Hidden and renamed at the end: nobody finds half a model under the wanted name.
     partial = config.onnx.with_name(f".{config.onnx.name}.{os.getpid()}.partial")
     try:
         partial.write_bytes(model)
@@ -87,6 +88,7 @@ def _model(weights: Path) -> tuple[bytes, str]:
             "pip install 'azselfplay[onnx]'",
             Exit.CONFIG,
         ) from error
+    # A model that answers otherwise than our network must not reach a program that cannot notice it.
     if wrong:
         raise Fatal(
             f"ONNX Runtime and our network give different answers ({wrong}): nothing was written; please "

@@ -162,6 +162,7 @@ class GtpEngine:
             return []
         self._waiting.append(line)
         task = self._task
+        # Only a stream is ended by input; `genmove` is finished first.
         if task is None or task.format is None:
             return self._go_on(now)
         if self._has_ended:
@@ -176,13 +177,14 @@ class GtpEngine:
 
     def searched(self, found: Found, now: float) -> list[Order]:
         assert self._task is not None, "a search has a command"
+        # A stream has no answer of its own: it stays open until the controller sends something.
         if not self._task.has_move and not self._waiting:
             self._has_ended = True
             return []
         return self._finish(self._task, found, now)
 
     def still_preparing(self) -> list[Order]:
-        return []
+        return []  # in GTP every line answers a command
 
     def prepared(self, setup: Setup, now: float) -> list[Order]:
         self._loaded, self._preparing = setup, None

@@ -117,6 +117,7 @@ class GoBoard:
 
     def turned_to(self, colour: int) -> tuple[tuple[int, ...], list[int]]:
         """(actions, legal actions) of the game if it were the turn of `colour`."""
+        # Turned, asked and turned back: the pass is played only with the move that needs it.
         before = tuple(self.game_history.actions)
         self.give_turn(colour)
         actions, legal = tuple(self.game_history.actions), self.game_history.legal_actions().tolist()
@@ -226,6 +227,7 @@ def changes_in(text: str) -> dict[str, Any]:
     """The fields of GoRules that kata-set-rules changes. Raises GtpError for unsupported rules."""
     wanted = NAMED.get(text.lower())
     if text.startswith("{"):
+        # The length bounds the parser's work; deep nesting ends as a RecursionError.
         try:
             wanted = json.loads(text) if len(text) <= LONGEST else None
         except (ValueError, RecursionError):

@@ -46,6 +46,7 @@ class GtpClock:
 
     def for_move(self) -> SideClock:
         """The clock in the form that a search uses."""
+        # The last move of a period gives its rest away: the next period begins in full.
         if self.stones:
             return SideClock(self.remaining, moves_to_go=self.stones, loses_rest=self.stones == 1)
         return SideClock(
@@ -68,6 +69,7 @@ class GtpClock:
 
 def clock_of(main: float, period: float, stones: int) -> GtpClock | None:
     """The clock that `time_settings` describes; None if there is no limit."""
+    # The specification's way to say "no limit": a period in which nothing has to be played.
     if period > 0 and stones == 0:
         return None
     if main <= 0 and period > 0:

@@ -46,6 +46,7 @@ def parse(line: str) -> Command | None:
     if not text:
         return None
     first = text.split()[0]
+    # A longer number is the name of a command, which nobody knows: it is refused and not cut.
     has_id = first.isascii() and first.isdigit() and len(first) <= LONGEST_ID
     head = first if has_id else ""
     name, _, rest = text.removeprefix(head).strip().partition(" ")
@@ -160,6 +161,7 @@ def wanted_of(arguments: tuple[str, ...]) -> Wanted:
             root_info = value.lower() == "true"
         elif key in ("allow", "avoid"):
             vertices = tuple(_next(words).split(","))
+            # KataGo's depth up to which it holds. Here it holds for the move to be played alone.
             number(_next(words), f"the last move of {key}")
             restrictions.append(Restriction(key == "allow", colour_of(value), vertices))
         elif key not in IGNORED:

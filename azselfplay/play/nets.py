@@ -217,6 +217,7 @@ def search_name(settings: SelfPlaySettings) -> str:
 def _parsed(text: str) -> SelfPlaySettings:
     name, _, rest = text.partition("?")
     changes: dict[str, Any] = {"search.selection": name}
+    # Each selection reads its own settings: one that it does not read would be ignored in silence.
     try:
         used = fields_of(name)
     except ValueError as error:

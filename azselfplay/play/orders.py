@@ -78,6 +78,7 @@ class Spec:
             if text not in self.choices:
                 raise ValueError(f"option {self.name} is one of {', '.join(self.choices)}, not {shown(text)}")
             return text
+        # isdigit alone would accept digits of other scripts and numbers of any length.
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) < 12):
             raise ValueError(f"option {self.name} is a whole number, not {shown(text)}")
@@ -339,6 +340,7 @@ class SideClock:
 
 def seconds_for_move(clock: SideClock, overhead: float) -> float:
     """Seconds to think: at most the clock minus `overhead` (lost on the way to the GUI), and at least 0."""
+    # The answer must arrive before the flag falls, so the way to the GUI is paid first.
     usable = max(0.0, clock.remaining - overhead)
     moves = clock.moves_to_go or EXPECTED_MOVES
     # Each remaining move costs its overhead too, and the next time control does not return it.
@@ -350,4 +352,5 @@ def seconds_for_move(clock: SideClock, overhead: float) -> float:
 
 def seconds_of_movetime(movetime: float, overhead: float) -> float:
     """Seconds to think when the GUI wants an answer after `movetime` seconds."""
+    # Half of it at least: with an overhead larger than the time nothing would be searched.
     return max(movetime - overhead, movetime / 2)

@@ -44,14 +44,13 @@ def close(figure: Figure) -> None:
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write `name`.png and `name`.svg, each whole or not at all, and close it. Raises Fatal(DISK)."""
-    from matplotlib import pyplot as plt
-
     written = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for kind in ("png", "svg"):
             path = folder / f"{name}.{kind}"
             partial = path.with_suffix(f".partial.{kind}")
+            # Without the date the same figures give the same file.
             metadata = {"Date": None} if kind == "svg" else None
             figure.savefig(partial, dpi=130, metadata=metadata)
             partial.replace(path)
@@ -59,7 +58,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     except OSError as error:
         raise Fatal(f"cannot write plots to {folder}: {error.strerror}", Exit.DISK) from error
     finally:
-        plt.close(figure)
+        close(figure)
     return written
 
 

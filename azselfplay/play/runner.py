@@ -136,7 +136,8 @@ async def play_match(
         for swapped in (False, True):
             drawn = np.random.SeedSequence([settings.seed, number, int(swapped)]).generate_state(2)
             waiting.append(_Job(2 * number + swapped, opening, swapped, (int(drawn[0]), int(drawn[1]))))
-    jobs = iter(waiting)  # all workers take from it
+    # One iterator for all workers: each takes the next game, so a long one holds up nobody.
+    jobs = iter(waiting)
     played: dict[int, PlayedGame] = {}
     tasks: list[asyncio.Task[None]] = []
     asked, stopped = 0, False
@@ -274,6 +275,7 @@ class Judge:
         """Note that `side` (0: the first player) has moved and gave its position `value`."""
         rules = self._rules
         opinion = None if value is None else outcome_for_first_player(1, side) * value
+        # A player without values (None) is never clear: its opponent alone may not end the game.
         clear = opinion is not None and abs(opinion) >= rules.win_value
         winner = (1 if opinion > 0 else -1) if clear and opinion is not None else 0
         if not clear or winner != self._winner:

@@ -117,6 +117,7 @@ class Thinker:
             max_leaves=leaves,
             network=net.own,
         )
+        # No position has this text, so the first search sets the tree to its own.
         self._start = "none yet"
         self._played: tuple[int, ...] = ()
 
@@ -149,6 +150,7 @@ class Thinker:
             known = 0
         for played in request.actions[known:]:
             tree.advance(played)
+        # Before the search: if it is stopped, the tree stands at this position all the same.
         self._start, self._played = request.start, request.actions
         actions = tree.legal_actions()
         reason = tree.end_reason()
@@ -212,6 +214,7 @@ class Thinker:
 
     def _is_enough(self, thinking: Thinking) -> bool:
         request, tree = thinking.request, self.tree
+        # `depths[0]` is the sum over the simulations: the mean depth has reached the limit.
         if request.depth and tree.depths[0] >= request.depth * max(1, tree.simulations):
             return True
         # Sequential halving gives all contenders the same visits, so visits say nothing about its end.
@@ -246,6 +249,7 @@ def cannot_be_overtaken(visits: Sequence[int], simulations: int, elapsed: float,
     """
     if simulations < MEASURED_SIMULATIONS or elapsed <= 0 or elapsed < MEASURED_SHARE * (elapsed + left):
         return False
+    # Even if all simulations that still fit went to the second move.
     best, second = sorted([*visits, 0, 0], reverse=True)[:2]
     return best - second > simulations / elapsed * max(0.0, left) + 1
 
@@ -307,6 +311,7 @@ def ranked(tree: ParallelTree, node: int, allowed: Sequence[int] = ()) -> list[i
 
     def key(index: int) -> tuple[int, int, float, float]:
         proof, edge = proofs[index], edges[index]
+        # Of two wins the shorter is better, of two losses the longer: `-proof` orders both.
         standing = 1 if proof > 0 else (-1 if proof < 0 else 0)
         best = -proof if proof else int(edge["visits"])
         return standing, best, float(scores[index]), float(edge["prior"])

@@ -133,6 +133,7 @@ class Matches:
         while len(self._open) >= OPEN_PLAYERS:
             await self._open.pop(next(iter(self._open))).close()
         player = make_player(candidate.spec, self._game, device=self._device, threads=self._threads)
+        # Kept before it is prepared: if that fails, `close` ends what has started.
         self._open[name] = player
         await player.prepare()
         return player

@@ -49,6 +49,7 @@ def rows_for(game: Game, seed: int = 1, limit: int = 0) -> list[Row]:
     """
     solution = solution_of(game, "measure its networks with azplay match or azplay ladder")
     rows = read_rows(lambda: solution.rows(seed, limit))
+    # In the rows' own order, so that a limited measurement is a part of the whole one.
     left = dict.fromkeys((row.group for row in rows), limit or len(rows))
     chosen = []
     for row in rows:
@@ -144,6 +145,7 @@ def play_whole_tree(game: Game, played: Mapping[bytes, int], *, first: bool) -> 
 
     def walk(game_history: GameHistory) -> tuple[int, int, int]:
         """(won, drawn, lost) games of the player from here on."""
+        # By position: many orders of moves lead to the same one, and its games are the same.
         key = game_history.state.tobytes()
         if key not in counts:
             if game_history.end_reason() is not None:

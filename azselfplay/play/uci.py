@@ -168,6 +168,7 @@ class UciEngine:
                 self.board.set(command)
             return self._go(command, now) if isinstance(command, Go) else []
         except ValueError as error:  # BadCommand is one
+            # The GUI believes in a position that we do not have: no search may answer for the old one.
             if line.split()[:1] in (["position"], [TOO_LONG]):  # only a position is ever so long
                 self.board.refusal = str(error)
             return [_note(str(error))]
@@ -215,6 +216,7 @@ class UciEngine:
         if name == "no mate":
             return [Say("checkmate notimplemented")]
         if name == "hello":
+            # Answered before anything is loaded: a GUI gives an engine a few seconds to say what it is.
             head = [f"id name {self.name}", "id author the azselfplay authors"]
             announced = self.dialect.options.announced(self.options)
             return [Say(text) for text in [*head, *announced, f"{self.dialect.name}ok"]]
@@ -269,6 +271,7 @@ class UciEngine:
         return [StopSearch()]
 
     def _ponder_hit(self, now: float) -> list[Order]:
+        # The search that ponders has not begun yet: its time counts from now on.
         if self._pending and self._pending[-1].is_pondering:
             self._pending[-1] = replace(self._pending[-1], is_pondering=False, began=now)
             return []
@@ -286,7 +289,7 @@ class UciEngine:
         """(actions of the searchmoves, those that are not legal)."""
         game_history = self.board.game_history
         legal, allowed, illegal = set(game_history.legal_actions().tolist()), [], []
-        for move in dict.fromkeys(go.searchmoves):
+        for move in dict.fromkeys(go.searchmoves):  # each once, in the GUI's order
             try:
                 action = int(game_history.game.notation.action_from_text(game_history.state, move))
             except ValueError:
@@ -307,6 +310,7 @@ class UciEngine:
         seconds: float | None = None
         if go.movetime is not None and not go.infinite:
             seconds = seconds_of_movetime(go.movetime / 1000, overhead)
+        # A clock of one side alone is a limit, too: if it is the other's, this side has no time left.
         elif not go.infinite and (go.wtime is not None or go.btime is not None or go.byoyomi):
             is_white = (game_history.side_to_move == 0) == (self.dialect.first == "w")
             left, increment = (go.wtime, go.winc) if is_white else (go.btime, go.binc)
@@ -349,11 +353,13 @@ class UciEngine:
     def _go_on(self) -> list[Order]:
         """Do what is due, in order: each readyok, the searches that wait, the end."""
         orders: list[Order] = []
+        # Options may have changed while the last ones were being prepared: then once more.
         is_ready = self._preparing is None and self._loaded == self.options.setup
         if is_ready:
             orders += [Say("readyok")] * self._readyok_owed
             self._readyok_owed = 0
         while self._pending and self.searching is None and not self._readyok_owed:
+            # A refusal needs no network.
             if not (is_ready or self._pending[0].refusal):
                 break
             request = self._pending.popleft()

@@ -195,6 +195,7 @@ def parse(line: str, dialect: Dialect = UCI) -> Command | None:
         if arguments[:1] != ["name"]:
             raise BadCommand("setoption is written: setoption name NAME [value VALUE]")
         rest = arguments[1:]
+        # Names and values may contain blanks: the word `value` is the only mark between them.
         cut = rest.index("value") if "value" in rest else len(rest)
         if cut == 0:
             raise BadCommand("setoption without a name")
@@ -217,22 +218,26 @@ def parse(line: str, dialect: Dialect = UCI) -> Command | None:
 
 def _go(words: list[str], counts: frozenset[str]) -> Go:
     """The command, without the words that mean nothing: for each of them there is a note."""
-    go, notes, names = Go(), [], set()
+    # Collected, not applied one by one: a word that comes twice replaces itself, as in other engines.
+    found: dict[str, Any] = {}
+    notes, names = [], set()
     for name, values in _groups(words, _CLOCKS | counts | _FLAGS | {"searchmoves"}):
         names.add(name)
         rest = values
         if name in _FLAGS:
-            go = _with(go, name, True)
+            found[name] = True
         elif name == "searchmoves":
-            go, rest = replace(go, searchmoves=tuple(values)), []
+            found[name], rest = tuple(values), []
         elif name:
             rest = values[1:]
             try:
-                go = _with(go, name, _number(name, values[0] if values else ""))
+                found[name] = _number(name, values[0] if values else "")
             except BadCommand as error:
                 notes.append(str(error))
         if rest:
             notes.append(f"unknown in go: {shown(' '.join(rest))}")
+    go = Go(**found)
+    # A GUI that sends only words that mean nothing still waits for a move; a bare `go` is infinite.
     has_words = bool(notes or names - _FLAGS - {"searchmoves"})
     if has_words and not go.is_limited and not go.infinite:
         notes.append("no limit is left in go: the move is given after one simulation, or after --nodes")
@@ -251,11 +256,6 @@ def _groups(words: list[str], known: frozenset[str]) -> Iterator[tuple[str, list
         group = (word, [])
     if group != ("", []):
         yield group
-
-
-def _with(go: Go, field: str, value: int | bool) -> Go:
-    change: dict[str, Any] = {field: value}
-    return replace(go, **change)
 
 
 def _number(name: str, text: str) -> int:
@@ -291,6 +291,7 @@ class Board:
 
         if len(position.moves) > MOST_PLIES:
             raise ValueError(f"a game of {len(position.moves)} moves; at most {MOST_PLIES} are taken")
+        # A GUI sends all moves each time: replaying hundreds of them would cost time on the clock.
         known = len(self._moves)
         if position.start == self.game_history.start and position.moves[:known] == self._moves:
             self._extend(self.game_history, position.moves, known)
@@ -325,6 +326,7 @@ def score_text(value: float, proof: int, *, in_plies: bool = False) -> str:
 
     N counts moves, or plies with `in_plies`.
     """
+    # USI counts plies, UCI moves.
     if proof and in_plies:
         return f"mate {proof}"
     if proof:

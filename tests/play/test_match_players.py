@@ -118,11 +118,8 @@ def test_rollouts_and_greedy_know_whose_move_it_is() -> None:
     for game_history, value in twice_lines():
         if len(game_history.legal_actions()) <= 4:
             assert np.round(chosen(TWICE, "rollouts:4000", game_history).value or 0) == value
-        states, actions, scores = (
-            np.zeros((game_history.ply + 3, 3), np.uint64),
-            np.zeros(8, np.uint16),
-            np.zeros(8, np.int64),
-        )
+        states = np.zeros((game_history.ply + 3, 3), np.uint64)
+        actions, scores = np.zeros(8, np.uint16), np.zeros(8, np.int64)
         states[: game_history.ply + 1] = game_history.states
         count = kernels.greedy_scores(
             states, game_history.ply + 1, actions, actions.copy(), actions.copy(), scores
@@ -143,15 +140,11 @@ def test_heuristics_are_what_the_board_says_for_either_side() -> None:
 
 
 def test_equal_moves_are_drawn_by_seed() -> None:
-    game_history = GameHistory(get_game("tic_tac_toe"))
-    actions = {
-        seed: chosen(game_history.game, "alphabeta:9", game_history, seed).action for seed in range(12)
-    }
-    assert len(set(actions.values())) > 1
-    assert all(
-        chosen(game_history.game, "alphabeta:9", game_history, seed).action == actions[seed]
-        for seed in (0, 5)
-    )
+    history = GameHistory(get_game("tic_tac_toe"))
+    actions = [chosen(history.game, "alphabeta:9", history, seed).action for seed in range(12)]
+    assert len(set(actions)) > 1
+    again = [chosen(history.game, "alphabeta:9", history, seed).action for seed in (0, 5)]
+    assert again == [actions[0], actions[5]]
 
 
 def test_greedy_takes_the_queen_and_mates_when_it_can() -> None:
@@ -162,23 +155,11 @@ def test_greedy_takes_the_queen_and_mates_when_it_can() -> None:
     assert mates <= {"a1a8", "d1d8"}
 
 
-def test_greedy_wins_at_once_else_blocks_in_small_games() -> None:
+@pytest.mark.parametrize("spec", ["greedy", "rollouts:500"])
+def test_a_win_at_once_is_played_else_the_other_sides_is_blocked(spec: str) -> None:
     game = get_game("connect_four")
-    winning = replay(game, "", ["1", "2", "1", "2", "1", "2"])
-    blocking = replay(game, "", ["1", "2", "1", "2", "1"])
-    assert chosen(game, "greedy", winning).action == 0
-    assert chosen(game, "greedy", blocking).action == 0
-
-
-def test_rollouts_find_a_win_and_a_block_and_depend_on_the_seed_alone() -> None:
-    game = get_game("connect_four")
-    winning = replay(game, "", ["1", "2", "1", "2", "1", "2"])
-    blocking = replay(game, "", ["1", "2", "1", "2", "1"])
-    assert chosen(game, "rollouts:500", winning).action == 0
-    assert chosen(game, "rollouts:500", blocking).action == 0
-    assert chosen(game, "rollouts:200", GameHistory(game), 7) == chosen(
-        game, "rollouts:200", GameHistory(game), 7
-    )
+    for moves in ("1 2 1 2 1 2", "1 2 1 2 1"):
+        assert chosen(game, spec, replay(game, "", moves.split())).action == 0
 
 
 @pytest.mark.parametrize("spec", ["rollouts:50", "alphabeta:2", "greedy", "random"])
@@ -193,14 +174,6 @@ def test_a_move_is_found_where_a_search_would_count_the_game_as_over(
     game = get_game(name)
     game_history = replay(game, "", moves.split())
     assert chosen(game, spec, game_history).action in game_history.legal_actions()
-
-
-def test_rollouts_value_is_that_of_the_side_to_move() -> None:
-    game = get_game("connect_four")
-    won = replay(game, "", ["4", "1", "4", "1", "3", "7"])
-    value = chosen(game, "rollouts:2000", won).value
-    assert value is not None
-    assert value > 0.3
 
 
 def test_connect_four_solver_knows_a_result_that_a_shallow_search_does_not() -> None:

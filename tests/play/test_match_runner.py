@@ -204,10 +204,8 @@ def test_judge_gives_a_win_when_both_agree_long_enough() -> None:
 
 def test_a_player_who_moves_many_times_in_a_row_agrees_with_himself_only() -> None:
     """The other player must have reported a value, too."""
-    judge, positions = (
-        Judge(Adjudication(win_value=0.9, win_plies=3, draw_plies=3, draw_from=0)),
-        GameHistory(CHESS),
-    )
+    rules = Adjudication(win_value=0.9, win_plies=3, draw_plies=3, draw_from=0)
+    judge, positions = Judge(rules), GameHistory(CHESS)
     for value in (0.95, 0.0):
         for side in (0, 0, 0):
             judge.heard(value, side)
