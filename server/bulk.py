@@ -150,15 +150,16 @@ class BulkService:
             reason = f"{Code.TOO_LONG}: a record of {len(frames[0])} bytes, expected at most {MAX_RECORD}"
             self.port.send(peer, GameAck(message.uid, "rejected", reason))
             return
-        now, size, address = self._clock(), len(frames[0]), self.port.door.address(peer)
-        game = message.uid, message.sha256
-        instructions = self.relay.put(peer, session.role, *game, now, address, size, session.owner)
+        now, size = self._clock(), len(frames[0])
+        instructions = self.relay.put(
+            peer, session.role, message.uid, message.sha256, now, size, session.owner
+        )
         if not any(isinstance(one, Relay) for one in instructions):
             self.port.charge(peer)
         self._carry_out(instructions, frames[0])
 
     def _on_relay_ack(self, session: Session, message: RelayAck, _: list[memoryview]) -> None:
-        answers = self.relay.trainer_acked(message.acks, self._clock()) if self._is_trainer(session) else []
+        answers = self.relay.trainer_acked(message.acks) if self._is_trainer(session) else []
         if not answers:
             self.port.charge(peer_of(session))
         self._carry_out(answers)
@@ -182,7 +183,9 @@ class BulkService:
                     if not self.port.send(peer_of(self.trainer), message, record):
                         self.port.charge(message.peer)
                         self._carry_out(self.relay.undeliverable(message.peer, message.uid))
-                case Acknowledge(peer, ack):
+                case Acknowledge(peer, ack, wasted):
+                    if wasted:  # checking it and keeping it cost the trainer as much as a good game
+                        self.port.door.charge(peer, wasted)
                     self.port.send(peer, ack)
 
     def _on_get_weights(self, session: Session, _message: GetWeights, _frames: list[memoryview]) -> None:

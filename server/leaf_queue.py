@@ -151,15 +151,12 @@ class LeafQueue:
         answered."""
         return request in self._requests.get(session, {})
 
-    def cancel(self, session: Session) -> int:
-        """Drop the queued rows of a session that is gone; its answers still on the way are discarded. Returns
-        the bytes of the requests that are not answered."""
-        entries = self._requests.pop(session, {}).values()
-        for entry in entries:
+    def cancel(self, session: Session) -> None:
+        """Drop the queued rows of a session that is gone; its answers still on the way are discarded."""
+        for entry in self._requests.pop(session, {}).values():
             entry.dropped = True
         self._queue.drop_session(session)
         self._drop_suspects()
-        return sum(sum(map(len, entry.frames)) for entry in entries)
 
     # ---- events of devices ------------------------------------------------------------------
 

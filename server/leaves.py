@@ -85,8 +85,7 @@ class LeafService:
         return {Evaluate: Route(self._on_evaluate, PLAYERS, frames=3, is_work=True)}
 
     def session_ended(self, session: Session) -> None:
-        if undone := self.queue.cancel(session.number):
-            self.port.door.charge(peer_of(session), undone)
+        self.queue.cancel(session.number)
         self.shares.leave(session.number)
         self._sessions.pop(session.number, None)
 

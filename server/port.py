@@ -44,10 +44,6 @@ ANYONE = frozenset({"worker", "client", "trainer", "watcher"})
 PLAYERS = frozenset({"worker", "client"})
 TRAINER = frozenset({"trainer"})
 
-ANEW_PRICE = 10.0
-"""How many messages without work a new session counts as when it replaces another on the same connection.
-Ending and beginning a session is expensive, and a client that lost its session waits before it says HELLO
-again."""
 SOON = 5.0
 """Seconds. A peer asked to say HELLO again within this time is waiting for a start or an end; it is not
 refused."""
@@ -113,12 +109,12 @@ class Port:
         """Send a message. Returns False when the peer is gone or does not read."""
         return self.door.send(peer, (encode(message), *frames))
 
-    def charge(self, peer: bytes, price: float = 1.0, *, is_ping: bool = False) -> None:
+    def charge(self, peer: bytes) -> None:
         """Charge `peer` for a message that brings no work, and for all its bytes if it is the one in hand: a
         peer that sends many of them is read more slowly."""
         size = self._unpaid if peer == self._in_hand else 0
         self._unpaid -= size
-        self.door.charge(peer, size, price, is_ping)
+        self.door.charge(peer, size)
 
     def refuse(self, peer: bytes, code: Code, reason: str, request: int, retry_after: float = 0.0) -> None:
         """Tell `peer` that one of its messages is refused."""
@@ -184,8 +180,7 @@ class Port:
             self._handle(session, route, header, frames[1:])
             return
         if route is None or not route.is_work:
-            is_ping = session is not None and tag == _PING
-            self.charge(peer, is_ping=is_ping)
+            self.charge(peer)
         if len(header) > longest:
             reason = f"frame 0 has {len(header)} bytes, expected at most {longest}"
             self._misfit(peer, session, reason, 0)
@@ -278,8 +273,6 @@ class Port:
             self._refuse_hello(peer, hello_refusal(outline(header) or Outline(), str(error)))
             return
         known = self.sessions.get(peer)
-        if known is not None and known.hello != hello:
-            self.charge(peer, price=ANEW_PRICE)
         answer = self._join(peer, hello, now)
         self.expire(now)
         if isinstance(answer, Goodbye):

@@ -32,7 +32,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.logs import Repeated
 from azselfplay.host.reading import read_struct
 from azselfplay.host.runs import write_atomically
-from azselfplay.link.pacing import MEGABYTE, AddressPaces, Pace, PaceLimits, place_of
+from azselfplay.link.pacing import MEGABYTE, Pace, PaceLimits, Paces
 from azselfplay.link.weights_files import find_weights, point_newest, version_in, weights_path
 from azselfplay.link.weights_pull import answer
 from protocol.errors import Code
@@ -240,7 +240,7 @@ class ChunkService:
 
     def on_get_chunk(self, session: Session, message: GetChunk, _: list[memoryview]) -> None:
         peer = peer_of(session)
-        place = place_of(session.owner, self.port.door.address(peer))
+        place = f"key {session.owner}" if session.owner else self.port.door.address(peer)
         if self._queue.has(peer, place, message):
             self.port.charge(peer)
         elif self._queue.put(peer, place, message):
@@ -308,7 +308,7 @@ class ChunkQueue:
     ) -> None:
         """`reads(peer)` tells whether the peer has read everything that was sent to it."""
         self._reads = reads
-        self._paces = AddressPaces(pace)
+        self._paces = Paces(pace)
         self._to_all = Pace(to_all, 0.0)
         self._places: OrderedDict[str, _Place] = OrderedDict()
         self._count = 0

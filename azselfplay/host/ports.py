@@ -11,7 +11,6 @@ import errno
 import ipaddress
 import logging
 import socket
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,13 +42,9 @@ BACKLOG = 1024
 """Connections that may wait to be accepted; the kernel may allow fewer."""
 ACCEPTS = 64
 """Connections accepted in one turn of the loop."""
-CROWD = 64
-"""Connections turned away, one by one or at once, after which none is accepted for `CROWD_PAUSE`."""
-CROWD_PAUSE = 0.2
-"""Seconds. A flood of connections then waits in the kernel and costs the other peers nothing: at most 320
-connections a second are turned away. Behind a full backlog a newcomer waits for some three seconds."""
 ACCEPT_PAUSE = 0.2
-"""Seconds without accepting after the system had no file descriptor or memory for a connection."""
+"""Seconds without accepting after a connection was turned away, or the system had no file descriptor or
+memory for one. A flood of connections then waits in the kernel: at most 320 a second are turned away."""
 MAY_PASS = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL, socket.EAI_AGAIN})
 """Errors of listening that may be gone at the next start: a port in use, an address or a name server that is
 not there yet, as while a machine starts."""
@@ -224,8 +219,6 @@ class Listener:
         self._sockets = listen(endpoints)
         self._clock = clock
         self._warn = Repeated(log)
-        self._turned_away: Counter[socket.socket] = Counter()
-        """Connections turned away since the last pause, by listening socket."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(
@@ -245,34 +238,27 @@ class Listener:
         self._sockets, self._loop = [], None
 
     def _accept(self, listening: socket.socket) -> None:
+        turned_away = False
         for _ in range(ACCEPTS):
             try:
                 sock, address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
+                break
             except OSError as error:  # no file descriptor or memory for another connection
                 text = f"cannot accept connections now: {error.strerror}"
                 self._warn.warning("accept", text, self._clock())
-                self._pause(listening, ACCEPT_PAUSE)
-                return
-            if self._on_connection(sock, network_of(address[0]) if isinstance(address, tuple) else LOCAL):
-                continue
-            self._turned_away[listening] += 1
-            if self._turned_away[listening] >= CROWD:
-                self._turned_away[listening] = 0
-                self._pause(listening, CROWD_PAUSE)
-                return
+                turned_away = True
+                break
+            if not self._on_connection(sock, network_of(address[0]) if isinstance(address, tuple) else LOCAL):
+                turned_away = True
+        if turned_away:  # connections in the backlog stay there
+            assert self._loop is not None, "start comes first"
+            self._loop.remove_reader(listening.fileno())
+            self._loop.call_later(ACCEPT_PAUSE, self._accept_again, listening)
 
-    def _pause(self, listening: socket.socket, seconds: float) -> None:
-        """Stop accepting for a while. Connections in the backlog stay there."""
-        assert self._loop is not None, "start comes first"
-
-        def accept_again() -> None:
-            if self._loop is not None:  # it may have been closed meanwhile
-                self._loop.add_reader(listening.fileno(), self._accept, listening)
-
-        self._loop.remove_reader(listening.fileno())
-        self._loop.call_later(seconds, accept_again)
+    def _accept_again(self, listening: socket.socket) -> None:
+        if self._loop is not None:  # it may have been closed meanwhile
+            self._loop.add_reader(listening.fileno(), self._accept, listening)
 
 
 def check_base_port(host: str, base: int) -> None:

@@ -14,18 +14,19 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import os
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from azselfplay.host.aio import Faults
 from azselfplay.host.logs import Repeated
 from azselfplay.host.ports import LOCAL, Listener
-from azselfplay.link import pacing
-from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings, Silence, Strangers
-from azselfplay.link.pacing import AddressPaces, Pace, end_of_pause, pause_of, place_of
+from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings, Silence
+from azselfplay.link.pacing import LEAST_PAUSE, LONGEST_PAUSE, SMALL_READ, Paces, price
 from protocol.curve import CurveIncoming, Handshake
 from protocol.keys import KeyOwner, KeyPair, NotNow, OwnerOf
 from protocol.zmtp import Broken, Incoming, Limits
@@ -37,9 +38,6 @@ READ_SIZE = 128 * 1024
 TURN = 64
 """Messages handled from one connection before the others get their turn."""
 TICK_SECONDS = 1.0
-LOCKED_PRICE = 6.0
-"""Messages without work that a connection with a CURVE handshake counts as (without one: 4): its six
-multiplications take 0.2 ms."""
 
 OnMessage = Callable[[bytes, list[memoryview]], None]
 OnGone = Callable[[bytes, str], None]
@@ -66,10 +64,12 @@ class Door:
         self._listener = Listener(endpoints, clock)
         self._numbers = itertools.count(1)
         self._connections: dict[bytes, DoorConnection] = {}
-        self._strangers: Strangers[bytes] = Strangers(self._limits.strangers, self._limits.stranger_patience)
+        self._strangers: dict[bytes, float] = {}
+        """Since when connections have had no session, oldest first."""
         self._held = Holdings(self._limits.held, self._limits.patience)
-        self._addresses = AddressPaces(self._limits.talk_of_address)
-        self._newcomers = Pace(self._limits.newcomers, clock())
+        self._of_address: Counter[str] = Counter()
+        """Connections by address, without zeros."""
+        self._dials = Paces(self._limits.dials_of_address)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._warn = Repeated(log)
@@ -110,13 +110,13 @@ class Door:
         """Note that the peer has a session: whole messages are kept for it."""
         if (connection := self._connections.get(peer)) is not None:
             connection.incoming.joined = True
-            self._strangers.remove(peer)
+            self._strangers.pop(peer, None)
 
     def dismiss(self, peer: bytes) -> None:
         """Note that the peer's session has ended."""
         if (connection := self._connections.get(peer)) is not None and not connection.broken:
             connection.incoming.joined = False
-            self._add_stranger(connection)
+            self._add_stranger(peer)
 
     def unsent(self, peer: bytes) -> int:
         """Return the bytes queued for a peer, besides those in the kernel; 0 if it is gone."""
@@ -142,37 +142,20 @@ class Door:
             tell(peer)
             self._cut_soon(peer, "its key is not allowed any more")
 
-    def charge(self, peer: bytes, size: int = 0, price: float = 1.0, is_ping: bool = False) -> None:
-        """Charge a peer for a message of `size` bytes that brings no work and costs as much as `price`
-        others. A peer that sends many of them is read more slowly, or cut. Peers that share its address or
-        its key and do the same are read more slowly.
+    def charge(self, peer: bytes, size: int = 0) -> None:
+        """Charge a peer for a message of `size` bytes that brings no work. A peer that sends many of them is
+        read more slowly, or cut.
 
-        A pause is no answer to a large message of a crowd: each of its connections could send another one
-        after the longest pause. So who sends one while the debt is longer than that is cut.
-
-        Peers on local sockets are this user's own processes and are never delayed. Some PINGs are free.
+        Peers on local sockets are this user's own processes and are never delayed.
         """
         connection = self._connections.get(peer)
         if connection is None or connection.is_local:
             return
-        now = self._clock()
-        if is_ping and not connection.crumbs.take(now):
-            return
-        price += size / pacing.PRICED_BYTES
-        wait, of_all = connection.talk.take(now, price), self._take(connection, now, price)
-        if wait > pacing.LONGEST_PAUSE:
+        wait = connection.talk.take(self._clock(), price(size))
+        if wait > LONGEST_PAUSE:
             self._cut_soon(peer, f"it sent more messages than {self._limits.talk.rate:.0f} a second")
-        elif of_all > pacing.LONGEST_PAUSE and size > pacing.PRICED_BYTES:
-            self._cut_soon(peer, "its address or its key sends too many bytes that bring no work")
-        connection.pause = pause_of(max(wait, of_all))
-
-    def _take(self, connection: DoorConnection, now: float, price: float) -> float:
-        """Charge the address of a connection, and its key if it has shown one. Returns seconds until both
-        have paid."""
-        wait, owner = self._addresses.take(connection.address, now, price), connection.incoming.owner
-        if owner is None:
-            return wait
-        return max(wait, self._addresses.take(place_of(owner.name, ""), now, price))
+        elif wait >= LEAST_PAUSE:
+            connection.pause = wait
 
     def send(self, peer: bytes, frames: Sequence[bytes | memoryview]) -> bool:
         """Send a message. Returns False if the peer is gone or does not read. Never waits.
@@ -220,55 +203,33 @@ class Door:
     # ---- in ---------------------------------------------------------------------------------
 
     def _take_in(self, sock: socket.socket, address: str) -> bool:
-        """Accept a connection. If its address is in debt, it is greeted and read once the debt is paid.
-
-        Returns False if it is turned away.
-        """
-        now = self._clock()
-        lock = None if address == LOCAL else self._lock
-        pause = 0.0
+        """Accept a connection, and greet it. Returns False if it is turned away."""
+        now, limits, lock = self._clock(), self._limits, None
         if address != LOCAL:
-            wait = max(self._addresses.wait(address, now), self._newcomers.wait(now))
-            if wait > pacing.LONGEST_GREETING:
-                self._turn_away(sock, address)
+            lock = self._lock
+            if self._of_address[address] >= limits.connections_of_address or self._dials.wait(address, now):
+                sock.close()
+                self.cut += 1
+                text = f"turned away a connection of {address}, which makes too many"
+                self._warn.warning("turned away", text, now)
                 return False
-            price = lock.price if lock else pacing.CONNECTION_PRICE
-            pause = pause_of(max(self._addresses.take(address, now, price), self._newcomers.take(now, price)))
-        if len(self._connections) >= self._limits.connections:
-            leaving = self._strangers.next_to_go()
+            self._dials.take(address, now)
+        if len(self._connections) >= limits.connections:
+            leaving = next(iter(self._strangers), None)
             if leaving is None:
                 sock.close()
                 return False
-            self._cut_soon(leaving, f"there are {self._limits.connections} connections")
+            self._cut_soon(leaving, f"there are {limits.connections} connections")
         peer = next(self._numbers).to_bytes(8, "big")
-        incoming = (lock.incoming if lock else Incoming)(self._limits.incoming)
-        connection = DoorConnection(sock, peer, address, incoming, self._limits, now)
-        self._connections[peer] = connection
-        self._add_stranger(connection)
-        if pause:
-            self._in_loop.call_at(end_of_pause(self._in_loop.time(), pause), self._begin, connection)
-        else:
-            self._begin(connection)
-        return True
-
-    def _turn_away(self, sock: socket.socket, address: str) -> None:
-        sock.close()
-        self.cut += 1
-        text = f"turned away a connection of {address}, which makes too many or says too much"
-        self._warn.warning("turned away", text, self._clock())
-
-    def _begin(self, connection: DoorConnection) -> None:
-        """Greet the connection, and read from it from now on."""
-        if connection.broken:
-            return
-        if connection.has_hung_up():
-            self._drop(connection, "")
-            return
-        connection.heard = connection.began = self._clock()
+        incoming = (lock.incoming if lock else Incoming)(limits.incoming)
+        connection = self._connections[peer] = DoorConnection(sock, peer, address, incoming, limits, now)
+        self._of_address[address] += 1
+        self._add_stranger(peer)
         self._in_loop.add_reader(connection.fd, self._on_readable, connection)
-        self._send(connection, [connection.incoming.opening])
+        self._send(connection, [incoming.opening])
         if not connection.broken:
             self._on_readable(connection)  # usually its greeting has arrived, which saves a turn of the loop
+        return True
 
     def _on_readable(self, connection: DoorConnection) -> None:
         try:
@@ -311,35 +272,26 @@ class Door:
             self.faults.note("reading a connection", error, self._clock())
             self._cut(connection, "a fault of ours", "fault")
             return
-        if price := connection.price_of_reading(size, handled):
-            wait = pause_of(self._take(connection, connection.heard, price))
-            connection.pause = max(connection.pause, wait if price >= pacing.CRUMB_PRICE else 0.0)
+        if not handled and size and (size < SMALL_READ or not connection.incoming.joined):
+            self.charge(connection.peer, size)
         if handled == TURN or connection.pause:
-            self._stop_reading(connection, messages)
+            # Others come first, or a pause. Several pauses end in the same turn of the loop.
+            loop, pause, connection.pause = self._in_loop, connection.pause, 0.0
+            loop.remove_reader(connection.fd)
+            at = math.ceil((loop.time() + pause) / LEAST_PAUSE) * LEAST_PAUSE if pause else 0.0
+            loop.call_at(at, self._read_on, connection, messages)
             return
         if not size:
             self._in_loop.add_reader(connection.fd, self._on_readable, connection)
         if connection.incoming.replies:
-            self._pong(connection)
+            self._send(connection, [connection.incoming.take_replies()])
         if connection.is_held or connection.incoming.held or connection.unsent_size:
             self._account(connection, progress=handled > 0)
-
-    def _stop_reading(self, connection: DoorConnection, messages: Iterator[list[memoryview]]) -> None:
-        """Stop reading for one turn of the loop, or for a pause."""
-        loop, pause = self._in_loop, connection.pause
-        connection.pause = 0.0
-        loop.remove_reader(connection.fd)
-        at = end_of_pause(loop.time(), pause) if pause else 0.0
-        loop.call_at(at, self._read_on, connection, messages)
 
     def _read_on(self, connection: DoorConnection, messages: Iterator[list[memoryview]]) -> None:
         if not connection.broken:
             connection.heard = self._clock()  # it is not silent: we did not read
             self._read(connection, messages)
-
-    def _pong(self, connection: DoorConnection) -> None:
-        """Answer its handshake and its PINGs, unless it does not read."""
-        self._send(connection, [connection.incoming.take_replies()])
 
     # ---- ends -------------------------------------------------------------------------------
 
@@ -347,9 +299,11 @@ class Door:
         now = self._clock()
         for peer in self._held.expire(now):
             self._cut_soon(peer, f"no progress for {self._limits.patience:.0f} s")
-        for peer in self._strangers.expire(now):
+        for peer, since in list(self._strangers.items()):
+            if now - since < self._limits.stranger_patience:
+                break
             self._drop_soon(self._connections[peer], "")
-        self._addresses.tidy(now)
+        self._dials.tidy(now)
         patience = self._limits.ping_patience
         for connection in self._connections.values():
             if not connection.incoming.ready and now - connection.began >= self._limits.handshake_patience:
@@ -368,10 +322,15 @@ class Door:
         for peer in self._held.update(connection.peer, size, self._clock(), progress=progress):
             self._cut_soon(peer, f"all peers hold {self._limits.held} bytes, and this one the longest")
 
-    def _add_stranger(self, connection: DoorConnection) -> None:
-        leaving = self._strangers.add(connection.peer, connection.address, self._clock())
-        if leaving is not None:
-            self._cut_soon(leaving, f"{self._limits.strangers} connections have no session")
+    def _add_stranger(self, peer: bytes) -> None:
+        """Note that a connection has no session. Of too many the oldest goes: an honest peer has joined long
+        before an address may have dialled so often."""
+        self._strangers.pop(peer, None)
+        self._strangers[peer] = self._clock()
+        if len(self._strangers) > self._limits.strangers:
+            self._cut_soon(
+                next(iter(self._strangers)), f"{self._limits.strangers} connections have no session"
+            )
 
     def _cut_soon(self, peer: bytes, reason: str) -> None:
         connection = self._connections[peer]
@@ -394,23 +353,22 @@ class Door:
         if not connection.broken:
             connection.broken = True
             self._held.forget(connection.peer)
-            self._strangers.remove(connection.peer)
+            self._strangers.pop(connection.peer, None)
             self._in_loop.call_soon(self._drop, connection, reason)
 
     def _drop(self, connection: DoorConnection, reason: str) -> None:
         if self._connections.get(connection.peer) is connection:
-            self._take(connection, self._clock(), connection.incoming.held / pacing.PRICED_BYTES)
-            connection.broken = True
-            try:  # it is forgotten last: what it leaves undone is charged to its address
-                self._on_gone(connection.peer, reason)
-            finally:
-                self._forget(connection)
+            self._forget(connection)
+            self._on_gone(connection.peer, reason)
 
     def _forget(self, connection: DoorConnection) -> None:
         connection.broken = True
         del self._connections[connection.peer]
         self._held.forget(connection.peer)
-        self._strangers.remove(connection.peer)
+        self._strangers.pop(connection.peer, None)
+        self._of_address[connection.address] -= 1
+        if not self._of_address[connection.address]:
+            del self._of_address[connection.address]
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(connection.fd)
             if connection.unsent:
@@ -430,7 +388,6 @@ class DoorLock:
     keys: KeyPair
     """The server's key pair."""
     owner_of: OwnerOf = field(repr=False)
-    price: float = LOCKED_PRICE
 
     def incoming(self, limits: Limits) -> CurveIncoming:
         """Return the decoder for a new connection."""

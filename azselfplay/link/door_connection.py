@@ -1,11 +1,9 @@
 """One connection of the door, and the limits on what connections may cost (decision 21).
 
-`DoorConnection` has the socket, what it is sending, and what it has received but not handled. Two tables
-count over all connections, without sockets: `Holdings` bounds the bytes held for peers that do not finish
-what they send or do not read what they get (who has made no progress for the longest time must go, because
-an honest peer's message takes milliseconds and an attacker's may never end); `Strangers` bounds the
-connections without a session (the oldest one from the address with the most of them must go, so that one
-host cannot keep the others out).
+`DoorConnection` has the socket, what it is sending, and what it has received but not handled. `Holdings`
+counts over all connections, without sockets: it bounds the bytes held for peers that do not finish what they
+send or do not read what they get. Who has made no progress for the longest time must go, because an honest
+peer's message takes milliseconds and an attacker's may never end.
 """
 
 from __future__ import annotations
@@ -13,25 +11,20 @@ from __future__ import annotations
 import itertools
 import socket
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, TypeVar
 
 from azselfplay.host.ports import LOCAL
-from azselfplay.link.pacing import CRUMB, CRUMB_PRICE, PRICED_BYTES, Pace, PaceLimits
+from azselfplay.link.pacing import Pace, PaceLimits
 from protocol.curve import CurveIncoming
 from protocol.zmtp import Incoming, Limits
 
-TCP_INFO, ESTABLISHED = socket.TCP_INFO, 1
-"""The first byte of TCP_INFO is the connection's state, as in Linux's `tcp_states.h`."""
 PARTS_AT_ONCE = 64
 """Buffers passed to one `sendmsg`."""
 SMALL = 4096
 """Parts of up to so many bytes are copied when they must wait: that takes less memory than the objects around
 each."""
-
-P = TypeVar("P", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -49,21 +42,18 @@ class DoorLimits:
     """Seconds without progress after which a peer for which something is held is cut."""
     connections: int = 11_000
     """Most connections. Beyond that a new one replaces one without a session, or is turned away."""
+    connections_of_address: int = 4000
+    """Most connections from one address; thousands of workers may be behind one."""
+    dials_of_address: PaceLimits = PaceLimits(rate=30.0, burst=30.0)
+    """New connections from one address; others are turned away and dial again. A thousand workers behind one
+    address have all joined after some 35 s. Thirty CURVE handshakes a second take a hundredth of a core."""
     strangers: int = 1000
-    """Most connections without a session."""
+    """Most connections without a session; the oldest goes. One address needs half a minute to fill this."""
     stranger_patience: float = 60.0
     """Seconds that a connection may have no session: longer than the waits between two HELLOs."""
-    talk: PaceLimits = PaceLimits(rate=100.0, burst=60.0)
-    """Messages of one connection that bring no work (`Door.charge`)."""
-    talk_of_address: PaceLimits = PaceLimits(rate=240.0, burst=60.0)
-    """The same for all connections from one address, including the connections themselves. A thousand workers
-    behind one address have all joined after 20 s, or after 29 s with keys."""
-    newcomers: PaceLimits = PaceLimits(rate=1200.0, burst=1200.0)
-    """The connections of all addresses together, each at its price: 200 handshakes with keys a second, which
-    take a twentieth of a core. Sessions do not wait for it."""
-    crumbs: PaceLimits = PaceLimits(rate=1.0, burst=10.0)
-    """Free allowance of one connection for crumbs (`link.pacing.CRUMB`) and PINGs: those of its handshake
-    and of an honest peer. So these never wait, and a thousand quiet peers cost nothing."""
+    talk: PaceLimits = PaceLimits(rate=100.0, burst=20.0)
+    """Messages of one connection that bring no work, each at its `link.pacing.price`. The burst is small
+    because who dials again has it again: with 60 a flood of HELLOs took 9 % of two cores."""
     handshake_patience: float = 10.0
     """Seconds that a peer has for greeting and handshake."""
     ping_after: float = 5.0
@@ -102,7 +92,6 @@ class DoorConnection:
         self.unsent_size = 0
         self.heard = self.pinged = self.began = now
         self.talk = Pace(limits.talk, now)
-        self.crumbs = Pace(limits.crumbs, now)
         self.pause = 0.0
         """Seconds until more is read from it; set while one of its messages is handled."""
         self.is_held = False
@@ -114,21 +103,6 @@ class DoorConnection:
     def is_local(self) -> bool:
         """Return whether it came over a local socket, which only this user's processes can reach."""
         return self.address == LOCAL
-
-    def has_hung_up(self) -> bool:
-        """Return whether the peer has closed the connection, which is known before reading. If it was waiting
-        for its greeting, it need not be greeted, and what it sent is of no use to it. A local peer never
-        waits."""
-        return not self.is_local and self.sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 1)[0] != ESTABLISHED
-
-    def price_of_reading(self, size: int, messages: int) -> float:
-        """Return the price, in messages without work, of reading `size` bytes that completed `messages`
-        messages: it covers bytes before a session, and crumbs beyond the free ones."""
-        if not size or self.is_local:
-            return 0.0
-        price = 0.0 if self.incoming.joined else size / PRICED_BYTES
-        is_crumb = not messages and (size < CRUMB or not self.incoming.joined)
-        return price + (CRUMB_PRICE if is_crumb and self.crumbs.take(self.heard) > 0.0 else 0.0)
 
     def write(self, parts: Sequence[bytes | memoryview]) -> int:
         """Send as much of these buffers as the kernel accepts. Returns the bytes sent. Raises OSError."""
@@ -245,51 +219,3 @@ class Holdings:
             over -= holding.size
             leaving.append(peer)
         return leaving
-
-
-class Strangers(Generic[P]):
-    """The connections without a session, by address. A connection is known by any hashable value."""
-
-    def __init__(self, limit: int, patience: float) -> None:
-        """`limit`: for all addresses together. `patience`: seconds that one may go without a session."""
-        self._limit = limit
-        self._patience = patience
-        self._since: OrderedDict[P, float] = OrderedDict()
-        self._address: dict[P, str] = {}
-        self._of: dict[str, OrderedDict[P, None]] = {}
-
-    def __len__(self) -> int:
-        return len(self._since)
-
-    def add(self, peer: P, address: str, now: float) -> P | None:
-        """Add a connection that has no session (any more). Returns the connection that must go for it, if
-        any."""
-        self.remove(peer)
-        self._since[peer] = now
-        self._address[peer] = address
-        self._of.setdefault(address, OrderedDict())[peer] = None
-        return self.next_to_go() if len(self._since) > self._limit else None
-
-    def next_to_go(self) -> P | None:
-        """Return the oldest one from the address with the most of them."""
-        crowd = max(self._of.values(), key=len, default=None)
-        return None if crowd is None else next(iter(crowd))
-
-    def remove(self, peer: P) -> None:
-        """Remove a connection that has a session, or is gone."""
-        if self._since.pop(peer, None) is None:
-            return
-        address = self._address.pop(peer)
-        crowd = self._of[address]
-        del crowd[peer]
-        if not crowd:
-            del self._of[address]
-
-    def expire(self, now: float) -> list[P]:
-        """Return those that have been without a session for too long."""
-        late = []
-        for peer, since in self._since.items():
-            if now - since < self._patience:
-                break
-            late.append(peer)
-        return late

@@ -16,7 +16,7 @@ from raw_zmtp import Cut, RawPeer, frame, unfinished_multipart
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.door import Door
-from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings, Silence, Strangers
+from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings, Silence
 from azselfplay.link.sockets import Channel, dealer, new_context
 from protocol.zmtp import GREETING, Incoming, Limits, wire
 
@@ -323,22 +323,6 @@ def test_beyond_the_budget_whoever_has_made_no_progress_for_longest_goes() -> No
     assert held.update(b"c", 0, 5.0, progress=True) == []
     assert (held.total, held.expire(62.9), held.expire(63.0)) == (50, [], [b"a"])
     assert held.update(b"d", 200, 64.0, progress=False) == [b"a", b"d"]
-
-
-def test_the_address_with_the_most_strangers_loses_its_oldest() -> None:
-    strangers = Strangers(3, 60.0)
-    assert strangers.add(b"honest", "h", 0.0) is None
-    assert strangers.add(b"a1", "a", 1.0) is None
-    assert strangers.add(b"a2", "a", 2.0) is None
-    assert strangers.add(b"a3", "a", 3.0) == b"a1"
-    strangers.remove(b"a1")
-    assert len(strangers) == 3
-    assert strangers.add(b"b1", "b", 4.0) == b"a2"
-    strangers.remove(b"a2")
-    assert strangers.expire(59.9) == []
-    assert strangers.expire(63.0) == [b"honest", b"a3"]
-    strangers.add(b"honest", "h", 70.0)
-    assert strangers.expire(63.5) == [b"a3"]
 
 
 def test_frames_of_more_than_255_bytes_have_a_long_header() -> None:

@@ -12,9 +12,7 @@ import zmq
 from locked_door import CLIENT, LAB, PATIENCE, SERVER, STRANGER, Dialled, Locked, beside
 from raw_zmtp import RawPeer
 
-from azselfplay.link.door import LOCKED_PRICE, Door, DoorLock
-from azselfplay.link.door_connection import DoorLimits
-from azselfplay.link.pacing import CONNECTION_PRICE
+from azselfplay.link.door import Door, DoorLock
 from protocol.curve import CURVE_GREETING
 from protocol.keys import KeyOwner
 from protocol.zmtp import GREETING
@@ -296,16 +294,3 @@ def test_a_door_with_keys_lets_this_users_own_processes_in_without(tmp_path) -> 
         door.close()
 
     asyncio.run(main())
-
-
-def test_a_handshake_costs_its_address_more_than_a_connection_without_keys() -> None:
-    async def scenario(locked: Locked) -> None:
-        locked.stopped = time.monotonic()  # otherwise the address would earn the price back meanwhile
-        client = locked.dial()
-        await client.exchange([b"join"])
-        limits = DoorLimits().talk_of_address
-        pace = locked.door._addresses._paces["127.0.0.1"]
-        assert limits.burst - LOCKED_PRICE - 1.0 < pace._tokens <= limits.burst - CONNECTION_PRICE
-        client.close()
-
-    beside(scenario)

@@ -7,13 +7,10 @@ import socket
 
 import pytest
 import zmq
-from raw_zmtp import RawPeer
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import Address, network_of, parse_address, parse_listen
-from azselfplay.link.door import LOCKED_PRICE, Door
-from azselfplay.link.door_connection import DoorLimits
-from azselfplay.link.pacing import LONGEST_GREETING, Pace
+from azselfplay.link.door import Door
 from azselfplay.link.sockets import Channel, dealer, new_context
 
 PATIENCE = 20.0
@@ -143,31 +140,3 @@ def test_a_name_without_an_ipv4_address_is_dialled_over_ipv6(monkeypatch: pytest
         assert dealer(context, "tcp://127.0.0.1:1").get(zmq.IPV6) == 0
     finally:
         context.destroy(0)
-
-
-def test_newcomers_of_all_addresses_together_have_a_budget() -> None:
-    """A flood from a new network each time gets 200 handshakes a second, beyond the first ones."""
-    pace, admitted = Pace(DoorLimits().newcomers, 0.0), 0
-    for stroke in range(40_000):
-        now = stroke / 4000
-        if pace.wait(now) <= LONGEST_GREETING:
-            pace.take(now, LOCKED_PRICE)
-            admitted += 1
-    assert admitted <= 200 * (10 + 1 + LONGEST_GREETING) + 1
-
-
-def test_the_door_keeps_to_the_budget_and_local_processes_do_not_wait_for_it(tmp_path) -> None:
-    endpoint, local = free_ipv6(), f"ipc://{tmp_path}/s"
-
-    async def main() -> None:
-        door = Door([endpoint, local])
-        door._newcomers.take(door._clock(), 1e9)
-        door.start(lambda _peer, _frames: None, lambda _peer, _why: None)
-        try:
-            with pytest.raises(ConnectionError):
-                await asyncio.to_thread(RawPeer, endpoint)
-            (await asyncio.to_thread(RawPeer, local)).close()
-        finally:
-            door.close()
-
-    asyncio.run(main())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 from front_bench import (
     Bench,
     Peer,
@@ -20,7 +19,6 @@ from protocol.messages import (
     Ping,
     Pong,
 )
-from server.port import ANEW_PRICE
 
 
 def test_a_hello_of_the_wrong_shape_is_answered_for_good(play: Play) -> None:
@@ -50,21 +48,6 @@ def test_a_hello_that_is_refused_ends_the_session_before_it(play: Play) -> None:
         await peer.receive(Goodbye)
         assert len(bench.front.leaf.port.sessions) == 0
         assert bench.front.leaf.credits.granted == 0
-
-    play(scenario)
-
-
-def test_a_session_in_place_of_another_costs_more_and_a_hello_again_does_not(
-    play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def scenario(bench: Bench) -> None:
-        prices: list[float] = []
-        door = bench.front.leaf.port.door
-        monkeypatch.setattr(door, "charge", lambda _peer, _size, price, *_: prices.append(price))
-        peer = Peer(bench, "leaves")
-        for name in ("first", "first", "second"):
-            await peer.join("watcher", name)
-        assert prices == [1.0, 1.0, 1.0, ANEW_PRICE]
 
     play(scenario)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import math
 import os
 import socket
 import sys
@@ -120,11 +119,10 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
     from azselfplay.host.aio import raise_file_limit
     from azselfplay.lab.web.app import make_app, open_site
     from azselfplay.lab.web.guarding import REQUEST_WITHIN, Visitor, is_loopback
-    from azselfplay.link.door_connection import Strangers
 
     files = raise_file_limit(SPARE_DESCRIPTORS + LEAST_CONNECTIONS)
     half = min(MOST_CONNECTIONS, files - SPARE_DESCRIPTORS) // 2
-    idle, busy = Strangers[Visitor](half, math.inf), Strangers[Visitor](half, math.inf)
+    idle, busy = dict[Visitor, None](), dict[Visitor, None]()
     host, port = listener.getsockname()[:2]
     async with open_site(runs, config.threads) as site:
         runner = web.AppRunner(
@@ -137,7 +135,7 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
         assert runner.server is not None
         served = runner.server
         loop = asyncio.get_running_loop()
-        door = await loop.create_server(lambda: Visitor(served(), idle, busy), sock=listener)
+        door = await loop.create_server(lambda: Visitor(served(), idle, busy, half), sock=listener)
         try:
             shown = f"[{host}]" if ":" in host else host
             print(f"http://{shown}:{port}{page}", flush=True)

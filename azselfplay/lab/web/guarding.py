@@ -25,8 +25,6 @@ from aiohttp.typedefs import Middleware
 
 from azselfplay.games.names import UnknownGame
 from azselfplay.host.exits import Fatal
-from azselfplay.host.ports import network_of
-from azselfplay.link.door_connection import Strangers
 
 log = logging.getLogger(__name__)
 
@@ -101,13 +99,14 @@ def trouble_of(error: Exception) -> Trouble | None:
 class Visitor(asyncio.Protocol):
     """A connection as aiohttp serves it: `inner` does all the work. What the connection may cost is bounded.
 
-    There may be so many that wait, `idle`, and so many with a request in progress, `busy`. For one more, the
-    oldest from the address with the most of its kind is cut. So whoever comes is answered, and no number of
-    connections keeps others out.
+    There may be `most` that wait, `idle`, and as many with a request in progress, `busy`. For one more, the
+    oldest of its kind is cut. So whoever comes is answered, and no number of connections keeps others out.
     """
 
-    def __init__(self, inner: asyncio.Protocol, idle: Strangers[Visitor], busy: Strangers[Visitor]) -> None:
-        self._inner, self._idle, self._busy = inner, idle, busy
+    def __init__(
+        self, inner: asyncio.Protocol, idle: dict[Visitor, None], busy: dict[Visitor, None], most: int
+    ) -> None:
+        self._inner, self._idle, self._busy, self._most = inner, idle, busy, most
         self._transport: asyncio.Transport | None = None
         self._sent = 0
 
@@ -143,15 +142,14 @@ class Visitor(asyncio.Protocol):
     def request_ends(self) -> None:
         self._be(self._idle)
 
-    def _be(self, kind: Strangers[Visitor]) -> None:
+    def _be(self, kind: dict[Visitor, None]) -> None:
         if self._transport is None:
             return
-        self._idle.remove(self)
-        self._busy.remove(self)
-        peer = self._transport.get_extra_info("peername")
-        leaving = kind.add(self, network_of(peer[0]) if peer else "", 0.0)
-        if leaving is not None:
-            leaving._cut()
+        self._idle.pop(self, None)
+        self._busy.pop(self, None)
+        kind[self] = None
+        if len(kind) > self._most:
+            next(iter(kind))._cut()
 
     def _cut(self) -> None:
         if self._transport is not None:
@@ -160,8 +158,8 @@ class Visitor(asyncio.Protocol):
 
     def _leave(self) -> None:
         self._transport = None
-        self._idle.remove(self)
-        self._busy.remove(self)
+        self._idle.pop(self, None)
+        self._busy.pop(self, None)
 
 
 @web.middleware
