@@ -19,8 +19,7 @@ import uvloop
 from azselfplay.games import get_game
 from azselfplay.search.evaluator import UniformEvaluator
 from azselfplay.search.forest import Forest
-from azselfplay.search.mcts import search
-from azselfplay.search.moves import choose_action
+from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import SearchTree

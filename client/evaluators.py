@@ -20,7 +20,7 @@ from azselfplay.host.hardware import may_have_gpus
 from azselfplay.host.logs import Repeated
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import Context
-from azselfplay.link.weights_puller import WeightsPuller, in_cache
+from azselfplay.link.weights_pull import WeightsPuller, in_cache
 from azselfplay.search.compiled import OwnNetwork
 from azselfplay.search.evaluator import Evaluations, Evaluator, LeafBatch, LocalEvaluator
 from client.remote_evaluator import RemoteEvaluator

@@ -24,8 +24,7 @@ import numpy.typing as npt
 from azselfplay.games.spec import RESIGNATION, Game, State, outcome_for_first_player
 from azselfplay.host.logs import Repeated
 from azselfplay.search.evaluator import BadEvaluation
-from azselfplay.search.mcts import search
-from azselfplay.search.moves import choose_action
+from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.result import SearchResult, search_columns
 from azselfplay.search.settings import generator_names, start_lines

@@ -20,8 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from azselfplay.link.pacing import MEGABYTE, PaceLimits
-from azselfplay.link.weights_pull import LARGEST, WeightsPull
-from azselfplay.link.weights_puller import WeightsPuller
+from azselfplay.link.weights_pull import LARGEST, WeightsPull, WeightsPuller
 from protocol.errors import Code
 from protocol.messages import (
     MAX_RECORD,

@@ -18,8 +18,8 @@ from small_disk import SmallDisk, small_disk
 from azselfplay.host.exits import NOT_RETRIED, Exit, Fatal
 from azselfplay.host.logs import LogFile
 from azselfplay.host.runs import RunFolder, write_atomically
-from azselfplay.link import weights_puller
-from azselfplay.link.weights_puller import WeightsPuller, in_cache
+from azselfplay.link import weights_pull
+from azselfplay.link.weights_pull import WeightsPuller, in_cache
 from azselfplay.store.copying import copy_games
 from azselfplay.store.sqlite import Store, Totals
 from protocol.messages import Chunk, GetChunk, WeightsInfo, Welcome
@@ -160,7 +160,7 @@ def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_writ
     disk: SmallDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are not discarded as bad, and the worker does not end."""
-    monkeypatch.setattr(weights_puller, "WRITE_AGAIN", 0.01)
+    monkeypatch.setattr(weights_pull, "WRITE_AGAIN", 0.01)
     data = b"w" * 100_000
     info = WeightsInfo(1, 10, hashlib.sha256(data).digest(), len(data), "tic_tac_toe", "tiny")
     failed = 0
@@ -193,7 +193,7 @@ def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_writ
     puller: WeightsPuller
     (disk.path / "weights").mkdir()
     disk.fill()
-    logger = logging.getLogger("azselfplay.link.weights_puller")
+    logger = logging.getLogger("azselfplay.link.weights_pull")
     logger.addHandler(handler := Freeing())
     try:
         asyncio.run(main())

@@ -22,8 +22,7 @@ from azselfplay.games.spec import Game, outcome_for_first_player
 from azselfplay.host.aio import Stop
 from azselfplay.play.driver import Input, Line, Output, OutputClosed
 from azselfplay.search.evaluator import BadEvaluation, Evaluator, LeafBatch, evaluate
-from azselfplay.search.mcts import search
-from azselfplay.search.moves import choose_action
+from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.result import SearchResult, evenly
 from azselfplay.search.settings import FOR_EVALUATION, resolve

@@ -27,8 +27,7 @@ from azselfplay.play.kernel_players import Think, alphabeta_think, random_think
 from azselfplay.play.nets import LoadedNet
 from azselfplay.play.player import Choice, Clock, Player, PlayerFailed, Seat
 from azselfplay.search.evaluator import LeafBatch, evaluate
-from azselfplay.search.mcts import search
-from azselfplay.search.moves import choose_action
+from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.settings import FOR_EVALUATION, resolve
 from azselfplay.search.tree import SearchTree, tree_for

@@ -25,8 +25,8 @@ from azselfplay.play.builtin_players import solved_games
 from azselfplay.play.nets import LoadedNet, search_name
 from azselfplay.play.openings import Opening
 from azselfplay.search.forest import Forest
+from azselfplay.search.mcts import choose_action
 from azselfplay.search.mcts import search as search_tree
-from azselfplay.search.moves import choose_action
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.settings import FOR_EVALUATION, resolve
 from azselfplay.search.tree import SearchTree

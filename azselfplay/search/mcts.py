@@ -1,4 +1,10 @@
-"""The search coroutine of one move: it awaits the root's evaluation and all simulations."""
+"""One move of a game: the coroutine that searches, and the choice of the move from what it found.
+
+`search` awaits the root's evaluation and all simulations. `choose_action` then samples the first plies of a
+game from the visits (`temperature`); afterwards `final_move` names one of five ways to read a finished PUCT
+search, four of which are the children of Chaslot et al., "Progressive strategies for Monte-Carlo tree search"
+(2008). A search with a Gumbel root plays the winner of its sequential halving.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +13,27 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.search.moves import agrees, is_sampled
 from azselfplay.search.pool import SearchPool
-from azselfplay.search.result import SearchResult, candidates_of, evenly, listed, search_stats
+from azselfplay.search.result import (
+    Candidates,
+    RootScores,
+    SearchResult,
+    candidates_of,
+    evenly,
+    listed,
+    search_stats,
+)
 from azselfplay.search.tree import NetView, SearchTree
 from protocol.records import SHARES
+from protocol.settings import SelfPlaySettings
 
 AGREEMENT_CHECKS = 8
 """Most checks of a search that is extended."""
 PROVEN_DEPTHS = (1.0, 1)
 """Mean and largest depth of a search that only looked for a move that wins at once."""
+
+SECURE = 1.0
+"""Constant of `secure`, in units of value (Chaslot et al. give 4 for their program Mango)."""
 
 
 async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) -> SearchResult:
@@ -95,3 +112,95 @@ def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -
     return SearchResult(
         *arrays, float(value), 0, is_target=not is_cheap, is_improved=is_improved, is_pruned=is_pruned
     )
+
+
+# ---- Which move is played ----------------------------------------------------------------------------
+
+
+def is_sampled(settings: SelfPlaySettings, ply: int) -> bool:
+    """Return whether the move of this ply is sampled from the visits (temperature)."""
+    return ply < settings.moves.temperature_plies and settings.moves.temperature > 0
+
+
+def choose_action(
+    result: SearchResult, ply: int, settings: SelfPlaySettings, rng: np.random.Generator
+) -> int:
+    """Sample from visits ** (1 / temperature) for the first plies, then play what `final_move` says.
+
+    With `search.selection = "gumbel"` see `choose_by_scores`.
+    """
+    sampled_now = is_sampled(settings, ply)
+    if result.scores is not None:
+        temperature = settings.moves.temperature if sampled_now and settings.noise.root_noise > 0 else 0.0
+        return choose_by_scores(result.scores, temperature, rng, has_noise=result.is_target)
+    if not sampled_now and result.candidates is not None and settings.moves.final_move != "visits":
+        return final_action(result.candidates, settings)
+    if not sampled_now:
+        return int(result.actions[np.argmax(result.visits)])
+    weights = result.visits / result.visits.max()
+    if settings.moves.temperature != 1.0:
+        weights **= 1.0 / settings.moves.temperature
+    cumulative = weights.cumsum()
+    drawn = cumulative.searchsorted(rng.random() * cumulative[-1], side="right")
+    # Rounding may place the number drawn at the very end of the sum.
+    return int(result.actions[min(int(drawn), len(weights) - 1)])
+
+
+def choose_by_scores(
+    root: RootScores, temperature: float, rng: np.random.Generator, *, has_noise: bool
+) -> int:
+    """Return the winner of sequential halving: among the most visited actions, the one with the largest
+    score.
+
+    For the first plies (`temperature` above 0) the noise of the search is included. At temperature 1 that
+    samples from the improved policy, but only approximately: the noise also decided which actions were
+    considered, and with one considered action it samples from the prior. A search without noise (a cheap one)
+    then samples from all actions that it visited.
+    """
+    if temperature > 0 and not has_noise:
+        scores = root.scores + temperature * rng.gumbel(size=len(root.scores))
+        return int(root.actions[np.argmax(np.where(root.visits > 0, scores, -np.inf))])
+    scores = root.scores + temperature * root.noise
+    return int(root.actions[np.argmax(np.where(root.visits == root.visits.max(), scores, -np.inf))])
+
+
+# ---- Rules of `final_move` ---------------------------------------------------------------------------
+
+
+def final_action(candidates: Candidates, settings: SelfPlaySettings) -> int:
+    """Return the action that `final_move` plays; for `visits` the first of the most visited."""
+    rule = settings.moves.final_move
+    if rule == "max" or (rule == "max_robust" and agrees(candidates)):
+        index = max_child(candidates)
+    elif rule == "secure":
+        index = secure_child(candidates, SECURE)
+    elif rule == "visits":
+        index = int(np.argmax(candidates.visits))
+    else:
+        index = robust_child(candidates)
+    return int(candidates.actions[index])
+
+
+def agrees(candidates: Candidates) -> bool:
+    """Return whether an action with the highest value also has the most visits: the max-robust child."""
+    return bool(candidates.visits[max_child(candidates)] == candidates.visits.max())
+
+
+def max_child(candidates: Candidates) -> int:
+    """Return the index of the highest value; ties go to the most visited."""
+    return _best(candidates.values, candidates.visits)
+
+
+def robust_child(candidates: Candidates) -> int:
+    """Return the index of the most visits; ties go to the highest value."""
+    return _best(candidates.visits, candidates.values)
+
+
+def secure_child(candidates: Candidates, c: float) -> int:
+    """Return the index of the highest lower bound, value - c / sqrt(visits)."""
+    return _best(candidates.values - c / np.sqrt(candidates.visits), candidates.visits)
+
+
+def _best(first: npt.NDArray[np.generic], second: npt.NDArray[np.generic]) -> int:
+    """Return the index of the largest pair (`first [k]`, `second [k]`); ties go to the lowest index."""
+    return int(np.lexsort((-np.arange(len(first)), second, first))[-1])

@@ -1,7 +1,7 @@
 """What a search found at the root, as self-play records it and as a move is chosen from it.
 
 A selection makes a `SearchResult` when its search is over: the policy target (visits, or shares of an
-improved policy), the root's value, and what `search.moves` needs to choose by another rule than visits.
+improved policy), the root's value, and what `search.mcts` needs to choose by another rule than visits.
 `search_stats` adds how far the result differs from the raw network, the one thing that cannot be computed
 from records later; `search_columns` are the columns of a record that hold it
 (`tests/search/naive_search_stats.py` is the slow twin).

@@ -14,8 +14,17 @@ from hypothesis import strategies as st
 from azselfplay.host.aio import first_cause
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link import weights_pull
-from azselfplay.link.weights_pull import PAUSE, TIMEOUT, TRIES, Ask, Complete, Damaged, WeightsPull
-from azselfplay.link.weights_puller import WeightsPuller, in_cache
+from azselfplay.link.weights_pull import (
+    PAUSE,
+    TIMEOUT,
+    TRIES,
+    Ask,
+    Complete,
+    Damaged,
+    WeightsPull,
+    WeightsPuller,
+    in_cache,
+)
 from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk, GetWeights, Pong, Refused, WeightsInfo
 

@@ -16,7 +16,7 @@ from azselfplay.games.spec import Game
 from azselfplay.games.tic_tac_toe import knowledge as tic_tac_toe
 from azselfplay.search.evaluator import Leaf, LeafBatch, UniformEvaluator, evaluate
 from azselfplay.search.leaf_parallel import Limits, ParallelTree, search_parallel
-from azselfplay.search.moves import choose_action
+from azselfplay.search.mcts import choose_action
 from azselfplay.search.result import SearchResult
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import SearchTree, tree_for

@@ -19,8 +19,7 @@ from azselfplay.play.thinker import (
     Thinking,
 )
 from azselfplay.search.evaluator import LeafBatch, Reply
-from azselfplay.search.mcts import search
-from azselfplay.search.moves import choose_action
+from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.selection import NAMES
 from azselfplay.search.settings import resolve

@@ -8,7 +8,7 @@ from changed_settings import self_play, varied
 from leaf_by_leaf import HashEvaluator
 from test_search import QUIET, make_tree, run
 
-from azselfplay.search.moves import agrees, choose_action, final_action, secure_child
+from azselfplay.search.mcts import agrees, choose_action, final_action, secure_child
 from azselfplay.search.result import Candidates, SearchResult
 
 

@@ -19,7 +19,7 @@ from twice import NAME as TWICE
 from azselfplay.games import get_game
 from azselfplay.search.compiled import kernels_for
 from azselfplay.search.evaluator import Leaf
-from azselfplay.search.moves import choose_action
+from azselfplay.search.mcts import choose_action
 from azselfplay.search.result import RootScores, SearchResult
 from azselfplay.search.selection.gumbel import halving_schedule
 from azselfplay.search.settings import resolve

@@ -17,7 +17,7 @@ from azselfplay.search.evaluator import (
     UniformEvaluator,
     evaluate,
 )
-from azselfplay.search.moves import choose_action
+from azselfplay.search.mcts import choose_action
 from azselfplay.search.result import SearchResult
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import SearchTree, tree_for

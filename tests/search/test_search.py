@@ -16,8 +16,7 @@ from twice import NAME as TWICE
 from azselfplay.games import get_game
 from azselfplay.games.spec import NO_ROOT, PLY_CAP
 from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator
-from azselfplay.search.mcts import search
-from azselfplay.search.moves import choose_action
+from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.result import SearchResult
 from azselfplay.search.settings import resolve

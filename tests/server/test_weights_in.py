@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from azselfplay.link import weights_puller
+from azselfplay.link import weights_pull
 from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, GetChunk, Refused, WeightsInfo
 from server.bulk import WeightsIn
@@ -193,7 +193,7 @@ def test_weights_are_stored_as_soon_as_the_disk_takes_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """A fault is different: it refuses these weights, and the next ones are expected."""
-    monkeypatch.setattr(weights_puller, "WRITE_AGAIN", 0.001)
+    monkeypatch.setattr(weights_pull, "WRITE_AGAIN", 0.001)
     errors = [error, error]
     put = WeightsStore.put
 
