@@ -164,12 +164,9 @@ def test_a_set_that_comes_with_the_program_is_balanced_and_a_part_solved_anew_ag
         states = labelled.states_of(row.moves)
         if len(row.moves) >= 18 and number % each == 0:
             verdict = solver.verdict(states[-1])
-            assert (verdict.value, verdict.legal, verdict.keeps, verdict.matters) == (
-                row.value,
-                row.legal,
-                row.keeps,
-                row.matters,
-            )
+            assert (verdict.value, verdict.matters) == (row.value, row.matters)
+            assert tuple(column + 1 for column in verdict.legal) == row.legal
+            assert tuple(column + 1 for column in verdict.keeps) == row.keeps
 
 
 def test_a_file_that_holds_something_else_is_refused_with_the_command_that_makes_one(tmp_path: Path) -> None:
