@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from net.architectures.network import Network
 
 FORMAT = "azselfplay-net-1"
+LEAST_IN_BLOCK = 7
+"""Fewest tensors of a block in any family: those of a transformer."""
 _HEADER_LIMIT = 8 << 20
 MOST_HISTORY = 8
 """Most positions in the features of any run."""
@@ -153,6 +155,10 @@ def from_bytes(data: bytes, *, game: Game, history: int) -> tuple[Network, Weigh
     from net.architectures.network import build
 
     tensors, meta = _tensors_of(data, game, history)
+    # Before it is built: modules take memory even without numbers, so a small file must not name many.
+    blocks = getattr(meta.architecture, "blocks", 0)
+    if len(tensors) < LEAST_IN_BLOCK * blocks:
+        raise BadWeights(f"{len(tensors)} tensors are too few for the {blocks} blocks that its metadata name")
     try:
         with torch.device("meta"):  # shapes only: nothing is allocated or drawn before they are checked
             module = build(meta.architecture, game, history)

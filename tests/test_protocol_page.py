@@ -116,8 +116,8 @@ def test_the_moves_on_the_page_have_these_numbers(name: str, position: str, move
 
 
 def test_the_planes_of_moves_are_in_the_order_of_the_page() -> None:
-    jumps = " ".join(f"({files},{ranks})" for files, ranks in KNIGHT_JUMPS)
+    jumps = " ".join(f"({files},{ranks})" for ranks, files in KNIGHT_JUMPS)
     assert f"(files, ranks): {jumps} |" in PAGE
     letters = {(0, 1): "N", (1, 0): "E", (0, -1): "S", (-1, 0): "W"}
-    names = [letters.get((0, ranks), "") + letters.get((files, 0), "") for files, ranks in DIRECTIONS]
+    names = [letters.get((0, ranks), "") + letters.get((files, 0), "") for ranks, files in DIRECTIONS]
     assert f"direction {', '.join(f'{at} {name}' for at, name in enumerate(names))}." in PAGE
