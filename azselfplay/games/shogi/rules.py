@@ -153,13 +153,18 @@ def _bounded(square: np.uint64, attacked: Board, bounds: Bounds) -> Board:
 
 
 @jit
-def _stepping_moves(men: Men, bounds: Bounds, actions: Actions, count: np.uint64) -> np.uint64:
-    """Append the moves of pawns, knights, silvers and golds."""
-    left = men.pawns
-    while some(left):
-        square = lowest(left)
-        left = without_lowest(left)
+def _pawn_moves(pawns: Board, bounds: Bounds, actions: Actions, count: np.uint64) -> np.uint64:
+    """Append all pawn moves: one bit down is forward."""
+    while some(pawns):
+        square = lowest(pawns)
+        pawns = without_lowest(pawns)
         count = _write(square, row(STEPS, square), NOT_LAST_RANK, bounds, actions, count)
+    return count
+
+
+@jit
+def _stepping_moves(men: Men, bounds: Bounds, actions: Actions, count: np.uint64) -> np.uint64:
+    """Append the moves of knights, silvers and golds."""
     left = without(men.knights, bounds.pinned)  # a pinned knight can never stay on the line
     while some(left):
         square = lowest(left)
@@ -223,6 +228,7 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
             return int(count)
         goals = line_to(king, lowest(checkers))
     bounds = Bounds(king, pinned(king, own, foes, occupied, DOWN), occupied, without(goals, own))
+    count = _pawn_moves(men.pawns, bounds, actions, count)
     count = _stepping_moves(men, bounds, actions, count)
     count = _sliding_moves(men, bounds, actions, count)
     hand = hand_of(state, side)
@@ -271,6 +277,16 @@ def mates(pawn: np.uint64, men: Men, foes: Men, sides: tuple[Board, Board]) -> b
 
 
 @jit
+def _pawn_goals(men: Men, foes: Men, sides: tuple[Board, Board], goals: Board) -> Board:
+    """Where a pawn may be dropped: not on a file with a pawn of the same side, and not to mate."""
+    goals = overlap(overlap(goals, NOT_LAST_RANK), files_clear_of(men.pawns))
+    before_king = lowest(foes.king) + ONE
+    if contains(goals, before_king) and before_king % np.uint64(9) and mates(before_king, men, foes, sides):
+        goals = without(goals, single(before_king))
+    return goals
+
+
+@jit
 def write_drops(
     hand: np.uint64,
     men: Men,
@@ -289,12 +305,7 @@ def write_drops(
         if in_hand(hand, kind):
             targets = empty
             if kind == PAWN:
-                # Not on a file with a pawn of the same side, and not to mate. Behind rank i, a square
-                # down is the next file's.
-                targets = overlap(overlap(empty, NOT_LAST_RANK), files_clear_of(men.pawns))
-                mating = lowest(foes.king) + ONE
-                if contains(targets, mating) and mating % np.uint64(9) and mates(mating, men, foes, sides):
-                    targets = without(targets, single(mating))
+                targets = _pawn_goals(men, foes, sides, empty)
             elif kind == LANCE:
                 targets = overlap(empty, NOT_LAST_RANK)
             elif kind == KNIGHT:
