@@ -4,7 +4,7 @@ Leaves beyond the server's credits wait, and so do the searches that submitted t
 pure bookkeeping, without socket, clock and futures: which rows of which requests are still unanswered,
 and when each request must be (re)sent. A request may be answered in parts, in any order, twice or never.
 Evaluating is a pure function of weights and position, so sending a request again is harmless, and each
-row counts once.
+row is counted once; the pool's tickets drop an answer that comes again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Self-play: one coroutine per concurrent game, many of them in a worker, each playing game after game.
+"""Self-play: one coroutine a slot (`GamePool`), many of them in a worker, each playing game after game.
 
 A game begins at a start position, and goes on with plies drawn uniformly from the legal ones and plies
 drawn from the network's own policy (`Opening`; none of them after a start that a generator drew). None of

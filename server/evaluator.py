@@ -1,6 +1,6 @@
 """`python -m server.evaluator`: one process for one device. It answers the front's batches in order.
 
-The loop blocks and uses no asyncio, because there is one socket and one device. A GPU has two batches
+The loop blocks and uses no asyncio, because there is one socket and one device. A device has two batches
 submitted at once, so that copying and unpacking overlap with computing; a third waits in the socket.
 """
 

@@ -1,6 +1,6 @@
 """The queue of leaves, as a pure object: it decides which rows go to which device, and when.
 
-The rule is Triton's (docs/user_guide/batcher.md): a free device takes the largest batch available and
+The rule is that of Triton's dynamic batcher: a free device takes the largest batch available and
 never waits for more, while a busy one lets rows collect. There are no timers. A request may be split over
 batches and answered in parts (`server.pieces`).
 
@@ -29,9 +29,9 @@ from protocol.errors import Code
 from server.pieces import Answer, EvaluatorId, Instruction, Piece, Refuse, Request, SendBatch, Session
 
 MAX_DEATHS = 2
-"""Devices that may die with the same rows before those rows are refused."""
+"""Devices that may die with the same rows before their request is refused."""
 MAX_WRONG_ANSWERS = 2
-"""How often the answer to the same rows may be invalid (not a probability) before those rows are refused."""
+"""How often the answer to the same rows may be invalid (not a probability) before their request is refused."""
 MAX_QUEUED_ROWS = 1 << 21
 """A fuse against more sessions than memory can hold (chess: about 1 kB a row)."""
 QUANTUM = 128
@@ -71,8 +71,8 @@ class _Device:
     """True while its only rows are suspects that may have killed a device."""
 
     def takes(self, queued: int) -> bool:
-        """Return whether it takes a batch when `queued` rows wait: any number for a free device, half a batch
-        for a busy one with room."""
+        """Return whether it takes a batch when `queued` rows wait: any number for a free device; for a busy one
+        with room half of the rows it has, at most half of `target_rows`."""
         if len(self.sent) >= self.pipeline or self.tries_suspects:
             return False
         return queued >= min(self.rows, self.target_rows) // 2
