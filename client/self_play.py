@@ -284,8 +284,8 @@ class Start(NamedTuple):
 
 
 def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> Start:
-    """Return `start`; in a `start_share` of games, one of `start_positions` or of what `start_generator`
-    draws."""
+    """Return `start.position`; in a `start.share` of games, one of `start.positions` or of what
+    `start.generator` draws."""
     if settings.start.share == 0 or rng.random() >= settings.start.share:
         return Start(settings.start.position)
     names = generator_names(settings.start.generator)
@@ -319,8 +319,8 @@ class Opening:
                 break
 
     async def play_sampled(self, pool: SearchPool) -> None:
-        """Play 0 to `opening_plies` actions drawn from the network's policy, in an `opening_share` of
-        games."""
+        """Play 0 to `opening.policy_plies` actions drawn from the network's policy, in an
+        `opening.policy_share` of games."""
         settings = self._settings
         for _ in range(self._plies(settings.opening.policy_share, settings.opening.policy_plies)):
             await pool.expand(self._tree)

@@ -80,7 +80,7 @@ class Uploader:
         self.empty = asyncio.Event()
         """Set while no finished game waits, here or in the spool."""
         self.stored = 0
-        """Games acknowledged as stored since the start."""
+        """Games acknowledged as stored since the start, duplicates included."""
         self._send = send
         self._uploads = uploads or Uploads()
         self._loop = asyncio.get_running_loop()
@@ -285,7 +285,8 @@ class Delete:
 
 @dataclass(frozen=True)
 class SetAside:
-    """Move this game to the rejected ones, with the reason: the trainer will never accept it."""
+    """Move this game out of the spool, with the reason: to `kept/` if it may fit later, else to
+    `rejected/`."""
 
     uid: bytes
     status: str

@@ -218,7 +218,8 @@ class Inference:
         return answers
 
     def _in_wider_range(self, batch: Batch) -> tuple[Priors, Wdl]:
-        """Answer a batch that overflowed float16 again. From the next weights on, all are computed so."""
+        """Compute a batch again that overflowed float16. After the next load, all batches use the wider
+        format."""
         if self._wide is None:
             assert self._network is not None
             log.warning("the network overflows float16 on %s: bfloat16 or float32 from now on", self.device)

@@ -24,7 +24,7 @@ POLICY_TARGET = 1
 """Flag of a ply whose visits are a policy target (a full search)."""
 IMPROVED_POLICY = 2
 """Flag beside POLICY_TARGET: the visits of this ply are not counts, but shares of the improved policy that
-add up to SHARES (`root = gumbel`)."""
+add up to SHARES (`search.selection = gumbel`)."""
 PRUNED_TARGET = 4
 """Flag beside POLICY_TARGET: forced visits, or visits caused by noise, were removed, so the sum is smaller
 (`forced_playouts`, `prune_noise`)."""

@@ -83,7 +83,7 @@ class PoolEvents:
     taken: Callable[[WeightsInfo], None]
     """The first evaluator has loaded the newest weights."""
     refused: Callable[[WeightsInfo, str], None]
-    """No evaluator accepts the newest weights."""
+    """An evaluator has refused the newest weights."""
 
 
 class EvaluatorPool:

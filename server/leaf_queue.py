@@ -31,7 +31,8 @@ from server.pieces import Answer, EvaluatorId, Instruction, Piece, Refuse, Reque
 MAX_DEATHS = 2
 """Devices that may die with the same rows before their request is refused."""
 MAX_WRONG_ANSWERS = 2
-"""How often the answer to the same rows may be invalid (not a probability) before their request is refused."""
+"""How often the answer to the same rows may be invalid (not a probability) before their request is
+refused."""
 MAX_QUEUED_ROWS = 1 << 21
 """A fuse against more sessions than memory can hold (chess: about 1 kB a row)."""
 QUANTUM = 128
@@ -71,8 +72,8 @@ class _Device:
     """True while its only rows are suspects that may have killed a device."""
 
     def takes(self, queued: int) -> bool:
-        """Return whether it takes a batch when `queued` rows wait: any number for a free device; for a busy one
-        with room half of the rows it has, at most half of `target_rows`."""
+        """Return whether it takes a batch when `queued` rows wait: any number for a free device; for a busy
+        one with room half of the rows it has, at most half of `target_rows`."""
         if len(self.sent) >= self.pipeline or self.tries_suspects:
             return False
         return queued >= min(self.rows, self.target_rows) // 2

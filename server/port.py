@@ -83,7 +83,7 @@ class Port:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`name`: for the log. `version` returns the current weights version, for PONG. Without a route for
-        PING, what it says does not matter."""
+        PING, a PING is answered and not decoded."""
         self._name = name
         self.sessions = sessions
         self.door = door
@@ -96,7 +96,7 @@ class Port:
         self._warn = Repeated(log)
         self._say = Sparing(log)
         self._in_hand, self._unpaid = b"", 0
-        """Sender of the message in hand, and the bytes of it that it has not been charged for."""
+        """Sender of the message being handled, and its bytes that are not charged yet."""
 
     def start(self) -> None:
         """Accept peers. Must be called in the thread of the event loop."""

@@ -101,8 +101,8 @@ class GameRelay:
         size: int = 0,
         owner: str = "",
     ) -> list[Instruction]:
-        """Handle a game of `size` bytes from `peer`. The trainer is told the `owner`, the name of a key; "":
-        none was asked for."""
+        """Handle a game of `size` bytes from `peer`. The trainer is told the `owner`, the name of the
+        session's key; "" where no keys are used."""
         if not self.trainer_present:
             return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER)]
         game = self._in_flight.get((peer, uid))

@@ -60,9 +60,9 @@ class Tried:
 class ResignThreshold:
     """Tries thresholds on the newest played-on games, and finds the highest safe one.
 
-    highest: the setting `resign_value`, below 0; 0: nobody resigns in any case. mistakes: the setting
-    `resign_mistakes`, the largest share of mistakes; 0: the threshold is `highest`. movers: who makes each
-    move of a game (`games.stubs.Movers`).
+    highest: the setting `resignation.value`, below 0; 0: nobody resigns in any case. mistakes: the setting
+    `resignation.mistakes`, the largest share of mistakes; 0: the threshold is `highest`. movers: who makes
+    each move of a game (`games.stubs.Movers`).
     """
 
     def __init__(self, highest: float, mistakes: float, movers: MoversOf, games: int = GAMES) -> None:

@@ -2,9 +2,9 @@
 
     WEIGHTS_INFO -> GET_CHUNK -> CHUNK ... -> WEIGHTS_INFO of the same bytes: the server has stored them
 
-The server pulls them as players pull from it (`link.weights_pull`), so all that `WeightsOut` has to do is
-to repeat the announcement after a silence and in a new session, until the server has these weights, has
-others of this version or a later one (then they are numbered anew), or refuses them. Newer weights wait until
+The server pulls them as players pull from it (`link.weights_pull`). `WeightsOut` repeats its announcement,
+after a silence and in a new session, until the server has these weights or refuses them. If the server has
+others of this version or a later one, ours get a new number. Newer weights wait until
 those under way are through, and only the newest wait. `ServerWeights` fetches the weights that play, once,
 for `--weights server`.
 """
@@ -108,8 +108,8 @@ class WeightsOut:
     # ---- the connection ----
 
     def joined(self, welcome: Welcome, now: float) -> None:
-        """Handle the beginning of a session. What the server has is what it says: if it was restarted before
-        its evaluators had loaded what it stored, it plays with older weights."""
+        """Handle the beginning of a session. WELCOME says which weights play; after a restart these may be
+        older than those stored last."""
         if welcome.weights is not None:
             self.server_version = welcome.weights.version
         self._announce(now)
@@ -167,7 +167,7 @@ class WeightsOut:
                     if is_due:
                         await self._publish(run)
                     await self._moved.wait()
-                    # Its number was taken by others: once more, with a new one.
+                    # If other weights have this version, publish again with a new one.
                     is_due = self._renumber
         except TimeoutError:
             log.warning("the server did not take the last weights; they are in the checkpoint")

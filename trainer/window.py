@@ -263,7 +263,7 @@ def _put(ring: npt.NDArray[np.generic], number: int, values: npt.NDArray[np.gene
 class StartTable:
     """Rows of start states, by their text. A row is reused once every game that began there is gone.
 
-    Each game may have its own start (`start_generator`), so the table grows to the size that the window
+    Each game may have its own start (`start.generator`), so the table grows to the size that the window
     needs, and no further.
     """
 

@@ -452,5 +452,6 @@ def actions_like_cells(
 
 
 def outcome_for_first_player(value: int, side_to_move: int) -> int:
-    """The only place where a value (side to move) becomes an outcome (first player), and back."""
+    """Turn a value (side to move) into an outcome (first player), and back. Only here in Python; compiled
+    code does the same in place."""
     return value if side_to_move == 0 else -value

@@ -129,7 +129,7 @@ class WeightsPull:
         self._paused_until = 0.0
 
     def offered(self, info: WeightsInfo | None, now: float) -> list[Instruction]:
-        """Handle an announcement of current weights. Older ones than ours were announced before them."""
+        """Handle an announcement of current weights. Older ones than ours are ignored: it came late."""
         if info is not None and info.version > self._best and self._is_usable(info):
             self._newest, self._damaged_now = info, 0
         return self._go_on(now)
@@ -159,8 +159,8 @@ class WeightsPull:
         return self.wanted(info if info is None or self._is_usable(info) else None, now)
 
     def wanted(self, info: WeightsInfo | None, now: float) -> list[Instruction]:
-        """Pull these weights whatever became of them before; None: those that are being pulled. Request again
-        what was requested and did not come."""
+        """Pull `info`, even if it was refused before; None: go on with what is being pulled. Requests without
+        an answer are sent again."""
         self._joined = True
         self._ask_again(list(self._asked))
         if info is not None and info != self._newest:
@@ -245,8 +245,8 @@ class WeightsPull:
         return [Complete(info, self._data)]
 
     def _digest_on(self) -> None:
-        """Digest the bytes up to the first chunk that has not come. Those that are to be requested again, a
-        window of them at most, stand before all others."""
+        """Digest the bytes before the first gap. Chunks to be requested again are among the first WINDOW + 1
+        of `_to_ask`."""
         missing = chain(self._asked, islice(self._to_ask, self._window + 1))
         end = min(missing, default=len(self._data))
         if end > self._digested:
@@ -279,8 +279,8 @@ class WeightsPull:
 # ---- Around it: the loop that pulls, and what becomes of a whole file ---------------------------------
 
 Use = Callable[[WeightsInfo, bytes | bytearray], Awaitable[str]]
-"""Returns "" if these weights, whose hash is right, are now in use, else why they are not. Raises OSError
-while the disk does not take them."""
+"""Returns "" if these weights, whose hash is right, were accepted, else why not. Raises OSError while the
+disk does not take them."""
 Load = Callable[[Path, WeightsInfo], str]
 """Blocks; returns "" if the weights in this file are now in use, else why they are not."""
 
