@@ -22,7 +22,7 @@ from net.batches import Batch
 from net.cpu.engine import CpuEngine, faster_dtype
 from net.gpu import chosen_kernels, inference_dtype
 from net.sparse import as_vector, kernels_for
-from net.torch_engine import TorchEngine
+from net.torch_engine import ModuleForward, TorchEngine
 
 
 class Engine(Protocol):
@@ -66,10 +66,8 @@ def make_engine(
         return CpuEngine(network, game, history, faster_dtype(), threads=threads)
     torch.backends.cudnn.benchmark = True
     dtype = dtype or inference_dtype(torch.cuda.get_device_capability(device))
-    kernels = chosen_kernels()
-    return TorchEngine(
-        network, game, history, device, dtype, buckets=buckets, in_flight=in_flight, kernels=kernels
-    )
+    forward = ModuleForward(network, game, history, device, dtype, chosen_kernels())
+    return TorchEngine(forward, buckets=buckets, in_flight=in_flight)
 
 
 # ---- Sparse networks -------------------------------------------------------------------------------

@@ -38,31 +38,14 @@ _NEVER = -1e30
 class TorchEngine:
     """See `net.engines.Engine`."""
 
-    def __init__(
-        self,
-        network: Network,
-        game: Game,
-        history: int,
-        device: str,
-        dtype: torch.dtype,
-        *,
-        buckets: tuple[int, ...],
-        in_flight: int,
-        kernels: str = "plain",
-    ) -> None:
-        """`kernels`: one of `net.gpu.KERNELS`; those of cuDNN run on CUDA only."""
-        how = "" if kernels == "plain" else f" {kernels}"
-        self.name = f"torch {str(dtype).removeprefix('torch.')}{how}"
-        self.may_overflow = dtype == torch.float16
-        self._device = torch.device(device)
-        self._forward = ModuleForward(network, game, history, device, dtype, kernels)
+    def __init__(self, forward: ModuleForward, *, buckets: tuple[int, ...], in_flight: int) -> None:
+        self.name = forward.name
+        self.may_overflow = forward.dtype == torch.float16
+        self._device = forward.device
+        self._forward = forward
         self._buckets = buckets
         self._batches: dict[int, Batch] = {}
-        feature_words = game.feature_words(history)
-        self._slots = [
-            Slot(self._forward, buckets[-1], feature_words, game.max_legal, self._device)
-            for _ in range(in_flight)
-        ]
+        self._slots = [Slot(forward, buckets[-1]) for _ in range(in_flight)]
         self._settle()
 
     @torch.inference_mode()
@@ -99,15 +82,12 @@ class TorchEngine:
 class Slot:
     """Buffers of one batch and the way to run the network on them."""
 
-    def __init__(
-        self, forward: ModuleForward, rows: int, feature_words: int, max_legal: int, device: torch.device
-    ):
+    def __init__(self, forward: ModuleForward, rows: int) -> None:
+        device, sizes = forward.device, (rows, forward.feature_words, forward.max_legal)
         on_cuda = device.type == "cuda"
         self._forward = forward
-        self.host = Buffers.make(rows, feature_words, max_legal, torch.device("cpu"), pinned=on_cuda)
-        self._device = (
-            Buffers.make(rows, feature_words, max_legal, device, pinned=False) if on_cuda else self.host
-        )
+        self.host = Buffers.make(*sizes, torch.device("cpu"), pinned=on_cuda)
+        self._device = Buffers.make(*sizes, device, pinned=False) if on_cuda else self.host
         self._stream = torch.cuda.Stream(device) if on_cuda else None  # type: ignore[no-untyped-call]
         self._done = torch.cuda.Event(blocking=True) if on_cuda else None  # type: ignore[no-untyped-call]
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
@@ -177,7 +157,7 @@ class Buffers:
 class ModuleForward:
     """`(words int64[n, words], legal int32[n, k]) -> (priors float16[n, k], wdl float32[n, 3])`.
 
-    network  folded; it is copied
+    network: folded; it is copied. kernels: one of `net.gpu.KERNELS`; those of cuDNN run on CUDA only.
     """
 
     def __init__(
@@ -189,6 +169,9 @@ class ModuleForward:
         dtype: torch.dtype,
         kernels: str = "plain",
     ) -> None:
+        self.device, self.dtype = torch.device(device), dtype
+        self.name = f"torch {str(dtype).removeprefix('torch.')}{'' if kernels == 'plain' else ' ' + kernels}"
+        self.feature_words, self.max_legal = game.feature_words(history), game.max_legal
         self._planes = Planes(PlaneShape.of(game, history), dtype).to(device)
         self._module = placed(network, device, dtype)
         self._run = self._answers

@@ -86,7 +86,10 @@ async def find_devices(gpus: str, stop: Stop) -> list[str]:
     found = json.loads(await output_of("server.devices", stop=stop)) if may_have_gpus() else []
     if not (words or found):
         log.warning("%s; evaluators run on the CPU (--gpus cpu: without this warning)", NOT_FOUND)
-    return choose_devices(gpus, found)
+    devices = choose_devices(gpus, found)
+    if not words and len(devices) < len(found):
+        log.info("the last of %d GPUs is left to the trainer; --gpus names those of azserver", len(found))
+    return devices
 
 
 def network_of_run(config: ServerConfig, store: WeightsStore) -> str:

@@ -142,7 +142,7 @@ def test_a_batch_that_overflows_float16_is_computed_again_and_later_weights_in_t
 
     def make(*arguments: Any, threads: int, dtype: torch.dtype | None, **sizes: Any) -> TorchEngine:
         made.append(dtype or torch.float16)
-        return TorchEngine(*arguments, made[-1], **sizes)
+        return TorchEngine(ModuleForward(*arguments, made[-1]), **sizes)
 
     monkeypatch.setattr(net.inference, "make_engine", make)
     monkeypatch.setattr(net.inference, "wider_dtype", lambda _: torch.bfloat16)

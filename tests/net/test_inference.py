@@ -81,7 +81,8 @@ def make_engine(kind: str, network: Network, game: Game, history: int) -> Engine
         available = patch("net.cpu.engine.packed_available", lambda _: kind.startswith("kernels"))
         with available:
             return CpuEngine(fold(network), game, history, dtype, threads=2)
-    return TorchEngine(fold(network), game, history, "cpu", dtype, buckets=(4, 16, 128), in_flight=2)
+    forward = ModuleForward(fold(network), game, history, "cpu", dtype)
+    return TorchEngine(forward, buckets=(4, 16, 128), in_flight=2)
 
 
 def naive_answers(
@@ -290,10 +291,10 @@ class SmallDevice(TorchEngine):
 
     room = 6
 
-    def __init__(self, *arguments: object, buckets: tuple[int, ...], **options: object) -> None:
+    def __init__(self, forward: ModuleForward, *, buckets: tuple[int, ...], in_flight: int) -> None:
         if buckets[-1] > 4 * self.room:
             raise torch.cuda.OutOfMemoryError("no room for the buffers")
-        super().__init__(*arguments, buckets=buckets, **options)  # type: ignore[arg-type]
+        super().__init__(forward, buckets=buckets, in_flight=in_flight)
 
     def start(self, batch: Batch, slot: int) -> None:
         if batch.rows > self.room:
@@ -303,7 +304,8 @@ class SmallDevice(TorchEngine):
 
 def on_a_small_device(network: Network, game: Game, history: int, device: str, **options: object) -> Engine:
     del options["threads"], options["dtype"]
-    return SmallDevice(network, game, history, device, torch.float32, **options)  # type: ignore[arg-type]
+    forward = ModuleForward(network, game, history, device, torch.float32)
+    return SmallDevice(forward, **options)  # type: ignore[arg-type]
 
 
 def test_a_device_that_is_short_of_memory_gets_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,7 +346,8 @@ def test_a_batch_that_had_no_room_holds_no_memory_while_a_smaller_one_is_made(
     def make(*arguments: object, **options: object) -> Engine:
         alive.append(sum(slot() is not None for slot in made))
         del options["threads"], options["dtype"]
-        engine = TorchEngine(*arguments, torch.float32, **options)  # type: ignore[arg-type]
+        forward = ModuleForward(*arguments, torch.float32)  # type: ignore[arg-type]
+        engine = TorchEngine(forward, **options)  # type: ignore[arg-type]
         made.extend(weakref.ref(slot) for slot in engine._slots)
         return engine
 
@@ -372,7 +375,9 @@ def test_the_evaluator_sleeps_while_a_gpu_computes(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("torch.cuda.graph_pool_handle", lambda: None)
     monkeypatch.setattr("torch.cuda.Event", lambda **options: events.append(options))
     monkeypatch.setattr("net.torch_engine.Buffers.make", lambda *_, **__: None)
-    Slot(ModuleForward.__new__(ModuleForward), 4, 1, 7, torch.device("cuda"))
+    forward = ModuleForward.__new__(ModuleForward)
+    forward.device, forward.feature_words, forward.max_legal = torch.device("cuda"), 1, 7
+    Slot(forward, 4)
     assert events == [{"blocking": True}]
 
 

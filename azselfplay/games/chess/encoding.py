@@ -209,7 +209,7 @@ SPARSE = SparseFeatures(
 # ---- Material ------------------------------------------------------------------------------------
 
 
-PIECE_VALUES = np.array([1.0, 3.0, 3.0, 5.0, 9.0, 0.0])
+MATERIAL_VALUES = np.array([1.0, 3.0, 3.0, 5.0, 9.0, 0.0])
 """Pawn, knight, bishop, rook, queen, king, in pawns."""
 
 PROBES = (
@@ -229,5 +229,5 @@ def material(packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]
     six others
     """
     men: npt.NDArray[np.float64] = np.bitwise_count(packed_features[:, :12]).astype(np.float64)
-    balance: npt.NDArray[np.float64] = (men[:, :6] - men[:, 6:]) @ PIECE_VALUES
+    balance: npt.NDArray[np.float64] = (men[:, :6] - men[:, 6:]) @ MATERIAL_VALUES
     return balance

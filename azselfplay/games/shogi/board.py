@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from azselfplay.games.bits import ONE, ZERO, count_trailing_zeros, reverse_bits
 from azselfplay.games.jit import jit
@@ -302,20 +303,21 @@ def codes_of(state: State) -> list[int]:
     return [sum((plane >> square & 1) << bit for bit, plane in enumerate(planes)) for square in range(81)]
 
 
-_BEHIND = (LANCE, KNIGHT, SILVER, GOLD, KING, GOLD, SILVER, KNIGHT, LANCE)
-_SECOND = {1: (BISHOP, ROOK), 7: (ROOK, BISHOP)}
-"""By file: White's and Black's piece before the last rank."""
-_FILES = [(piece, *_SECOND.get(file, (0, 0))) for file, piece in enumerate(_BEHIND)]
-START = np.zeros(STATE_WORDS, dtype=np.uint64)
-"""The usual start position."""
-write_codes(
-    START,
-    [
-        code
-        for last, his, own in _FILES
-        for code in (last + WHITES, his and his + WHITES, PAWN + WHITES, 0, 0, 0, PAWN, own, last)
-    ],
-)
+def _start() -> npt.NDArray[np.uint64]:
+    """The usual start position."""
+    behind = (LANCE, KNIGHT, SILVER, GOLD, KING, GOLD, SILVER, KNIGHT, LANCE)
+    codes = [0] * 81
+    for file, piece in enumerate(behind):
+        for rank, code in ((8, piece), (6, PAWN), (2, PAWN + WHITES), (0, piece + WHITES)):
+            codes[9 * file + rank] = code
+    codes[9 * 1 + 7], codes[9 * 7 + 7] = ROOK, BISHOP
+    codes[9 * 7 + 1], codes[9 * 1 + 1] = ROOK + WHITES, BISHOP + WHITES
+    state = np.zeros(STATE_WORDS, dtype=np.uint64)
+    write_codes(state, codes)
+    return state
+
+
+START = _start()
 
 
 @jit
