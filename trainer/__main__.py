@@ -42,7 +42,9 @@ def _main() -> int:
     from azselfplay.host import aio, logs
     from protocol.messages import PROTOCOL_VERSION, Hello
     from trainer.service import Service
+    from trainer.train_step import choose_device
 
+    choose_device(config.device)  # before it joins: a server may be long in coming
     logs.set_up("trainer", form=config.log_format)
     name = f"{socket.gethostname()}:{os.getpid()}"
     hello = Hello(PROTOCOL_VERSION, "trainer", name, secret=secrets.token_bytes(32))

@@ -9,6 +9,7 @@ import pytest
 import torch
 from training_runs import games, training
 
+import trainer.__main__
 from azselfplay.host.exits import Exit, Fatal
 from protocol.settings import changed
 from trainer import train_step
@@ -84,6 +85,15 @@ def test_a_device_that_is_not_there_is_named(name: str) -> None:
     with pytest.raises(Fatal, match=f"--device '?{name}") as caught:
         choose_device(TrainerConfig(device=name).check().device)
     assert caught.value.code == Exit.CONFIG
+
+
+def test_a_wrong_device_is_said_before_the_server_is_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.argv", ["trainer", "--device", "cuda:999", "--runs", str(tmp_path)])
+    monkeypatch.setattr("trainer.service.Service", None)
+    with pytest.raises(Fatal, match="--device cuda:999"):
+        trainer.__main__._main()
 
 
 def test_the_trainer_takes_the_last_gpu_and_none_that_torch_has_no_code_for(
