@@ -16,7 +16,6 @@ PAGES = (
 )
 PROGRAMS = ("make", "azrun", "azserver", "azclient", "azplay", "python")
 """Our programs. Others (cp, docker, ...) are not checked here."""
-SYSTEM = ("sudo", "docker", "kubectl", "sbatch", "journalctl", "systemctl", "pip", "source")
 _FENCE = re.compile(r"^( *)```(\w*)")
 _PROMPT = re.compile(r"^(?:[A-Z]?\$) ")
 _COMMENT = re.compile(r"(?:^|\s{2,})#.*$")

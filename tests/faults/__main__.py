@@ -158,41 +158,11 @@ def _measured(measure: Callable[..., str], *arguments: object) -> str:
             return ""
 
 
-def proxy(options: argparse.Namespace) -> str:
-    """Run real processes through the TCP proxy."""
-    import proxied_rows
-
-    with tempfile.TemporaryDirectory(prefix="az-faults-") as folder:
-        found = proxied_rows.measure(Path(folder), _say)
-    for name, figure in found.items():
-        _note(options, name, figure)
-    return ""
-
-
 def namespaces(options: argparse.Namespace) -> str:
     """Run azserver, azclient and trainer in network namespaces, with keys, and cut their links."""
     import apart
 
     return _measured(apart.measure, options.seconds)
-
-
-def shares(options: argparse.Namespace) -> str:
-    """Measure what honest clients get next to malicious ones with keys."""
-    import key_shares
-
-    with tempfile.TemporaryDirectory(prefix="az-faults-") as folder:
-        found = key_shares.measure(Path(folder), options.rounds, options.turn, _say)
-    if why := key_shares.broken(found):
-        raise Broken(why)
-    return found.text()
-
-
-def evaluator(options: argparse.Namespace) -> str:
-    """Kill the evaluator with SIGKILL under load."""
-    import evaluator_killed
-
-    with tempfile.TemporaryDirectory(prefix="az-faults-") as folder:
-        return evaluator_killed.text(evaluator_killed.measure(Path(folder), options.kills, _say))
 
 
 def signals(_options: argparse.Namespace) -> str:
@@ -208,26 +178,11 @@ def signals(_options: argparse.Namespace) -> str:
     return f"{len(found)} faults, each in metric and log within {found[slowest]:.0f} s ({slowest})"
 
 
-def memory(_options: argparse.Namespace) -> str:
-    """Let the kernel kill parts that run out of memory."""
-    import out_of_memory
-
-    return _measured(out_of_memory.measure)
-
-
 def times(_options: argparse.Namespace) -> str:
     """Let wall clocks jump and processes hang."""
     import times as disturbed
 
     return _measured(disturbed.measure)
-
-
-def crowd(options: argparse.Namespace) -> str:
-    """Connect many clients at once, and again."""
-    import crowd as crowds
-
-    with tempfile.TemporaryDirectory(prefix="az-faults-") as folder:
-        return crowds.measure(Path(folder), options.clients).text()
 
 
 def soak(options: argparse.Namespace) -> str:
@@ -271,8 +226,7 @@ def _note(options: argparse.Namespace, name: str, figure: str) -> None:
 
 
 WORKS = (
-    simulate, games, crash, power, fuzz, proxy, namespaces, shares, evaluator, signals, memory, times,
-    crowd, soak, page, everything,
+    simulate, games, crash, power, fuzz, namespaces, signals, times, soak, page, everything,
 )  # fmt: skip
 
 
@@ -317,13 +271,6 @@ def main() -> int:
         parsers[name].add_argument(
             "--seconds", type=float, default=30.0, help="seconds of each cut (default 30)"
         )
-    for name in ("shares", "everything"):
-        parsers[name].add_argument("--rounds", type=int, default=7, help="rounds of three turns (default 7)")
-        parsers[name].add_argument("--turn", type=float, default=14.0, help="seconds of a turn (default 14)")
-    for name in ("crowd", "everything"):
-        parsers[name].add_argument("--clients", type=int, default=1000, help="(default 1,000)")
-    for name in ("evaluator", "everything"):
-        parsers[name].add_argument("--kills", type=int, default=5, help="(default 5)")
     parsers["soak"].add_argument("--minutes", type=float, default=120.0, help="(default 120)")
     options = parser.parse_args()
     try:

@@ -24,9 +24,9 @@ Socket = zmq.Socket[bytes]
 class Guest:
     """Several connections with one key, from one address."""
 
-    def __init__(self, port: int, server: str, key: Path, source: str = "") -> None:
-        """`server`: its public key. `source`: the address that the connections come from, "": any."""
-        self._source, self._port = f"{source}:0;" if source else "", port
+    def __init__(self, port: int, server: str, key: Path) -> None:
+        """`server`: its public key."""
+        self._port = port
         self._server, self._own = server, tomllib.loads(key.read_text())
         self._context = zmq.Context()
         self._sockets: list[Socket] = []
@@ -41,7 +41,7 @@ class Guest:
         socket.set(zmq.CURVE_SERVERKEY, self._server.encode())
         socket.set(zmq.CURVE_PUBLICKEY, self._own["public"].encode())
         socket.set(zmq.CURVE_SECRETKEY, self._own["secret"].encode())
-        socket.connect(f"tcp://{self._source}127.0.0.1:{self._port + offset}")
+        socket.connect(f"tcp://127.0.0.1:{self._port + offset}")
         tell(socket, hello(role))
         self._sockets.append(socket)
         return socket
@@ -81,12 +81,3 @@ def answer_of(socket: Socket, *kinds: str) -> dict[str, Any]:
         header: dict[str, Any] = msgpack.unpackb(socket.recv_multipart()[0])
         if header["type"] in kinds:
             return header
-
-
-def forget(socket: Socket) -> None:
-    """Read and drop everything received."""
-    try:
-        while True:
-            socket.recv_multipart(zmq.NOBLOCK)
-    except zmq.Again:
-        return

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 
 LEAVES, BULK, EVALUATORS = "tcp://server:1", "tcp://server:2", "ipc://evaluators"
 SIMULATIONS = 20
-COMMIT_SECONDS = 0.05
 JOBS_PER_COMMIT = 16
 FAULTY = 0.05
 """Share of games that break the rules."""
