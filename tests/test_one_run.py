@@ -1,0 +1,246 @@
+"""One azserver, trainer and azclient, seen by all that look at a live run: metrics with their dashboard and
+rules, doctor and status, and the pages. Then the same commands where there is no run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from free_ports import free_base_port
+from parts import PATIENCE, RUN, Parts
+
+from azselfplay.host.exits import Exit
+from azselfplay.host.metrics import EVERYWHERE
+from client.metrics import METRICS as CLIENT
+from server.metrics import METRICS as SERVER
+from trainer.figures import METRICS as TRAINER
+
+ROOT = Path(__file__).resolve().parents[1]
+GRAFANA = ROOT / "deploy" / "grafana"
+MODULES = {"azserver": "server.main", "azclient": "client.main", "azplay": "azselfplay.lab.azplay"}
+TABLES = {"server": SERVER, "trainer": TRAINER, "client.main": CLIENT}
+NAME = re.compile(r"\b(?:az|process)_[a-z0-9_]+\b")
+
+pytestmark = pytest.mark.timeout(1200)
+
+
+class Watched(Parts):
+    """All three with metrics; azserver has pages too, and plays no games of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        base = free_base_port()
+        self.metrics = {name: base + at for at, name in enumerate(TABLES)}
+        self.web = base + len(TABLES)
+
+    def _is_busy(self) -> bool:
+        return self.trained().get("step", 0) > 0
+
+    def _server_flags(self) -> list[str]:
+        flags = super()._server_flags()
+        flags[flags.index("--workers") + 1] = "0"
+        return [*flags, "--web", str(self.web), "--metrics-port", str(self.metrics["server"])]
+
+    def _trainer_flags(self) -> list[str]:
+        return [*super()._trainer_flags(), "--metrics-port", str(self.metrics["trainer"])]
+
+    def _client_flags(self) -> list[str]:
+        return [*super()._client_flags(), "--metrics-port", str(self.metrics["client.main"])]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """Yield a run that trains."""
+    with Watched(tmp_path_factory.mktemp("run")) as parts:
+        yield parts
+
+
+def call(name: str, *words: str, **environment: str) -> tuple[int, dict[str, Any], str]:
+    """Return exit status, the JSON that was printed, and errors."""
+    done = subprocess.run(
+        [sys.executable, "-m", MODULES[name], *words],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        cwd=ROOT,
+        timeout=PATIENCE,
+        check=False,
+    )
+    return done.returncode, json.loads(done.stdout) if done.stdout.startswith("{") else {}, done.stderr
+
+
+def faults(said: dict[str, Any]) -> set[str]:
+    """Return the checks with a fault, except those that depend on the load of this machine."""
+    found = {one["check"] for one in said["findings"] if one["level"] == "fault"}
+    return found - {"memory", "disk"}
+
+
+# ---- metrics -----------------------------------------------------------------------------------
+
+
+def names_of_tables() -> list[str]:
+    return [metric.name for table in (*TABLES.values(), EVERYWHERE) for metric in table]
+
+
+def without_suffix(name: str) -> str:
+    return re.sub(r"_(bucket|sum|count)$", "", name)
+
+
+def panels() -> list[str]:
+    """Return the expressions of the dashboard."""
+    board = json.loads((GRAFANA / "azselfplay.json").read_text())
+    found = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+    assert len(found) > 40
+    return found
+
+
+def by_promtool(*words: str, text: str = "") -> str:
+    """Return what Prometheus' own checker says; skips the test where there is none."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("there is no promtool here (Debian: prometheus)")
+    done = subprocess.run([promtool, *words], input=text, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def test_names_are_as_prometheus_wants_them_and_all_on_the_page() -> None:
+    names = names_of_tables()
+    assert sorted(set(names)) == sorted(names)
+    assert [name for name in names if not re.fullmatch(r"az_[a-z0-9_]+", name)] == []
+    told = re.findall(r"`(az_[a-z0-9_]+)", (ROOT / "docs" / "metrics.md").read_text())
+    assert {without_suffix(name) for name in told} == set(names)
+
+
+def test_rules_and_panels_are_expressions(tmp_path: Path) -> None:
+    rules = [{"record": "a", "expr": one.replace("$__rate_interval", "1m")} for one in panels()]
+    (tmp_path / "panels.yml").write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))
+    for file in (GRAFANA / "alerts.yml", tmp_path / "panels.yml"):
+        assert "SUCCESS" in by_promtool("check", "rules", "--lint=none", str(file))
+
+
+def read(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=PATIENCE) as answer:
+        return str(answer.read().decode())
+
+
+def test_a_live_run_has_every_metric_that_dashboard_and_rules_name(run: Watched) -> None:
+    texts = {name: read(port, "metrics") for name, port in run.metrics.items()}
+    known: set[str] = set()
+    for name, text in texts.items():
+        there = set(re.findall(r"^# TYPE (\S+) ", text, re.M))
+        assert {metric.name for metric in (*TABLES[name], *EVERYWHERE)} <= there
+        assert read(run.metrics[name], "livez") == "ok\n"
+        assert read(run.metrics[name], "readyz") == "ok\n"
+        known |= there
+    alerts = re.findall(r"^ *expr: (.+)$", (GRAFANA / "alerts.yml").read_text(), re.M)
+    assert len(alerts) > 10
+    named = {without_suffix(name) for one in (*panels(), *alerts) for name in NAME.findall(one)}
+    assert named - known == set()
+
+
+def test_promtool_finds_nothing_in_our_metrics(run: Watched) -> None:
+    """It does find something in those of prometheus_client."""
+    for port in run.metrics.values():
+        said = by_promtool("check", "metrics", text=read(port, "metrics"))
+        assert [line for line in said.splitlines() if line.startswith("az_")] == []
+
+
+# ---- doctor, status and pages ------------------------------------------------------------------
+
+
+def machine(port: int, runs: Path) -> list[str]:
+    """Return the flags of an azserver, for its doctor."""
+    flags = ("--game", "tic_tac_toe", "--net", "tiny", "--gpus", "cpu", "--workers", "0")
+    return [*flags, "--port", str(port), "--runs", str(runs), "--cpu-threads", "1"]
+
+
+def test_doctors_and_status_find_a_running_server_well(run: Watched, tmp_path: Path) -> None:
+    address, runs = f"127.0.0.1:{run.port}", run.folder / "runs"
+    spool = ["--spool", str(tmp_path / "spool"), "--json"]
+    code, said, errors = call("azclient", "doctor", address, "--run", RUN, *spool)
+    assert (faults(said), errors) == (set(), "")
+    assert code == (Exit.FOUND if said["fault"] else Exit.OK)
+    measured = next(one["found"] for one in said["findings"] if one["check"] == "throughput")
+    assert re.match(r"[\d,]+ evaluations a second", measured)
+    code, said, _ = call("azserver", "doctor", *machine(run.port, runs), "--seconds", "0", "--json")
+    assert faults(said) == set()
+    assert any("an azserver works on it" in one["found"] for one in said["findings"])
+    code, said, _ = call("azplay", "status", RUN, "--runs", str(runs), "--json")
+    assert (said["live"], said["figures"]["game"]) == (True, "tic_tac_toe")
+    code, said, _ = call("azplay", "status", "--server", address, "--json")
+    assert said["figures"]["evaluators"] == 1
+    code, said, _ = call("azclient", "doctor", address, "--game", "chess", "--seconds", "0", *spool)
+    assert (code, faults(said)) == (Exit.FOUND, {"game"})
+
+
+def test_a_server_shows_its_own_run_with_its_live_figures(run: Watched) -> None:
+    url = f"http://127.0.0.1:{run.web}/api/run/{RUN}/events"
+    with urllib.request.urlopen(url, timeout=PATIENCE) as stream:
+        for line in stream:
+            found = json.loads(line.removeprefix(b"data: ")) if line.startswith(b"data: ") else {}
+            if found.get("live"):
+                break
+    assert found["server"] == ""
+    assert found["summary"]["running"]
+    assert found["live"]["sessions"]["trainer"] == 1
+    assert f"http://127.0.0.1:{run.web}/run/{RUN}" in (run.folder / "server.log").read_text()
+
+
+def test_faults_of_the_machine_end_in_their_own_exit_status(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    words = [*machine(free_base_port(), tmp_path / "runs"), "--seconds", "0", "--json"]
+    code, said, _ = call("azserver", "doctor", *words, AZ_JIT_CACHE=str(tmp_path / "file" / "jit"))
+    assert (code, faults(said)) == (Exit.FOUND, {"compiled code"})
+    limited = ["bash", "-c", 'ulimit -n 200 && exec "$0" "$@"', sys.executable, "-m", "server.main", "doctor"]
+    done = subprocess.run([*limited, *words], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.returncode, faults(json.loads(done.stdout))) == (Exit.FOUND, {"open files"})
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_a_server_that_is_not_there_is_a_fault_and_unreachable(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_base_port()}"
+    code, said, _ = call("azclient", "doctor", address, "--spool", str(tmp_path), "--json")
+    assert (code, faults(said)) == (Exit.FOUND, {"leaves and bulk ports"})
+    code, _, errors = call("azplay", "status", "--server", address)
+    assert code == Exit.UNREACHABLE
+    assert "start azserver" in errors
+
+
+def test_status_of_a_folder_tells_what_its_trainer_left_and_alerts(tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps({"format": 5, "game": "go", "history": 1}))
+    words = ("azplay", "status", str(folder), "--json")
+    lines = '{"trainer/games": 7.0, "search/kl": 0.5, "alerts": ["memorising: x"]}\n{"trainer/ga'
+    (folder / "figures.jsonl").write_text(lines)
+    code, said, _ = call(*words)
+    assert (code, said["alerts"], said["live"]) == (Exit.FOUND, ["memorising: x"], False)
+    assert said["figures"]["trainer"]["games"] == 7
+    (folder / "figures.json").write_text(json.dumps({"games": 9, "alerts": []}))
+    code, said, _ = call(*words)
+    assert (code, said["alerts"], said["figures"]["trainer"]["games"]) == (Exit.OK, [], 9)
+    code, _, errors = call("azplay", "status", str(tmp_path), "--json")
+    assert code == Exit.BAD_DATA
+    assert "there is no run" in errors
+
+
+def test_every_check_is_on_the_page() -> None:
+    """They are found by the words with which the code begins a finding."""
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    sources = [*ROOT.glob("azselfplay/diagnostics/doctor/*.py"), *ROOT.glob("*/*doctor.py")]
+    found = {
+        name
+        for path in sources
+        for name in re.findall(r'\b(?:ok|warning|fault)\(\s*"([^"]+)"', path.read_text())
+    }
+    assert {"compiled code", "clock", "games", "ports", "spool"} <= found
+    assert [name for name in found if f"`{name}`" not in page] == []
