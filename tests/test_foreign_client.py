@@ -153,13 +153,6 @@ def test_many_rows_in_one_request(client: Client) -> None:
         assert sum(answer.wdl) == pytest.approx(1, abs=0.001)
 
 
-def test_frames_that_do_not_fit_are_refused(client: Client) -> None:
-    header = {"type": "evaluate", "request": 1 << 62, "rows": 1}
-    frames = [bytes(16 * client.settings["history"] + 8), b"\x01\x00", b"\x00"]
-    with pytest.raises(Refused, match="bad_frames"):
-        client.leaves.ask(header, frames, {"type": "evaluated"}, client.deadline(), resend=5.0)
-
-
 def test_credits_of_the_newest_grant_hold(client: Client) -> None:
     """That many leaves are accepted; 4096 are more than any player is granted."""
     before = client.status(client.leaves)["over_credit"]
@@ -170,63 +163,6 @@ def test_credits_of_the_newest_grant_hold(client: Client) -> None:
         client.evaluate([position] * 4096)
     assert told.value.message["retry_after"] > 0
     assert client.status(client.leaves)["over_credit"] == before + 1
-
-
-@pytest.mark.parametrize(
-    ("header", "request_number"),
-    [
-        ({"type": "evaluate", "request": 7, "rows": 5000}, 7),
-        ({"type": "evaluate", "request": "seven", "rows": 1}, 0),
-        ({"type": "put_game", "uid": b"short", "sha256": bytes(32)}, 0),
-        ({"type": "no such message", "request": 8}, 8),
-        ({"request": 9}, 9),
-    ],
-)
-def test_a_header_of_the_wrong_shape_is_refused_on_both_ports(
-    client: Client, header: dict, request_number: int
-) -> None:
-    for channel in (client.leaves, client.bulk):
-        channel.send(header)
-        answer = channel.receive(client.seconds)
-        assert answer is not None
-        assert (answer[0]["type"], answer[0]["code"]) == ("refused", "bad_message")
-        assert (answer[0]["request"], answer[0]["retry_after"]) == (request_number, 0)
-
-
-def test_a_message_on_the_wrong_port_or_with_a_frame_too_many_is_refused(client: Client) -> None:
-    game = {"type": "put_game", "uid": bytes(16), "sha256": bytes(32)}
-    for channel, frames, code in ((client.leaves, [b""], "bad_message"), (client.bulk, [], "bad_frames")):
-        channel.send(game, *frames)
-        answer = channel.receive(client.seconds)
-        assert answer is not None
-        assert (answer[0]["type"], answer[0]["code"]) == ("refused", code)
-
-
-@pytest.mark.parametrize(
-    ("changes", "code", "words"),
-    [
-        (
-            {"protocol": 6, "name": ["new", "kind"], "role": "oracle"},
-            "protocol_too_new",
-            "upgrade the server",
-        ),
-        ({"role": "oracle"}, "role_not_allowed", "oracle"),
-        ({"name": "n" * 121}, "bad_message", "name"),
-        ({"protocol": "one"}, "bad_message", "protocol"),
-    ],
-)
-def test_a_hello_of_the_wrong_shape_is_answered(
-    client: Client, port: int, changes: dict, code: str, words: str
-) -> None:
-    hello = {"type": "hello", "protocol": 5, "role": "client", "name": "foreign"} | changes
-    for bulk in (0, 1):
-        channel = Channel(f"tcp://127.0.0.1:{port + bulk}")
-        channel.send(hello)
-        told = channel.receive(client.seconds)
-        channel.close(bye=False)
-        assert told is not None
-        assert (told[0]["type"], told[0]["code"], told[0]["retry_after"]) == ("goodbye", code, 0)
-        assert words in told[0]["reason"]
 
 
 def _rejections(game: Game) -> dict[str, Game]:
@@ -290,29 +226,6 @@ def test_what_is_not_known_may_be_left_out(client: Client, stored: Game) -> None
     assert client.put(game.uid, game.record())["status"] == "stored"
     without_run = msgpack.packb({**msgpack.unpackb(stored.record()), "run": b"", "uid": bytes(16)})
     assert client.put(bytes(16), without_run)["status"] in ("stored", "duplicate")
-
-
-def test_a_wrong_sum_of_visits_is_told_with_the_right_ones(client: Client, stored: Game) -> None:
-    visits = copy.deepcopy(stored.visits)
-    kept = visits[0][stored.actions[0]] - 1
-    visits[1] = {stored.actions[1]: SIMULATIONS + kept + 1}
-    game = changed(stored, visits=visits)
-    reason = client.put(game.uid, game.record())["reason"]
-    sums = f"expected {SIMULATIONS}, and at most {SIMULATIONS + kept} with the subtree kept"
-    assert reason == f"bad_visits: ply 1: {SIMULATIONS + kept + 1} visits in all; {sums}"
-
-
-@pytest.mark.parametrize(("flag", "status"), [(1, "rejected"), (0, "stored")])
-def test_the_action_of_a_policy_target_has_visits(
-    client: Client, stored: Game, flag: int, status: str
-) -> None:
-    last = len(stored.actions) - 1
-    other = next(cell for cell in range(9) if cell not in stored.actions)
-    flags = [*stored.flags[:last], flag]
-    game = changed(stored, visits=[*stored.visits[:last], {other: SIMULATIONS}], flags=flags)
-    ack = client.put(game.uid, game.record())
-    assert ack["status"] == status
-    assert ack["reason"].startswith("bad_visits: " if flag else "")
 
 
 def test_weights_have_the_announced_hash(client: Client, port: int) -> None:

@@ -23,7 +23,6 @@ from azselfplay.link.weights_pull import WeightsPuller, in_cache
 from azselfplay.store.copying import copy_games
 from azselfplay.store.sqlite import Store, Totals
 from protocol.messages import Chunk, GetChunk, WeightsInfo, Welcome
-from server.weights import SAVE_AGAIN, WeightsStore
 from trainer import checkpoint
 from trainer.figures import Curves, Figures
 
@@ -57,25 +56,6 @@ def test_a_log_file_drops_what_does_not_fit_and_says_how_much(disk: SmallDisk) -
     assert (first, last) == ("before", "after")
     assert notice.endswith(f"... {missing} bytes are missing here: the disk did not take them ...")
     assert set(middle) <= {"1234567890" * 100, ""}
-
-
-def test_adopted_weights_are_used_at_once_and_written_down_when_there_is_room(disk: SmallDisk) -> None:
-    """In a server, evaluators have loaded them already: nothing is raised, nothing is forgotten."""
-    store = WeightsStore(disk.path, "tic_tac_toe")
-    store.add(b"first", 1, 0, "tiny")
-    data = b"second"
-    second = WeightsInfo(2, 10, hashlib.sha256(data).digest(), len(data), "tic_tac_toe", "tiny")
-    store.put(second, data)
-    disk.fill()
-    store.adopt(second)
-    assert store.current == second
-    reopened = WeightsStore(disk.path, "tic_tac_toe").open()
-    assert reopened is not None
-    assert reopened.version == 1
-    disk.free()
-    store.save(float("inf"))
-    assert WeightsStore(disk.path, "tic_tac_toe").open() == second
-    assert SAVE_AGAIN > 0
 
 
 def test_a_file_that_is_replaced_stays_as_it_was_and_no_part_is_left(disk: SmallDisk) -> None:

@@ -15,7 +15,7 @@ from azselfplay.games import get_game
 from azselfplay.games.spec import NO_ROOT
 from bench.peers import __main__ as peers
 from bench.peers import asyncio_chess, one_position_a_call
-from bench.peers.__main__ import ROOT, Missing, Process, Side, joined, parse_counts
+from bench.peers.__main__ import ROOT, Missing, Process, Side
 from bench.peers.answering import Counts
 from bench.peers.plan import (
     BEGIN,
@@ -28,25 +28,12 @@ from bench.peers.plan import (
     Group,
     Measured,
     commands,
-    figures,
     groups,
     table,
     written_into,
 )
 
 GROUP = Group("connect_four", 2, True, (IN_PROCESS, SERVED))
-SCRIPT = """
-from bench.peers.answering import Counts, answer
-
-
-def measure(seconds):
-    print("a library says something in the middle")
-    return Counts(seconds, 10 * seconds, 4 * seconds)
-
-
-print("a library says something before")
-answer({"settings": "two at a time"}, measure)
-"""
 
 
 def _counts(simulations: float | None, evaluations: float = 50.0) -> Counts:
@@ -56,13 +43,6 @@ def _counts(simulations: float | None, evaluations: float = 50.0) -> Counts:
 def _commands(script: str, processes: int = 1) -> list[tuple[list[str], list[int]]]:
     core = min(os.sched_getaffinity(0))
     return [([sys.executable, "-c", script], [core])] * processes
-
-
-def test_processes_of_a_side_are_measured_together_and_end_with_their_input() -> None:
-    side = Side(_commands(SCRIPT, processes=2))
-    assert side.ready() == {"settings": "two at a time"}
-    assert side.measure(0.5) == Counts(1.0, 20.0, 8.0)
-    side.close()
 
 
 def test_a_side_that_fails_says_why_with_the_last_line_of_its_error() -> None:
@@ -79,29 +59,6 @@ def test_a_side_that_fails_says_why_with_the_last_line_of_its_error() -> None:
     side.close()
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "hello",
-        "[]",
-        "{}",
-        '{"seconds": 0, "simulations": 1, "evaluations": 1}',
-        '{"seconds": 1, "simulations": -1, "evaluations": 1}',
-        '{"seconds": 1, "simulations": "3", "evaluations": 1}',
-        '{"seconds": 1, "simulations": 1, "evaluations": 1, "more": 1}',
-    ],
-)
-def test_anything_but_counts_is_refused(line: str) -> None:
-    with pytest.raises(Missing, match="it answered"):
-        parse_counts(line)
-
-
-def test_counts_are_read_and_joined_as_rates() -> None:
-    parts = [parse_counts(json.dumps({"seconds": s, "simulations": 8, "evaluations": 4})) for s in (2, 4)]
-    assert joined(parts) == Counts(1.0, 6.0, 3.0)
-    assert joined([*parts, Counts(1.0, None, 1.0)]).simulations is None
-
-
 def test_the_table_has_ratios_turn_by_turn_and_names_who_is_missing() -> None:
     measured = Measured(GROUP, missing={"OpenSpiel": "ModuleNotFoundError: no such thing"})
     measured.turns = {OURS: [_counts(1000), _counts(500)], "slow": [_counts(16), _counts(8)]}
@@ -110,11 +67,6 @@ def test_the_table_has_ratios_turn_by_turn_and_names_who_is_missing() -> None:
     assert lines[4] == "| ours | 750 (500 to 1,000) | 50 | 0.938 |  |"
     assert lines[5] == "| slow | 12 (8 to 16) | 50 | 0.015 | 62.5 (62.5 to 62.5) times |"
     assert lines[-1] == "Not measured: OpenSpiel: ModuleNotFoundError: no such thing"
-
-
-def test_a_side_that_knows_only_its_evaluations_gets_the_simulations_of_ours() -> None:
-    measured = Measured(GROUP, {OURS: [_counts(100, 50)], "served": [_counts(None, 25)]})
-    assert figures([measured]) == {GROUP.title: {OURS: 100.0, "served": 50.0}}
 
 
 def test_tables_are_written_between_the_marks_of_the_page() -> None:

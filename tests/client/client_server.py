@@ -8,11 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-import zmq
 from changed_settings import self_play
 from router_socket import router
 
-from azselfplay.link.connection import Connection
 from azselfplay.link.sockets import BULK_LIMIT, Channel, Context, new_context
 from protocol.frames import check_leaves
 from protocol.messages import (
@@ -149,6 +147,3 @@ async def with_server(
     finally:
         server.close()
         context.destroy(0)
-
-
-__all__ = ["Connection", "FakeServer", "echo_priors", "echo_value", "info_of", "with_server", "zmq"]

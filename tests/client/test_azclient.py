@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from client_server import FakeServer
 
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import Address
-from azselfplay.link.sockets import new_context
 from client.config import ClientConfig, count_gpus, default_spool, devices_for, make_plan
 from client.main import main
 from client.metrics import SILENT, FigureLines, LastWords, WorkersFigures, figures_line
-from protocol.errors import Code
-from protocol.messages import Goodbye
 
 HERE = Address("127.0.0.1", 5600)
 
@@ -149,25 +144,6 @@ def test_senseless_settings_end_with_78(flags: list[str], capsys: pytest.Capture
     assert "error: " in capsys.readouterr().err
 
 
-def test_help_imports_nothing_heavy() -> None:
-    """No torch, Numba, NumPy or ZeroMQ before a worker starts."""
-    code = (
-        "import sys, contextlib\nfrom client.main import main\n"
-        "with contextlib.suppress(SystemExit): main(['--help'])\n"
-        "print('heavy:', {'torch', 'numba', 'numpy', 'zmq'} & set(sys.modules))"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "azclient --server gpu-box" in result.stdout
-    assert "heavy: set()" in result.stdout
-
-
-def test_a_remote_worker_imports_no_torch() -> None:
-    """Only a worker with its own network does."""
-    code = "import sys, client.worker\nprint('torch' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "False"
-
-
 def run_azclient(*flags: str) -> tuple[int, str]:
     argv = [sys.executable, "-m", "client.main", *flags]
     result = subprocess.run(argv, capture_output=True, text=True, timeout=240, check=False)
@@ -181,27 +157,6 @@ def test_an_unreachable_server_ends_azclient_with_69(tmp_path: Path) -> None:
     assert code == Exit.UNREACHABLE
     assert "azclient: error: no azserver answered at 127.0.0.1:1 " in text, "the address that was given"
     assert "has ended" not in text, "one error is enough"
-    assert "Traceback" not in text
-
-
-def test_a_refused_protocol_version_ends_azclient_with_76(tmp_path: Path) -> None:
-    """The message is the server's own."""
-
-    async def scenario() -> tuple[int, str]:
-        context = new_context()
-        server = FakeServer(context, "tcp://127.0.0.1:*")
-        port = int(server.channel.socket.last_endpoint.rpartition(b":")[2])
-        server.refusal = Goodbye(Code.PROTOCOL_TOO_OLD, "this client speaks protocol 0: upgrade the client")
-        flags = ("--server", f"127.0.0.1:{port - 1}", "--spool", str(tmp_path), "--device", "remote")
-        try:
-            return await asyncio.to_thread(run_azclient, *flags)
-        finally:
-            server.close()
-            context.destroy(0)
-
-    code, text = asyncio.run(scenario())
-    assert code == Exit.PROTOCOL
-    assert "upgrade the client" in text
     assert "Traceback" not in text
 
 

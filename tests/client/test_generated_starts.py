@@ -99,12 +99,3 @@ def test_a_generator_must_be_one_that_the_game_has(changes: dict[str, object], w
     """This is checked before anybody plays, and the message names those that exist."""
     with pytest.raises(ValueError, match=words):
         settings_for("corner", 0.5, **changes)
-
-
-def test_a_game_without_generators_says_which_games_have_some() -> None:
-    """The message also says what can be done instead."""
-    with pytest.raises(
-        ValueError,
-        match=r"tic_tac_toe draws no start positions; chess does.*start.positions @FILE",
-    ):
-        resolve(self_play(generator="KQK", share=0.5), get_game("tic_tac_toe"))

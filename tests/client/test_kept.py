@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from test_uploader import Server, with_uploader
 
 from client.spool import Spool, Terms, claim
 from client.uploader import Uploader
-from protocol.messages import GameAck, PutGame, Welcome
+from protocol.messages import GameAck, Welcome
 from protocol.records import to_bytes
 
 HERE = Terms("here", 5)
@@ -92,30 +91,6 @@ def test_games_of_unknown_weights_come_back_once_the_server_has_come_to_their_ve
     spool = filled(tmp_path, 1, reason="unknown_version: 40", version=40)
     assert spool.take_back(Terms("here", 39)) == []
     assert spool.take_back(Terms("here", 40)) == [uid(1)]
-
-
-def test_newer_weights_in_the_same_session_bring_games_of_unknown_weights_back(tmp_path: Path) -> None:
-    spool = filled(tmp_path, 1, reason="unknown_version: 40", version=40)
-    spool.write([(uid(2), to_bytes(record(2)))])
-    sent: asyncio.Queue[bytes] = asyncio.Queue()
-
-    def send(message: PutGame, _: bytes) -> bool:
-        sent.put_nowait(message.uid)
-        return True
-
-    async def main() -> list[bytes]:
-        uploader = Uploader(spool, send)
-        async with asyncio.timeout(240), asyncio.TaskGroup() as group:
-            running = group.create_task(uploader.run())
-            uploader.joined(Terms("here", 39))
-            first = await sent.get()
-            assert not uploader._look_at_kept, "the kept game has been looked at"
-            uploader.heard(40)
-            second = await sent.get()
-            running.cancel()
-        return [first, second]
-
-    assert asyncio.run(main()) == [uid(2), uid(1)]
 
 
 def test_a_session_under_other_terms_brings_them_to_the_server(tmp_path: Path) -> None:

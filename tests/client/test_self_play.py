@@ -318,12 +318,6 @@ def test_a_pool_plays_as_many_games_at_a_time_as_it_was_last_told() -> None:
     assert asyncio.run(scenario()) == (5, 1)
 
 
-def test_a_pool_with_one_coroutine_repeats_its_games() -> None:
-    """The whole sequence of games follows from the seed."""
-    first, second = (asyncio.run(run_pool(UniformEvaluator(), 1, 4))[1] for _ in range(2))
-    assert [r.actions.tolist() for r in first] == [r.actions.tolist() for r in second]
-
-
 def test_a_refused_leaf_gives_up_one_game_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other coroutines play on, and the one whose leaf was refused begins another game."""
     monkeypatch.setattr("client.self_play.PAUSE_AFTER_REFUSAL", 0.0)

@@ -153,22 +153,6 @@ def test_rejected_games_are_kept_in_a_bounded_number(tmp_path: Path, monkeypatch
     assert len(list((tmp_path / "rejected").iterdir())) == 4
 
 
-def test_writing_the_same_game_again_counts_once(tmp_path: Path) -> None:
-    """A write that failed half-way is repeated from the beginning."""
-    spool = opened(tmp_path)
-    fill(spool, 1)
-    fill(spool, 1, 2)
-    assert spool.games == 2
-
-
-def test_deleting_what_is_not_there_changes_nothing(tmp_path: Path) -> None:
-    """There may be a second acknowledgement."""
-    spool = opened(tmp_path)
-    spool.delete(uid(1))
-    spool.set_aside(uid(1), "x")
-    assert (spool.games, spool.read(uid(1))) == (0, None)
-
-
 def test_two_workers_cannot_own_one_folder(tmp_path: Path) -> None:
     """The second one is told what to do, and may try again; the lock ends with its owner."""
     first = claim(tmp_path, 1)

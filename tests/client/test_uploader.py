@@ -105,21 +105,6 @@ def test_games_of_an_earlier_run_go_first(tmp_path: Path) -> None:
     with_uploader(Spool(tmp_path), scenario)
 
 
-def test_a_rejected_game_is_kept_aside_with_its_reason(tmp_path: Path) -> None:
-    """Whoever looks for the fault can read it there."""
-
-    async def scenario(uploader: Uploader, server: Server) -> None:
-        uploader.joined()
-        await uploader.keep(record(1))
-        await server.expect(1)
-        uploader.acknowledged(GameAck(uid(1), "rejected", "illegal_action: ply 0"))
-        await uploader.quiet.wait()
-
-    with_uploader(Spool(tmp_path), scenario)
-    reason = (tmp_path / "rejected" / f"{uid(1).hex()}.reason").read_text()
-    assert reason == "rejected: illegal_action: ply 0\n"
-
-
 def test_a_game_that_could_not_be_read_once_is_offered_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,17 +159,6 @@ def test_a_stored_game_that_the_disk_did_not_let_go_is_deleted_later(
     assert failures == []
 
 
-def test_an_unacknowledged_game_is_sent_again(tmp_path: Path) -> None:
-    """After the timeout, by itself."""
-
-    async def scenario(uploader: Uploader, server: Server) -> None:
-        uploader.joined()
-        await uploader.keep(record(1))
-        assert (await server.expect(3))[:3] == [uid(1)] * 3
-
-    with_uploader(Spool(tmp_path), scenario, Uploads(timeout=0.01))
-
-
 def test_a_full_spool_holds_new_games_back_until_there_is_room(tmp_path: Path) -> None:
     """Games that finish meanwhile are still accepted."""
 
@@ -224,45 +198,6 @@ def test_a_disk_that_is_full_for_a_while_loses_no_game(
         await uploader.room.wait()
 
     with_uploader(spool, scenario)
-
-
-def test_after_retry_games_go_out_when_the_server_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It does not wait for the timeout of the first sending, which is later."""
-
-    async def scenario(uploader: Uploader, server: Server) -> None:
-        uploader.joined()
-        await uploader.keep(record(1))
-        await server.expect(1)
-        uploader.acknowledged(GameAck(uid(1), "retry", retry_after=0.01))
-        await uploader.quiet.wait()
-        await server.expect(2)
-
-    monkeypatch.setattr("client.uploader.SHORTEST_RETRY", 0.01)
-    with_uploader(Spool(tmp_path), scenario)
-
-
-def test_a_waiting_uploader_uses_no_processor_time(tmp_path: Path) -> None:
-    """It wakes only for events and deadlines."""
-
-    async def scenario(uploader: Uploader, server: Server) -> None:
-        uploader.joined()
-        await uploader.keep(record(1))
-        await server.expect(1)
-        wakes = []
-        something_to_do = uploader._something_to_do
-
-        async def counted() -> None:
-            wakes.append(1)
-            await something_to_do()
-
-        uploader._something_to_do = counted  # type: ignore[method-assign]
-        for _ in range(50):
-            await asyncio.sleep(0.001)
-        assert len(wakes) <= 3
-
-    with_uploader(Spool(tmp_path), scenario)
 
 
 def test_a_game_that_finishes_while_the_thread_works_is_written_all_the_same(

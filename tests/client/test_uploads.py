@@ -48,13 +48,6 @@ def test_games_wait_until_there_is_a_session() -> None:
     assert uploads.joined(1.0) == [Put(uid(1)), Put(uid(2))]
 
 
-def test_a_window_of_games_is_in_flight() -> None:
-    """The next game goes out when one of the window is acknowledged."""
-    uploads = joined_with(4, window=2)
-    assert (uploads.in_flight, uploads.waiting) == (2, 2)
-    assert uploads.acknowledged(GameAck(uid(1), "stored"), 1.0) == [Delete(uid(1)), Put(uid(2))]
-
-
 @pytest.mark.parametrize("status", ["stored", "duplicate"])
 def test_a_stored_game_is_deleted(status: str) -> None:
     """Both statuses mean that the trainer has stored it for good."""
@@ -71,8 +64,7 @@ def test_a_refused_game_is_set_aside_with_its_reason(status: str) -> None:
 
 
 def test_a_game_that_was_damaged_on_its_way_is_offered_again() -> None:
-    """The client sent it with the right hash, so `bad_hash` means that the network damaged it. tests/faults
-    produced this by flipping one byte."""
+    """The client sent it with the right hash, so `bad_hash` means that the network damaged it."""
     uploads = joined_with(1, timeout=30.0)
     assert uploads.acknowledged(GameAck(uid(0), "rejected", "bad_hash: other bytes"), 1.0) == []
     assert uploads.tick(30.0) == [Put(uid(0))]
@@ -145,14 +137,6 @@ def test_a_server_that_takes_some_of_the_games_is_sent_about_as_many_at_a_time()
         Put(uid(4)),
         Put(uid(5)),
     ]
-
-
-def test_acknowledgements_of_unknown_games_are_ignored() -> None:
-    """A second acknowledgement, or one for another client, deletes nothing."""
-    uploads = joined_with(1)
-    uploads.acknowledged(GameAck(uid(0), "stored"), 1.0)
-    assert uploads.acknowledged(GameAck(uid(0), "stored"), 1.0) == []
-    assert uploads.acknowledged(GameAck(uid(7), "rejected"), 1.0) == []
 
 
 class LossyServer(RuleBasedStateMachine):

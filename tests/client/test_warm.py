@@ -23,24 +23,6 @@ def test_what_is_not_there_names_the_nearest(
     assert f"the nearest is {near}" in error
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        (
-            "go:puct:sparse",
-            "go has no sparse features, so the network sparse cannot play it",
-        ),
-        ("chess:puct:sparce", "there is no network 'sparce' (the nearest name is sparse)"),
-        ("chess:puct:sparse:8", "'chess:puct:sparse:8' has more parts than GAME:SELECTION:NET"),
-    ],
-)
-def test_a_network_that_cannot_be_compiled_in_is_named(
-    name: str, why: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([name]) == Exit.CONFIG
-    assert capsys.readouterr().err.startswith(f"client.warm: error: {why}")
-
-
 def test_without_a_game_it_says_how_it_is_called(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,8 +15,6 @@ from client_naive import verify
 from client_server import info_of
 from worker_site import Site, run_site, spooled
 
-from client.spool import Spool, claim, run_folder
-from client.uploader import WINDOW
 from protocol.messages import Evaluate, GameAck, Grant, Hello, PutGame
 
 
@@ -62,21 +59,6 @@ def test_a_worker_plays_as_many_games_as_the_leaves_port_asks_for(tmp_path: Path
     run_site(tmp_path, scenario, cache_mib=0)
 
 
-def test_the_same_seed_and_one_game_at_a_time_give_the_same_games(tmp_path: Path) -> None:
-    """Two workers, one after the other, as azserver would start them."""
-
-    async def scenario(site: Site) -> None:
-        for _ in range(5):
-            await site.games.get()
-
-    played = []
-    for part in ("a", "b"):
-        (tmp_path / part).mkdir()
-        site = run_site(tmp_path / part, scenario, games=1, role="worker")
-        played.append([record.actions.tolist() for record in site.bulk.records[:5]])
-    assert played[0] == played[1]
-
-
 def test_a_restarted_server_gets_the_unacknowledged_games_and_new_leaves(tmp_path: Path) -> None:
     """The worker says HELLO again by itself and resends everything unanswered."""
 
@@ -93,27 +75,6 @@ def test_a_restarted_server_gets_the_unacknowledged_games_and_new_leaves(tmp_pat
         await site.leaves.until(Evaluate)
 
     run_site(tmp_path, scenario, games=3)
-
-
-def test_games_without_a_trainer_stay_in_the_spool_for_the_next_start(tmp_path: Path) -> None:
-    """`retry` keeps them in the spool; the next process offers them first."""
-
-    async def no_trainer(site: Site) -> None:
-        site.bulk.ack = lambda message: GameAck(message.uid, "retry", "no_trainer", 1000.0)
-        await site.bulk.until(PutGame)
-
-    run_site(tmp_path, no_trainer, games=2)
-    left, uids = {path.stem for path in spooled(tmp_path)}, set[str]()
-    assert left
-
-    async def trainer(site: Site) -> None:
-        """Take part until it has the old games and the worker knows it: each new game allows more time for
-        that."""
-        while not left <= uids or left & {path.stem for path in spooled(tmp_path)}:
-            uids.add((await site.games.get()).uid.hex())
-
-    run_site(tmp_path, trainer, games=2)
-    assert left <= uids
 
 
 def test_a_drain_finishes_the_games_in_progress_and_hands_them_in(
@@ -144,66 +105,6 @@ def test_a_drain_ends_in_time_although_nobody_takes_the_games(tmp_path: Path) ->
 
     run_site(tmp_path, scenario, games=2, drain=0.1)
     assert spooled(tmp_path)
-
-
-def test_games_of_another_run_of_the_same_name_are_kept_and_not_sent(tmp_path: Path) -> None:
-    """The run was created anew. Its worker plays for the new run alone; earlier games wait for the run they
-    belong to."""
-    one, other = b"i" * 16, b"j" * 16
-
-    def as_run(site: Site, identity: bytes) -> None:
-        site.close()
-        site.serve(run_id=identity)
-
-    async def unanswered(site: Site) -> None:
-        as_run(site, one)
-        site.bulk.ack = lambda message: GameAck(message.uid, "retry", "no_trainer", 1000.0)
-        await site.bulk.until(PutGame)
-
-    async def made_anew(site: Site) -> None:
-        as_run(site, other)
-        for _ in range(4):
-            await site.games.get()
-
-    run_site(tmp_path, unanswered, games=2)
-    left = {path.stem for path in spooled(tmp_path)}
-    assert left
-    site = run_site(tmp_path, made_anew, games=2)
-    assert {record.run for record in site.bulk.records} == {other}
-    assert not left & {record.uid.hex() for record in site.bulk.records}
-    assert left <= {path.stem for path in spooled(tmp_path)}
-    uids: set[str] = set()
-
-    async def restored(site: Site) -> None:
-        as_run(site, one)
-        while not left <= uids:
-            uids.add((await site.games.get()).uid.hex())
-
-    assert {record.run for record in run_site(tmp_path, restored, games=2).bulk.records} == {one}
-
-
-def test_games_survive_a_killed_worker(tmp_path: Path) -> None:
-    """A SIGKILL may come at any time: whatever was sent is in the spool, whole, and is sent again."""
-
-    async def scenario(site: Site) -> None:
-        site.bulk.ack = lambda message: site.games.put_nowait(message)
-        endpoints = ("--bulk", site.options.bulk, "--leaves", site.options.leaves)
-        where = ("--spool", str(tmp_path / "killed"), "--games", "3")
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "client.worker", *endpoints, *where
-        )
-        for _ in range(WINDOW):
-            await site.games.get()
-        process.kill()
-        await process.wait()
-
-    site = run_site(tmp_path, scenario, warm_only=True)
-    sent = {record.uid for record in site.bulk.records}
-    folder = claim(run_folder(tmp_path / "killed", "tic_tac_toe", "r1", b""), 0)
-    spool = Spool(folder.path)
-    assert sent <= set(spool.open())
-    assert spool.rejected == 0
-    folder.release()
 
 
 def test_a_warm_only_worker_joins_compiles_and_leaves(tmp_path: Path) -> None:

@@ -13,10 +13,9 @@ import pytest
 
 from azselfplay.diagnostics.alerts import LESSON_STEPS, NEWEST_GAMES, Watch
 from azselfplay.games import get_game
-from azselfplay.store.sqlite import Totals
 from bench.random_games import random_game
 from protocol.records import GameRecord
-from trainer.figures import POINT_SECONDS, Curves, Figures
+from trainer.figures import POINT_SECONDS, Curves
 
 GAME = get_game("connect_four")
 FIGURES = {
@@ -114,15 +113,3 @@ def test_lines_that_cannot_be_written_do_not_end_the_trainer(tmp_path: Path, cap
     """A full disk is logged, and training goes on."""
     Curves(tmp_path, tmp_path / "missing" / "figures.jsonl").write({"step": 1, "alerts": []}, 0.0)
     assert "no line in" in caplog.text
-
-
-def test_a_day_of_curves_is_a_few_megabytes(tmp_path: Path) -> None:
-    """Figures come every two seconds; in a long run, points are written a minute apart."""
-    curves = Curves(tmp_path, tmp_path / "figures.jsonl")
-    figures = {**Figures(0.0).as_dict(Totals(), 1.0), "alerts": []}
-    figures |= {f"figure_{number}": 0.5 for number in range(60)}
-    for second in range(0, 86_400, 2):
-        curves.write({**figures, "step": second + 1}, float(second))
-    (events,) = tmp_path.glob("events*")
-    assert 1_000 < len((tmp_path / "figures.jsonl").read_text().splitlines()) < 2_000
-    assert events.stat().st_size < 8_000_000

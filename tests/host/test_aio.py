@@ -64,18 +64,6 @@ def test_the_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert steps == ["finishing", "cancelled"]
 
 
-def test_signals_that_come_together_count_as_one() -> None:
-    """`timeout` sends SIGTERM to the process, and once more to its group."""
-    stop, cancelled = Stop(), []
-    stop.on_cancel(lambda: cancelled.append(True))
-    stop.on_signal(signal.SIGTERM, now=10.0)
-    stop.on_signal(signal.SIGTERM, now=10.01)
-    assert stop.finishing.is_set()
-    assert not cancelled
-    stop.on_signal(signal.SIGTERM, now=11.0)
-    assert cancelled
-
-
 def test_a_fatal_inside_nested_task_groups_surfaces_as_itself() -> None:
     """`run` raises the Fatal and not the exception groups around it."""
 
@@ -127,14 +115,6 @@ def test_a_path_that_is_no_text_is_named(tmp_path: Path, capsys: pytest.CaptureF
     said = capsys.readouterr().err
     assert "bytes that are not UTF-8 text; rename it" in said
     assert "/tmp/Jos\\udce9" in said
-
-
-def test_guarded_says_that_it_needs_linux(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert guarded(lambda: 0) == Exit.CONFIG
-    assert "needs Linux" in capsys.readouterr().err
 
 
 def test_guarded_calls_a_broken_disk_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,8 +170,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("files", [24, 64])
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("command", "files"), zip(COMMANDS, (24, 64, 24, 64), strict=True))
 def test_a_program_that_may_open_hardly_any_files_ends_with_a_sentence(
     tmp_path: Path, command: str, files: int
 ) -> None:

@@ -10,7 +10,6 @@ from typing import Literal
 
 import pytest
 from changed_settings import self_play
-from tyro.conf import Positional
 
 from azselfplay.host.config import load, to_toml, without_settings
 from azselfplay.host.exits import Exit, Fatal
@@ -125,25 +124,6 @@ def test_variables_that_are_exported_for_all_programs_are_no_mistake(monkeypatch
     assert settings("--server", "x").server == "x"
 
 
-@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-8"])
-def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path, codec: str) -> None:
-    path = tmp_path / "settings.toml"
-    path.write_text("workers = 3\r\n", encoding=codec)
-    assert settings("--config", str(path), "--server", "x").workers == 3
-
-
-@pytest.mark.parametrize(
-    ("codec", "message"),
-    [("utf-16", "it is text in UTF-16; save it as UTF-8"), ("latin-1", "line 2 is not text")],
-)
-def test_a_file_in_another_encoding_is_named(tmp_path: Path, codec: str, message: str) -> None:
-    path = tmp_path / "settings.toml"
-    path.write_text("workers = 3\nserver = 'Jos\xe9'\n", encoding=codec)
-    with pytest.raises(Fatal, match=message) as caught:
-        settings("--config", str(path), "--server", "x")
-    assert caught.value.code == Exit.CONFIG
-
-
 def test_a_missing_file_is_named() -> None:
     """The message has the path."""
     with pytest.raises(Fatal, match=r"no-such\.toml"):
@@ -167,37 +147,6 @@ def test_a_flag_out_of_its_range_is_told_the_range() -> None:
     assert caught.value.code == Exit.CONFIG
     with pytest.raises(Fatal, match=r"--self-play\.search.simulations must be a whole number from 1"):
         settings("--server", "x", "--self-play.search.simulations", "0")
-
-
-@dataclass(frozen=True)
-class OneSetting:
-    """The setting of another command under test."""
-
-    spool: Path | None = None
-    """Folder for finished
-    games."""
-
-
-def test_a_help_text_is_broken_where_the_terminal_ends_and_not_where_the_source_does(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """An optional setting is shown with the values that it may have."""
-    with pytest.raises(SystemExit):
-        load(OneSetting, ["--help"], command="aztest", examples=("a", "b", "c"))
-    shown = capsys.readouterr().out
-    assert "Folder for finished games." in shown
-    assert "--spool PATH" in shown
-
-
-def test_help_begins_with_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    """People look for examples first; then every flag comes with its text."""
-    with pytest.raises(SystemExit) as caught:
-        settings("--help")
-    assert caught.value.code == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith("examples:\n  aztest --server a\n")
-    assert "--self-play.search.simulations" in printed
-    assert "AZ_SOME_THING" in printed
 
 
 def test_print_config_prints_a_file_that_gives_the_same_settings(
@@ -282,23 +231,6 @@ def test_a_game_without_its_flag_is_told_the_flag(capsys: pytest.CaptureFixture[
         load(OfAGame, ["tic_tac_toe"], command="aztest", examples=EXAMPLES)
     assert caught.value.code == Exit.USAGE
     assert "did you mean `aztest --game tic_tac_toe`?" in capsys.readouterr().err
-
-
-@dataclass(frozen=True)
-class OfARun:
-    """Settings of a command that needs a run."""
-
-    run: Positional[str]
-    """Its name."""
-
-
-def test_an_argument_that_is_missing_is_called_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        load(OfARun, [], command="aztest", examples=EXAMPLES)
-    assert caught.value.code == Exit.USAGE
-    told = capsys.readouterr().err
-    assert "RUN" in told
-    assert "STR" not in told
 
 
 def test_the_size_of_the_board_becomes_part_of_the_games_name() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import time
 from collections.abc import Awaitable, Callable
@@ -14,11 +13,10 @@ from descriptors import no_descriptor_left
 from free_ports import free_base_port
 from raw_zmtp import Cut, RawPeer, frame, unfinished_multipart
 
-from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.door import Door
 from azselfplay.link.door_connection import DoorConnection, DoorLimits, Holdings, Silence
 from azselfplay.link.sockets import Channel, dealer, new_context
-from protocol.zmtp import GREETING, Incoming, Limits, wire
+from protocol.zmtp import GREETING, Incoming, Limits
 
 PATIENCE = 20.0
 
@@ -110,19 +108,6 @@ def test_a_libzmq_dealer_gets_its_messages_back_in_order(endpoint: str) -> None:
         assert back == [(number, size(number)) for number in range(count)]
         await echo.until(lambda: len(echo.door) == 0)
         assert echo.gone == [""]
-
-    beside(endpoint, scenario)
-
-
-def test_a_flood_in_one_write_is_answered_message_by_message(endpoint: str) -> None:
-    """They are many more than one turn of the loop handles."""
-
-    async def scenario(echo: Echo) -> None:
-        peer = await echo.joined()
-        await asyncio.to_thread(peer.send_bytes, b"".join(frame(b"%d" % i) for i in range(3000)))
-        answers = [await asyncio.to_thread(peer.receive_frame) for _ in range(3000)]
-        assert answers == [(0, b"%d" % i) for i in range(3000)]
-        peer.close()
 
     beside(endpoint, scenario)
 
@@ -267,26 +252,6 @@ def test_answers_that_wait_for_a_slow_reader_do_not_keep_the_batches_they_came_i
     theirs.close()
 
 
-def test_a_port_that_is_taken_is_a_clear_error(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(Fatal, match=f"port {port} is in use") as caught:
-            Door([f"tcp://127.0.0.1:{port}"])
-    assert caught.value.code == Exit.TRY_AGAIN
-    with pytest.raises(Fatal, match="too long for a local socket"):
-        Door([f"ipc://{tmp_path}/{'x' * 200}"])
-    with pytest.raises(Fatal, match="check --listen and --port"):
-        Door(["tcp://203.0.113.1:0"])
-
-
-def test_a_port_that_is_none_is_a_clear_error() -> None:
-    with pytest.raises(Fatal, match="a port is at most 65535; check --listen and --port") as error:
-        Door(["tcp://127.0.0.1:70000"])
-    assert error.value.code == Exit.CONFIG
-
-
 def test_a_socket_file_left_by_a_killed_server_is_replaced(tmp_path: Path) -> None:
     path = f"{tmp_path}/s"
     socket.socket(socket.AF_UNIX).bind(path)
@@ -296,17 +261,6 @@ def test_a_socket_file_left_by_a_killed_server_is_replaced(tmp_path: Path) -> No
         peer.close()
 
     beside(f"ipc://{path}", scenario)
-
-
-def test_a_subscriber_is_not_let_in(endpoint: str) -> None:
-    async def scenario(echo: Echo) -> None:
-        with contextlib.suppress(Cut):
-            peer = await asyncio.to_thread(RawPeer, endpoint, socket_type="SUB")
-            assert await asyncio.to_thread(peer.is_cut)
-        await echo.until(lambda: bool(echo.gone))
-        assert "expected DEALER" in echo.gone[0]
-
-    beside(endpoint, scenario)
 
 
 # ---- the pure parts -------------------------------------------------------------------------
@@ -323,9 +277,3 @@ def test_beyond_the_budget_whoever_has_made_no_progress_for_longest_goes() -> No
     assert held.update(b"c", 0, 5.0, progress=True) == []
     assert (held.total, held.expire(62.9), held.expire(63.0)) == (50, [], [b"a"])
     assert held.update(b"d", 200, 64.0, progress=False) == [b"a", b"d"]
-
-
-def test_frames_of_more_than_255_bytes_have_a_long_header() -> None:
-    assert [bytes(part) for part in wire([b"a", memoryview(bytes(256))])] == [
-        b"\x01\x01", b"a", b"\x02" + (256).to_bytes(8, "big"), bytes(256),
-    ]  # fmt: skip

@@ -15,7 +15,6 @@ from raw_zmtp import RawPeer
 from azselfplay.link.door import Door, DoorLock
 from protocol.curve import CURVE_GREETING
 from protocol.keys import KeyOwner
-from protocol.zmtp import GREETING
 
 
 def test_messages_of_every_size_go_both_ways_and_the_key_has_its_name() -> None:
@@ -32,41 +31,6 @@ def test_messages_of_every_size_go_both_ways_and_the_key_has_its_name() -> None:
         client.close()
         await locked.until(lambda: len(locked.door) == 0)
         assert locked.door.cut == 0
-
-    beside(scenario)
-
-
-def test_ten_thousand_messages_come_back_in_order() -> None:
-    async def scenario(locked: Locked) -> None:
-        client, count = locked.dial(), 10_000
-        await client.exchange([b"join"])
-        sent = 0
-        async with asyncio.timeout(60):
-            for number in range(count):
-                while sent < min(count, number + 20):
-                    assert client.channel.send([sent.to_bytes(4, "big"), bytes(sent % 700)])
-                    sent += 1
-                assert await client.inbox.get() == [number.to_bytes(4, "big"), bytes(number % 700)]
-        client.close()
-
-    beside(scenario)
-
-
-def test_both_sides_hear_each_others_heartbeats() -> None:
-    """PING and PONG travel in boxes; a peer that does not answer is cut after 15 s."""
-
-    async def scenario(locked: Locked) -> None:
-        client = locked.dial()
-        client.channel.socket.set(zmq.HEARTBEAT_IVL, 50)
-        await client.exchange([b"join"])
-        (connection,) = locked.door._connections.values()
-        before = connection.heard
-        for step in range(3):  # the door asks, and gets an answer each time
-            locked.ahead += 10.0
-            await locked.until(lambda at=10.0 * (step + 1): connection.heard >= before + at)
-        assert await client.exchange([b"still here"]) == [b"still here"]
-        assert [event for event, _ in client.events] == [zmq.EVENT_HANDSHAKE_SUCCEEDED]
-        client.close()
 
     beside(scenario)
 
@@ -90,19 +54,6 @@ def test_libzmqs_own_pings_are_answered() -> None:
             await locked.until(lambda heard=heard: connection.heard > heard)
         assert await client.exchange([b"still here"]) == [b"still here"]
         assert [event for event, _ in client.events] == [zmq.EVENT_HANDSHAKE_SUCCEEDED]
-        client.close()
-
-    beside(scenario)
-
-
-def test_a_connection_that_was_lost_comes_back_with_a_new_handshake() -> None:
-    async def scenario(locked: Locked) -> None:
-        client = locked.dial()
-        await client.exchange([b"join"])
-        client.connected.clear()
-        (peer,) = locked.door._connections
-        locked.door._cut_soon(peer, "for the test")
-        assert await client.exchange([b"again"]) == [b"again"]
         client.close()
 
     beside(scenario)
@@ -153,34 +104,6 @@ def test_nothing_that_is_said_can_be_read_on_the_wire() -> None:
     beside(scenario)
 
 
-def test_a_wrong_server_key_is_told_apart_from_a_key_that_is_not_allowed() -> None:
-    async def scenario(locked: Locked) -> None:
-        client = locked.dial(server=STRANGER.public)
-        await locked.until(lambda: client.events != [])
-        assert client.events == [(zmq.EVENT_HANDSHAKE_FAILED_AUTH, 500)]
-        client.close()
-
-    beside(scenario)
-
-
-def test_a_peer_without_a_key_is_refused_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(locked: Locked) -> None:
-        host, port = locked.endpoint.removeprefix("tcp://").split(":")
-        loop = asyncio.get_running_loop()
-        peer = await loop.run_in_executor(None, socket.create_connection, (host, int(port)), PATIENCE)
-        peer.sendall(GREETING)
-        said = b""
-        while piece := await loop.run_in_executor(None, peer.recv, 4096):
-            said += piece
-        assert said.startswith(CURVE_GREETING)
-        assert b"azclient keygen" in said
-        peer.close()
-
-    with caplog.at_level(logging.WARNING):
-        beside(scenario)
-    assert "it has no key" in caplog.text
-
-
 def test_an_unfinished_handshake_ends_after_ten_seconds() -> None:
     async def scenario(locked: Locked) -> None:
         host, port = locked.endpoint.removeprefix("tcp://").split(":")
@@ -194,24 +117,6 @@ def test_an_unfinished_handshake_ends_after_ten_seconds() -> None:
         assert locked.gone == ["it has not finished its handshake in time"]
         peer.close()
         client.close()
-
-    beside(scenario)
-
-
-def test_while_the_allowed_keys_cannot_be_read_nobody_new_gets_in_and_who_is_in_stays() -> None:
-    async def scenario(locked: Locked) -> None:
-        early = locked.dial()
-        await early.exchange([b"join"])
-        locked.readable = False
-        late = locked.dial()
-        await locked.until(lambda: locked.door.cut > 0)
-        locked.door.revoke(lambda _peer: None)
-        assert await early.exchange([b"still here"]) == [b"still here"]
-        assert late.events == []  # no refusal: it keeps trying
-        locked.readable = True
-        assert await late.exchange([b"now"]) == [b"now"]
-        early.close()
-        late.close()
 
     beside(scenario)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import socket
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -114,22 +113,6 @@ def test_work_is_no_talk() -> None:
 
 def test_who_talks_a_little_too_much_is_read_slowly_and_not_cut() -> None:
     assert answers_to(free_tcp(), DoorLimits(talk=PaceLimits(rate=50.0, burst=1)), 20) == (20, [])
-
-
-async def greeted(door: Door, endpoint: str, count: int) -> list[bool]:
-    """Return, for each of so many successive connections, whether the door greets it or turns it away."""
-
-    def knock() -> bool:
-        with dial(endpoint, PATIENCE) as sock, suppress(ConnectionError):
-            return bool(sock.recv(1))
-        return False
-
-    door.start(lambda _: None, lambda _peer, _why: None)
-    try:
-        async with asyncio.timeout(PATIENCE):
-            return [await asyncio.to_thread(knock) for _ in range(count)]
-    finally:
-        door.close()
 
 
 @pytest.mark.parametrize(

@@ -54,16 +54,6 @@ def test_what_is_not_there_names_the_nearest_run(find, runs: Path) -> None:
     assert caught.value.code == Exit.BAD_DATA
 
 
-def test_where_no_run_is_near_those_that_are_there_are_listed(runs: Path) -> None:
-    with pytest.raises(Fatal, match=r"the runs in .* are chess-tiny, go-small$"):
-        run_named("runs", runs)
-
-
-def test_without_any_run_it_says_which_flag_names_their_folder(tmp_path: Path) -> None:
-    with pytest.raises(Fatal, match="--runs"):
-        run_named("chess-tiny", tmp_path)
-
-
 def test_a_run_that_has_not_begun_is_told_apart_from_one_that_is_not_there(runs: Path) -> None:
     with pytest.raises(Fatal, match="has no network yet"):
         weights_named("go-small", runs)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import logging
-import os
 import re
 import subprocess
 import sys
@@ -14,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from azselfplay.host.folders import own_folder
 from azselfplay.host.logs import LINES, WINDOW, Allowance, LogFile, Sparing, as_line, event_in, set_up
 from azselfplay.host.view import View
 
@@ -45,28 +42,6 @@ def test_a_clock_set_back_silences_no_line() -> None:
     said = [allowance.admit("joined", 86_400.0) for _ in range(LINES + 1)]
     assert said[-1] is None
     assert allowance.admit("joined", 0.0) == 1
-
-
-def test_a_flood_of_joins_is_a_few_lines_with_the_date(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Lines are counted by the place that logs them, whatever names the peers give themselves."""
-    root = logging.getLogger()
-    before, level = root.handlers[:], root.level
-    root.handlers[:] = []
-    try:
-        set_up("azserver", tmp_path / "azserver.log")
-        for number in range(10_000):
-            logging.getLogger("server.port").info("%s has joined the %s port", f"client {number}", "leaves")
-        logging.getLogger("server.port").info("something else")
-        lines = (tmp_path / "azserver.log").read_text().splitlines()
-        assert len(lines) == LINES + 1
-        assert re.fullmatch(
-            r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d I azserver  client 0 has joined the leaves port", lines[0]
-        )
-        assert capsys.readouterr().err.splitlines() == lines
-    finally:
-        root.handlers[:], root.level = before, level
 
 
 def test_lines_that_peers_trigger_are_counted_before_they_are_made(
@@ -188,16 +163,3 @@ def test_an_event_is_found_in_lines_of_either_form() -> None:
     assert event_in('{"event": "worker-0: error: x", "level": "error"}') == "worker-0: error: x"
     assert event_in("{not json") == "{not json"
     assert event_in('{"other": 1}') == '{"other": 1}'
-
-
-def test_a_temporary_folder_is_locked_against_those_who_remove_old_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """systemd-tmpfiles leaves out folders that it cannot lock. Sockets in use look old to it."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with own_folder() as folder:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.close(handle)
-    assert not folder.exists()

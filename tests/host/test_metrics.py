@@ -153,14 +153,6 @@ def test_metrics_are_made_once_however_often_they_are_asked_for(monkeypatch: pyt
     assert len(made) == 1
 
 
-def test_without_a_port_nothing_listens() -> None:
-    async def main() -> None:
-        with Monitor(HERE, 0) as monitor:
-            monitor.watched = Watched((), dict, lambda: "")
-
-    asyncio.run(main())
-
-
 def test_a_port_in_use_is_an_error_that_names_the_flag() -> None:
     with socket.socket() as other:
         other.bind((HERE, 0))

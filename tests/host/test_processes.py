@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import pytest
 
 from azselfplay.host.aio import Stop, run
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.processes import Children, describe_exit, python_module, start
+from azselfplay.host.processes import Children, python_module, start
 
 SLEEP = "import time; time.sleep(600)"
 
@@ -136,20 +135,6 @@ def test_a_child_with_a_wrong_setting_ends_the_parent_with_its_words() -> None:
     assert caught.value.code == Exit.CONFIG
 
 
-def test_a_child_without_restart_runs_once() -> None:
-    """Its end is logged, and nothing else happens."""
-    ends: asyncio.Queue[int] = asyncio.Queue()
-    children = Children(sink=lambda _: None)
-    children.add("once", python("raise SystemExit(3)"), restart=False, on_exit=ends.put_nowait)
-
-    async def script(stop: Stop) -> None:
-        assert await ends.get() == 3
-        stop.request()
-
-    run_with(children, script)
-    assert children.restarts() == 0
-
-
 def test_a_child_does_not_outlive_a_killed_parent() -> None:
     """That holds even when the parent gets SIGKILL and can clean up nothing; the child does nothing for
     it."""
@@ -165,16 +150,6 @@ def test_a_child_does_not_outlive_a_killed_parent() -> None:
         process.kill()
         assert select.select([pidfd], [], [], 240)[0], "the child is still alive"
         os.close(pidfd)
-
-
-def test_children_are_started_by_the_main_thread_only() -> None:
-    """The kernel ends a child together with the thread that started it; another thread may end early."""
-
-    async def main() -> None:
-        await start(python(SLEEP))
-
-    with ThreadPoolExecutor(1) as thread, pytest.raises(RuntimeError, match="main thread"):
-        thread.submit(asyncio.run, main()).result()
 
 
 SHORT_OF_FILES = """
@@ -257,13 +232,6 @@ def test_a_command_that_is_not_there_ends_the_parent_with_its_name() -> None:
 
     with pytest.raises(Fatal, match="worker-0: /no/such/command cannot be started: No such file"):
         run(main)
-
-
-def test_exit_codes_are_told_by_name() -> None:
-    """A log line is clear without a table of codes."""
-    assert describe_exit(78) == "exit 78 (CONFIG)"
-    assert describe_exit(-9) == "killed by SIGKILL"
-    assert describe_exit(4) == "exit 4"
 
 
 def test_the_second_signal_kills_children_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

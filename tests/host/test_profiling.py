@@ -6,10 +6,8 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
-from azselfplay.host.profiling import OURS
 from bench.profile import lines_of
 
 PROGRAM = """
@@ -66,27 +64,6 @@ def test_a_process_that_is_told_to_stop_writes_its_profile(tmp_path: Path) -> No
         process.terminate()
         assert process.wait(timeout=60) == 143
     assert len(list(tmp_path.glob("*.json"))) == 1
-
-
-def test_a_process_that_ends_before_its_profile_begins_counts_for_nothing(tmp_path: Path) -> None:
-    profile_of(tmp_path, AZ_PROFILE_AFTER="60")
-    assert lines_of(tmp_path) == []
-
-
-def test_a_wrong_time_is_said_at_once(tmp_path: Path) -> None:
-    ended = profile_of(tmp_path, AZ_PROFILE_AFTER="soon")
-    assert (ended.returncode, b"AZ_PROFILE_AFTER is 'soon'" in ended.stderr) == (78, True)
-
-
-def test_a_folder_that_cannot_be_made_is_said_at_once() -> None:
-    ended = profile_of(Path("/proc/x"))
-    assert (ended.returncode, b"AZ_PROFILE is '/proc/x'" in ended.stderr) == (78, True)
-
-
-def test_all_our_packages_are_named() -> None:
-    """Those of import-linter, the benchmarks, and a program run by its file."""
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-    assert {*project["tool"]["importlinter"]["root_packages"], "bench", "__main__"} == OURS
 
 
 def test_lines_of_all_processes_are_sorted_by_cores(tmp_path: Path) -> None:

@@ -101,12 +101,6 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         parse_address(text)
 
 
-def test_two_ports_follow_from_the_base() -> None:
-    """One is for leaves, the other for games and weights."""
-    address = Address("::1", 10)
-    assert (address.leaves, address.bulk) == ("tcp://[::1]:10", "tcp://[::1]:11")
-
-
 def test_two_who_look_for_a_port_at_once_are_given_different_ones() -> None:
     with claimed_base_port(21_000) as one, claimed_base_port(21_000) as other:
         assert one != other
@@ -145,12 +139,6 @@ def test_a_second_user_of_the_machine_claims_a_port_as_well(monkeypatch: pytest.
         with claimed_base_port(22_000) as first:
             assert base_port_of_another_user(first) > first
         assert base_port_of_another_user(first) == first
-
-
-def test_there_are_no_ports_beyond_the_last() -> None:
-    """There is a clear message instead of an overflow."""
-    with pytest.raises(Fatal, match="no two free ports in a row from 65534 on"):
-        find_base_port(65_534)
 
 
 def test_a_lock_on_a_run_ends_with_its_process(tmp_path: Path) -> None:

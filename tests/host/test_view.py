@@ -49,33 +49,6 @@ def test_the_table_has_all_figures_with_their_names() -> None:
     assert shown["trainer"] == "training"
 
 
-def test_what_the_search_adds_is_shown() -> None:
-    """It appears once games have these figures."""
-    search = {"kl": 0.312, "moves": 21.84, "differs": 0.34}
-    assert dict(rows({"trainer": {"search": search}}))["search"] == "KL 0.31, 21.8 moves, other choice 34 %"
-    assert dict(rows({"trainer": {"search": {"kl": None}}}))["search"] == "-"
-
-
-def test_figures_that_are_missing_are_dashes() -> None:
-    """A server that has just started has few figures."""
-    assert dict(rows({}))["games"] == "-  (-/h)"
-    assert "evals/s -" in line({})
-    assert "trainer absent" in line({})
-    assert "trainer starting" in line({"sessions": {"trainer": 1}, "trainer": {}})
-
-
-def test_no_batches_are_shown_where_players_evaluate_in_their_own_search() -> None:
-    figures = {"evals_per_s": 90_000.0, "mean_batch": 0.0, "network_in_search": True}
-    assert {"mean batch", "queue wait"}.isdisjoint(dict(rows(figures)))
-    assert "evals/s 90,000, window" in line(figures)
-
-
-def test_a_waiting_trainer_says_for_what() -> None:
-    """Otherwise a run that only collects games would look stuck."""
-    trainer = {**FIGURES["trainer"], "waiting_for": "more games"}  # type: ignore[dict-item]
-    assert "trainer waiting for more games" in line({**FIGURES, "trainer": trainer})
-
-
 def test_alerts_are_shown_as_long_as_they_hold() -> None:
     """The table has one per row, the line has all of them; there is none when all is well."""
     alerts = ["old weights: 5 behind", "repetitions: 40%"]
@@ -110,28 +83,6 @@ def test_a_terminal_gets_a_table_and_no_color_is_honoured(
     assert "evaluations/s" in stream.getvalue()
     assert "killed by SIGKILL" in stream.getvalue()
     assert re.search(r"\x1b\[3[0-7]m", stream.getvalue()) is None
-
-
-@pytest.mark.parametrize(
-    ("figures", "text"),
-    [
-        (
-            {"threshold": -0.912, "played_on": 1234, "would_resign": 800, "mistakes": 0.0375},
-            "from -0.912, mistakes 3.8 % of 1,234 games played on",
-        ),
-        (
-            {"threshold": 0.0, "played_on": 3, "would_resign": 0, "mistakes": None},
-            "from -, mistakes - of 3 games played on",
-        ),
-    ],
-)
-def test_the_threshold_of_resignation_is_shown_where_there_is_one(
-    figures: dict[str, object], text: str
-) -> None:
-    """It comes with the share of mistakes; a run without resignation has no such row."""
-    trainer = {**FIGURES["trainer"], "resignation": figures}  # type: ignore[dict-item]
-    assert dict(rows({**FIGURES, "trainer": trainer}))["resignation"] == text
-    assert "resignation" not in dict(rows(FIGURES))
 
 
 class GoneTerminal(Terminal):

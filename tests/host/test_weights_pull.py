@@ -91,14 +91,6 @@ def test_newer_weights_replace_those_being_pulled() -> None:
     assert feed(pull, asks, newer).info.version == 2
 
 
-def test_weights_announced_while_others_are_loaded_come_next() -> None:
-    """They are pulled after the verdict on the others."""
-    pull = joined()
-    feed(pull, pull.offered(info(1), 0.0))
-    assert pull.offered(info(2, b"x" * 9), 1.0) == []
-    assert pull.settled(True, 1.0) == [Ask(info(2, b"x" * 9).sha256, 0)]
-
-
 def test_refused_weights_are_not_tried_again_but_later_ones_are() -> None:
     """The old ones stay in use."""
     pull = joined()
@@ -136,17 +128,6 @@ def test_bytes_that_stay_damaged_are_given_up_after_growing_pauses() -> None:
     assert (asks, pull.next_wake()) == ([], None)
     assert pull.offered(info(1, data), now) == []
     assert pull.offered(info(2, data), now) == [Ask(hashlib.sha256(data).digest(), 0)]
-
-
-def test_lost_chunks_are_asked_for_again_after_the_timeout_and_after_a_new_session() -> None:
-    """Nothing is requested without a session."""
-    pull = joined()
-    asks = pull.offered(info(), 0.0)
-    assert pull.next_wake() == 10.0
-    assert pull.tick(10.0) == asks
-    pull.lost()
-    assert pull.tick(30.0) == []
-    assert pull.joined(None, 31.0) == asks
 
 
 def test_weights_of_a_restored_backup_replace_newer_ones() -> None:
@@ -188,17 +169,6 @@ def test_a_file_the_server_dropped_is_asked_for_again_only_after_a_pause() -> No
     pull.chunk_refused(1.0)
     assert pull.offered(info(), 2.0) == []
     assert len(pull.tick(4.0)) == 8
-
-
-def test_a_chunk_that_the_server_is_too_busy_for_is_asked_for_again_and_what_came_is_kept() -> None:
-    pull = joined()
-    first, *others = pull.offered(info(), 0.0)
-    pull.chunk_postponed(first.offset, 2.5)
-    pull.chunk_postponed(99, 2.5)
-    asks = [ask for one in others for ask in pull.chunk(SHA, one.offset, piece(DATA, one.offset), 1.0)]
-    assert pull.next_wake() == 2.5
-    assert pull.tick(2.5) == [first]
-    assert feed(pull, [*asks, first]).data == DATA
 
 
 def test_weights_that_are_offered_again_are_pulled_whatever_became_of_them_before() -> None:

@@ -208,11 +208,6 @@ def test_sizes_are_a_name(name: str, sizes: tuple[int, int, bool, str], like: st
     assert named(name_of(named(name))) == named(name)
 
 
-@pytest.mark.parametrize(("sizes", "preset"), [("2x32", "tiny"), ("6x64se", "small"), ("10x128se", "medium")])
-def test_sizes_of_a_preset_are_the_preset(sizes: str, preset: str) -> None:
-    assert named(sizes) == PRESETS[preset]
-
-
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -231,17 +226,6 @@ def test_sizes_of_a_preset_are_the_preset(sizes: str, preset: str) -> None:
 def test_a_name_of_no_network_is_explained(name: str, says: str) -> None:
     with pytest.raises(ValueError, match=re.escape(says)):
         named(name)
-
-
-def test_sizes_can_be_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`net.create` accepts sizes like presets; a wrong name is a usage error."""
-    arguments = ["--game", "tic_tac_toe", "--out", str(tmp_path / "a"), "--preset"]
-    assert create.main([*arguments, "1x8setanh"]) == 0
-    assert read_meta((tmp_path / "a").read_bytes()).architecture == named("1x8setanh")
-    with pytest.raises(SystemExit) as caught:
-        create.main([*arguments, "1x"])
-    assert caught.value.code == create.USAGE_ERROR
-    assert "BLOCKSxCHANNELS" in capsys.readouterr().err
 
 
 def test_a_network_that_the_game_cannot_have_is_not_created(

@@ -8,7 +8,6 @@ import time
 import msgspec
 import pytest
 from front_bench import (
-    GAME,
     PATIENCE,
     Bench,
     Peer,
@@ -27,17 +26,14 @@ from protocol.messages import (
     Goodbye,
     Hello,
     PutGame,
-    Refused,
     RelayAck,
     RelayGame,
     TrainerStatus,
-    WeightsInfo,
     Welcome,
 )
 from protocol.sessions import Session
 from server import bulk as bulk_service
 from server.bulk import TRAINER_RETRY
-from server.relay import MOST_UNANSWERED
 
 
 def test_games_reach_the_trainer_and_acknowledgements_their_worker(play: Play) -> None:
@@ -62,41 +58,6 @@ def test_games_reach_the_trainer_and_acknowledgements_their_worker(play: Play) -
         assert (await client.receive(GameAck))[0] == GameAck(b"c" * 16, "stored")
         trainer.send(TrainerStatus({"games": 2}))
         assert (await trainer.status())["trainer"] == {"games": 2}
-
-    play(scenario)
-
-
-def test_a_game_of_a_peer_with_the_longest_routing_id_is_answered(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        client, trainer = Peer(bench, "bulk", routing_id=b"r" * 255), Peer(bench, "bulk")
-        await trainer.join("trainer")
-        await client.join("client")
-        client.send(PutGame(b"c" * 16, b"s" * 32), b"record")
-        game = (await trainer.receive(RelayGame))[0]
-        trainer.send(RelayAck([(game.peer, GameAck(game.uid, "stored"))]))
-        assert (await client.receive(GameAck))[0] == GameAck(b"c" * 16, "stored")
-
-    play(scenario)
-
-
-def test_a_client_that_sends_all_its_games_at_once_leaves_places_to_others(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        greedy, modest, trainer = (Peer(bench, "bulk") for _ in range(3))
-        await trainer.join("trainer")
-        await greedy.join("client")
-        await modest.join("client")
-        for number in range(40):
-            greedy.send(PutGame(number.to_bytes(16, "big"), b"s" * 32), b"record")
-        for _ in range(40 - MOST_UNANSWERED):
-            ack = (await greedy.receive(GameAck))[0]
-            assert (ack.status, ack.reason.split(":")[0]) == ("retry", Code.BUSY)
-        modest.send(PutGame(b"m" * 16, b"s" * 32), b"record")
-        relayed = [(await trainer.receive(RelayGame))[0] for _ in range(MOST_UNANSWERED + 1)]
-        assert relayed[-1].uid == b"m" * 16
-        trainer.send(RelayAck([(relayed[-1].peer, GameAck(b"m" * 16, "stored"))]))
-        assert (await modest.receive(GameAck))[0].status == "stored"
 
     play(scenario)
 
@@ -162,48 +123,6 @@ def test_a_front_that_ends_can_wait_for_the_trainers_last_weights(play: Play) ->
         async with asyncio.timeout(PATIENCE):
             await left
         assert bench.store.current == info
-
-    play(scenario)
-
-
-def test_two_trainers_without_a_secret_are_two(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        first, second = Peer(bench, "bulk"), Peer(bench, "bulk")
-        await first.join("trainer", "host:1")
-        second.send(hello("host:1"))
-        await second.receive(Goodbye)
-        assert (await first.status())["sessions"]["trainer"] == 1
-
-    play(scenario)
-
-
-def test_an_impostors_acknowledgements_and_weights_do_nothing(play: Play) -> None:
-    """They fail before HELLO, after a refusal as trainer, and in another role; those of the real trainer
-    still count."""
-
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        worker, trainer, impostor, player = (Peer(bench, "bulk") for _ in range(4))
-        await worker.join("worker")
-        trainer.send(hello("host:1", b"s" * 32))
-        await trainer.receive(Welcome)
-        await player.join("client")
-        worker.send(PutGame(b"w" * 16, b"s" * 32), b"record")
-        game = (await trainer.receive(RelayGame))[0]
-        forged = RelayAck([(game.peer, GameAck(game.uid, "stored"))])
-        weights = WeightsInfo(9, 0, b"x" * 32, 10, GAME.name)
-        for message in (forged, hello("host:1"), forged, weights, TrainerStatus({"games": 9})):
-            impostor.send(message)
-            assert (await impostor.receive(Goodbye))[0].code in (
-                Code.HELLO_REQUIRED,
-                Code.TRAINER_ALREADY_PRESENT,
-            )
-        player.send(forged)
-        assert (await player.receive(Refused))[0].code == Code.ROLE_NOT_ALLOWED
-        assert (await worker.status())["games_acked"] == 0
-        trainer.send(RelayAck([(game.peer, GameAck(game.uid, "duplicate"))]))
-        assert (await worker.receive(GameAck))[0] == GameAck(b"w" * 16, "duplicate")
-        assert (await worker.status())["trainer"] == {}
 
     play(scenario)
 

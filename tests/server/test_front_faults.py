@@ -98,18 +98,3 @@ def test_what_is_to_end_the_process_does(end: BaseException) -> None:
     with pytest.raises(type(end)), faults.survived("a port", 0.0):
         raise end
     assert faults.count == 0
-
-
-def test_the_front_gives_freed_memory_back_now_and_then(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does so while it serves, not only once."""
-    calls = asyncio.Semaphore(0)
-    monkeypatch.setattr("server.front.give_back", calls.release)
-    monkeypatch.setattr("server.front.GIVE_BACK_SECONDS", 0.0)
-    monkeypatch.setattr("server.front.TICK_SECONDS", 0.01)
-
-    async def scenario(_: Bench) -> None:
-        async with asyncio.timeout(60):
-            for _call in range(3):
-                await calls.acquire()
-
-    play(scenario)

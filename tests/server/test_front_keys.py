@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from free_ports import free_base_port
-from front_bench import GAME, Bench, Peer, play_beside_front, publish, random_leaves
+from front_bench import GAME, Bench, Peer, play_beside_front, random_leaves
 
 from azselfplay.link.keys import as_text, new_pair
 from azselfplay.link.sockets import Channel, dealer
@@ -21,7 +21,6 @@ from protocol.messages import (
     Chunk,
     Evaluate,
     GameAck,
-    GetChunk,
     GetStatus,
     Goodbye,
     Hello,
@@ -207,18 +206,6 @@ def test_the_trainer_hears_whose_key_a_game_came_with(play_locked) -> None:
     play_locked(scenario)
 
 
-def test_sessions_of_one_key_divide_one_share(play_locked) -> None:
-    async def scenario(server: Server) -> None:
-        await server.bench.evaluator(target_rows=256)
-        peers = [await server.peer(CLIENT, "leaves") for _ in range(3)]
-        games = [(await peer.join("client")).games_in_flight for peer in peers]
-        assert games == [games[0], games[0] // 2, games[0] // 3]
-        leaf = server.bench.front.leaf
-        assert {leaf._owner_of(number) for number in leaf._sessions} == {"lab-3"}
-
-    play_locked(scenario)
-
-
 def test_a_key_that_fills_the_server_with_sessions_keeps_nobody_else_out(
     play_locked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,28 +223,6 @@ def test_a_key_that_fills_the_server_with_sessions_keeps_nobody_else_out(
         assert (await own.status())["keys"] == {"gpu": 1, "lab-3": 2}
         crowd[3].send(GetStatus())
         assert (await crowd[3].receive(Goodbye))[0].code == "hello_required"
-
-    play_locked(scenario)
-
-
-def test_weights_go_at_the_pace_of_the_key_and_not_of_the_address(
-    play_locked, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of many keys behind one address each has a pace of its own; one key behind many addresses has one
-    pace."""
-
-    async def scenario(server: Server) -> None:
-        await server.bench.evaluator()
-        client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
-        own, queue, places = Peer(server.bench, "bulk"), server.bench.front.bulk.chunks._queue, list[str]()
-        monkeypatch.setattr(queue, "sent", lambda place, *_: places.append(place))
-        await trainer.join("trainer")
-        info = await publish(trainer, b"weights", 1)
-        for peer, role in ((client, "client"), (own, "worker")):
-            await peer.join(role)
-            peer.send(GetChunk(info.sha256, 0))
-            assert bytes((await peer.receive(Chunk))[1][0]) == b"weights"
-        assert places == ["key lab-3", ""]
 
     play_locked(scenario)
 
@@ -299,13 +264,3 @@ def test_a_list_that_cannot_be_read_ends_no_session(play_locked, caplog: pytest.
         assert (await client.status())["keys"] == {"lab-3": 1}
 
     play_locked(scenario)
-
-
-def test_status_is_what_it_was_without_keys(play) -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        worker = Peer(bench, "bulk")
-        await worker.join("worker")
-        assert (await worker.status())["keys"] == {}
-
-    play(scenario)

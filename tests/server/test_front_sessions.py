@@ -52,17 +52,6 @@ def test_a_hello_that_is_refused_ends_the_session_before_it(play: Play) -> None:
     play(scenario)
 
 
-def test_another_protocol_version_is_told_which_side_to_upgrade(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        for protocol, side in ((PROTOCOL_VERSION + 1, "server"), (PROTOCOL_VERSION - 1, "client")):
-            peer = Peer(bench, "leaves")
-            peer.send(Hello(protocol, "client"))
-            goodbye = (await peer.receive(Goodbye))[0]
-            assert f"upgrade the {side}" in goodbye.reason
-
-    play(scenario)
-
-
 def test_before_any_evaluator_is_up_players_are_asked_to_come_back(play: Play) -> None:
     async def scenario(bench: Bench) -> None:
         peer = Peer(bench, "leaves")

@@ -87,19 +87,6 @@ def test_a_gpu_that_disappears_is_waited_for() -> None:
     assert caught.value.code == Exit.TRY_AGAIN
 
 
-def test_an_unknown_game_and_a_wrong_setting_are_explained() -> None:
-    with pytest.raises(Fatal, match="unknown game 'ludo'") as caught:
-        App(ServerConfig(game="ludo"))
-    assert caught.value.code == Exit.CONFIG
-
-
-def test_a_wrong_network_is_explained() -> None:
-    assert ServerConfig(net="4x64tanh").check().net == "4x64tanh"
-    with pytest.raises(Fatal, match="--net: there is no network '4x'") as caught:
-        ServerConfig(net="4x").check()
-    assert caught.value.code == Exit.CONFIG
-
-
 @pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 2), (4, 3), (16, 12)])
 def test_workers_that_evaluate_leave_a_quarter_of_the_cores_to_the_trainer(cores: int, workers: int) -> None:
     app = App(ServerConfig())

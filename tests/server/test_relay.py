@@ -16,7 +16,6 @@ from server.relay import (
     MOST_UNANSWERED,
     RELAY_AGAIN,
     RETRY_BUSY,
-    WINDOW,
     WINDOW_BYTES,
     Acknowledge,
     GameRelay,
@@ -100,14 +99,6 @@ def test_an_acknowledgement_that_nobody_waits_for_is_dropped() -> None:
     assert relay_with_trainer().trainer_acked([(A, GameAck(UID, "stored"))]) == []
 
 
-def test_a_full_window_asks_for_patience() -> None:
-    relay = relay_with_trainer(window=1)
-    relay.put(A, "worker", UID, SHA, 0.0)
-    assert statuses(relay.put(A, "worker", OTHER, SHA, 0.0)) == [(A, "retry")]
-    relay.trainer_acked([(A, GameAck(UID, "stored"))])
-    assert isinstance(relay.put(A, "worker", OTHER, SHA, 0.0)[0], Relay)
-
-
 def test_a_resent_game_is_handed_on_again_only_when_the_first_may_be_lost() -> None:
     relay = relay_with_trainer()
     relay.put(A, "worker", UID, SHA, 0.0)
@@ -174,19 +165,6 @@ def test_a_session_holds_two_megabytes_or_one_game() -> None:
     assert [isinstance(answer, Relay) for answer in answers] == [True, False, True, True, False]
     relay.trainer_acked([(A, GameAck(number(0), "stored"))])
     assert isinstance(relay.put(A, "client", number(1), SHA, 0.0, 1)[0], Relay)
-
-
-def test_a_thousand_sessions_that_ask_in_turn_get_a_place_each_until_the_window_is_full() -> None:
-    relay = relay_with_trainer()
-    given = []
-    for asked in range(4):
-        for client in range(1000):
-            peer = number(client)
-            if isinstance(relay.put(peer, "client", number(asked), SHA, 1.0)[0], Relay):
-                given.append(peer)
-    assert len(relay) == WINDOW
-    assert len(given) == WINDOW
-    assert max(given.count(peer) for peer in set(given)) <= MOST_UNANSWERED
 
 
 OWNERS = {b"p%d" % number: "key" if number < 6 else "" for number in range(11)}
