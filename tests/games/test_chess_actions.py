@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import chess
-import numpy as np
 import pytest
 from test_chess_perft import KNOWN, TRICKY
 
@@ -52,22 +51,6 @@ def test_every_legal_move_has_the_index_of_the_published_scheme(fen: str) -> Non
         assert sorted(actions) == sorted(plain_action(move, board.turn) for move in board.legal_moves)
 
 
-@pytest.mark.parametrize("fen", POSITIONS)
-def test_text_of_every_legal_move_leads_back_to_its_index(fen: str) -> None:
-    state = GAME.notation.state_from_text(fen)
-    texts = [GAME.notation.action_to_text(state, action) for action in legal_list(state)]
-    assert [GAME.notation.action_from_text(state, text) for text in texts] == legal_list(state)
-    board = chess.Board(fen + " 0 1" if fen.endswith(" -") else fen)
-    assert sorted(texts) == sorted(move.uci() for move in board.legal_moves)
-
-
 def test_position_with_most_known_moves_fits_the_buffer() -> None:
     state = GAME.notation.state_from_text("R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1")
     assert len(legal_list(state)) == 218 <= GAME.max_legal
-
-
-def test_moves_are_written_in_the_same_order_every_time() -> None:
-    state = GAME.notation.state_from_text(POSITIONS[1])
-    actions = np.zeros(GAME.max_legal, dtype=np.uint16)
-    count = GAME.rules.legal_actions(state[None], 1, actions)
-    assert actions[:count].tolist() == legal_list(state)

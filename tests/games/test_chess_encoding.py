@@ -99,7 +99,3 @@ def test_numbers_that_pass_their_scale_stay_at_one() -> None:
     packed_features = np.zeros(GAME.feature_words(1), dtype=np.uint64)
     GAME.rules.encode(state[None], 1, 1, packed_features)
     assert unpack(packed_features, 1)[-7:, 0, 0].tolist() == [0, 1, 0, 0, 0, 0, 1]
-
-
-def test_number_of_planes_is_that_of_alphazero() -> None:
-    assert (GAME.planes(8), GAME.planes(1), GAME.actions) == (119, 21, 4672)

@@ -90,9 +90,3 @@ def test_any_text_is_read_and_written_back_or_refused_with_a_value_error(text: s
     except ValueError:
         return
     assert READ(WRITE(state)).tolist() == state.tolist()
-
-
-def test_board_is_sampled_with_white_below() -> None:
-    lines = GAME.notation.render(READ("")).splitlines()
-    assert lines[0] == "8 r n b q k b n r"
-    assert lines[7:] == ["1 R N B Q K B N R", "  a b c d e f g h", "White to move"]

@@ -76,10 +76,3 @@ def test_what_is_no_material_or_never_a_game_is_refused(name: str) -> None:
     assert GENERATOR is not None
     with pytest.raises(ValueError, match=name or "no material"):
         GENERATOR.check(name)
-
-
-def test_every_name_that_can_be_played_is_taken() -> None:
-    """That includes the largest."""
-    assert GENERATOR is not None
-    for name in (*NAMES, "KQQKRR", "KBBKNN", "KQRRBBNNPPPPPPPPKQRRBBNNPPPPPPPP"):
-        GENERATOR.check(name)

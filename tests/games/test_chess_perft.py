@@ -51,8 +51,3 @@ def test_perft_is_exact_where_generators_go_wrong(what: str, fen: str, depth: in
 @pytest.mark.parametrize(("name", "fen", "depth", "count"), PERFT)
 def test_perft_to_full_depth_is_exact(name: str, fen: str, depth: int, count: int) -> None:
     assert perft(GAME, state_from_fen(fen), depth) == count, name
-
-
-def test_perft_refuses_a_depth_below_one() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        perft(GAME, state_from_fen(""), 0)

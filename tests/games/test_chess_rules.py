@@ -24,16 +24,6 @@ def reason_of(positions: Positions, root: int = NO_ROOT) -> str:
     return GAME.reason_name(GAME.rules.end_reason(positions, len(positions), count, root))
 
 
-def text_after(fen: str, *moves: str) -> str:
-    return GAME.notation.state_to_text(positions_after(fen, *moves)[-1])
-
-
-def test_mate_is_a_loss_for_the_side_to_move() -> None:
-    positions = positions_after("", "f2f3", "e7e5", "g2g4", "d8h4")
-    assert reason_of(positions) == "checkmate"
-    assert GAME.end_reasons[GAME.rules.end_reason(positions, len(positions), 0, NO_ROOT)].value == -1
-
-
 @pytest.mark.parametrize(
     ("fen", "move", "reason"),
     [
@@ -104,30 +94,3 @@ def test_en_passant_that_is_not_legal_does_not_hinder_a_repetition() -> None:
 def test_legal_en_passant_makes_the_position_another_one() -> None:
     positions = positions_after("4k3/8/8/8/4p3/8/3P4/4K3 w - - 0 1", "d2d4", "e8d8", "e1d1", "d8e8", "d1e1")
     assert reason_of(positions, root=0) == "ongoing"
-
-
-def test_capture_of_a_rook_at_home_takes_the_castling_right() -> None:
-    assert text_after("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1", "h1h8").split()[2] == "Qq"
-
-
-def test_castling_moves_king_and_rook() -> None:
-    fen = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 3 7"
-    assert text_after(fen, "e1g1", "e8c8") == "2kr3r/8/8/8/8/8/8/R4RK1 w - - 5 8"
-    assert text_after(fen, "e1c1", "e8g8") == "r4rk1/8/8/8/8/8/8/2KR3R w - - 5 8"
-
-
-def test_long_castling_over_an_attacked_b_file_square_is_legal() -> None:
-    assert text_after("1r2k3/8/8/8/8/8/8/R3K3 w Q - 0 1", "e1c1").startswith("1r2k3/8/8/8/8/8/8/2KR4 b")
-
-
-def test_en_passant_removes_the_pawn_that_passed() -> None:
-    fen = "4k3/3p4/8/4P3/8/8/8/4K3 b - - 0 1"
-    assert text_after(fen, "d7d5") == "4k3/8/8/3pP3/8/8/8/4K3 w - d6 0 2"
-    assert text_after(fen, "d7d5", "e5d6") == "4k3/8/3P4/8/8/8/8/4K3 b - - 0 2"
-
-
-@pytest.mark.parametrize("piece", "nbrq")
-def test_pawn_promotes_to_any_piece_also_when_it_takes(piece: str) -> None:
-    fen = "1n2k3/P7/8/8/8/8/8/4K3 w - - 9 1"
-    assert text_after(fen, "a7a8" + piece).startswith(piece.upper() + "n2k3/8/")
-    assert text_after(fen, "a7b8" + piece).startswith("1" + piece.upper() + "2k3/8/")

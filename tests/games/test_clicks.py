@@ -65,29 +65,6 @@ def overlap(one: Spot, other: Spot) -> bool:
     return not (apart_x or apart_y)
 
 
-@pytest.mark.parametrize(
-    ("moves", "winning"),
-    [
-        ("1 2 1 2 1 2 1", 4),  # upwards
-        ("4 4 3 3 5 5 6", 4),  # sideways
-        ("1 2 2 3 3 4 3 4 4 6 4", 4),  # diagonally
-        ("1 1 2 2 3 3 5 5 6 6 7 7 4", 7),  # the last stone joins two threes
-        ("1 2 1 2 1 2", 0),
-    ],
-)
-def test_the_stones_of_a_four_are_marked(moves: str, winning: int) -> None:
-    dots = [one for one in drawn("connect_four", moves.split()).iter(f"{SVG}circle") if one.get("r") == "6"]
-    assert len(dots) == winning
-
-
-def test_three_in_a_row_are_marked_besides_the_last_move() -> None:
-    def marked(moves: str) -> int:
-        marks = drawn("tic_tac_toe", moves.split()).iter(f"{SVG}rect")
-        return sum(one.get("fill") == "#f3e6b8" for one in marks)
-
-    assert (marked("1 4 2 5"), marked("1 4 2 5 3")) == (1, 3)
-
-
 @pytest.mark.parametrize("turned", [False, True])
 def test_the_spots_of_chess_are_the_squares_that_python_chess_draws(turned: bool) -> None:
     clicks, start = clicks_of("chess"), GameHistory(get_game("chess")).state
@@ -119,46 +96,3 @@ def test_moves_are_clicked_as_people_expect(
     game = get_game(name)
     state = replay(game, "", moves).state
     assert clicks_of(name).clicked(state, game.notation.action_from_text(state, action)) == clicked
-
-
-def test_connect_four_marks_the_stone_that_fell_last() -> None:
-    marked = [c.get("cy") for c in drawn("connect_four", ["4", "4"]).iter(f"{SVG}circle") if c.get("stroke")]
-    assert marked == [str(8 + 44 * 4 + 22)]
-
-
-def test_shogi_draws_pieces_in_hand_with_their_number() -> None:
-    moves = ["7g7f", "3c3d", "8h2b+", "3a2b"]
-    texts = [text.text for text in drawn("shogi", moves).iter(f"{SVG}text")]
-    assert texts.count("B") == 2
-    assert texts.count("1") == 3  # the file, and a count in each hand
-    assert len(list(drawn("shogi", moves).iter(f"{SVG}polygon"))) == 40
-
-
-@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
-def test_the_number_of_a_move_stands_where_it_is_clicked(name: str) -> None:
-    noun = {"tic_tac_toe": "cell", "connect_four": "column"}[name]
-    spots = {spot.name: spot for spot in clicks_of(name).spots}
-    texts = [
-        (text.text, float(text.get("x", "")), float(text.get("y", "")))
-        for text in drawn(name, []).iter(SVG + "text")
-    ]
-    assert {f"{noun} {number}" for number, _, _ in texts} == set(spots)
-    for number, x, y in texts:
-        spot = spots[f"{noun} {number}"]
-        assert spot.x < x < spot.x + spot.width
-        assert spot.y < y < spot.y + spot.height
-
-
-@pytest.mark.parametrize(("name", "spot"), [("go_9x9", "J4"), ("go_5x5", "A1")])
-def test_a_point_of_go_stands_above_its_letter_and_beside_its_number(name: str, spot: str) -> None:
-    place = next(one for one in clicks_of(name).spots if one.name == spot)
-    found = {text.text: text for text in drawn(name, []).iter(SVG + "text")}
-    assert float(found[spot[0]].get("x", "")) == place.x + place.width / 2
-    assert float(found[spot[1:]].get("y", "")) == pytest.approx(place.y + place.height / 2, abs=5)
-
-
-def test_the_dots_of_dots_and_boxes_have_letters_and_numbers() -> None:
-    texts = [text.text for text in drawn("dots_and_boxes", []).iter(SVG + "text")]
-    game = get_game("dots_and_boxes")
-    columns, rows = "abcdefghijkl"[: game.cols + 1], range(1, game.rows + 2)
-    assert sorted(map(str, texts)) == sorted([*columns, *map(str, rows)])

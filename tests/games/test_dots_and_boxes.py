@@ -4,7 +4,6 @@ dictionaries."""
 from __future__ import annotations
 
 import random
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -200,16 +199,6 @@ def test_the_heuristic_counts_boxes_and_those_with_three_sides() -> None:
     assert score == {"b1b2": 2, "b2c2": 1}
     assert heuristic.is_noisy(three, game.notation.action_from_text(three, "b1b2"))
     assert not heuristic.is_noisy(three, game.notation.action_from_text(three, "b2c2"))
-
-
-def test_the_picture_has_what_is_on_the_board() -> None:
-    """It has all dots, drawn edges, and each box in its owner's colour; the last edge is highlighted."""
-    game, svg = game_of_size(1, 2), knowledge_of(game_of_size(1, 2)).svg
-    assert svg is not None
-    root = ElementTree.fromstring(svg(game.notation.state_from_text("10/1o1.0/10 x"), "b1b2"))
-    kinds = [child.tag.rpartition("}")[2] for child in root]
-    assert [kinds.count(kind) for kind in ("circle", "line", "rect")] == [6, 4, 1]
-    assert sum(child.get("stroke") == "#c03030" for child in root) == 1
 
 
 def test_a_quarter_turn_makes_sides_of_boxes_other_sides() -> None:

@@ -12,8 +12,7 @@ from sgfmill import sgf
 
 from azselfplay.games.game_history import GameHistory
 from azselfplay.games.go import GoRules, game_of
-from azselfplay.games.go.rules import Superko
-from azselfplay.games.go.sgf import CHARSETS, SgfGame, read, result_text, write
+from azselfplay.games.go.sgf import SgfGame, read, result_text, write
 from azselfplay.games.knowledge import WrittenMove, knowledge_of
 
 RULES = GoRules(9, komi=6.5)
@@ -68,20 +67,6 @@ def test_a_file_names_its_rules_and_is_read_by_them(rules: GoRules, name: bytes)
 
 
 @pytest.mark.parametrize(
-    ("name", "superko", "suicide"),
-    [
-        ("", "positional", True),
-        ("tromp taylor rules", "positional", True),
-        ("New Zealand", "situational", True),
-        ("AGA", "situational", False),
-        ("chinese", "positional", False),
-    ],
-)
-def test_rules_of_other_programs_are_read(name: str, superko: Superko, suicide: bool) -> None:
-    assert read(f"(;SZ[5]RU[{name}])".encode()).rules == GoRules(5, superko=superko, suicide=suicide)
-
-
-@pytest.mark.parametrize(
     ("text", "komi"),
     [
         *(("6.5", 6.5), ("7", 7), ("0", 0), ("-5.5", -5.5), ("", 0.5), ("6,5", 6.5), ("7.5 points", 7.5)),
@@ -91,12 +76,6 @@ def test_rules_of_other_programs_are_read(name: str, superko: Superko, suicide: 
 def test_a_komi_is_read_as_it_was_meant(text: str, komi: float) -> None:
     """Nothing is no komi, a comma is a dot, and nobody gives 650 points: the dot was dropped."""
     assert read(f"(;KM[{text}])".encode(), GoRules(5, 0.5)).rules.komi == komi
-
-
-@pytest.mark.parametrize(("text", "komi"), [("375", 7.5), ("3.75", 7.5), ("275", 5.5), ("3.25", 6.5)])
-def test_a_komi_with_quarters_counts_stones_of_two_points_each(text: str, komi: float) -> None:
-    """The Chinese komi is 3 3/4 stones, which are 7.5 points of area."""
-    assert read(f"(;KM[{text}]RU[Chinese])".encode()).rules.komi == komi
 
 
 @pytest.mark.parametrize("komi", [-400, -65, 0, 5.5, 55, 65, 375, 400])
@@ -135,21 +114,10 @@ def test_brackets_and_escapes_inside_characters_of_two_bytes_are_no_syntax(
     assert read(f"(;SZ[5]CA[{charset}]PB[{name}];B[aa])".encode(codec)).tags == {"PB": name}
 
 
-@pytest.mark.parametrize("charset", sorted(CHARSETS))
-def test_a_wrong_byte_in_a_name_does_not_block_the_moves(charset: str) -> None:
-    assert read(f"(;SZ[5]CA[{charset}];B[aa]C[".encode() + b"\xff\x81 ];W[bb])").actions == (20, 16)
-
-
 def test_handicap_stones_may_be_placed_by_moves() -> None:
     placed = read(b"(;SZ[5]HA[2];B[aa];B[bb];W[cc])")
     assert placed == read(b"(;SZ[5]HA[2];AB[aa][bb];W[cc])")
     assert placed.start == "x..../.x.../...../...../..... o 0"
-
-
-def test_what_the_file_does_not_say_is_as_usual() -> None:
-    usual = GoRules(19, 5.5, "situational", suicide=False)
-    assert read(b"(;SZ[5];B[aa])", usual).rules == GoRules(5, 5.5, "situational", suicide=False)
-    assert read(b"(;SZ[5]KM[1])", usual).rules.komi == 1
 
 
 @pytest.mark.parametrize(

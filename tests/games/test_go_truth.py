@@ -194,17 +194,3 @@ def test_captures_come_first_and_the_pass_last() -> None:
     scores = [int(heuristic.order_score(state, action)) for action in named.values()]
     assert scores == [1, 0, -1]
     assert [bool(heuristic.is_noisy(state, action)) for action in named.values()] == [True, False, False]
-
-
-def test_the_picture_has_the_stones_and_marks_the_last_move() -> None:
-    game = get_game("go_5x5")
-    svg = knowledge_of(game).svg
-    assert svg is not None
-    picture = svg(replay(game, "", ["B1", "A1"]).state, "A1").decode()
-    assert [picture.count(text) for text in ("<line", "<title>", "#c03030", 'fill="#202020"')] == [
-        10,
-        2,
-        1,
-        1,
-    ]
-    assert "<title>B1</title>" in picture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -12,13 +11,11 @@ from numba import types
 from numba.core.registry import CPUDispatcher
 
 from azselfplay.games.jit import (
-    KEPT_CACHES,
     PACKAGES,
     Unbound,
     bind,
     jit,
     kernel,
-    remove_old_caches,
     source_key,
     sources,
 )
@@ -131,27 +128,6 @@ def test_a_kernel_and_constants_that_it_imports_even_from_afar_are_in_the_key(
     before = source_key(tree)
     (tree / changed).write_text(TREE[changed] + "# changed\n", encoding="utf-8")
     assert source_key(tree) != before
-
-
-def test_of_a_cache_folder_only_our_own_old_caches_are_removed(tmp_path: Path) -> None:
-    """`AZ_JIT_CACHE` may name a folder that holds other things."""
-    caches = [tmp_path / f"{number:016x}" for number in range(KEPT_CACHES + 2)]
-    for age, cache in enumerate(caches):
-        cache.mkdir()
-        os.utime(cache, (1_000_000 - age, 1_000_000 - age))
-    foreign = [tmp_path / "runs", tmp_path / "dangling"]
-    foreign[0].mkdir()
-    foreign[1].symlink_to(tmp_path / "nowhere")
-    os.utime(foreign[0], (1, 1))
-    remove_old_caches(tmp_path)
-    assert set(tmp_path.iterdir()) == {*caches[:KEPT_CACHES], *foreign}
-
-
-def test_modules_without_compiled_code_are_not_in_the_key(tree: Path) -> None:
-    before = source_key(tree)
-    (tree / "trainer/loop.py").write_text("from azselfplay.games.kernel import f, g\n", encoding="utf-8")
-    (tree / "trainer/new.py").write_text("VALUE = 1\n", encoding="utf-8")
-    assert source_key(tree) == before
 
 
 def test_every_module_of_the_project_with_compiled_code_is_in_a_package_that_is_looked_at() -> None:

@@ -74,34 +74,11 @@ def test_a_broken_one_names_its_package_and_the_reason(packages: Path, name: str
     assert get_game("tic_tac_toe").name == "tic_tac_toe"
 
 
-def test_a_game_whose_end_reason_has_the_old_signature_is_refused_by_name(packages: Path) -> None:
-    """It would take the place of the root for a truth value."""
-    text = (packages / "avoid_three.py").read_text().replace("root: int)", "in_search: bool)")
-    (packages / "avoid_three.py").write_text(text)
-    with pytest.raises(ValueError, match=r"avoid-three 1\.0 .* end_reason is 'in_search', but has to"):
-        get_game("avoid_three")
-
-
 def test_two_packages_with_one_name_are_both_named(packages: Path) -> None:
     install(packages, "second", "avoid_three = avoid_three:GAME.name")
     plugins.entry_points_by_name.cache_clear()
     with pytest.raises(ValueError, match=r"avoid-three 1\.0 and second 1\.0"):
         get_game("avoid_three")
-
-
-def test_a_command_says_it_in_one_line(packages: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": f"{packages}:{ROOT}"}
-    for command in (["azselfplay.lab.azrun"], ["server.main"], ["azselfplay.lab.azplay", "play"]):
-        done = subprocess.run(
-            [sys.executable, "-m", *command, "--game", "ludo"],
-            cwd=packages,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 78
-        assert "the package broken-game 1.0" in done.stderr
-        assert "Traceback" not in done.stderr
 
 
 def test_the_code_of_a_package_is_compiled_anew_when_any_file_of_it_changes(tmp_path: Path) -> None:

@@ -40,14 +40,6 @@ def test_every_legal_move_has_the_index_of_the_published_scheme(sfen: str) -> No
             board.pop()
 
 
-@pytest.mark.parametrize("sfen", SFENS)
-def test_text_of_every_legal_move_leads_back_to_its_index(sfen: str) -> None:
-    state = unchecked_state(sfen)
-    texts = [GAME.notation.action_to_text(state, action) for action in legal_list(state)]
-    assert [GAME.notation.action_from_text(state, text) for text in texts] == legal_list(state)
-    assert sorted(texts) == sorted(map(cshogi.move_to_usi, cshogi.Board(sfen).legal_moves))
-
-
 @pytest.mark.parametrize("text", ["7g7e", "7g7f+", "", "P*5e", "resign", "7G7F", "7g7f ", "0a1b", "K*5e"])
 def test_text_that_is_no_legal_move_is_refused_with_the_legal_ones(text: str) -> None:
     with pytest.raises(ValueError, match="not a legal move"):

@@ -83,8 +83,3 @@ def test_a_side_that_resigns_with_its_move_is_not_shown_to_have_played_it() -> N
     assert kif(tags, "", moves, "").splitlines()[-2:] == ["   3 投了", "まで2手で後手の勝ち"]
     assert csa(tags, "", moves, "").splitlines()[-2:] == ["-3334FU", "%TORYO"]
     assert csa({**tags, "Result": "1-0"}, "", moves, "").splitlines()[-2:] == ["+2726FU", "%TORYO"]
-
-
-def test_a_move_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match="not a legal move"):
-        kif({}, "", [WrittenMove("7g7e")], "")

@@ -65,30 +65,6 @@ def test_mate_by_a_pawn_that_moves_is_legal() -> None:
     assert end(replay(GAME, "7lk/9/8P/8L/9/9/9/7L1/8K b - 1", ["1c1b"])) == ("mate", -1)
 
 
-@pytest.mark.parametrize(
-    ("sfen", "forbidden"),
-    [
-        ("4k4/9/9/9/4P4/9/9/9/4K4 b P 1", {*(f"P*5{rank}" for rank in "bcdfgh"), "P*1a", "P*9a"}),
-        ("4k4/9/9/9/9/9/9/9/4K4 b LN 1", {"L*1a", "N*1a", "N*1b"}),
-        ("3k5/P8/L8/1N7/9/9/9/9/4K4 b - 1", {"9b9a", "8d7b", "8d9b"}),
-        ("4k4/9/L8/9/9/9/9/9/4K4 b - 1", {"9c9a"}),
-    ],
-)
-def test_no_piece_is_left_without_a_move_and_no_file_gets_two_pawns(sfen: str, forbidden: set[str]) -> None:
-    assert not texts(sfen) & forbidden
-    assert not {turned_move(move) for move in texts(turned(sfen))} & forbidden
-
-
-def test_a_promoted_pawn_is_no_second_pawn() -> None:
-    assert "P*5e" in texts("4k4/9/9/9/9/9/4+P4/9/4K4 b P 1")
-
-
-def test_promotion_is_a_choice_wherever_the_piece_still_has_a_move() -> None:
-    choices = {"2c2b", "9d9c", "7a7g"}
-    found = texts("2R6/4k4/7P1/S8/9/9/9/9/4K4 b - 1")
-    assert choices | {move + "+" for move in choices} <= found
-
-
 def test_no_legal_move_loses_without_a_check_too() -> None:
     game = replay(GAME, "k8/9/8R/9/9/9/9/1R7/8K b - 1", ["1c1b"])
     assert (end(game), bool(in_check(game.state))) == (("mate", -1), False)

@@ -147,29 +147,3 @@ def test_an_illegal_move_lists_the_legal_ones() -> None:
         notation.action_from_text(state, "5")
     with pytest.raises(ValueError, match="over"):
         notation.action_from_text(notation.state_from_text("xxx/oo./..."), "1")
-
-
-def test_the_drawing_shows_the_board_from_the_first_players_side() -> None:
-    """Row 0 is at the bottom, with the column numbers below it."""
-    state = connect_four.GAME.notation.state_from_text("")
-    for column in (3, 3, 0):
-        state = child_of(connect_four.GAME, state, column)
-    assert connect_four.GAME.notation.render(state).splitlines()[-4:] == [
-        ". . . o . . .",
-        "x . . x . . .",
-        "1 2 3 4 5 6 7",
-        "o to move",
-    ]
-
-
-def test_the_drawing_of_tic_tac_toe_shows_the_cells_numbers() -> None:
-    state = tic_tac_toe.GAME.notation.state_from_text("..x/.o./...")
-    assert tic_tac_toe.GAME.notation.render(state).splitlines() == [
-        ". . x    7 8 9",
-        ". o .    4 5 6",
-        ". . .    1 2 3",
-        "x to move",
-    ]
-    cell = tic_tac_toe.GAME.notation.action_from_text(state, "7")
-    after = child_of(tic_tac_toe.GAME, state, cell)
-    assert tic_tac_toe.GAME.notation.render(after).startswith("x . x")
