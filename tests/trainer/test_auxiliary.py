@@ -14,7 +14,6 @@ from unsearched import without_policy
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.store.sqlite import Totals
 from bench.random_games import random_game
 from net.architectures.network import build
 from net.architectures.registry import TRAINING_HEADS
@@ -22,7 +21,6 @@ from net.architectures.residual import Residual
 from net.planes import PlaneShape, features_tensor, unpack
 from protocol.records import GameRecord
 from trainer.config import LossSettings, OptimizerSettings, TrainerConfig
-from trainer.figures import Figures, scalars
 from trainer.loss import Targets, moves_left_loss, soft_policy_loss, trained_heads
 from trainer.sampler import Sampler
 from trainer.sampler_kernel import Samples
@@ -140,32 +138,6 @@ def test_weight_zero_trains_no_head_and_the_rest_as_without_it() -> None:
     assert figures is not None
     assert figures.heads == {}
     assert idle.evaluate(samples).heads == {}
-
-
-def test_figures_of_both_losses_are_drawn(tmp_path: Path) -> None:
-    """Training and held-out losses of the heads are among the numbers for TensorBoard."""
-    config = varied(
-        TrainerConfig(),
-        net="1x8",
-        batch=32,
-        min_positions=50,
-        device="cpu",
-        held_out=0.5,
-        per_position=0.2,
-        **ALL,
-    )  # type: ignore[arg-type]
-    one = TrainingLoop(config, GAME, 1, "tiny", tmp_path)
-    games = some_games(150)
-    turn = one.turn(games, 150, sum(game.plies for game in games))
-    assert turn.figures is not None
-    figures = Figures(0.0)
-    figures.on_turn(turn, one.budget.samples)
-    figures.held_out = one.held_out()
-    drawn = scalars(figures.as_dict(Totals(), 1.0))
-    for head in TRAINING_HEADS:
-        name = f"{head}_loss"
-        assert drawn[f"trainer/{name}"] == pytest.approx(turn.figures.heads[head], abs=1e-4)
-        assert drawn[f"trainer/held_out_{name}"] > 0
 
 
 def test_heads_are_made_for_a_new_network_and_added_to_given_weights(tmp_path: Path) -> None:

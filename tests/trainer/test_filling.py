@@ -22,7 +22,6 @@ from bench.random_games import entry, random_game
 from protocol.records import GameRecord
 from trainer import service
 from trainer.config import TrainerConfig
-from trainer.figures import log_line
 from trainer.training_loop import TrainingLoop
 
 torch.set_num_threads(1)
@@ -145,29 +144,6 @@ def stopped_while_filling(
         return server
 
     return asyncio.run(scenario())
-
-
-def test_the_figures_tell_the_checkpoints_step_while_the_window_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """figures.jsonl gets no line meanwhile, as most figures are unknown."""
-    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
-    reader = StoreReader(stored(tmp_path / "run-1", games(60, 1)))
-    before = TrainingLoop(CONFIG, GAME, 1, "tiny", tmp_path / "run-1" / "checkpoints")
-    assert before.fill(reader, 60)
-    reader.close()
-    before.turn([], 60, 400)
-    assert before.step > 0
-    (tmp_path / "run-1" / "checkpoints").mkdir()
-    before.save()
-    held = Held(monkeypatch)
-    server = stopped_while_filling(tmp_path, held, lambda it: it.until(lambda: "step" in it.figures))
-    figures = server.figures
-    assert figures["step"] == before.step
-    line = log_line(figures)
-    assert f"step {before.step:,}, no step since the start" in line
-    assert line.endswith("waiting for the window to be loaded")
-    assert not (tmp_path / "run-1" / "figures.jsonl").exists()
 
 
 def test_a_trainer_that_is_stopped_amid_filling_goes_on_there(

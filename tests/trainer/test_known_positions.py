@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from training_runs import fill, games, stored, training
 
 from azselfplay.games import get_game
-from trainer.figures import Curves
 from trainer.validation import KnownPositions
 
 
@@ -42,13 +40,6 @@ def test_an_illegal_move_is_never_taken_for_the_choice() -> None:
     assert known.errors(policy.astype(np.float32)) == {"tree": 0.0}
 
 
-def test_positions_are_those_that_the_network_would_see_in_a_game() -> None:
-    known = known_of("connect_four")
-    stones = [int(row[0]).bit_count() + int(row[1]).bit_count() for row in known.packed_features]
-    assert all(8 <= count <= 13 for count in stones[:40])
-    assert all(count >= 25 for count in stones[80:])
-
-
 @pytest.mark.parametrize(("name", "per_group"), [("chess", 0), ("shogi", 40), ("tic_tac_toe", 0)])
 def test_a_game_that_is_not_solved_or_not_to_be_asked_has_none(name: str, per_group: int) -> None:
     assert known_of(name, per_group).groups == ()
@@ -62,13 +53,3 @@ def test_a_trainer_counts_its_errors_and_is_not_changed_by_it(tmp_path: Path) ->
     assert list(found) == ["tree"]
     assert 0 < found["tree"] < 1
     assert one.known_errors() == found
-
-
-def test_the_last_point_of_a_curve_is_written_whenever_the_one_before_was(tmp_path: Path) -> None:
-    curves, path = Curves(tmp_path, tmp_path / "figures.jsonl"), tmp_path / "figures.jsonl"
-    for step in (1, 2):
-        curves.write({"step": step, "alerts": []}, now=0.0)
-    curves.finish({"step": 2, "games": 9, "alerts": []})
-    last = json.loads(path.read_text().splitlines()[-1])
-    assert (last["trainer/step"], last["trainer/games"]) == (2.0, 9.0)
-    assert len(path.read_text().splitlines()) == 2

@@ -62,9 +62,3 @@ def test_window_grows_as_katagos(factor: int) -> None:
     growth = Growth(300_000, 0.75, 0.4)
     root = {1: 1, 16: 8, 81: 27, 256: 64}[factor]
     assert growth.positions(300_000 * factor) == pytest.approx(300_000 + 160_000 * (root - 1), abs=1)
-
-
-def test_young_window_leaves_nothing_out() -> None:
-    """Up to c positions, samples are drawn from all of them."""
-    growth = Growth(1000, 0.75, 0.4)
-    assert all(growth.positions(total) >= total for total in range(1001))

@@ -5,21 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from changed_settings import varied
 from hypothesis import given
 from hypothesis import strategies as st
 from naive_verify import visits_by_ply
 
 from azselfplay.games import get_game
 from bench.random_games import random_game
-from net.architectures.network import build
-from net.architectures.registry import named
-from net.planes import PlaneShape, features_tensor, unpack
 from protocol.records import POLICY_TARGET, GameRecord
-from trainer.config import TrainerConfig
-from trainer.loss import Replies, replies, reply_loss, trained_heads
-from trainer.sampler import Sampler
-from trainer.train_step import TrainStep
+from trainer.loss import Replies, replies, reply_loss
 from trainer.window import Window
 
 GAME = get_game("tic_tac_toe")
@@ -66,27 +59,3 @@ def test_the_loss_is_the_cross_entropy_over_all_actions() -> None:
     log_policy = logits.log_softmax(1)
     wanted = -(0.25 * log_policy[0, 1] + 0.75 * log_policy[0, 5] + log_policy[2, 8]) / 2
     assert loss.item() == pytest.approx(wanted.item(), rel=1e-5)
-
-
-def test_the_replies_of_a_game_are_learnt_by_heart() -> None:
-    torch.manual_seed(1)
-    window = Window(GAME, 100)
-    window.add(random_game(GAME, np.random.default_rng(4), simulations=50))
-    config = varied(TrainerConfig(), lr=0.01, warmup_steps=10, heads="reply:1")
-    samples = Sampler(GAME, 1, heads=trained_heads(config.loss)).newest(window, 100, 100)
-    network = build(named("1x16").with_heads(["reply"]), GAME, 1)
-    step = TrainStep(GAME, 1, network, config.optimizer, config.loss, torch.device("cpu"))
-    for _ in range(200):
-        step.train(samples)
-    outputs = step.network.all_heads(unpack(features_tensor(samples.packed_features), PlaneShape.of(GAME, 1)))
-    assert samples.heads is not None
-    found = samples.heads["reply"]
-    learned = outputs.training["reply"].softmax(1).detach()[found.rows, found.actions]
-    np.testing.assert_allclose(learned, found.shares, atol=0.05)
-    assert found.rows.max() == len(samples.classes) - 2, "the last move has no reply"
-
-
-def test_without_the_head_no_replies_are_looked_for() -> None:
-    window = Window(GAME, 100)
-    window.add(random_game(GAME, np.random.default_rng(4), simulations=50))
-    assert Sampler(GAME, 1).newest(window, 100, 100).heads is None

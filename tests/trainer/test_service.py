@@ -21,6 +21,7 @@ from free_ports import free_base_port
 from azselfplay.games import get_game
 from azselfplay.host.aio import Stop, first_cause, run
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.store.players import set_quarantine
 from azselfplay.store.reader import Range, StoreReader
 from azselfplay.store.sqlite import connect
 from bench.random_games import random_game
@@ -119,28 +120,6 @@ def test_a_game_of_weights_that_do_not_exist_yet_is_refused_until_the_server_has
     assert acks[late.uid].status == "stored"
 
 
-def test_a_game_that_the_trainer_cannot_read_is_answered(tmp_path: Path) -> None:
-    """Otherwise it would keep its place among the unanswered games."""
-    headers = [
-        {
-            "type": "relay_game",
-            "peer": b"p" * 300,
-            "uid": bytes(16),
-            "sha256": bytes(32),
-            "source": "clients",
-        },
-        {"type": "relay_game", "peer": b"p", "uid": b"2" * 16, "sha256": bytes(32), "source": "clients"},
-    ]
-
-    async def script(server: FakeServer, _: service.Service) -> None:
-        for header, frames in zip(headers, ([b"record"], [b"re", b"cord"]), strict=True):
-            server.send_raw(msgspec.msgpack.encode(header), *frames)
-        await server.until(lambda: len(server.acks) == 2)
-
-    acks = beside_trainer(tmp_path, script).acks
-    assert [(ack.status, ack.reason.split(":")[0]) for ack in acks.values()] == [("retry", "internal")] * 2
-
-
 def test_a_clean_stop_publishes_the_network_as_it_then_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,16 +158,6 @@ def end_of_trainer(tmp_path: Path, **changes: object) -> Fatal:
     fatal = first_cause(caught.value)
     assert isinstance(fatal, Fatal)
     return fatal
-
-
-def test_run_folder_of_another_game_is_refused(tmp_path: Path) -> None:
-    """The trainer ends if the server plays another game than that of the run folder; nothing is mixed."""
-    (tmp_path / "run-1").mkdir()
-    (tmp_path / "run-1" / "run.json").write_text(
-        '{"format": 5, "game": "connect_four", "history": 1}', encoding="utf-8"
-    )
-    assert end_of_trainer(tmp_path).code == Exit.BAD_DATA
-    assert not (tmp_path / "run-1" / "games.db").exists()
 
 
 @pytest.mark.parametrize(
@@ -238,6 +207,40 @@ def test_a_trainer_that_ends_sends_new_games_back(tmp_path: Path) -> None:
         await server.until(lambda: server.acks)
 
     assert beside_trainer(tmp_path, script).acks[record.uid].status == "retry"
+
+
+def test_a_running_trainer_follows_the_quarantine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes by the key, whatever name the games give. Games that come meanwhile are stored and left out,
+    and count after the release (test_quarantine.py: each is paid for once)."""
+    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
+    rng, path = np.random.default_rng(1), tmp_path / "run-1" / "games.db"
+    batches = {
+        key: [random_game(GAME, rng, simulations=20) for _ in range(20)]
+        for key in ("", "cheat", "later", "cheat later")
+    }
+
+    async def script(server: FakeServer, _: service.Service) -> None:
+        async def stored(*names: str) -> None:
+            for name in names:
+                for record in batches[name]:
+                    server.play(record, "cheat" if "cheat" in name else "")
+            await server.until(lambda: all(one.uid in server.acks for name in names for one in batches[name]))
+
+        async def window_of(*names: str) -> None:
+            positions = sum(record.plies for name in names for record in batches[name])
+            await server.until(lambda: server.figures.get("window_positions") == positions)
+
+        await stored("", "cheat")
+        await window_of("", "cheat")
+        assert set_quarantine(path, "keys/cheat", held=True)
+        await window_of("")
+        await stored("later", "cheat later")
+        await window_of("", "later")
+        assert set_quarantine(path, "keys/cheat", held=False)
+        await window_of(*batches)
+
+    server = beside_trainer(tmp_path, script, held_out=0.0)
+    assert {ack.status for ack in server.acks.values()} == {"stored"}
 
 
 def test_while_games_cannot_be_stored_the_figures_say_why(

@@ -106,13 +106,3 @@ def test_a_sampler_draws_a_share_by_surprise() -> None:
     assert plain.mean() == pytest.approx(1 / record.plies, abs=0.02)
     assert mixed.mean() == pytest.approx(0.5 + 0.5 / record.plies, abs=0.03)
     assert only.all()
-
-
-def test_a_window_without_it_costs_nothing_more() -> None:
-    """With a share of 0 it draws the same samples as before."""
-    record = random_game(GAME, np.random.default_rng(5), simulations=20)
-    plain, keeping = Window(GAME, 50), Window(GAME, 50, with_surprise=True)
-    for window in (plain, keeping):
-        window.add(record)
-    assert keeping.bytes_per_position == plain.bytes_per_position + 4
-    assert drawn(plain, 0.0).tolist() == drawn(keeping, 0.0).tolist()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from training_runs import games, training
+from training_runs import training
 
 import trainer.__main__
 from azselfplay.host.exits import Exit, Fatal
@@ -16,17 +16,6 @@ from trainer import train_step
 from trainer.__main__ import load
 from trainer.config import OptimizerSettings, TrainerConfig
 from trainer.train_step import choose_device
-
-
-def test_network_of_any_size(tmp_path: Path) -> None:
-    """--net takes sizes as well as presets; anything else is refused before training begins."""
-    one = training(tmp_path / "a", net="1x8setanh")
-    one._sampler.warm(games(1)[0])
-    assert one.architecture == "1x8setanh"
-    assert one._train_step.network.value.out.out_features == 1
-    with pytest.raises(Fatal, match="BLOCKSxCHANNELS") as caught:
-        TrainerConfig(net="1x8 se").check()
-    assert caught.value.code == Exit.CONFIG
 
 
 def test_settings_over_those_of_the_optimizer() -> None:

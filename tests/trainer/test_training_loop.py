@@ -11,8 +11,7 @@ import pytest
 import torch
 from training_runs import GAME, fill, games, stored, tensors, training
 
-from azselfplay.games import get_game
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Fatal
 from azselfplay.store.sqlite import Entry, Store
 from bench.random_games import entry
 from protocol.records import sha256
@@ -257,40 +256,12 @@ def test_held_out_loss_rises_when_the_window_is_learnt_by_heart(tmp_path: Path) 
     assert after.value_loss > before.value_loss
 
 
-def test_figures_of_the_network(tmp_path: Path) -> None:
-    """Held-out values and their spread, known positions, weights; computing them changes nothing."""
-    one = training(tmp_path / "a", held_out=0.5, positions=5000)
-    fill(one, stored(tmp_path, games(100)), 100)
-    turn = one.turn([], 100, 0)
-    parameters = list(one._train_step.network.parameters())
-    squares = sum(float((tensor.detach().double() ** 2).sum()) for tensor in parameters)
-    assert turn.weight_norm == pytest.approx(squares**0.5)
-    assert sum(turn.outcome_shares.values()) == pytest.approx(1)
-    held_out, values = one.held_out(), one.probe_values()
-    assert held_out is not None
-    assert 0 < held_out.value_spread < 1
-    assert held_out.material_r is None
-    assert list(values) == ["start"]
-    assert -1 < values["start"] < 1
-    assert (one.held_out(), one.probe_values()) == (held_out, values)
-
-
 def test_growing_window_draws_from_the_newest(tmp_path: Path) -> None:
     """Steps draw from as many positions as the growth rule says, within what the window holds."""
     grown = {"growth": True, "growth_min": 50, "held_out": 0.0, "positions": 1000}
     one = training(tmp_path / "a", **grown)
     assert one.turn(games(100), 100, 400).window_positions == int(50 * (1 + 0.4 * (8**0.75 - 1) / 0.75))
     assert training(tmp_path / "b", **grown).turn(games(10), 10, 10**6).window_positions < 100
-
-
-def test_network_of_a_run_cannot_change(tmp_path: Path) -> None:
-    """A --net other than the run's is refused; without --net the run's is used."""
-    training(tmp_path / "a").save()
-    with pytest.raises(Fatal) as caught:
-        training(tmp_path / "a", net="small")
-    assert caught.value.code == Exit.CONFIG
-    assert training(tmp_path / "a", net="").architecture == "2x32"
-    assert training(tmp_path / "a", net="2x32").architecture == "2x32"
 
 
 def test_versions_go_on_from_the_highest_known(tmp_path: Path) -> None:
@@ -300,12 +271,6 @@ def test_versions_go_on_from_the_highest_known(tmp_path: Path) -> None:
     assert one.publish(7)[0] == 8
     one.save()
     assert training(tmp_path / "a").publish(3)[0] == 9
-
-
-def test_checkpoint_of_another_game_is_not_taken(tmp_path: Path) -> None:
-    """In a folder with checkpoints of another game, none is found."""
-    training(tmp_path / "a").save()
-    assert checkpoint.load_newest(tmp_path / "a", get_game("connect_four"), 1) is None
 
 
 def test_games_that_were_too_old_do_not_come_back_into_the_window(tmp_path: Path) -> None:
