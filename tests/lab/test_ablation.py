@@ -19,7 +19,7 @@ from azselfplay.lab.experiments import ablation as ablation_file
 from azselfplay.lab.experiments import ablation as ablation_runs
 from azselfplay.lab.experiments import recipe as recipes
 from azselfplay.lab.experiments.ablation import Job, settings_of
-from azselfplay.lab.experiments.intervals import remarks, spread, table, values
+from azselfplay.lab.experiments.intervals import spread, table, values
 from azselfplay.lab.experiments.measures import check_judge
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -83,15 +83,6 @@ def test_the_published_table_is_of_what_its_command_runs(name: str) -> None:
     assert runs == set(itertools.product(loaded.all(), loaded.seeds))
 
 
-def test_everything_is_compiled_before_any_run_is_timed() -> None:
-    """Every selection, and what only some variants use."""
-    kinds = ablation_runs.kinds(list(ablation_file.load("connect_four").all().values()))
-    roots = [one.server["self_play"]["search"]["selection"] for one in kinds]
-    assert sorted(roots) == ["gumbel", "puct"]
-    kinds = ablation_runs.kinds(list(ablation_file.load("connect_four_wins").all().values()))
-    assert [one.trainer["samples"]["wins_share"] > 0 for one in kinds] == [False, True]
-
-
 def test_runs_of_other_settings_are_not_compared(tmp_path: Path) -> None:
     """The settings of a run are kept beside it; a run counts as finished only under the same settings."""
     loaded, results = ablation_file.load("krk"), tmp_path / "runs.json"
@@ -140,39 +131,6 @@ def test_spread_is_that_within_variants() -> None:
     assert first == "| variant | seeds | games | steps | errors |"
     assert rows[1] == f"| a | 3 | 1 | 2 | 50.0 ± {277.6 * 0.1 / math.sqrt(3):.1f} % |"
     assert rows[2].endswith(f"(-40.0 ± {277.6 * 0.1 * math.sqrt(2 / 3):.1f}) |")
-
-
-def test_one_seed_has_no_interval_and_a_run_without_games_is_marked() -> None:
-    runs = [run_of("a", 1, 0.5), run_of("b", 1, 0.4) | {"games": 0}]
-    *_, first, second = table(runs, "a").splitlines()
-    assert first == "| a | 1 | 1 | 2 | 50.0 ± - % |"
-    assert second == "| b | 1 | no games | 2 | 40.0 ± - % (-10.0 ± -) |"
-    assert "no games were finished by b (seed 1)" in remarks(runs)
-    assert "an interval takes two seeds or more" in remarks(runs)
-    assert remarks([run_of("a", seed, seed / 10) for seed in (1, 2)]) == ""
-    assert "no two runs of a variant differ" in remarks([run_of("a", seed, 0.5) for seed in (1, 2)])
-
-
-def test_each_run_is_told_as_it_begins_and_ends_after_the_time_of_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def run_one(job: Job) -> dict[str, object]:
-        return {
-            **run_of(job.variant, job.seed, 0.5),
-            "games": 1200 if job.variant == ablation_file.BASE else 0,
-        }
-
-    monkeypatch.setattr(ablation_runs, "run_one", run_one)
-    monkeypatch.setattr(ablation_runs, "ProcessPoolExecutor", ThreadPoolExecutor)
-    monkeypatch.setattr(ablation_runs, "warm_up", lambda _: None)
-    loaded = dataclasses.replace(ablation_file.load("connect_four"), minutes=1, seeds=(1,))
-    done = ablation_runs.run_all(loaded, tmp_path, [0, 1], tmp_path / "runs.json")
-    assert [one["variant"] for one in done] == list(loaded.all())
-    first, *lines = [line.partition(" ")[2] for line in capsys.readouterr().err.splitlines()]
-    assert first.startswith(f"{len(done)} runs of 1 minute, 2 at a time: about ")
-    assert f"run 1 of {len(done)}, {ablation_file.BASE}, seed 1: begins, for 1 minute" in lines
-    assert f"run 1 of {len(done)}, {ablation_file.BASE}, seed 1: ended, with 1,200 games and 2 steps" in lines
-    assert sum("WARNING: no games" in line for line in lines) == len(done) - 1
 
 
 def test_a_run_that_fails_loses_no_other_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

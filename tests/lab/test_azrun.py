@@ -12,10 +12,10 @@ import pytest
 from free_ports import free_base_port
 
 from azselfplay.host.aio import Stop, run
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab import azrun, launcher
-from azselfplay.lab.azrun_config import RunConfig, check, make_commands
+from azselfplay.lab.azrun_config import RunConfig, make_commands
 from azselfplay.lab.launcher import Launcher
 from server.config import ServerConfig
 
@@ -232,20 +232,6 @@ def test_a_port_in_use_ends_it_before_anything_starts(
         assert azrun.main() == Exit.TRY_AGAIN
     assert f"port {port + 1} is in use" in capsys.readouterr().err
     assert not runs.exists()
-
-
-def test_without_figures_the_summary_is_all_zero(tmp_path: Path) -> None:
-    """A run that was stopped before the server was up still prints its line."""
-    summary = Launcher(RunConfig(runs=tmp_path), 7000).summary()
-    assert summary["games"] == 0
-    assert summary["versions"] == {"workers": 0, "clients": 0}
-
-
-def test_a_wrong_network_is_explained_before_anything_starts(tmp_path: Path) -> None:
-    check(RunConfig(net="4x64se", runs=tmp_path))
-    with pytest.raises(Fatal, match="BLOCKSxCHANNELS") as caught:
-        check(RunConfig(net="4*64", runs=tmp_path))
-    assert caught.value.code == Exit.CONFIG
 
 
 FAILS = """

@@ -119,12 +119,6 @@ def test_a_name_that_is_taken_is_told_first(run: LiveRun, tmp_path: Path, identi
         restored(tmp_path / "backup", run.folder.path.parent, identity=identity)
 
 
-def test_what_is_no_backup_is_called_so(tmp_path: Path) -> None:
-    for path, why in ((tmp_path / "none", "there is no such folder"), (tmp_path, "it has no backup.json")):
-        with pytest.raises(Fatal, match=f"is not a backup of a run: {why}"):
-            restored(path, tmp_path / "runs")
-
-
 def killed_at(point: int, work: Callable[[], object]) -> bool:
     """Do the work in a child process that is killed at its fsync number `point`. Return False if it
     finished."""
@@ -262,11 +256,3 @@ def test_one_backup_at_a_time_is_made_in_a_place(run: LiveRun, tmp_path: Path) -
         pytest.raises(Fatal, match="another process is filling"),
     ):
         backed_up(run, tmp_path / "backup")
-
-
-def test_what_azplay_did_not_leave_is_not_removed(run: LiveRun, tmp_path: Path) -> None:
-    (tmp_path / "backup.partial").mkdir()
-    (tmp_path / "backup.partial" / "mine").touch()
-    with pytest.raises(Fatal, match="in the way"):
-        backed_up(run, tmp_path / "backup")
-    assert (tmp_path / "backup.partial" / "mine").exists()

@@ -117,19 +117,6 @@ def test_the_rate_falls_over_the_minutes_of_the_run_if_it_has_an_end(
     assert found.trainer["optimizer"]["cosine_minutes"] == falls
 
 
-def test_a_rate_that_falls_by_steps_does_not_also_fall_by_minutes(tmp_path: Path) -> None:
-    """The trainer would refuse both."""
-    (tmp_path / "steps.toml").write_text("[optimizer]\ncosine_steps = 900\n")
-    found = basis_of(RunConfig(runs=tmp_path, minutes=7, trainer_config=tmp_path / "steps.toml"))
-    assert found.trainer["optimizer"]["cosine_minutes"] == 0
-    served(found, tmp_path / "basis")
-
-
-def test_the_rate_of_a_repeatable_run_does_not_fall_by_minutes(tmp_path: Path) -> None:
-    found = basis_of(RunConfig(runs=tmp_path, minutes=7, recipe="chess_two_cores", repeatable=50))
-    assert found.trainer["optimizer"]["cosine_minutes"] == 0
-
-
 def test_a_run_of_older_defaults_goes_on_as_it_was(tmp_path: Path) -> None:
     """Named or not, and whatever recipe its game has now: one with history 1 would be refused."""
     folder = RunFolder(tmp_path, "chess-tiny")
@@ -192,17 +179,6 @@ def test_a_recipe_that_cannot_be_used_is_explained(
     monkeypatch.setattr(sys, "argv", ["azrun", "--runs", str(tmp_path), *flags])
     assert azrun.main() == Exit.CONFIG
     assert said in capsys.readouterr().err
-
-
-def test_the_list_has_a_line_for_each_recipe(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["azrun", "--recipe", "list"])
-    assert azrun.main() == Exit.OK
-    _, *rows = capsys.readouterr().out.splitlines()
-    assert {row.split()[0] for row in rows} == set(recipes.names())
-    (row,) = (row for row in rows if row.startswith("chess_sparse "))
-    assert "default without a GPU  Chess from nothing with a sparse network" in row
 
 
 def test_a_trainer_reads_all_that_a_recipe_gives_it(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from azselfplay.host.exits import Fatal
 from azselfplay.host.hardware import seconds_of, seconds_of_trees
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.experiments.recipe import from_settings
@@ -49,11 +48,6 @@ def test_a_rate_that_falls_over_the_recipe_s_minutes_falls_over_those_of_the_run
     command_of(recipe, 1, 5.0, tmp_path, "run", tmp_path)
     assert tomllib.loads((tmp_path / "trainer.toml").read_text())["optimizer"] == {"cosine_minutes": 2.5}
     assert recipe.trainer == trainer
-
-
-def test_an_unknown_clock_is_refused() -> None:
-    with pytest.raises(Fatal, match="sun"):
-        from_settings("x", {**MINIMAL, "clock": "sun"})
 
 
 def test_processor_time_is_that_of_all_threads() -> None:

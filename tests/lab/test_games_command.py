@@ -96,11 +96,6 @@ def test_an_unknown_number_says_which_there_are(run: Path, monkeypatch) -> None:
         azplay_games(monkeypatch, "nothing", "list", "--runs", run.parent)
 
 
-def test_a_run_is_found_by_its_name(run: Path) -> None:
-    """A name stands for a folder in the folder of runs."""
-    assert open_games("cf", run.parent).game == "connect_four"
-
-
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     """The message says what to do, and there is no traceback."""
     (tmp_path / "games.db").write_bytes(b"not a database" * 100)
@@ -156,12 +151,6 @@ def test_the_most_visited_other_moves_are_variations_of_an_exported_game(tmp_pat
     assert node.is_end()
 
 
-def test_other_moves_stand_behind_the_one_played_in_games_as_text(run: Path, monkeypatch, capsys) -> None:
-    assert azplay_games(monkeypatch, run, "export", "--last", 1, "--variations", 1) == Exit.OK
-    first = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("1. "))
-    assert re.fullmatch(r"1\. \d \{\[%value .*\} \(\d \{\[%visits \d+/20\] \d+%\}\)", first)
-
-
 def test_what_the_search_knew_of_the_network_is_exported_where_it_is_known(tmp_path, monkeypatch) -> None:
     [record] = records("connect_four", 1)
     some = np.full(record.plies, np.nan, np.float16)
@@ -181,29 +170,6 @@ def test_what_the_search_knew_of_the_network_is_exported_where_it_is_known(tmp_p
     assert first.endswith(" [%prior_value +0.250] [%prior_kl 0.250] [%depth 0.2/9]}")
     assert "prior" not in second
     assert "depth" not in second
-
-
-def test_other_games_are_exported_in_the_same_shape(run: Path, monkeypatch, capsys) -> None:
-    """The form is: tags, then one numbered move per line, then the result."""
-    assert azplay_games(monkeypatch, run, "export", "--last", 1) == Exit.OK
-    text, record = capsys.readouterr().out, records("connect_four", 1)[0]
-    assert text.startswith('[Game "connect_four"]\n[Event "azselfplay cf"]')
-    assert f"1. {record.actions[0] + 1} {{[%value {record.root_values[0]:+.3f}] [%visits " in text
-    assert sum("%value" in line for line in text.splitlines()) == record.plies
-
-
-def test_exported_moves_are_numbered_by_whose_they_are() -> None:
-    """The number rises when the first player is to move, and stays while the same side moves on."""
-    record = records(TWICE.name, 1)[0]
-    text = as_text(TWICE, {"Result": "*"}, record).splitlines()
-    numbers = [line.split()[0] for line in text if "%value" in line]
-    wanted, number, before = [], 0, -1
-    for sign in Movers(TWICE)("", record.actions).tolist():
-        number += sign == 1 != before
-        wanted.append(f"{number}." if sign == 1 else f"{number}...")
-        before = sign
-    assert numbers == wanted
-    assert len(set(numbers)) < len(numbers)
 
 
 def test_a_game_that_counts_is_exported_with_its_final_score() -> None:
@@ -230,15 +196,6 @@ def test_a_name_that_a_client_gives_itself_adds_no_line_and_controls_no_terminal
     pgn = (tmp_path / "games.pgn").read_text()
     assert "[Site \"x'\\\\]".replace("\\\\]", "]\\n") in pgn
     assert "\x1b" not in capsys.readouterr().out + pgn
-
-
-def test_progress_is_told_by_time(run: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("azselfplay.lab.report.games_command.PROGRESS_SECONDS", 0.0)
-    azplay_games(monkeypatch, run, "verify")
-    assert capsys.readouterr().err.count("games checked") == 3
-    monkeypatch.setattr("azselfplay.lab.report.games_command.PROGRESS_SECONDS", 1e9)
-    azplay_games(monkeypatch, run, "verify")
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("name", GAME_NAMES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import tomllib
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from azselfplay.host.runs import RunFolder
 from azselfplay.lab.experiments import recipe as recipes
 from azselfplay.lab.experiments.measures import JUDGES, Judgement, Measure, check_judge, share
 from azselfplay.lab.experiments.results import read_seeds, write_page, write_seed
-from azselfplay.lab.experiments.training import Snapshot, Trained, command_of, minute_after, read_trained
+from azselfplay.lab.experiments.training import Snapshot, Trained, command_of, read_trained
 from azselfplay.search.settings import resolve
 from protocol.settings import SelfPlaySettings
 from server.config import ServerConfig
@@ -182,22 +181,6 @@ def test_the_page_says_which_runs_were_stopped_early(tmp_path: Path) -> None:
         False,
     ]
     assert "10 (1), 8 (1), stopped early (of 10), 8 (1)" in (tmp_path / "README.md").read_text()
-
-
-def test_nothing_counted_is_no_share() -> None:
-    with pytest.raises(ValueError, match="nothing was counted"):
-        share("w", "p", 0, 0)
-    assert not math.isnan(share("w", "p", 0, 1).value)
-
-
-def test_snapshots_within_one_rounded_minute_are_told_apart() -> None:
-    """On a busy machine the last snapshot comes right after the one before."""
-    snapshots: list[Snapshot] = []
-    for minute in (0.0, 0.001, 0.104, 0.1049, 0.1051, 3.0):
-        minute = minute_after(snapshots, minute)
-        snapshots.append(Snapshot(minute, 0, 0, f"{minute:06.2f}.safetensors"))
-    assert [one.minute for one in snapshots] == [0.0, 0.01, 0.1, 0.11, 0.12, 3.0]
-    assert len({one.file for one in snapshots}) == 6
 
 
 def test_any_game_is_a_recipe_and_a_word_that_is_none_names_the_nearest():

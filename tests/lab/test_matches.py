@@ -42,14 +42,6 @@ def test_results_lost_are_counted_against_the_solver() -> None:
     assert found == {"score against solver": 0.5, "games against solver that lose a result": 0.5}
 
 
-def test_games_that_all_begin_alike_are_counted_by_side() -> None:
-    openings = [Opening("centre", "", (CENTRE,))] * 2
-    games = [played(swapped=swapped, outcome=outcome) for swapped in (False, True) for outcome in (1, 1)]
-    found = {one.what: one.value for one in measures_of(SOLVED, "trained", "random", games, openings)}
-    assert found["won as first player against random"] == 1
-    assert found["won as second player against random"] == 0
-
-
 def test_a_recipe_s_opening_begins_every_game() -> None:
     openings = openings_of(Recipe("x", "x", "go_5x5", 1.0, opening="C3 C4"), get_game("go_5x5"), final=True)
     assert [one.actions for one in openings] == [(12, 17)] * PAIRS

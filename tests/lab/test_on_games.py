@@ -24,21 +24,21 @@ GAME = get_game("tic_tac_toe")
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    """Make a run of 600 random games on which a tiny network was trained."""
+    """Make a run with a tiny network and settings of its trainer."""
     folder = RunFolder(tmp_path / "runs", "small")
     folder.create(GAME.name, 1)
     folder.config.write_text('net = "1x8"\n')
     folder.trainer_config.write_text(to_toml({"optimizer": {"batch": 64}, "device": "cpu"}))
-    rng = np.random.default_rng(0)
-    store = Store(folder.games, GAME.name)
-    store.commit([entry(random_game(GAME, rng, simulations=20)) for _ in range(600)])
-    store.close()
     return folder
 
 
 def test_each_variant_is_trained_and_judged_on_games_that_none_was_trained_on(
     run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """They are 600 random games."""
+    rng, store = np.random.default_rng(0), Store(run.games, GAME.name)
+    store.commit([entry(random_game(GAME, rng, simulations=20)) for _ in range(600)])
+    store.close()
     # Otherwise it would flush tiny numbers to 0 in everything that this process does later.
     monkeypatch.setattr(on_games, "prepare_thread", lambda _: None)
     flags = ["--variant", "no learning=--optimizer.lr 1e-9", "--steps", "60", "--seeds", "1", "2"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from azselfplay.diagnostics.players import PlayerBook, rates
+from azselfplay.diagnostics.players import PlayerBook
 from azselfplay.games import get_game
 from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit
@@ -108,26 +108,6 @@ def test_a_player_is_put_into_quarantine_and_released_by_a_command(
     assert ran(monkeypatch, str(run.path), "--release", CHEAT) == Exit.OK
     assert reader.quarantined() == frozenset()
     reader.close()
-
-
-def test_a_player_who_is_not_there_is_named(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ran(monkeypatch, str(run.path), "--quarantine", "clients/nobody") == Exit.BAD_DATA
-    assert "lists the players" in capsys.readouterr().err
-
-
-def test_a_run_without_games_says_that_there_are_none_yet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Store(tmp_path / "games.db", "tic_tac_toe").close()
-    assert ran(monkeypatch, str(tmp_path)) == Exit.BAD_DATA
-    assert "has no games yet" in capsys.readouterr().err
-
-
-def test_one_game_gives_no_rate() -> None:
-    assert rates([("a", 100.0)]) == {}
-    assert rates([("a", 100.0), ("b", 1900.0), ("b", 3700.0)]) == {"a": 1.0, "b": 2.0}
 
 
 def book_of(players: dict[str, list[GameRecord]]) -> PlayerBook:

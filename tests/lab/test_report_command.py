@@ -14,9 +14,9 @@ import pytest
 from games_runs import records
 from report_runs import collapsed_run, whole_run
 
-from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.games import get_game
 from azselfplay.games.knowledge import knowledge_of
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import Exit
 from azselfplay.lab.report import page
 from azselfplay.lab.report.command import main
 from azselfplay.store.sqlite import Store
@@ -52,11 +52,10 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("name", GAME_NAMES)
-def test_a_report_is_one_whole_page_for_every_game(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Images are embedded, nothing is fetched, no script runs, and the run's files stay unchanged."""
+@pytest.mark.parametrize("name", ["tic_tac_toe", "chess"])
+def test_a_report_is_one_whole_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images are embedded, nothing is fetched, no script runs, and the run's files stay unchanged. Games
+    differ in the picture of their board only (games/test_clicks.py)."""
     run = whole_run(tmp_path / "run", name, records(name, 6, versions=(0, 1, 2)))
     before = files_of(run)
     assert report(monkeypatch, run, "--out", tmp_path / "page.html") == Exit.OK
@@ -130,14 +129,6 @@ def test_ratings_are_drawn_if_there_are_any(begun: Path, monkeypatch: pytest.Mon
     assert '<img alt="Strength"' not in (begun / "report.html").read_text()
 
 
-def test_a_damaged_run_json_is_refused(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (begun / "run.json").write_text("{")
-    with pytest.raises(Fatal, match=r"run\.json is damaged") as caught:
-        report(monkeypatch, begun)
-    assert caught.value.code == Exit.BAD_DATA
-    assert not (begun / "report.html").exists()
-
-
 def test_names_in_a_run_cannot_break_the_page(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Text from files stays text and never becomes markup."""
     (begun / "figures.json").write_text(json.dumps({"<b>": "<script>"}))
@@ -145,13 +136,3 @@ def test_names_in_a_run_cannot_break_the_page(begun: Path, monkeypatch: pytest.M
     text = (begun / "report.html").read_text()
     assert "&lt;script&gt;" in text
     assert "<script" not in text
-
-
-def test_a_page_that_cannot_be_written_is_said(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A senseless number of games is refused, too."""
-    with pytest.raises(Fatal) as caught:
-        report(monkeypatch, begun, "--out", begun / "missing" / "page.html")
-    assert caught.value.code == Exit.DISK
-    with pytest.raises(Fatal) as caught:
-        report(monkeypatch, begun, "--games", 0)
-    assert caught.value.code == Exit.CONFIG

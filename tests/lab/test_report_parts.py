@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import json
 import math
@@ -20,10 +19,9 @@ from azselfplay.diagnostics.stretches import entropies
 from azselfplay.games import get_game
 from azselfplay.games.stubs import Movers
 from azselfplay.host.runs import RunFolder
-from azselfplay.lab.report.charts import calibration, speed_chart, speeds, training_charts
-from azselfplay.lab.report.curves import STEP, History, read_history
-from azselfplay.lab.report.figures import Bin, Sampled, add, first_games, merged, read_bins, take_sample
-from azselfplay.lab.report.page import collect
+from azselfplay.lab.report.charts import calibration
+from azselfplay.lab.report.curves import STEP, read_history
+from azselfplay.lab.report.figures import Bin, Sampled, add, merged, read_bins, take_sample
 from azselfplay.store.reader import open_games
 
 
@@ -35,13 +33,6 @@ def test_neighbouring_versions_share_a_bin_until_it_has_games_enough() -> None:
     assert [one.games for one in bins] == [500, 58, 400]
     assert (bins[1].low, bins[1].high) == (10, 65)
     assert merged([], 4) == []
-
-
-def test_no_bin_has_too_few_games_to_be_judged_if_there_are_enough_in_all() -> None:
-    versions = [Bin(v, v, 25 * v, 25 * v + 24, 25) for v in range(25)]
-    bins = merged(versions, 24)
-    assert [one.games for one in bins] == [50] * 11 + [75]
-    assert [one.games for one in merged(versions[:1], 24)] == [25]
 
 
 def test_bins_count_what_the_store_holds(tmp_path: Path) -> None:
@@ -60,11 +51,6 @@ def test_bins_count_what_the_store_holds(tmp_path: Path) -> None:
         assert (one.percentile(0), one.percentile(100)) == (lengths[0], lengths[-1])
 
 
-def test_an_old_game_that_comes_late_does_not_make_weights_older() -> None:
-    """Weights count as in use from the first game by them or by newer ones."""
-    assert first_games([(0, 1), (1, 40), (2, 30)]) == {0: 1, 1: 30, 2: 30}
-
-
 def test_a_sample_is_bounded_spread_and_survives_damage(tmp_path: Path) -> None:
     """A bin has a limited number of games; those that cannot be unpacked are counted separately."""
     (record,) = records("connect_four", 1)
@@ -80,18 +66,6 @@ def test_a_sample_is_bounded_spread_and_survives_damage(tmp_path: Path) -> None:
     assert [one.games for one in all_games.bins] == [59, 60]
     assert [one.stretch.variety.unique(10) for one in all_games.bins] == [1 / 59, 1 / 60]
     assert [round(one.mean_age, 6) for one in all_games.bins] == [30.0, 29.5]
-
-
-def test_an_old_game_that_comes_last_takes_no_games_from_the_sample(tmp_path: Path) -> None:
-    """The sample is spread over the games of a bin, not over the numbers between its first and last."""
-    (record,) = records("connect_four", 1)
-    late = copies(record, 41, 0)[40:]
-    run = whole_run(
-        tmp_path / "run", "connect_four", copies(record, 40, 0) + copies(record, 400, 1) + late
-    )  # fmt: skip
-    with closing(open_games(str(run), tmp_path)) as games:
-        sample = take_sample(games, read_bins(games), 35)
-    assert [one.games for one in sample.bins] == [35, 35]
 
 
 def test_plies_without_a_search_have_no_value(tmp_path: Path) -> None:
@@ -143,21 +117,6 @@ def test_honest_values_lie_on_the_line() -> None:
     assert came == [-0.5, 0.5]
 
 
-def test_games_an_hour_are_of_equal_spans_of_time() -> None:
-    """A burst in one second does not show as a peak of thousands."""
-    hours, rates = speeds([(0, 0.0), (50, 0.1), (60, 1800.0), (160, 7200.0)])
-    assert sum(rates) * (hours[1] - hours[0]) == pytest.approx(160)
-    assert len(rates) == 4
-    assert speeds([(1, 5.0)]) == speeds([]) == ([], [])
-
-
-@pytest.mark.parametrize(("seconds", "unit"), [(180.0, b"minutes"), (36_000.0, b"hours")])
-def test_a_short_run_has_minutes_on_its_axis(seconds: float, unit: bytes) -> None:
-    (one,) = speed_chart([(0, 0.0), (500, seconds / 2), (1000, seconds)])
-    svg = base64.b64decode(one.source.partition(",")[2])
-    assert unit + b" since the first game" in svg
-
-
 def test_history_is_read_from_whole_lines(tmp_path: Path) -> None:
     """Half a line is left out; repeated steps count once."""
     run = RunFolder(tmp_path, "run")
@@ -170,23 +129,3 @@ def test_history_is_read_from_whole_lines(tmp_path: Path) -> None:
     assert history.curve("trainer/policy_loss")[1][:1] == pytest.approx([2.97])
     assert [lesson.step for lesson in history.lessons()] == [6, 8]
     assert read_history(RunFolder(tmp_path, "empty")).rows == []
-
-
-@pytest.mark.parametrize("position", ["KQK", "start"])
-def test_captions_explain_endgames_only_where_there_are_some(position: str) -> None:
-    rows = [{STEP: step, f"probe_values/{position}": 0.5} for step in (1.0, 2.0)]
-    (chart,) = training_charts(History(rows))
-    assert chart.title == "Values of known positions"
-    assert ("KQK" in chart.caption) == (position == "KQK")
-
-
-def test_the_age_of_weights_is_the_one_that_the_trainer_said_last(tmp_path: Path) -> None:
-    """So the alert has the same number on the page, in azrun and in the browser."""
-    (record,) = records("connect_four", 1)
-    run = whole_run(tmp_path / "run", "connect_four", copies(record, 120, 1))
-    with (run / "figures.jsonl").open("a") as file:
-        file.write(json.dumps({**figures(100), "trainer/weights_age": 5.0}) + "\n")
-    with closing(open_games(str(run), tmp_path)) as games:
-        found = collect(RunFolder(tmp_path, "run"), games, 10)
-    (alert,) = found.alerts
-    assert alert.short == "old weights: newest games are 5 weights versions behind (limit 3)"

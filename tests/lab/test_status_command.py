@@ -65,14 +65,3 @@ def test_an_alert_is_shown_with_what_to_do() -> None:
     text = as_text(RunStatus(False, {"run": "r", "game": "go", "trainer": {"alerts": ["repetitions: 40%"]}}))
     assert text.count("repetitions: 40%") == 1
     assert "ALERT repetitions: 40%. What to do: double --self-play" in text
-
-
-def test_a_server_that_has_just_been_started_is_no_fault() -> None:
-    starting = RunStatus(
-        True, {"run": "r", "game": "go", "evaluators": 0, "uptime_s": 3, "weights_version": 0}
-    )
-    assert "ask again in a minute" in as_text(starting)
-    assert starting.exit is Exit.OK
-    late = RunStatus(True, {**starting.figures, "uptime_s": 300})
-    assert "FAULT" in as_text(late)
-    assert late.exit is Exit.FOUND

@@ -24,16 +24,6 @@ PROMOTIONS = [
 ]
 
 
-def test_words_below_a_board_of_text_wrap_and_its_rows_do_not(page: sync_api.Page, site: str) -> None:
-    page.goto(site + "/compare")
-    footer = "(cells 1-25, row by row from the bottom left; x joins bottom and top, o left and right) " * 4
-    page.evaluate(BOARD.replace('text: "x o"', f'text: ". x o .\\n{footer}"'), [None, [], []])
-    drawing = page.locator(".drawing")
-    assert drawing.evaluate("one => one.scrollWidth <= one.clientWidth")
-    rows = drawing.locator("span").evaluate_all("all => all.map((one) => getComputedStyle(one).whiteSpace)")
-    assert rows == ["pre", "pre-wrap"]
-
-
 def test_moves_with_the_same_clicks_are_told_apart_by_buttons(page: sync_api.Page, site: str) -> None:
     page.goto(site + "/compare")
     page.evaluate(BOARD, [SVG, SPOTS, PROMOTIONS])
@@ -54,42 +44,6 @@ def test_a_game_without_a_picture_is_played_by_buttons(page: sync_api.Page, site
     sync_api.expect(page.locator(".drawing")).to_have_text("x o")
     page.get_by_role("button", name="c3").click()
     assert page.evaluate("window.played") == ["c3"]
-
-
-def test_buttons_of_a_game_without_a_picture_have_the_shape_of_the_board(
-    page: sync_api.Page, site: str
-) -> None:
-    """Cell 3 is taken, and so is the whole middle row; the pass has no cell and stands apart."""
-    page.goto(site + "/compare")
-    cells = {"7": [0, 0], "8": [0, 1], "9": [0, 2], "1": [2, 0], "2": [2, 1]}
-    legal = [{"text": text, "clicks": [], "place": place} for text, place in cells.items()]
-    page.evaluate(BOARD, [None, [], [*legal, {"text": "pass", "clicks": [], "place": None}]])
-    boxes = {one.inner_text(): one.bounding_box() for one in page.locator(".moves .move").all()}
-    lefts, tops = ({text: box[side] for text, box in boxes.items()} for side in ("x", "y"))
-    assert lefts["7"] == lefts["1"] < lefts["8"] == lefts["2"] < lefts["9"]
-    assert tops["7"] == tops["8"] == tops["9"]
-    assert tops["1"] == tops["2"] > tops["7"] + 2 * boxes["7"]["height"]
-    assert page.locator(".passes .move").all_inner_texts() == ["pass"]
-
-
-def test_all_moves_of_a_search_are_shaded_and_the_page_says_what_the_shades_mean(
-    page: sync_api.Page, site: str
-) -> None:
-    def of_nine_moves(route: sync_api.Route) -> None:
-        answer = route.fetch()
-        found = answer.json()
-        cells = [
-            {"text": str(n), "clicks": [f"cell {n}"], "visits": n, "share": n / 45} for n in range(1, 10)
-        ]
-        found["search"]["candidates"] = cells
-        route.fulfill(response=answer, json=found)
-
-    page.route("**/games/1/at/0", of_nine_moves)
-    page.goto(site + "/run/a-run/games/1")
-    rows = page.get_by_role("region", name="Moves by visits").locator("tbody tr")
-    rows.first.wait_for()
-    assert page.locator(".shade").count() == rows.count() == 9
-    sync_api.expect(page.get_by_text("Green: moves that the search tried")).to_be_visible()
 
 
 def test_a_stored_game_is_played_on_from_the_position_shown_without_another_click(

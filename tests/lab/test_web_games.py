@@ -153,15 +153,3 @@ def test_games_are_downloaded_as_other_programs_read_them(
             assert "can be had as" in await answer.text()
 
     looked_at(tmp_path, look)
-
-
-def test_a_game_without_pictures_is_drawn_as_text(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("azselfplay.lab.web.games.knowledge_of", lambda _game: NOTHING)
-
-    async def look(client: Client) -> None:
-        found = await got(client, "/api/run/a-run/games/1/at/1")
-        assert found["board"]["svg"] is None
-        assert "to move" in found["board"]["text"]
-        assert found["search"]["candidates"][0]["clicks"] == []
-
-    looked_at(runs, look)

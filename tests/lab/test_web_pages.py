@@ -17,11 +17,8 @@ from web_runs import JSON, got, looked_at, next_event, run_with_games
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Fatal
-from azselfplay.host.runs import RunFolder
 from azselfplay.lab.web.app import ASSETS
 from azselfplay.lab.web.guarding import NEW_GAME, may_name, trouble_of
-from azselfplay.lab.web.runs import summaries
-from azselfplay.lab.web.site import SITE
 from azselfplay.play.nets import load_net
 
 Client = TestClient[Any, Any]
@@ -204,14 +201,6 @@ def test_curves_are_columns_of_equal_length(runs: Path) -> None:
     looked_at(runs, look)
 
 
-def test_a_network_has_the_same_name_while_the_run_is_live_and_after_it(tmp_path: Path) -> None:
-    folder = run_with_games(tmp_path, "tic_tac_toe")
-    (folder / "weights" / "current.json").write_text('{"version": 2, "architecture": "2x32"}')
-    live = summaries(tmp_path)
-    (folder / "figures.json").write_text('{"architecture": "2x32"}')
-    assert [one["network"] for one in live + summaries(tmp_path)] == ["tiny (2x32)"] * 2
-
-
 def test_live_figures_follow_what_the_trainer_writes_and_tell_cause_and_remedy(tmp_path: Path) -> None:
     folder = run_with_games(tmp_path, "tic_tac_toe")
 
@@ -248,38 +237,6 @@ def test_a_run_that_is_deleted_while_it_is_watched_is_a_sentence(tmp_path: Path)
     looked_at(tmp_path, look)
 
 
-def test_the_store_of_a_run_that_nobody_watches_is_closed(tmp_path: Path) -> None:
-    """Else a run that was deleted would keep its space on the disk."""
-    run_with_games(tmp_path, "tic_tac_toe")
-
-    async def look(client: Client) -> None:
-        assert client.app is not None
-        watching = client.app[SITE].watching
-        async with watching.watch(RunFolder(tmp_path, "a-run"), client.app[SITE].reading) as updates:
-            assert await updates.next()
-            (files,) = watching._files.values()
-            assert files.players._reader is not None
-        assert files.players._reader is None
-
-    looked_at(tmp_path, look)
-
-
-def test_one_reader_serves_ten_pages(tmp_path: Path) -> None:
-    run_with_games(tmp_path, "tic_tac_toe")
-
-    async def look(client: Client) -> None:
-        answers = [await client.get("/api/run/a-run/events") for _ in range(10)]
-        found = [await next_event(answer) for answer in answers]
-        assert all(one["row"]["trainer/step"] == STEPS - 1 for one in found)
-        assert client.app is not None
-        watching = client.app[SITE].watching
-        assert len(watching.watched) == 1
-        for answer in answers:
-            answer.close()
-
-    looked_at(tmp_path, look)
-
-
 def test_strength_shows_the_ladder_and_the_errors_that_were_left(runs: Path) -> None:
     folder = runs / "a-run"
     players = [
@@ -304,16 +261,3 @@ def test_strength_shows_the_ladder_and_the_errors_that_were_left(runs: Path) -> 
         assert (await got(client, "/api/runs"))[0]["strength"] == {"elo": 300.0, "margin": 40.0, "step": 100}
 
     looked_at(runs, look)
-
-
-def test_the_errors_that_the_trainer_counts_itself_are_a_curve(tmp_path: Path) -> None:
-    folder = run_with_games(tmp_path, "tic_tac_toe", games=1)
-    rows = [{**figures(step), "known_errors/tree": 1 / step} for step in (1, 2)]
-    (folder / "figures.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    async def look(client: Client) -> None:
-        history = await got(client, "/api/run/a-run/history")
-        assert history["columns"]["known_errors/tree"] == [1.0, 0.5]
-        assert "Errors in known positions" in [chart["title"] for chart in history["charts"]]
-
-    looked_at(tmp_path, look)

@@ -7,10 +7,9 @@ import dataclasses
 import itertools
 import json
 import socket
-import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -19,17 +18,14 @@ from report_runs import figures
 from web_runs import run_with_games
 
 from azselfplay.diagnostics.advice import ADVICE
-from azselfplay.games import get_game
-from azselfplay.games.game_history import replay
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder, newest_row
-from azselfplay.lab.report.curves import Curves, charts
-from azselfplay.lab.web.command import WebConfig, folder_of, listen, serve
-from azselfplay.lab.web.games import board, place_of
+from azselfplay.lab.report.curves import Curves
+from azselfplay.lab.web.command import WebConfig, listen, serve
 from azselfplay.lab.web.players import MOST_READ, Players, _sample
 from azselfplay.lab.web.runs import summaries
-from azselfplay.lab.web.watching import Pace, address_of, newest_alerts, seconds_to_next
+from azselfplay.lab.web.watching import Pace, newest_alerts, seconds_to_next
 from azselfplay.store.sqlite import Store
 from bench.random_games import entry
 
@@ -115,35 +111,6 @@ def test_a_player_with_a_key_has_the_name_of_the_key_however_many_names_it_gives
     assert rows == {"lab-3": "azclient, by its key", "me-3": "azclient"}
 
 
-def test_games_that_come_in_all_at_once_at_the_end_count_over_the_whole_run(tmp_path: Path) -> None:
-    """Two players take turns for three minutes, but most games are handed in within the last seconds."""
-    (game,) = records("tic_tac_toe", 1)
-    store = Store(tmp_path / "games.db", "tic_tac_toe")
-    games = [
-        dataclasses.replace(game, uid=at.to_bytes(16), source=f"player {at % 2}", seconds=0.3)
-        for at in range(3000)
-    ]
-    store.commit([entry(one) for one in games])
-    store.close()
-    with closing(sqlite3.connect(tmp_path / "games.db")) as file, file:
-        file.execute("UPDATE games SET received_at = CASE WHEN seq <= 100 THEN 1000 + seq ELSE 1180 END")
-    players = Players(tmp_path / "games.db")
-    for _ in range(2):
-        rows = players.rates(now=1181.0)
-        assert [row["games_per_h"] for row in rows] == pytest.approx([1500 * 20] * 2, rel=0.1)
-        assert rows[0]["seconds_per_game"] == pytest.approx(0.3)
-    players.close()
-
-
-def test_the_only_game_in_ten_minutes_of_a_long_run_is_six_an_hour(tmp_path: Path) -> None:
-    folder = store_run(tmp_path / "run", "tic_tac_toe", [entry(game) for game in records("tic_tac_toe", 2)])
-    with closing(sqlite3.connect(folder / "games.db")) as file, file:
-        file.execute("UPDATE games SET received_at = CASE WHEN seq = 1 THEN 1000 ELSE 90000 END")
-    players = Players(folder / "games.db")
-    assert [row["games_per_h"] for row in players.rates(now=90012.0)] == [6.0]
-    players.close()
-
-
 @pytest.mark.parametrize("first", [1, 77, 123_456_789])
 def test_games_are_looked_at_evenly_however_many_there_are(first: int) -> None:
     """Only a few hundred of ten million are read; players who take turns appear equally often; what was read
@@ -186,35 +153,6 @@ def rows(*steps_at: tuple[float, float, float]) -> list[dict[str, float]]:
     ]
 
 
-def test_the_start_position_is_no_known_position() -> None:
-    """It has a curve of its own; the known positions of a game are shown together."""
-    found = {chart["title"]: chart["curves"] for chart in charts(["probe_values/start", "probe_values/KQK"])}
-    assert found["Value of the start position"] == [["value", "probe_values/start"]]
-    assert found["Values of known positions"] == [["KQK", "probe_values/KQK"]]
-    assert "Values of known positions" not in {chart["title"] for chart in charts(["probe_values/start"])}
-
-
-def test_a_caption_explains_only_curves_that_its_chart_has() -> None:
-    captions = [charts([f"known_errors/{name}"])[-1]["caption"] for name in ("tree", "opening")]
-    assert [caption.endswith("tree: positions of the whole game.") for caption in captions] == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("game", "action", "place"),
-    [
-        ("tic_tac_toe", 0, (2, 0)),
-        ("tic_tac_toe", 8, (0, 2)),
-        ("connect_four", 3, (0, 3)),
-        ("go_9x9", 81, None),
-        ("dots_and_boxes", 0, None),
-    ],
-)
-def test_the_place_of_a_button_is_its_cell_or_its_column(
-    game: str, action: int, place: tuple[int, int] | None
-) -> None:
-    assert place_of(get_game(game), action) == place
-
-
 def test_the_next_weights_come_after_so_many_steps_or_seconds() -> None:
     known = rows((100, 0, 1), (110, 20, 2), (120, 40, 2))  # 2 steps a second, the last weights at 110
     assert seconds_to_next(known, Pace(100, 1000.0), 120) == pytest.approx(40)
@@ -251,12 +189,6 @@ def test_the_newest_whole_line_is_the_newest_row(tmp_path: Path) -> None:
     assert newest_row(run)["trainer/step"] == 299
 
 
-def test_where_a_server_is_asked_follows_from_its_settings() -> None:
-    assert address_of({"listen": "0.0.0.0", "port": 5600}) == "127.0.0.1:5600"
-    assert address_of({"listen": "10.1.2.3", "port": 5600}) == "10.1.2.3:5600"
-    assert address_of({"listen": "10.1.2.3"}) is None
-
-
 def test_a_port_in_use_ends_the_command_with_a_sentence() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -264,27 +196,6 @@ def test_a_port_in_use_ends_the_command_with_a_sentence() -> None:
         with pytest.raises(Fatal, match=r"is in use.*another --port") as found:
             listen("127.0.0.1", taken.getsockname()[1])
     assert found.value.code == Exit.TRY_AGAIN
-
-
-def test_an_address_of_another_machine_ends_the_command_with_a_sentence() -> None:
-    with pytest.raises(Fatal, match=r"cannot listen on 192\.0\.2\.1") as found:
-        listen("192.0.2.1", 0)
-    assert found.value.code == Exit.TRY_AGAIN
-
-
-def test_the_folder_of_one_run_begins_with_its_page(tmp_path: Path) -> None:
-    RunFolder(tmp_path, "run").create("tic_tac_toe", 1)
-    assert folder_of(tmp_path) == (tmp_path, "/")
-    assert folder_of(tmp_path / "run") == (tmp_path, "/run/run")
-    with pytest.raises(Fatal, match="neither a folder nor a run"):
-        folder_of(tmp_path / "nowhere")
-
-
-def test_nobody_is_to_move_on_the_text_board_of_a_game_that_is_over() -> None:
-    game = get_game("tic_tac_toe")
-    state = replay(game, "", ["1", "4", "2", "5", "3"]).state
-    assert "to move" in board(game, state, "3")["text"]
-    assert "to move" not in board(game, state, "3", is_over=True)["text"]
 
 
 @asynccontextmanager

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,6 @@ from aiohttp.test_utils import TestClient
 from web_runs import got, looked_at, ordered, run_with_games
 
 from azselfplay.games import get_game
-from azselfplay.host.runs import RunFolder
-from azselfplay.lab.web.rooms import Rooms, Terms, find_weights, weights_of
 from azselfplay.store.sqlite import Store
 from bench.random_games import entry, random_game
 
@@ -163,26 +159,3 @@ def test_a_game_that_is_gone_on_from_keeps_its_own_cap(tmp_path: Path) -> None:
         assert (await ordered(client, path, {"move": game["legal"][0]["text"]}))["over"] == "ply_cap"
 
     looked_at(tmp_path, look)
-
-
-def test_a_game_that_cannot_be_opened_leaves_no_network_in_use(runs: Path) -> None:
-    async def opening() -> None:
-        rooms, run = Rooms(1), RunFolder(runs, "a-run")
-        with pytest.raises(ValueError, match="move 1"):
-            await rooms.open(run, find_weights(run, ""), Terms(moves=("nonsense",)))
-        assert [shared.users for shared in rooms.nets._shared.values()] == [0]
-        rooms.close()
-
-    asyncio.run(opening())
-
-
-def test_networks_are_listed_by_version_and_without_one_by_time(tmp_path: Path) -> None:
-    """Their names used to be hashes, and have more digits after a million versions."""
-    run = RunFolder(tmp_path, "a-run")
-    run.weights.mkdir(parents=True)
-    names = ["fab1" * 16, "0b1e" * 16, "999999-aa", "1000000-bb"]
-    for at, name in enumerate(names):
-        file = run.weights / f"{name}.safetensors"
-        file.touch()
-        os.utime(file, (1000 + at, 1000 + at))
-    assert weights_of(run) == names[::-1]

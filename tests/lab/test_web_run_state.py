@@ -88,11 +88,6 @@ def test_a_lock_listed_under_another_device_is_held_if_its_file_names_this_machi
     assert state_of(run, held) is State.SILENT
 
 
-def test_a_run_without_locks_ran_before_there_were_any(run: RunFolder) -> None:
-    write_figures(run, age=HOUR)
-    assert state(run) is State.ENDED
-
-
 def test_an_ended_run_shows_its_final_figures_and_when_it_was_created(run: RunFolder) -> None:
     write_figures(run, age=HOUR)
     run.write_figures({"games": 77, "step": 9, "weights_version": 3, "alerts": ["collapse: x"]})
@@ -193,13 +188,6 @@ def test_the_pages_of_an_ended_run_change_nothing_in_it_nor_the_time_of_its_end(
     looked_at(tmp_path, look)
     assert [page for page, status in answered if status == 200] == ["runs", *PAGES]
     assert seen(folder.path) == before
-    assert summary(folder, locked_inodes())["changed"] == 1e9
-
-
-def test_an_empty_log_beside_the_games_is_of_somebody_who_looked(tmp_path: Path) -> None:
-    """Older versions left one."""
-    folder = ended_run(tmp_path)
-    folder.games.with_name("games.db-wal").touch()
     assert summary(folder, locked_inodes())["changed"] == 1e9
 
 

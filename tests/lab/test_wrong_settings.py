@@ -10,9 +10,6 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.lab import azplay, azrun_config
 from azselfplay.lab.azrun_config import RunConfig
 from azselfplay.lab.experiments import recipe
-from azselfplay.lab.generated_pages import settings_of
-from azselfplay.play.terminal import PlayConfig
-from client.main import main as azclient
 from server import doctor
 from server.config import ServerConfig
 from server.main import load as azserver
@@ -51,11 +48,6 @@ def test_a_wrong_setting_is_named(check: Callable[[], object], what: str) -> Non
     assert found.value.code is Exit.CONFIG
 
 
-def test_azclient_with_a_wrong_setting_ends_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert azclient(["--server", "x", "--metrics-port", "-1"]) == Exit.CONFIG
-    assert "--metrics-port must be a whole number from 0 to 65535, not -1" in capsys.readouterr().err
-
-
 def test_an_unknown_command_is_told_the_nearest_last(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -63,19 +55,3 @@ def test_an_unknown_command_is_told_the_nearest_last(
     assert azplay.main() == Exit.USAGE
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == "azplay: unknown command 'paly': did you mean `azplay play`?"
-
-
-def test_an_unknown_command_like_none_is_not_taken_for_another(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["azplay", "nosuch"])
-    assert azplay.main() == Exit.USAGE
-    said = capsys.readouterr().err
-    assert said.splitlines()[-1] == "azplay: unknown command 'nosuch': the commands are listed above"
-    assert "  play " in said
-
-
-def test_the_help_of_play_speaks_of_no_other_program() -> None:
-    texts = " ".join(one.meaning for one in settings_of(PlayConfig))
-    assert "option " not in texts
-    assert "GUI" not in texts

@@ -1,7 +1,9 @@
-"""A UCI engine that behaves as its mode says: `good`; `crash`, `hang`, `illegal` or `garbage` when it is
-asked for a move; or `dead` from the start. `options` announces odd options, and ends when one is set wrongly.
+"""An engine for GTP, USI or UCI that behaves as its mode says: `good`; `crash`, `hang`, `illegal`, `garbage`
+or `resign` when it is asked for a move; or `dead` from the start. A number after the mode is the number of
+good moves before it.
 
-`good` plays the first legal move in UCI order. A number after the mode is the number of good moves before it.
+The good moves of GTP are points column by column; those of USI push the edge pawns, then the lances' pawns;
+those of UCI are the first legal ones in alphabetical order.
 """
 
 from __future__ import annotations
@@ -9,62 +11,112 @@ from __future__ import annotations
 import os
 import sys
 
-import chess
-
-ODD_OPTIONS = [
-    "option name max depth type type spin default 1 min 0 max 9",
-    "option name min var default type string default max 3 min var",
-    "option name Style type combo default Very Short var Solid var Very Short",
-    "option name MultiPV type spin default many min 1 max 5",
-    "option name Threads type spin default 99 min 1 max 8",
-    "option name Level type spin default 1 min x max",
-    "option name Mode type combo default none var some",
-    "option name Ponder type combo default odd var odd",
-    *("option name", "option", "option name type spin", "option name X type dance default 1", "option type"),
-    "option name Clear Hash type button",
-]
+USI_MOVES = {
+    0: ["1g1f", "9g9f", "2g2f", "8g8f", "1i1h", "1h1i"],
+    1: ["1c1d", "9c9d", "2c2d", "8c8d", "1a1b", "1b1a"],
+}
+ILLEGAL = {"gtp": "A99", "usi": "5a5a", "uci": "e1e8"}
+GARBAGE = {"gtp": "\x00\xff what?", "usi": "\x00\xff what?", "uci": "\x00\xff bestmove\nbestmove zz9"}
 
 
-def misbehave(mode: str) -> None:
+def misbehave(protocol: str, mode: str) -> None:
     if mode == "crash":
         os._exit(9)
     if mode == "hang":
         for _ in sys.stdin:
             pass
-    elif mode == "illegal":
-        print("bestmove e1e8", flush=True)
-    elif mode == "garbage":
-        print("\x00\xff bestmove\nbestmove zz9", flush=True)
+    before = "= " if protocol == "gtp" else "bestmove "
+    words = {"illegal": before + ILLEGAL[protocol], "resign": before + "resign", "garbage": GARBAGE[protocol]}
+    print(words[mode] + "\n" * (protocol == "gtp"), flush=True)
 
 
-def main() -> None:
-    mode, after = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    if mode == "dead":
-        raise SystemExit(1)
+def gtp(mode: str, after: int) -> None:
+    stones, moves, size, seeds = set(), 0, 19, []
+    for line in sys.stdin:
+        words, text, failed = line.split(), "", False
+        if words[0] == "protocol_version":
+            text = "2"
+        elif words[0] == "known_command":
+            text = str(words[1] == "set_random_seed").lower()
+        elif words[0] == "set_random_seed" and int(words[1]) < 2**31:
+            seeds.append(words[1])
+        elif words[0] == "boardsize":
+            size, stones = int(words[1]), set()
+        elif words[0] == "clear_board":
+            stones, seeds = set(), []
+        elif words[0] == "play":
+            stones.add(words[2])
+        elif words[0] == "genmove":
+            moves += 1
+            assert len(seeds) == 1, "each game has its seed"
+            if mode != "good" and moves > after:
+                misbehave("gtp", mode)
+                continue
+            points = (f"{column}{row}" for column in "ABCDEFGHJ"[:size] for row in range(1, size + 1))
+            text = next((point for point in points if point not in stones), "pass")
+            stones.add(text)
+        elif words[0] not in ("komi", "time_settings", "time_left", "level", "quit"):
+            failed, text = True, "unknown command"
+        print(f"{'?' if failed else '='} {text}\n", flush=True)
+        if words[0] == "quit":
+            return
+
+
+def usi(mode: str, after: int) -> None:
+    played: list[str] = []
+    moves = 0
+    for line in sys.stdin:
+        words = line.split()
+        if words[0] == "usi":
+            print("id name scripted\noption name Skill type spin default 1 min 0 max 9\nusiok", flush=True)
+        elif words[0] == "isready":
+            print("readyok", flush=True)
+        elif words[0] == "position":
+            played = words[words.index("moves") + 1 :] if "moves" in words else []
+        elif words[0] == "go":
+            moves += 1
+            if mode != "good" and moves > after:
+                misbehave("usi", mode)
+                continue
+            mine = played[len(played) % 2 :: 2]
+            move = USI_MOVES[len(played) % 2][min(len(mine), 4 + len(mine) % 2)]
+            print(f"info depth 1 nodes 7 score cp 100\nbestmove {move}", flush=True)
+        elif words[0] == "quit":
+            return
+
+
+def uci(mode: str, after: int) -> None:
+    import chess
+
     board, moves = chess.Board(), 0
     for line in sys.stdin:
         words = line.split()
-        if words[:1] == ["uci"] and mode == "options":
-            print("\n".join(["id name scripted", *ODD_OPTIONS, "uciok"]), flush=True)
-        elif words[:1] == ["setoption"] and line.strip() != "setoption name max depth type value 3":
+        if words[0] == "setoption":
             return
-        elif words[:1] == ["uci"]:
+        if words[0] == "uci":
             print("id name scripted\nuciok", flush=True)
-        elif words[:1] == ["isready"]:
+        elif words[0] == "isready":
             print("readyok", flush=True)
-        elif words[:1] == ["position"]:
+        elif words[0] == "position":
             board = chess.Board() if words[1] == "startpos" else chess.Board(" ".join(words[2:8]))
             for move in words[words.index("moves") + 1 :] if "moves" in words else []:
                 board.push_uci(move)
-        elif words[:1] == ["go"]:
+        elif words[0] == "go":
             moves += 1
-            if mode not in ("good", "options") and moves > after:
-                misbehave(mode)
-            else:
-                first = min(move.uci() for move in board.legal_moves)
-                print(f"info depth 1 nodes 7 score cp 100\nbestmove {first}", flush=True)
-        elif words[:1] == ["quit"]:
+            if mode != "good" and moves > after:
+                misbehave("uci", mode)
+                continue
+            first = min(move.uci() for move in board.legal_moves)
+            print(f"info depth 1 nodes 7 score cp 100\nbestmove {first}", flush=True)
+        elif words[0] == "quit":
             return
+
+
+def main() -> None:
+    protocol, mode, after = sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 0
+    if mode == "dead":
+        raise SystemExit(1)
+    {"gtp": gtp, "usi": usi, "uci": uci}[protocol](mode, after)
 
 
 main()

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from analyse_runs import analysed, answered
+from analyse_runs import analysed
 from changed_settings import self_play
 from every_game import EVERY_GAME
 from leaf_by_leaf import HashEvaluator
@@ -170,13 +170,6 @@ def test_three_hundred_mixed_lines_are_all_answered() -> None:
     assert errors["over 4"] == "move 5 ('e2e4'): the game is over (checkmate)"
     assert sum(answer["id"] is None for answer in answers) == 30
     assert sum("best" in answer for answer in answers) == 200
-
-
-def test_a_last_line_without_a_newline_counts() -> None:
-    """The end of the input ends the line."""
-    data = b'{"id": 1, "simulations": 0}\n{"id": 2, "simulations": 0}'
-    answers = [json.loads(line) for line in answered("tic_tac_toe", data, 4).splitlines()]
-    assert sorted(answer["id"] for answer in answers) == [1, 2]
 
 
 def test_a_stop_finishes_what_is_in_flight_and_reads_no_more() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import sys
 from pathlib import Path
 
@@ -99,23 +98,6 @@ def test_what_cannot_be_exported_is_explained(
     with pytest.raises(Fatal, match=says) as caught:
         run(monkeypatch, "--weights", str(tmp_path / weights_file), "--onnx", str(tmp_path / onnx))
     assert caught.value.code == code
-
-
-@pytest.mark.parametrize("package", ["onnx", "onnxscript", "onnxruntime"])
-def test_a_missing_package_is_named(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file, _ = weights(tmp_path, "tic_tac_toe", "1x8")
-    real = builtins.__import__
-
-    def without(name: str, *more: object) -> object:
-        if name == package:
-            raise ImportError(f"No module named {name!r}", name=name)
-        return real(name, *more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(Fatal, match=f"package {package} is not installed.*azselfplay\\[onnx\\]") as caught:
-        run(monkeypatch, "--weights", str(file), "--onnx", str(tmp_path / "a.onnx"))
-    assert caught.value.code == Exit.CONFIG
-    assert not (tmp_path / "a.onnx").exists()
 
 
 def test_a_model_that_answers_otherwise_is_not_written(

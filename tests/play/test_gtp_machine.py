@@ -267,18 +267,6 @@ def test_a_file_that_cannot_be_used_changes_nothing(tmp_path, text):
     assert engine.desk.board.stones() == (["C3"], [])
 
 
-@pytest.mark.parametrize("name", ["my game.sgf", "two  blanks.sgf", "game 7", "a 'b' c.sgf"])
-@pytest.mark.parametrize("quote", ["", '"', "'"])
-def test_the_path_of_a_file_may_have_blanks_and_quotes(tmp_path, name, quote):
-    file, engine = tmp_path / name, engine_of(size=5)
-    file.write_text(SGF)
-    assert said(engine, f"loadsgf {quote}{file}{quote}") == "="
-    assert {*engine.desk.board.stones()[1]} == {"A5", "A4", "E1"}
-    assert said(engine, f"loadsgf {quote}{file}{quote} 2") == "="
-    assert {*engine.desk.board.stones()[1]} == {"A5", "E1"}
-    assert said(engine, "loadsgf") == "? syntax error: write loadsgf FILE [MOVE]"
-
-
 REPORT = Report((Line(("C3", "C2"), 30, 0.5, 0.25), Line(("pass",), 10, -0.5, 0.05)), Progress(1.0, 40, 2, 4))
 
 
@@ -296,29 +284,6 @@ def test_a_stream_of_analysis_tells_moves_until_anything_comes():
     assert engine.feed("4 name", 0.0) == [StopSearch()]
     assert engine.searched(Found(("C3",), 12), 0.0) == [Say(""), Say("=4 azselfplay\n")]
     assert engine.desk.board.is_empty
-
-
-def test_a_stream_that_a_script_had_ended_before_it_began_ends_as_it_begins():
-    """All lines come at once, while the network is being loaded."""
-    engine = engine_of()
-    engine.feed("clear_board", 0.0)
-    for line in ("lz-analyze b 100", "name"):
-        assert engine.feed(line, 0.0) == []
-    begun, start, stop = engine.prepared(SETUP, 0.0)
-    assert (begun, isinstance(start, Start), stop) == (Say("="), True, StopSearch())
-    assert engine.searched(Found(("C3",), 12), 0.0) == [Say(""), Say("= azselfplay\n")]
-
-
-def test_a_stream_whose_search_has_ended_by_itself_still_ends_at_any_input_only():
-    engine = ready_engine()
-    start_of(engine, "kata-analyze 50 rootInfo true maxmoves 7")
-    (line,) = engine.reported(REPORT)
-    assert line.text.startswith(
-        "info move C3 visits 30 utility 0.500000 winrate 0.750000 prior 0.250000 order 0"
-    )
-    assert line.text.endswith(" rootInfo visits 40 utility 0.250000 winrate 0.625000")
-    assert engine.searched(Found(("C3",), 12), 0.0) == []
-    assert engine.feed("", 0.0) == [Say("")]
 
 
 def test_a_move_with_analysis_is_played_when_it_is_found_or_when_anything_comes():

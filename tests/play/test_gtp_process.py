@@ -60,32 +60,6 @@ def test_it_plays_a_whole_game_against_itself_and_scores_it(engine):
     assert engine.ask("final_status_list alive").startswith("=")
 
 
-def test_another_board_and_komi_are_played_by_an_untrained_network(engine):
-    assert [engine.ask(line) for line in ("boardsize 3", "komi 9", "genmove b")][:2] == ["=", "="]
-    assert engine.ask("undo") == "="
-    assert engine.ask("get_komi") == "= 9"
-    assert engine.ask("boardsize 9") == "="
-
-
-def test_a_stream_of_analysis_runs_until_the_next_command(engine):
-    engine.send("7 kata-analyze b 10")
-    assert engine.process.stdout.readline() == "=7\n"
-    assert engine.process.stdout.readline().startswith("info move ")
-    engine.send("8 name")
-    assert all(line.startswith("info move ") for line in engine.answer())
-    assert engine.answer() == ["=8 azselfplay"]
-    lines = engine.ask("lz-genmove_analyze b 5").split("\n")
-    assert lines[0] == "="
-    assert lines[-1].startswith("play ")
-
-
-def test_a_clock_ends_a_search(engine):
-    engine.ask("clear_board")
-    assert engine.ask("time_settings 0 1 1") == "="
-    assert engine.ask("genmove b").startswith("= ")
-    assert engine.ask("time_settings 0 1 0") == "="
-
-
 HOSTILE = [
     b"\xff\xfe\x00garbage\x80",
     b"play b " + b"C3 " * 100_000,

@@ -46,19 +46,12 @@ def test_sprt_stops_the_match_and_the_table_says_so() -> None:
     assert "2000 (" not in done.stdout
 
 
-def test_wrong_flags_end_the_process_with_their_own_status() -> None:
-    done = azplay("greedy")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "azplay match A B" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (("greedy", "uci:no-such-engine"), 78, "there is no engine"),
-        (("greedy", f"uci:{sys.executable} {ENGINE} good?Skill Level=3"), 78, "Skill Level"),
-        (("greedy", f"uci:{sys.executable} {ENGINE} dead"), 78, "did not start"),
+        (("greedy", f"uci:{sys.executable} {ENGINE} uci good?Skill Level=3"), 78, "Skill Level"),
+        (("greedy", f"uci:{sys.executable} {ENGINE} uci dead"), 78, "did not start"),
         (("greedy", "random", "--sprt", "5"), 78, "ELO0,ELO1"),
         (("greedy", "random", "--clock", "fast"), 78, "SECONDS+INCREMENT"),
         (("greedy", "random", "--game", "ludo"), 78, "known games"),

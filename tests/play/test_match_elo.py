@@ -11,7 +11,6 @@ from azselfplay.play.elo import (
     Sprt,
     elo_of_score,
     estimate,
-    mean_and_variance,
     most_likely,
     pair_counts,
     score_of_elo,
@@ -63,11 +62,6 @@ def test_a_sample_without_spread_still_has_an_interval_that_holds_its_score(coun
     assert 0 <= found.los <= 1
 
 
-def test_no_pairs_are_no_estimate() -> None:
-    with pytest.raises(ValueError, match="no pair"):
-        estimate([0, 0, 0, 0, 0])
-
-
 def test_95_percent_intervals_hold_the_truth_in_95_percent_of_matches() -> None:
     shares = np.array([0.08, 0.2, 0.37, 0.25, 0.10])
     truth = float(shares @ SCORES)
@@ -82,25 +76,6 @@ def test_sprt_bounds_are_fishtests() -> None:
     for elo0, elo1, alpha in ((5, 5, 0.05), (10, 0, 0.05), (0, 5, 0.0), (0, 1e6, 0.05), (0, math.inf, 0.05)):
         with pytest.raises(ValueError):
             Sprt(elo0, elo1, alpha)
-
-
-def test_most_likely_distribution_has_the_mean_and_beats_its_neighbours() -> None:
-    shares = np.array([0.05, 0.2, 0.4, 0.25, 0.1])
-    found = np.array(most_likely(shares.tolist(), 0.5))
-    assert found.sum() == pytest.approx(1)
-    assert found @ SCORES == pytest.approx(0.5)
-    likelihood = shares @ np.log(found)
-    for shift in (np.array([1, -2, 1, 0, 0]), np.array([0, 1, -2, 1, 0]), np.array([1, -1, -1, 1, 0])):
-        for step in (-0.003, 0.003):  # the sum and the mean stay as they are
-            assert shares @ np.log(found + step * shift) < likelihood
-
-
-def test_likelihood_ratio_is_near_its_normal_approximation_for_many_pairs() -> None:
-    counts = [400, 2000, 5000, 2200, 450]
-    mean, variance = mean_and_variance(counts)
-    s0, s1 = score_of_elo(0), score_of_elo(5)
-    normal = sum(counts) * (s1 - s0) * (2 * mean - s0 - s1) / (2 * variance)
-    assert Sprt(0, 5).log_likelihood_ratio(counts) == pytest.approx(normal, rel=0.01)
 
 
 @pytest.mark.parametrize(("elo", "wrong"), [(0.0, "H1"), (40.0, "H0")])

@@ -1,4 +1,4 @@
-"""GTP and USI engines as real processes: good ones play; bad ones lose their games and do no other harm."""
+"""GTP, USI and UCI engines as real processes: good ones play; bad ones lose their games and do no harm."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from azselfplay.play.player import Choice, Clock
 from azselfplay.play.players import make_player
 from azselfplay.play.runner import FAILURE, ClockSettings, MatchSettings, PlayedGame, play_match
 
-ENGINE = Path(__file__).with_name("scripted_lines.py")
-GAMES = {"gtp": "go_5x5", "usi": "shogi"}
-BOTH = pytest.mark.parametrize("protocol", GAMES)
+ENGINE = Path(__file__).with_name("scripted_engine.py")
+GAMES = {"gtp": "go_5x5", "usi": "shogi", "uci": "chess"}
+ALL = pytest.mark.parametrize("protocol", GAMES)
 MAX_PLIES = 8
 
 
@@ -31,14 +31,14 @@ def spec(protocol: str, mode: str, query: str = "timeout=240") -> str:
 
 
 def played(
-    protocol: str, a: str, b: str, *openings: Opening, clock: ClockSettings | None = None
+    protocol: str, a: str, b: str, *openings: Opening, at_once: int = 2, clock: ClockSettings | None = None
 ) -> list[PlayedGame]:
     game = get_game(GAMES[protocol])
 
     async def match() -> list[PlayedGame]:
         players = make_player(a, game), make_player(b, game)
         players[0].name, players[1].name = "a", "b"
-        settings = MatchSettings(2, MAX_PLIES, clock=clock)
+        settings = MatchSettings(at_once, MAX_PLIES, clock=clock)
         try:
             return await play_match(game, *players, openings or [Opening("start")], settings)
         finally:
@@ -56,6 +56,8 @@ def played(
         *((protocol, "dead", "did not start") for protocol in GAMES),
         ("gtp", "illegal", "'A99'"),
         ("usi", "illegal", "'5a5a'"),
+        ("uci", "illegal", "illegal"),
+        ("uci", "garbage", "zz9"),
         ("gtp", "garbage 1", "which is not GTP"),
     ],
 )
@@ -70,20 +72,20 @@ def test_a_bad_engine_loses_every_game_it_is_in_and_the_match_ends(
     assert all(what in game.detail for game in games)
 
 
-@BOTH
+def test_an_engine_that_fails_in_one_game_has_a_new_process_for_the_next() -> None:
+    games = played("uci", spec("uci", "crash 2"), "random", Opening("start"), Opening("again"), at_once=1)
+    assert [game.plies for game in games] == [4, 5, 4, 5]
+
+
+@pytest.mark.parametrize("protocol", ["gtp", "usi"])
 def test_a_game_that_is_given_up_is_lost_without_a_failure(protocol: str) -> None:
     games = played(protocol, spec(protocol, "resign 1"), spec(protocol, "good"), Opening("a"), Opening("b"))
     assert {game.reason for game in games} == {RESIGNATION}
     assert {(game.failed, game.outcome_for_a) for game in games} == {("", -1)}
-    assert sorted(game.plies for game in games) == [0, 1, 2, 3] or {game.plies for game in games} <= {
-        0,
-        1,
-        2,
-        3,
-    }
+    assert {game.plies for game in games} <= {0, 1, 2, 3}
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize("clock", [None, ClockSettings(60.0)], ids=["limits", "clock"])
 def test_a_good_engine_plays_its_moves_and_hears_the_other_sides(
     protocol: str, clock: ClockSettings | None
@@ -102,6 +104,11 @@ def test_an_opening_reaches_a_gtp_engine_with_its_stones_and_moves() -> None:
     assert moves == ["B1", "A1", "A2", "A3"]
 
 
+def test_a_start_position_reaches_a_uci_engine_with_its_moves() -> None:
+    start = Opening("ending", "8/8/8/8/8/3k4/3p4/3K4 b - - 0 60")
+    assert all(game.reason != FAILURE for game in played("uci", spec("uci", "good"), "random", start))
+
+
 @pytest.mark.parametrize(
     ("game", "player", "message"),
     [
@@ -118,7 +125,7 @@ def test_what_cannot_be_played_is_said_before_the_first_game(game: str, player: 
         make_player(player, get_game(game))
 
 
-@BOTH
+@ALL
 def test_an_engine_that_refuses_an_option_is_not_played_with(protocol: str) -> None:
     player = make_player(spec(protocol, "good", "Dance=3"), get_game(GAMES[protocol]))
     with pytest.raises(Fatal, match="Dance"):
@@ -197,12 +204,8 @@ def test_an_engine_is_ready_before_its_first_move_and_is_not_asked_again(
     protocol: str, before: list[str], during: list[str], tmp_path: Path
 ) -> None:
     """The engine's input is kept by `tee`, which has written every command before the last one, "quit"."""
-    game = get_game({"uci": "chess", **GAMES}[protocol])
-    script = (
-        f"{ENGINE.with_name('scripted_engine.py')} good" if protocol == "uci" else f"{ENGINE} {protocol} good"
-    )
-    heard_lines = tmp_path / "heard"
-    command = f"sh -c 'tee {heard_lines} | {sys.executable} {script}'"
+    game, heard_lines = get_game(GAMES[protocol]), tmp_path / "heard"
+    command = f"sh -c 'tee {heard_lines} | {sys.executable} {ENGINE} {protocol} good'"
 
     async def playing() -> None:
         player = make_player(f"{protocol}:{command}?timeout=240", game)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import chess
 import numpy as np
 import pytest
 import torch
@@ -116,13 +115,6 @@ def test_search_beats_the_bare_network_and_a_network_its_like_by_nothing(sparse:
     assert pair_counts([game.outcome_for_a for game in alike]) == (0, 0, 15, 0, 0)
 
 
-def test_identical_players_interval_holds_zero() -> None:
-    games = match(FOUR, "random", "random", random_openings(FOUR, 100, 4, seed=5), concurrent=8)
-    elo = report("a", "b", games).elo
-    assert elo is not None
-    assert elo.elo_low < 0 < elo.elo_high
-
-
 def test_the_time_of_a_move_is_that_of_its_player_whoever_began() -> None:
     one = PlayedGame("a", "b", "x", False, "", (), 0, "ply_cap", 5, moves=(3, 2), seconds=(0.3, 0.004))
     other = replace(one, swapped=True, moves=(2, 1), seconds=(0.006, 0.1))
@@ -130,14 +122,6 @@ def test_the_time_of_a_move_is_that_of_its_player_whoever_began() -> None:
     assert done.ms_a_move == pytest.approx((100.0, 2.5))
     assert "ms a move of A, B    100.00, 2.50\n" in table(done)
     assert "ms a move of A, B    100.00, 2.50 (8 games at once)\n" in table(done, at_once=8)
-
-
-def test_greedy_beats_random_in_chess_by_a_lot() -> None:
-    games = match(CHESS, "greedy", "random", book_openings(CHESS)[:10], concurrent=4)
-    done = report("greedy", "random", games)
-    assert done.elo is not None
-    assert done.elo.elo_low > 100
-    assert done.wins >= 16
 
 
 def test_solver_never_loses_tic_tac_toe_nor_a_connect_four_position_that_is_not_lost() -> None:
@@ -321,48 +305,6 @@ def test_a_file_that_has_other_things_than_openings_is_refused(
     with pytest.raises(Fatal, match=reason) as refused:
         openings_from_file(TIC, file)
     assert refused.value.code == Exit.BAD_DATA
-
-
-@pytest.mark.parametrize(
-    "operations",
-    [
-        "",
-        "hmvc 12; fmvn 34;",
-        "fmvn 34; bm Ra8; hmvc 12;",
-        "hmvc 12;",
-        "fmvn 34",
-        'id "hmvc 3; #1"; bm Qh7#; hmvc 12;',
-        "bm Kd6 Kf6; hmvc 12",
-    ],
-)
-def test_the_counters_of_an_epd_are_kept(tmp_path: Path, operations: str) -> None:
-    file, epd = tmp_path / "openings.epd", "4k3/8/4K3/8/8/8/8/R7 w - -"
-    file.write_text(f"{epd} {operations}\n")
-    start = openings_from_file(CHESS, file)[0].game_history(CHESS).states[0]
-    told = chess.Board()
-    told.set_epd(f"{epd} {operations.replace('bm Qh7#; ', '')}")
-    assert CHESS.notation.state_to_text(start) == told.fen()
-
-
-@pytest.mark.parametrize(
-    ("operations", "reason"),
-    [
-        ("hmvc x;", "half-move clock of a FEN is a number"),
-        ("hmvc -1;", "half-move clock of a FEN is a number"),
-        ("hmvc;", "hmvc of an EPD is one number"),
-        ("fmvn 1 2;", "fmvn of an EPD is one number"),
-        ("hmvc 1; hmvc 2;", "hmvc of an EPD is one number"),
-        ("fmvn 99999;", "move number of a FEN is a number"),
-        ("0 x", "move number of a FEN is a number"),
-        ("-5 1", "is no operation of an EPD"),
-        ('id "open', "is no operation of an EPD"),
-    ],
-)
-def test_a_counter_that_is_none_is_refused(tmp_path: Path, operations: str, reason: str) -> None:
-    file = tmp_path / "openings.epd"
-    file.write_text(f"4k3/8/4K3/8/8/8/8/R7 w - - {operations}\n")
-    with pytest.raises(Fatal, match=f"line 1: .*{reason}"):
-        openings_from_file(CHESS, file)
 
 
 def test_report_counts_pairs_and_repeated_games() -> None:

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Fatal
-from azselfplay.play.openings import Opening, check_lengths, describe, openings_for
+from azselfplay.play.openings import check_lengths, openings_for
 from azselfplay.play.tournament import all_openings
-
-
-def test_a_match_says_how_its_games_begin() -> None:
-    game = get_game("tic_tac_toe")
-    assert describe(ids(openings_for(game, "start", 5, 0))) == "the usual start of the game"
-    text = "3 random, each played once by either side"
-    assert describe(ids(openings_for(game, "random:1", 3, 0))) == text
-    text = "9 random, each played up to 3 times by either side"
-    assert describe(ids(openings_for(game, "random:1", 20, 0))) == text
-    assert describe([]) == "none was played from both sides"
-
-
-def ids(openings: Sequence[Opening]) -> list[str]:
-    return [opening.id for opening in openings]
 
 
 def test_a_file_that_names_an_opening_twice_gives_all_the_others(tmp_path: Path) -> None:

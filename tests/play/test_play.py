@@ -10,7 +10,7 @@ import pytest
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit
-from azselfplay.play.orders import Found, Line, Order, Prepare, Progress, Quit, Report, Say, Setup, Start
+from azselfplay.play.orders import Found, Line, Order, Prepare, Progress, Report, Say, Setup, Start
 from azselfplay.play.terminal import PlayEngine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,11 +59,6 @@ def test_a_move_that_only_earlier_positions_forbid_is_refused_with_the_reason() 
     assert len(engine._history.actions) == 8
 
 
-def test_the_network_begins_when_the_person_is_second() -> None:
-    engine = PlayEngine(TIC, SETUP, simulations=5, person=1)
-    assert searches(engine.prepared(SETUP, 0.0))
-
-
 def test_lines_wait_while_the_network_loads_and_thinks() -> None:
     engine = PlayEngine(TIC, SETUP, simulations=5)
     assert engine.feed("5", 0.0) == engine.feed("moves", 0.0) == []
@@ -80,17 +75,6 @@ def test_undo_takes_back_the_answer_too() -> None:
     engine.feed("undo", 0.0)
     assert engine._history.actions == []
     assert "no move to take back" in said(engine.feed("undo", 0.0))
-
-
-def test_undo_before_the_first_move_of_the_person_leaves_the_move_of_the_network() -> None:
-    """The network would only play it again."""
-    engine = PlayEngine(TIC, SETUP, simulations=5, person=1)
-    engine.prepared(SETUP, 0.0)
-    answer(engine, "5")
-    orders = engine.feed("undo", 0.0)
-    assert "You have not moved yet" in said(orders)
-    assert not searches(orders)
-    assert engine._history.actions == [4]
 
 
 def test_a_hint_shows_what_the_network_would_do_for_the_person_and_plays_nothing() -> None:
@@ -114,15 +98,6 @@ def test_the_end_of_a_game_is_told_from_the_persons_side() -> None:
     assert "game is over" in said(engine.feed("9", 0.0))
     assert "Your move" in said(engine.feed("undo", 0.0))
     assert "Your move" in said(engine.feed("new", 0.0))
-
-
-def test_what_is_neither_a_move_nor_a_command_is_explained() -> None:
-    engine = ready()
-    assert "neither a move" in said(engine.feed("e4", 0.0))
-    assert "nodes N" in said(engine.feed("nodes many", 0.0))
-    assert "new second" in said(engine.feed("new third", 0.0))
-    assert "hint" in said(engine.feed("help", 0.0))
-    assert engine.feed("quit", 0.0) == [Quit()]
 
 
 def test_a_side_that_moves_twice_keeps_the_turn() -> None:

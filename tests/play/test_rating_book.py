@@ -13,7 +13,7 @@ from azselfplay.host.exits import Exit, Fatal
 from azselfplay.play.book import Book, Entrant, Point, Rated, thinned
 from azselfplay.play.bradley_terry import Rating, Score, chain_of
 from azselfplay.play.elo import score_of_elo
-from azselfplay.play.plots import in_sight, time_axis
+from azselfplay.play.plots import in_sight
 from azselfplay.play.tournament import Goal, games_of, play_on
 
 ZERO = {"random": 0.0}
@@ -127,21 +127,7 @@ def points(steps: list[int]) -> list[Point]:
     ]
 
 
-def test_thinning_keeps_the_first_the_newest_and_an_even_spread() -> None:
-    steps = [point.step for point in thinned(points(list(range(0, 1010, 10))), 11)]
-    assert steps[0] == 0
-    assert steps[-1] == 1000
-    assert np.diff(steps).min() >= 50
-    assert [point.step for point in thinned(points([0, 5, 9]), 5)] == [0, 5, 9]
-
-
 def test_thinning_prefers_networks_that_have_games_already() -> None:
     rated = {"30", "70"}
     kept = [point.step for point in thinned(points(list(range(0, 110, 10))), 4, rated)]
     assert kept == [0, 30, 70, 100]
-
-
-def test_a_ladder_of_a_short_run_has_minutes_on_its_axis() -> None:
-    label = "{} since the run was made".format
-    assert time_axis([0.0, None, 0.5]) == (label("minutes"), [0.0, None, 30.0])
-    assert time_axis([0.0, 2.5]) == (label("hours"), [0.0, 2.5])

@@ -6,8 +6,6 @@ import asyncio
 import hashlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,25 +17,18 @@ from azselfplay.games.spec import Game
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.runs import RunFolder
-from azselfplay.link.finding import run_named
 from azselfplay.play import plots
 from azselfplay.play import tournament as matches
-from azselfplay.play.book import Gone, Rated, anchors_of, doublings, fixed_ratings, points_of
+from azselfplay.play.book import Gone, Rated, anchors_of, fixed_ratings, points_of
 from azselfplay.play.builtin_players import Blend
 from azselfplay.play.ladder import Ladder, LadderConfig, Scaling, ScalingConfig, find_network
-from azselfplay.play.ladder import main as calibrate
-from azselfplay.play.opening_counts import OpeningsConfig
-from azselfplay.play.opening_counts import report as report_openings
 from azselfplay.play.openings import Opening
 from azselfplay.play.player import Player
 from azselfplay.play.players import make_player
 from azselfplay.play.tournament import distinct
-from azselfplay.store.sqlite import STORED, Store
-from bench.random_games import entry
 from net.architectures.network import build
 from net.architectures.residual import Residual
 from net.weights import WeightsMeta, to_bytes
-from protocol.records import GameRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 GAME, CHESS = get_game("tic_tac_toe"), get_game("chess")
@@ -67,34 +58,9 @@ def add_weights(run: RunFolder, version: int) -> None:
     os.utime(path, (version * 60, version * 60))
 
 
-def add_games(run: RunFolder, versions: list[int]) -> None:
-    """Add games as the trainer stores them; the first player opens in the cell of the version's number."""
-    store = Store(run.games, GAME.name)
-    for number, version in enumerate(versions):
-        actions = np.array([version, 8], np.uint16)
-        record = GameRecord(
-            uid=number.to_bytes(16),
-            game=GAME.name,
-            start="",
-            max_plies=9,
-            simulations=50,
-            actions=actions,
-            visited=np.ones(2, np.uint16),
-            visit_actions=actions,
-            visits=np.ones(2, np.uint16),
-            root_values=np.zeros(2, np.float32),
-            flags=np.ones(2, np.uint8),
-            versions=np.full(2, version, np.uint32),
-            outcome=1,
-            reason="three",
-        )
-        assert store.commit([entry(record)]) == [STORED]
-    store.close()
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    """Make a run with three networks, four games by the first and two by the second."""
+    """Make a run with three networks."""
     folder = RunFolder(tmp_path, "tiny")
     folder.create(GAME.name, 1)
     folder.about.write_text(
@@ -102,7 +68,6 @@ def run(tmp_path: Path) -> RunFolder:
     )
     for version in range(3):
         add_weights(folder, version)
-    add_games(folder, [0, 0, 0, 0, 1, 1])
     return folder
 
 
@@ -114,17 +79,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         return make_player("blend:greedy:50" if spec.startswith("net:") else spec, game)
 
     monkeypatch.setattr(matches, "make_player", player)
-
-
-def test_points_know_the_games_and_hours_before_them(run: RunFolder) -> None:
-    (run.weights / "torn.safetensors").write_bytes(b"12345678{")
-    points = points_of(run_named(run.path))
-    assert [(one.version, one.step, one.games_before) for one in points] == [
-        (0, 0, 0),
-        (1, 100, 4),
-        (2, 200, 6),
-    ]
-    assert [one.hours for one in points] == pytest.approx([0, 1 / 60, 2 / 60])
 
 
 @pytest.mark.usefixtures("quick")
@@ -222,19 +176,6 @@ def test_scaling_rates_one_network_at_doubling_searches(
     assert capsys.readouterr().out.splitlines()[:4] == lines[:4], "by the file it is the same network"
 
 
-def test_openings_reads_the_games_of_a_run(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    report_openings(OpeningsConfig(run.path, bins=2))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split()[:5] == ["first", "move", "1", "4", "66.67%"]
-    assert lines[2].split()[:5] == ["first", "move", "2", "2", "33.33%"]
-    assert (run.path / "plots" / "openings.png").exists()
-
-
-def test_searches_double_up_to_the_last() -> None:
-    assert doublings(8) == [1, 2, 4, 8]
-    assert doublings(10) == [1, 2, 4, 8, 10]
-
-
 def test_an_opening_is_not_played_twice_by_the_same_players() -> None:
     openings = [Opening("a", "", (1, 2)), Opening("b", "", (3,)), Opening("c", "", (1, 2))]
     assert len(distinct(openings)) == 2
@@ -298,21 +239,3 @@ def test_what_cannot_be_done_is_said_with_its_own_status(
     done = azplay_here(monkeypatch, capsys)(*arguments)
     assert (done.returncode, "Traceback" in done.stderr) == (code, False)
     assert words in done.stderr
-
-
-def test_fixed_players_of_an_unknown_game_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["calibrate", "ches"])
-    with pytest.raises(Fatal, match="chess") as refused:
-        calibrate()
-    assert refused.value.code == Exit.CONFIG
-
-
-def test_help_gives_examples_first_and_loads_nothing_heavy() -> None:
-    code = (
-        "import sys; from azselfplay.lab.azplay import main; sys.argv = ['azplay', 'ladder', '--help']\n"
-        "try: main()\nexcept SystemExit: pass\n"
-        "print({'torch', 'numba', 'matplotlib', 'numpy'} & sys.modules.keys())"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("examples:\n  azplay ladder")
-    assert done.stdout.splitlines()[-1] == "set()"

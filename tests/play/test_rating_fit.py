@@ -86,15 +86,6 @@ def test_neither_the_order_of_games_nor_of_names_changes_anything() -> None:
     assert fit(pieces, {"random": 0.0}).ratings == fit(scores, {"random": 0.0}).ratings
 
 
-def test_a_perfect_score_has_a_finite_rating_and_a_wide_interval() -> None:
-    found = fit([Score("x", "random", wins=20)], {"random": 0.0}).ratings["x"]
-    assert found.elo == pytest.approx(763, abs=1)
-    assert found.margin > 400
-    assert fit([Score("x", "random", 10, 0, 10)], {"random": 0.0}).ratings["x"].elo == pytest.approx(
-        0, abs=1e-6
-    )
-
-
 def test_players_without_a_chain_of_games_to_an_anchor_are_named() -> None:
     scores = [Score("a", "random", 3), Score("x", "y", 1, 1, 1), Score("z", "a")]
     with pytest.raises(NotConnected, match="x, y") as caught:

@@ -13,12 +13,9 @@ from azselfplay.games import get_game
 from azselfplay.games.game_history import GameHistory
 from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.lab.report.charts import Rated, Rating, curves_of
 from azselfplay.play.analysis import Analyst, Request
-from azselfplay.play.book import Point, network, networks_at, searches_of
 from azselfplay.play.builtin_players import NetPlayer
 from azselfplay.play.nets import LoadedNet, search_for, search_name
-from azselfplay.play.players import make_player
 from azselfplay.play.truth_errors import chosen_actions, rows_for
 from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator, UniformEvaluator
 from azselfplay.search.settings import FOR_EVALUATION
@@ -141,27 +138,3 @@ def test_players_truth_and_analysis_make_the_search_that_is_named() -> None:
     found = asyncio.run(all_choices())
     assert found["puct"] == found["puct seat"] != found["gumbel"]
     assert found["gumbel"] == found["gumbel seat"] == found["gumbel analysed"]
-
-
-def test_a_player_is_named_by_its_search() -> None:
-    async def names() -> list[str]:
-        found = []
-        for spec in ("untrained@8", "untrained@8/gumbel?gumbel_considered=4"):
-            one = make_player(spec, GAME)
-            found.append(one.name)
-            await one.close()
-        return found
-
-    assert asyncio.run(names()) == ["untrained@8/puct", "untrained@8/gumbel?gumbel_considered=4"]
-
-
-def test_searches_of_a_network_are_players_and_curves_of_their_own() -> None:
-    """PUCT with its defaults keeps the name that it has in ladders from before the other searches."""
-    point = Point(Path("net.safetensors"), 3, 300, None, 0.0, "0123456789abcdef")
-    players = [network(point, 100, how).entrant for how in ("puct", "gumbel", "gumbel?gumbel_c_scale=0.1")]
-    names = ["v3-01234567@100", "v3-01234567@100/gumbel", "v3-01234567@100/gumbel?gumbel_c_scale=0.1"]
-    assert [one.name for one in players] == names
-    assert networks_at(players, 100, "gumbel") == [players[1]]
-    assert searches_of(players, point.sha256, "puct") == [players[0]]
-    rated = Rated(players, {name: Rating(10.0, 5.0) for name in names})
-    assert sorted(curves_of(rated)) == [(100, "gumbel"), (100, "gumbel?gumbel_c_scale=0.1"), (100, "puct")]

@@ -17,7 +17,7 @@ from leaf_by_leaf import Answer, LeafByLeaf
 
 from azselfplay.games import get_game
 from azselfplay.games.chess.knowledge import DRAWN_PAWN, final_mates_in_one, mates_in_one
-from azselfplay.games.knowledge import BadTruth, Row
+from azselfplay.games.knowledge import Row
 from azselfplay.games.names import GAME_MODULES
 from azselfplay.games.tic_tac_toe import knowledge as tree
 from azselfplay.host.exits import Exit, Fatal
@@ -25,11 +25,8 @@ from azselfplay.link.finding import weights_named
 from azselfplay.play import truth as command
 from azselfplay.play.nets import LoadedNet
 from azselfplay.play.truth_errors import (
-    Errors,
-    PlayerErrors,
     chosen_actions,
     count_errors,
-    errors_table,
     expected_errors,
     groups_of,
     measure,
@@ -139,12 +136,6 @@ def test_mates_in_one_are_those_of_python_chess() -> None:
         assert row.legal == board.legal_moves.count()
 
 
-def test_a_program_without_its_mates_in_one_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("azselfplay.games.chess.knowledge.MATES_IN_ONE", tmp_path / "mates_in_one.epd")
-    with pytest.raises(BadTruth, match=r"mates_in_one\.epd cannot be read .*: reinstall azselfplay"):
-        mates_in_one()
-
-
 def test_the_command_measures_the_newest_network_of_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -210,18 +201,3 @@ def test_known_checks_tic_tac_toe_and_chess(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 8
     assert all(line.startswith("ok") for line in lines)
-
-
-def test_a_check_that_fails_says_what_was_expected(capsys: pytest.CaptureFixture[str]) -> None:
-    checks = command.Checks()
-    checks.same("the answer", 41, 42)
-    assert checks.failed == 1
-    assert capsys.readouterr().out == "FAIL the answer: 41, expected 42\n"
-
-
-def test_a_column_that_no_row_fills_is_left_out() -> None:
-    """Only chess endgames have the figure by how many moves a mate came later."""
-    plain = Errors(group="all", rows=4, errors=0.25, matter=2, errors_matter=0.5, longer=None)
-    timed = replace(plain, longer=1.5)
-    assert "mate later by" not in errors_table([PlayerErrors("net", 0, [plain], {})])
-    assert "mate later by" in errors_table([PlayerErrors("net", 0, [plain, timed], {})])

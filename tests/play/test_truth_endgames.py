@@ -86,16 +86,6 @@ def test_mates_in_one_and_two_are_those_that_python_chess_finds(name: str) -> No
         assert mates_within(board, 3) == (table[index] <= 3)
 
 
-def test_the_colours_do_not_matter() -> None:
-    tables = endgames.ending("KPK")
-    for index in np.random.default_rng(4).choice(np.flatnonzero(tables.white != kernel.ILLEGAL), 200):
-        both = [
-            endgames.probe(endgames.state_at("KPK", int(index), strong_to_move=True, strong_is_black=black))
-            for black in (False, True)
-        ]
-        assert both[0] == both[1] is not None
-
-
 @pytest.mark.parametrize(
     "fen",
     [
@@ -143,17 +133,3 @@ def test_tables_are_read_again_and_made_anew_if_the_file_is_damaged(
         file.write_bytes(damaged)
         mended = endgames.ending.__wrapped__("KRK")
         assert np.array_equal(made.black, mended.black)
-
-
-def test_a_table_of_another_size_in_the_cache_folder_is_made_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """King and pawn is solved from the tables of queen and rook, which compiled code reads without checks."""
-    monkeypatch.setattr(endgames, "cache_folder", lambda: tmp_path)
-    short = np.zeros(100, np.uint8)
-    np.savez(tmp_path / f"KQK-{endgames._VERSION}.npz", white=short, black=short)
-    endgames.ending.cache_clear()
-    try:
-        assert endgames.ending("KQK").longest == LONGEST["KQK"]
-    finally:
-        endgames.ending.cache_clear()

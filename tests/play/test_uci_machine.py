@@ -171,15 +171,6 @@ def test_a_null_answer_waits_for_the_readyok_before_it():
     assert (ready, null) == (Say("readyok"), Say("bestmove (none)"))
 
 
-def test_a_null_answer_waits_for_the_search_before_it():
-    engine = ready_engine()
-    start_of(engine, "go nodes 5")
-    engine.feed("position nowhere", 0.0)
-    assert Say("bestmove (none)") not in engine.feed("go nodes 5", 0.0)
-    best, _, null = engine.searched(Found(("e2e4",)), 0.0)
-    assert (best, null) == (Say("bestmove e2e4"), Say("bestmove (none)"))
-
-
 def test_searchmoves_that_are_not_legal_are_left_out_and_none_at_all_give_the_null_answer():
     engine = ready_engine()
     note, start = engine.feed("go nodes 5 searchmoves e2e4 e2e5 perft", 0.0)[1:]
@@ -202,47 +193,6 @@ def test_a_go_whose_limit_cannot_be_used_makes_one_simulation_or_the_usual_numbe
     engine.feed("isready", 0.0)
     engine.prepared(Setup(), 0.0)
     assert engine.feed(f"go {line}", 0.0)[-1].request.simulations == 800
-
-
-def test_a_clock_of_the_other_side_alone_ends_a_search_too():
-    assert start_of(ready_engine(), "go btime 60000").seconds == 0.0
-
-
-def test_a_go_waits_its_turn_behind_a_stop():
-    engine = ready_engine()
-    start_of(engine, "go infinite")
-    engine.feed("stop", 0.0)
-    engine.feed("position startpos moves d2d4", 0.0)
-    assert engine.feed("go nodes 3", 0.0) == []
-    said, start = engine.searched(Found(("e2e4",)), 0.0)
-    assert said == Say("bestmove e2e4")
-    assert (start.request.simulations, len(start.request.actions)) == (3, 1)
-
-
-def test_quit_ends_a_search_without_limit_that_has_not_begun():
-    """A GUI that is closed right after a new position: stop, position, go infinite, quit at once."""
-    engine = ready_engine()
-    start_of(engine, "go infinite")
-    assert engine.feed("stop", 0.0) == [StopSearch()]
-    assert engine.feed("go infinite", 0.0) == []
-    assert engine.feed("quit", 0.0) == [StopSearch()]
-    answer, second = engine.searched(Found(("e2e4",)), 0.0)
-    assert (answer, second.request.simulations) == (Say("bestmove e2e4"), 1)
-    assert engine.searched(Found(("e2e4",)), 0.0) == [Say("bestmove e2e4"), Quit()]
-
-
-def test_a_search_for_a_mate_ends_with_one_in_analysis_too():
-    engine = ready_engine(analyse_mode=True)
-    assert start_of(engine, "go mate 1").stop_when_proven
-
-
-def test_the_usual_simulations_also_limit_pondering():
-    engine = UciEngine(get_game("chess"), "test", Options(), most_nodes=800)
-    engine.feed("isready", 0.0)
-    engine.prepared(Setup(), 0.0)
-    assert start_of(engine, "go ponder").simulations == 800
-    assert engine.searched(Found(("e2e4",)), 0.0) == []
-    assert engine.feed("ponderhit", 0.0) == [Say("bestmove e2e4")]
 
 
 def test_pondering_takes_the_clock_from_the_ponderhit_on():

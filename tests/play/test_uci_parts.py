@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from azselfplay.games import get_game
-from azselfplay.play.orders import Options, Setup, SideClock, seconds_for_move, seconds_of_movetime
+from azselfplay.play.orders import Options, Setup, SideClock, seconds_for_move
 from azselfplay.play.thinker import MEASURED_SHARE, MEASURED_SIMULATIONS, cannot_be_overtaken
 from azselfplay.play.uci_lines import (
     UCI,
@@ -20,9 +20,7 @@ from azselfplay.play.uci_lines import (
     Position,
     SetOption,
     Simple,
-    centipawns,
     parse,
-    score_text,
     wdl_per_mille,
 )
 
@@ -126,11 +124,6 @@ def test_thinking_never_takes_more_than_the_clock_less_the_overhead(
     assert 0 <= seconds <= max(0.0, remaining - overhead) + max(0.0, byoyomi - overhead)
 
 
-def test_byoyomi_is_used_up_by_every_move_and_adds_to_what_is_left():
-    assert seconds_for_move(SideClock(0.0, byoyomi=10.0), 0.03) == pytest.approx(9.97)
-    assert seconds_for_move(SideClock(300.0, byoyomi=10.0), 0.03) > 15
-
-
 def test_a_game_played_by_the_clock_never_loses_on_time_and_uses_most_of_it():
     clock, overhead, lost = 10.0, 0.03, 0.02
     for _ in range(300):
@@ -184,16 +177,6 @@ def test_no_lead_ends_a_search_before_its_speed_is_measured(visits, simulations,
 )
 def test_time_is_saved_only_where_later_moves_can_use_it(clock, keeps):
     assert clock.keeps_rest is keeps
-
-
-def test_movetime_leaves_room_for_the_overhead():
-    assert seconds_of_movetime(1.0, 0.03) == pytest.approx(0.97)
-    assert seconds_of_movetime(0.02, 0.03) == 0.01
-
-
-def test_scores_are_odd_and_mates_count_moves():
-    assert [centipawns(value) for value in (0.0, 0.5, -0.5, 1.0, 7.0)] == [0, 89, -89, 12780, 12780]
-    assert [score_text(0.1, proof) for proof in (1, 3, -2, -4)] == ["mate 1", "mate 2", "mate -1", "mate -2"]
 
 
 @given(st.floats(-1, 1), st.floats(0, 1))

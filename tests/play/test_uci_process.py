@@ -33,41 +33,6 @@ def test_it_plays_a_legal_game_to_its_end_from_a_position_of_few_men(engine):
     assert board.ply() > 0
 
 
-def test_analysis_reports_lines_scores_and_probabilities(engine):
-    engine.configure({"UCI_ShowWDL": True})
-    lines = engine.analyse(chess.Board(), chess.engine.Limit(nodes=400), multipv=3)
-    engine.configure({"UCI_ShowWDL": False})
-    assert [line["multipv"] for line in lines] == [1, 2, 3]
-    assert all(sum(line["wdl"].white()) == 1000 for line in lines)
-    assert all(line["nodes"] == 400 and line["pv"] and line["seldepth"] >= line["depth"] for line in lines)
-
-
-def test_a_mate_is_told_as_a_mate(engine):
-    board = chess.Board("6k1/5ppp/8/8/8/8/8/R6K w - - 0 1")
-    info = engine.analyse(board, chess.engine.Limit(nodes=50))
-    assert (info["score"].white(), info["pv"]) == (chess.engine.Mate(1), [chess.Move.from_uci("a1a8")])
-
-
-def test_only_the_moves_asked_for_are_played(engine):
-    wanted = [chess.Move.from_uci("a2a3"), chess.Move.from_uci("h2h4")]
-    assert engine.play(chess.Board(), chess.engine.Limit(nodes=60), root_moves=wanted).move in wanted
-
-
-def test_an_endless_analysis_ends_when_it_is_told_to(engine):
-    with engine.analysis(chess.Board()) as analysis:
-        for info in analysis:
-            if info.get("nodes", 0) > 0:
-                break
-        analysis.stop()
-        assert analysis.wait().move in chess.Board().legal_moves
-
-
-def test_a_short_clock_ends_a_search_and_a_finished_game_has_no_move(engine):
-    limit = chess.engine.Limit(white_clock=0.4, black_clock=0.4)
-    assert engine.play(chess.Board(), limit).move in chess.Board().legal_moves  # without a limit: never
-    assert engine.play(chess.Board("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1"), limit).move is None
-
-
 HOSTILE = [
     b"\xff\xfe\x00garbage\x80",
     b"position startpos moves " + b"e2e4 " * 100_000,

@@ -135,12 +135,6 @@ def test_a_kept_tree_does_not_answer_without_a_search() -> None:
     assert all(seconds >= MEASURED_SHARE * 10.0 for _, seconds in made)
 
 
-def test_a_ponderhit_after_a_long_search_saves_the_time_that_cannot_change_the_move() -> None:
-    ((simulations, seconds),) = game_by_the_clock(1, ponders=True, seconds=0.3)
-    assert simulations >= MEASURED_SIMULATIONS
-    assert seconds <= 0.31
-
-
 def test_a_move_that_loses_does_not_count_as_the_leader() -> None:
     """Column 3 has by far the most visits, but is proven to lose."""
     thinker = engine_with("puct", 1)

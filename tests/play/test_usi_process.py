@@ -59,18 +59,6 @@ def test_it_mates_and_resigns_where_there_is_no_move(engine):
     assert board.move_number == 2
 
 
-def test_byoyomi_ends_a_search_and_what_is_found_is_told(engine):
-    said: list[str] = []
-    engine.position()
-    best, _ = engine.go(btime=0, wtime=0, byoyomi=300, listener=said.append)
-    assert cshogi.Board().is_legal(cshogi.Board().move_from_usi(best))
-    assert any(" score cp " in line and " pv " in line for line in said if line.startswith("info"))
-
-
-def test_a_search_for_mates_is_answered_as_not_implemented(engine):
-    assert engine.go_mate() == "notimplemented"
-
-
 HOSTILE = [
     b"\xff\xfe\x00garbage\x80",
     b"position startpos moves " + b"7g7f " * 100_000,
@@ -97,11 +85,3 @@ def test_hostile_input_never_kills_it_and_it_still_plays():
     bad, null, best = [line for line in lines if line.startswith("bestmove ")]
     assert bad == null == "bestmove none"
     assert cshogi.Board().is_legal(cshogi.Board().move_from_usi(best.split()[1]))
-
-
-def test_a_game_that_is_not_shogi_ends_it_with_a_clear_message():
-    command = [*COMMAND, "--game", "chess"]
-    pipes = {"stdin": subprocess.DEVNULL, "capture_output": True}
-    done = subprocess.run(command, cwd=ROOT, text=True, timeout=PATIENCE, check=False, **pipes)
-    assert (done.returncode, done.stdout) == (78, "")
-    assert "chess is not shogi: USI plays shogi" in done.stderr
