@@ -54,15 +54,6 @@ def test_a_thousand_workers_get_a_share_each(gpus: int) -> None:
     assert all(share.credits >= share.games + SPARE_CREDITS // 2 for share in now_told if share)
 
 
-def test_ten_thousand_workers_get_a_share_each() -> None:
-    """That is the largest number of sessions on the port."""
-    shares = new_shares()
-    assert all(shares.join(session, 8 * GPU) for session in range(10_000))
-    assert shares.join(10_000, 8 * GPU) is None
-    shares.leave(9_999)
-    assert shares.join(10_000, 8 * GPU) == Share(LEAST_GRANT, LEAST_GAMES)
-
-
 def test_local_workers_share_from_the_start() -> None:
     """They are known before they join."""
     shares = new_shares(local_workers=4)
