@@ -40,10 +40,16 @@ from trainer.window import Window
 PLIES = 12
 NETS = ("1x16", "tf1x16")
 COMBINATIONS = [
-    (name, selection, NETS[(row + column) % len(NETS)])
+    pytest.param(
+        name,
+        selection,
+        NETS[(row + column) % len(NETS)],
+        marks=() if column in (0, 1 + row % (len(NAMES) - 1)) else pytest.mark.nightly,
+    )
     for row, name in enumerate((*EVERY_GAME, HANDS))
     for column, selection in enumerate(NAMES)
 ]
+"""Two selections with each game, all of them in the nightly tests: each is compiled for its game."""
 
 
 @pytest.mark.parametrize(("name", "selection", "net"), COMBINATIONS)

@@ -102,6 +102,7 @@ def test_the_example_ends_as_its_rules_say(packages: Path) -> None:
     assert history.outcome() == -1
 
 
+@pytest.mark.nightly
 def test_azrun_plays_and_trains_the_example(packages: Path, tmp_path: Path) -> None:
     """Server, workers, client and trainer find it, each in its own process, and play with trained weights."""
     trainer = tmp_path / "trainer.toml"
