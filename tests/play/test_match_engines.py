@@ -201,9 +201,11 @@ def test_no_clock_runs_while_an_engine_loads_its_network(
     ],
 )
 def test_an_engine_is_ready_before_its_first_move_and_is_not_asked_again(
-    protocol: str, before: list[str], during: list[str], tmp_path: Path
+    protocol: str, before: list[str], during: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine's input is kept by `tee`, which has written every command before the last one, "quit"."""
+    """The engine's input is kept by `tee`, which has written every command before the last one, "quit", and
+    does not end with the engine."""
+    monkeypatch.setattr("azselfplay.play.engine_player.GRACE_SECONDS", 0.1)
     game, heard_lines = get_game(GAMES[protocol]), tmp_path / "heard"
     command = f"sh -c 'tee {heard_lines} | {sys.executable} {ENGINE} {protocol} good'"
 
