@@ -167,6 +167,8 @@ class CurveIncoming:
         if self._count >= limits.frames or self._size + len(body) > limits.message:
             raise Broken(f"a message of more than {limits.frames} frames or {limits.message} bytes")
         self._size += len(body)
+        # Of a stranger's message only as much is kept as is needed to see that it is too long: a copy, or the
+        # whole frame would stay.
         if not self.joined:
             body = memoryview(bytes(body[: MAX_HELLO + 1]))
         if self.joined or not self._count:
@@ -178,6 +180,7 @@ class CurveIncoming:
         self._commands += 1
         if self._commands > MAX_COMMANDS:
             raise Broken("a flood of commands")
+        # Two bytes of TTL, then a context that PONG returns; ZMTP gives it at most 16 bytes.
         if content.startswith(_PING):
             self._pongs.append(content[len(_PING) + 2 :][:16])
 
@@ -245,6 +248,7 @@ class Handshake:
             signature = crypto_box_open_easy_afternm(box, b"CurveZMQHELLO---" + nonce, key)
         except CryptoError:
             raise Broken("it does not have this server's key", error(WRONG_SERVER_KEY)) from None
+        # 64 zeros: that the box opens is the proof.
         if any(signature):
             raise Broken("its HELLO is signed wrongly")
         secret = self._random(KEY_BYTES)
@@ -264,12 +268,14 @@ class Handshake:
         key = _shared(client, secret)
         plain = _opened(box, b"CurveZMQINITIATE" + nonce, key, "its INITIATE was changed on its way")
         owner = self._check_vouch(plain, client, secret)
+        # Before the properties: the long-term key, the nonce of the vouch, the vouch.
         check_properties(plain[128:])
         self.owner, self.key = owner, plain[:KEY_BYTES]
         self.boxes = Boxes(key, b"CurveZMQMESSAGES", b"CurveZMQMESSAGEC")
+        # Nonces grow all along the connection, so the first MESSAGE must be above INITIATE.
         self.boxes.heard = int.from_bytes(nonce, "big")
         self._stage = _Stage.DONE
-        first = struct.pack(">Q", 1)
+        first = struct.pack(">Q", 1)  # `Boxes` counts on from here
         ready = crypto_box_easy_afternm(READY_PROPERTIES, b"CurveZMQREADY---" + first, key)
         return command(b"READY", first + ready)
 

@@ -160,6 +160,7 @@ class ClientSession:
             return self._lose(goodbye.reason, now) if self.state is ClientState.JOINED else []
         if goodbye.retry_after > 0:
             instructions = self._lose(goodbye.reason, now) if self.state is ClientState.JOINED else []
+            # Later than asked, each by another time: all clients of a full server are told the same.
             self._hello_at = now + max(HELLO_FIRST, goodbye.retry_after * self._rng.uniform(1.0, 1.5))
             return instructions
         self.state, self.welcome = ClientState.REFUSED, None
@@ -168,6 +169,7 @@ class ClientSession:
     def _lose(self, reason: str, now: float) -> list[Instruction]:
         self.state, self.welcome = ClientState.JOINING, None
         self._wait = HELLO_FIRST
+        # Numbered, so that the server takes it for a new HELLO and not for the old one sent again.
         self._hello = msgspec.structs.replace(self._hello, join=self._hello.join + 1)
         self._schedule_hello(now)
         return [Lost(reason)]
@@ -279,6 +281,7 @@ class SessionTable:
         """Return the sessions that ended since the last call: lease over, or replaced by a new HELLO."""
         ended, self._replaced = self._replaced, []
         while self._sessions:
+            # They are in the order in which they were heard, so the first that is in time ends the search.
             oldest = next(iter(self._sessions.values()))
             if now < oldest.heard_at + self._lease:
                 break

@@ -194,17 +194,23 @@ class Incoming:
         self._left = struct.unpack(">Q", header[1:])[0] if self._flags & LONG else header[1]
         self._length, self._filled = self._left, 0
         if self._flags & COMMAND:
-            self._check_command()
+            if self._flags & MORE or self._left > MAX_COMMAND:
+                raise Broken(f"a command of {self._left} bytes")
+            self._commands += 1
+            if self._commands > MAX_COMMANDS:
+                raise Broken("a flood of commands")
             self._keep = self._left
         elif not self.ready:
             raise Broken("a message came before READY")
         else:
             self._check_frame(self._left)
             self._keep = self._left
+            # Of a stranger only as much of the first frame is kept as shows that it is too long for a HELLO.
             if not self.joined:
                 self._keep = 0 if self._count else min(self._left, MAX_HELLO + 1)
 
     def _check_greeting(self, greeting: bytes) -> None:
+        # The signature is 0xFF, eight bytes that mean nothing, and 0x7F; then comes the version.
         if greeting[0] != 0xFF or greeting[9] & 1 == 0 or greeting[10] < 3:
             raise Broken("it does not speak ZMTP 3")
         if greeting[12:32] != self.mechanism:
@@ -215,13 +221,6 @@ class Incoming:
     def _wrong_mechanism(self, theirs: bytes) -> Broken:
         """Return the error for a peer that uses another security mechanism than `mechanism`."""
         return Broken(f"its mechanism is {theirs!r}, expected NULL: this server uses no keys")
-
-    def _check_command(self) -> None:
-        if self._flags & MORE or self._left > MAX_COMMAND:
-            raise Broken(f"a command of {self._left} bytes")
-        self._commands += 1
-        if self._commands > MAX_COMMANDS:
-            raise Broken("a flood of commands")
 
     def _check_frame(self, size: int) -> None:
         limits = self._limits

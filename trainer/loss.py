@@ -73,6 +73,7 @@ def losses(policy_logits: Tensor, value_logits: Tensor, targets: Targets, form: 
         log_policy = log_policy_over_all(policy_logits, targets)
     else:
         log_policy = log_policy_over_legal(policy_logits, targets)
+    # By targets and not by samples: positions without a policy target must not shrink the loss of the others.
     rows = max(targets.policy_rows, 1)
     policy = -(targets.shares * log_policy).sum() / rows
     entropy = torch.special.entr(targets.shares).sum() / rows
@@ -229,6 +230,7 @@ def replies(window: Window, numbers: npt.NDArray[np.int64], action_maps: npt.NDA
     counts, visits = window.visits_of(following[rows])
     begins = np.cumsum(counts) - counts
     numbers_of_visits = rings.visit_count[visits].astype(np.float32)
+    # `reduceat` takes no empty list of beginnings.
     totals = np.add.reduceat(numbers_of_visits, begins) if len(rows) else numbers_of_visits
     of_row = np.repeat(rows, counts)
     actions = action_maps[of_row, rings.visit_action[visits].astype(np.int64)]

@@ -132,6 +132,7 @@ class Quarantine:
 
     def take(self, player: str, positions: int) -> None:
         """Remove a player with `positions` positions in the budget."""
+        # At the ratio of now; at which ratio they came is not known any more. What is given back is the same.
         self._taken[player] = Taken()
         self.players |= {player}
         self.add(player, positions)

@@ -98,7 +98,7 @@ class Sampler:
             tried = MOST_TRIED * most  # most positions have no win beside them
             draws = Draws(
                 rng.integers(first, window.next_position, tried),
-                rng.integers(0, self._game.max_legal, tried),
+                rng.integers(0, self._game.max_legal, tried),  # counted around: few positions have so many
                 rng.integers(0, len(self._maps.cells), most),
             )
             wins = self.make_wins(window, draws)
@@ -216,6 +216,7 @@ def by_surprise(
     games = rings.game[numbers % capacity]
     begins, plies = rings.game_first[games], rings.game_plies[games].astype(np.int64)
     low, high = np.maximum(begins, first), begins + plies - 1
+    # Sums run from the first position of a game; what stands before `low` is not drawn.
     before = np.where(low > begins, running[(low - 1) % capacity], 0.0).astype(np.float64)
     total = running[high % capacity] - before
     wanted, stays = before + draws * total, total <= 0

@@ -156,7 +156,7 @@ def write_samples(
         write_features(scratch, maps, history, ply + 1, symmetry, samples.packed_features[row])
         outcome = signed(rings.game_outcome[slot])
         value = outcome if side_to_move(positions[ply]) == 0 else -outcome
-        samples.classes[row] = 1 - value
+        samples.classes[row] = 1 - value  # +1, 0, -1: classes 0, 1, 2
         known = rings.visited[index] > 0
         samples.root_values[row] = rings.root_value[index] if known else np.float32(np.nan)
         samples.capped[row] = rings.game_capped[slot]
@@ -206,10 +206,12 @@ def write_wins(
             continue
         symmetry = draws.symmetries[row]
         write_features(scratch, maps, history, n + 1, symmetry, samples.packed_features[row])
+        # The side to move wins with its next move, whatever became of the game beside it.
         samples.classes[row] = 0
         samples.root_values[row] = np.float32(1)
         samples.capped[row] = 0
         samples.plies_left[row] = 1
+        # Every winning reply is as good as another.
         for i in range(wins):
             share_of[replies[1, i]] = np.float32(1) / np.float32(wins)
         for i in range(answers):
@@ -231,6 +233,7 @@ def find_wins(scratch: Scratch, n: int, move: int) -> tuple[int, int]:
     count = signed(legal_actions(positions, n, legal))
     play(positions[n - 1], signed(legal[move % count]), positions[n])
     answers = signed(legal_actions(positions, n + 1, replies[0]))
+    # Where the move that is tried ends the game, nobody is left to reply.
     if end_reason(positions, n + 1, answers, NO_ROOT) != 0:
         return answers, signed(0)
     return answers, signed(wins_among(positions, n + 1, replies[0, :answers], replies[1], replies[2]))

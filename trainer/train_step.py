@@ -122,6 +122,8 @@ class TrainStep:
         self._in_bfloat16 = not network.reads_features and computes_in_bfloat16(settings.precision, device)
         self.network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._average = Average(self.network, settings.ema) if settings.ema else None
+        # The order matters: `network` comes with the weights that play, which are the average if there is
+        # one. Only then do those that learn take their place.
         if trained is not None:
             self.network.load_state_dict(trained)
         self.optimizer = make_optimizer(settings, self.network)
@@ -142,6 +144,7 @@ class TrainStep:
         for name, loss in heads.items():
             total = total + self._head_weights[name] * loss
         total.backward()  # type: ignore[no-untyped-call]
+        # "inf" clips nothing; the norm is wanted for the figures all the same.
         norm = torch.nn.utils.clip_grad_norm_(
             self.network.parameters(), self._optimizer.grad_clip or float("inf")
         )
@@ -188,6 +191,7 @@ class TrainStep:
         rows, actions = np.nonzero(legal)
         policy = self._played(packed_features, rows, actions)[0].float().cpu().numpy()
         logits = np.full(legal.shape, -np.inf, np.float32)
+        # A sparse network gives the logits of these entries; one with planes gives those of all actions.
         logits[rows, actions] = policy if policy.ndim == 1 else policy[rows, actions]
         return logits
 
@@ -248,6 +252,7 @@ class TrainStep:
             if head.targets:
                 with_own = batch._replace(own=type(own[name])(*map(to_device, own[name])))
             heads[name] = head.loss(outputs.training[name], with_own)
+        # The bound, because all positions of a batch may have the weight 0.
         return BatchLosses(parts, heads, targets.value_weights.mean().clamp_min(1e-6))
 
     def figures(self) -> StepFigures | None:
@@ -311,6 +316,7 @@ class Average:
         kept = min(self._decay, step / (10 + step))
         numbers = [(ours, theirs) for ours, theirs in self._pairs if ours.is_floating_point()]
         torch._foreach_lerp_([ours for ours, _ in numbers], [theirs for _, theirs in numbers], 1.0 - kept)
+        # Counters, such as the batches that a BatchNorm has seen, have no mean.
         for ours, theirs in self._pairs:
             if not ours.is_floating_point():
                 ours.copy_(theirs)
@@ -322,6 +328,7 @@ def make_optimizer(settings: OptimizerSettings, network: nn.Module) -> torch.opt
     parameters = list(network.parameters())
     if settings.kind == "alphazero":
         return torch.optim.SGD(parameters, lr=settings.lr, momentum=0.9, weight_decay=decay, fused=True)
+    # Decay is for matrices and filters. Biases and factors of normalisations, of one dimension, have none.
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": decay},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},

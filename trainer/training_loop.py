@@ -301,6 +301,7 @@ class TrainingLoop:
     def publish(self, server_version: int) -> tuple[int, int, bytes]:
         """Return `(version, step, file)` of the network that plays (with `ema` the average), with a new
         version."""
+        # Above the server's too: it may have weights from after the checkpoint that this run goes on from.
         self.version = max(self.version, server_version) + 1
         return self.version, self.step, self._train_step.weights(self.version)
 

@@ -64,6 +64,7 @@ class HeldOut:
         """Return the same for the game with this uid."""
         if not self._below:
             return False
+        # A hash is spread evenly over the numbers of 64 bits, however the uids were chosen.
         return int.from_bytes(hashlib.sha256(uid).digest()[:8], "little") < self._below
 
     def newest(self, sampler: Sampler) -> Samples | None:

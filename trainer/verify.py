@@ -125,6 +125,7 @@ class Verifier:
 
         `newest_version` is the highest weights version that can have answered by now.
         """
+        # Cheap checks first, and each may rely on those before it: the replay indexes arrays by the columns.
         return (
             self._check_settings(record, expected)
             or self._check_columns(record)
@@ -225,6 +226,7 @@ class Verifier:
         if ended:
             reason = self._game.end_reasons[ended]
             name, outcome = reason.name, outcome_for_first_player(reason.value, self._mover(plies))
+        # A game that the rules end with its last ply was not cut off, so the rules come first.
         elif plies == record.max_plies:
             name, outcome = PLY_CAP, 0
         elif record.reason == RESIGNATION:
@@ -372,7 +374,7 @@ def replay(
     the final position (0: goes on).
     """
     flags = game.flags
-    allowed[:] = 0
+    allowed[:] = 0  # no mark: plies are marked from 1 on
     first = 0
     kept = 0
     plies = len(game.actions)
@@ -407,6 +409,8 @@ def replay(
             report[FOUND] = action
             return VISIT_NOT_PLAYED
         if (flags[ply] & PRUNED_TARGET) == 0:
+            # What the next search keeps of the action played: its visits without the first, which evaluated
+            # the position itself. A search that improves the policy (gumbel) keeps none.
             kept = 0 if is_improved else max(played - 1, 0)
         else:  # pruning may have removed the visits of the action played
             kept = min(simulations + kept - 1, MOST_VISITS)

@@ -210,6 +210,7 @@ class Window:
                 f"a game of {plies} plies and {visits} visits does not fit into a window of "
                 f"{self.capacity} positions; choose a larger --window.positions"
             )
+        # Three rings, and the one that is full first decides.
         while self.games and (
             self.positions + plies > self.capacity
             or self._visits + visits > len(self.rings.visit_count)
@@ -247,6 +248,7 @@ class Window:
         self._starts.drop(int(self.rings.game_start[slot]))
         outcome, plies = int(self.rings.game_outcome[slot]), int(self.rings.game_plies[slot])
         self._outcome_positions[outcome + 1] -= plies
+        # Its record is long gone, so its targets are counted in the ring.
         numbers = self.rings.game_first[slot] + np.arange(plies)
         self._targets -= int(np.count_nonzero(self.is_target(numbers)))
         self._oldest_game += 1
@@ -257,6 +259,7 @@ def _put(ring: npt.NDArray[np.generic], number: int, values: npt.NDArray[np.gene
     at = number % len(ring)
     head = min(len(values), len(ring) - at)
     ring[at : at + head] = values[:head]
+    # What did not fit before the end; nothing, unless it wraps.
     ring[: len(values) - head] = values[head:]
 
 

@@ -64,6 +64,7 @@ class GameHistory:
         self._append(action)
 
     def _append(self, action: int) -> None:
+        # Doubled when full, because the rules read all positions of a game from one array.
         if self.ply + 2 > len(self._states):
             self._states = np.concatenate([self._states, np.zeros_like(self._states)])
         self.game.rules.play(self._states[self.ply], action, self._states[self.ply + 1])

@@ -262,5 +262,5 @@ def append_whole(path: Path, data: bytes) -> None:
             while rest:
                 rest = rest[file.write(rest) :]
         except OSError:
-            file.truncate(before)
+            file.truncate(before)  # part of a line would spoil the one that is written after it
             raise

@@ -89,6 +89,7 @@ def claimed_base_port(first: int = DEFAULT_PORT) -> Iterator[int]:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
+        # As `_tcp` does: what lingers of an earlier server does not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -348,6 +349,7 @@ def _tcp(address: str) -> socket.socket:
     )[0]
     sock = socket.socket(family, kind, protocol)
     try:
+        # Otherwise a server that starts again would wait until the kernel forgets its old connections.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Accepted connections inherit these options.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

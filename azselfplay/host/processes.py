@@ -97,6 +97,7 @@ class ChildProcess:
 
     async def wait(self) -> int:
         """Wait until it has ended, and return its exit code."""
+        # Shielded, because several may wait: one that is cancelled must not cancel it for the others.
         return await asyncio.shield(self._ended)
 
     def terminate(self) -> None:
@@ -361,6 +362,7 @@ class Children:
                 return
             if code in NOT_RETRIED:
                 raise Fatal(f"{child.name}: {child.last_error()}", Exit(code))
+            # One that ran for a while had another reason than the ends before it.
             if time.monotonic() - started > HEALTHY_AFTER:
                 delay = self._backoff
             why = describe_exit(code) + (f": {told}" if (told := child.told_error()) else "")

@@ -161,15 +161,12 @@ def _table(settings: list[Setting]) -> str:
         if group:
             lines += [f"### {'--' + group.replace('_', '-')}.*", ""]
         lines += ["| setting | type | default | meaning |", "|---|---|---|---|"]
-        lines += [
-            f"| `{one.name}` | {one.kind} | {one.default} | {_cell(one.meaning)} |" for one in groups[group]
-        ]
+        for one in groups[group]:
+            # A bar would end the cell, `<` begin a tag, and stars would set words in italics.
+            meaning = one.meaning.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+            lines.append(f"| `{one.name}` | {one.kind} | {one.default} | {meaning} |")
         lines.append("")
     return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
 def _default(field: Any) -> Any:

@@ -176,7 +176,12 @@ class Connection:
                 now = time.monotonic()
                 self._carry_out(self._session.tick(now))
                 self._watch_absence(now)
-                self._watch_silence(now)
+                if not self.is_up and not self._waits_for(now):
+                    self._redial.waits(now)
+                # libzmq has given up. What it still had to send is lost, as at any end of a connection.
+                if self._redial.take(now):
+                    log.debug("nothing comes from %s; dialling again", self._server)
+                    dial_again(self._socket, self.endpoint)
         finally:
             self._carry_out(self._session.leave())
             self._watch.close()
@@ -226,20 +231,18 @@ class Connection:
             log.warning("dropped a message from %s that is not ours: %s", self._server, error)
             self._on_unreadable(frames[0], str(error))
             return
+        # Looked at before the session hears the message, which may be the WELCOME.
         now, joining = time.monotonic(), self.welcome is None
         if instructions := self._session.on_message(message, now):
             self._carry_out(instructions)
         if joining and isinstance(message, Goodbye) and message.retry_after > 0:
-            self._on_not_now(message.reason, now)
+            # It makes us wait. That is logged at once, and later by `_watch_absence`.
+            if message.reason != self._waits_for(now):
+                log.info("%s does not accept this process yet: %s; asking again", self._name, message.reason)
+                self._next_notice = now + WAIT_NOTICE
+            self._not_now, self._not_now_at = message.reason, now
         if not isinstance(message, Welcome | Goodbye):
             self._on_message(message, frames[1:])
-
-    def _on_not_now(self, reason: str, now: float) -> None:
-        """Handle a server that makes us wait. It is logged at once, and later by `_watch_absence`."""
-        if reason != self._waits_for(now):
-            log.info("%s does not accept this process yet: %s; asking again", self._name, reason)
-            self._next_notice = now + WAIT_NOTICE
-        self._not_now, self._not_now_at = reason, now
 
     def _waits_for(self, now: float) -> str:
         """Return the reason that the server gave recently; "" if it gave none."""
@@ -297,15 +300,6 @@ class Connection:
         if now >= self._next_notice:
             self._tell_absence(reason, alone)
             self._next_notice = now + WAIT_NOTICE
-
-    def _watch_silence(self, now: float) -> None:
-        """Dial again where libzmq has given up (`Redial`). What the old connection still had to send
-        is lost, as at the end of any connection."""
-        if not self.is_up and not self._waits_for(now):
-            self._redial.waits(now)
-        if self._redial.take(now):
-            log.debug("nothing comes from %s; dialling again", self._server)
-            dial_again(self._socket, self.endpoint)
 
     def _tell_absence(self, reason: str, alone: float) -> None:
         """`reason`: why the server makes this process wait, "" if it does not answer. `alone`: seconds so

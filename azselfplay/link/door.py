@@ -173,6 +173,7 @@ class Door:
         limits = self._limits
         limit = limits.unsent if connection.incoming.joined else limits.unsent_stranger
         size = sum(map(len, parts))
+        # A peer that has read everything gets any message: one larger than the limit could never be sent.
         if connection.unsent_size and connection.unsent_size + size > limit:
             return False
         try:
@@ -214,6 +215,7 @@ class Door:
                 self._warn.warning("turned away", text, now)
                 return False
             self._dials.take(address, now)
+        # Room is made by the stranger that has waited longest; who has a session stays.
         if len(self._connections) >= limits.connections:
             leaving = next(iter(self._strangers), None)
             if leaving is None:
@@ -281,6 +283,7 @@ class Door:
             at = math.ceil((loop.time() + pause) / LEAST_PAUSE) * LEAST_PAUSE if pause else 0.0
             loop.call_at(at, self._read_on, connection, messages)
             return
+        # Nothing was read while these waited; from now on it is.
         if not size:
             self._in_loop.add_reader(connection.fd, self._on_readable, connection)
         if connection.incoming.replies:

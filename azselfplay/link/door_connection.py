@@ -120,7 +120,9 @@ class DoorConnection:
             if skip < len(part):
                 rest = memoryview(part)[skip:]
                 self.unsent_size += len(rest)
-                if _is_kept(rest):
+                # Kept as it is where nobody changes it, and where it is at least half of the buffer that it
+                # keeps alive.
+                if rest.readonly and len(rest) > SMALL and 2 * len(rest) >= memoryview(rest.obj).nbytes:
                     self._queue_copied(copied)
                     copied = bytearray()
                     self.unsent.append(rest)
@@ -157,12 +159,6 @@ class DoorConnection:
         return Silence.DEAD if now - self.pinged >= patience else Silence.SHORT
 
 
-def _is_kept(part: memoryview) -> bool:
-    """Return whether a part that waits need not be copied: nobody changes it, and it is at least half of the
-    buffer that it keeps alive."""
-    return part.readonly and len(part) > SMALL and 2 * len(part) >= memoryview(part.obj).nbytes
-
-
 @dataclass
 class _Holding:
     size: int
@@ -194,7 +190,14 @@ class Holdings:
             self._by_peer.move_to_end(peer)
         self.total += size - holding.size
         holding.size = size
-        return self._beyond()
+        # Those without progress for the longest time come first, and go first.
+        over, leaving = self.total - self._budget, []
+        for peer, holding in self._by_peer.items():
+            if over <= 0:
+                break
+            over -= holding.size
+            leaving.append(peer)
+        return leaving
 
     def forget(self, peer: bytes) -> None:
         """Note that nothing is held for the peer any more."""
@@ -210,12 +213,3 @@ class Holdings:
                 break
             late.append(peer)
         return late
-
-    def _beyond(self) -> list[bytes]:
-        over, leaving = self.total - self._budget, []
-        for peer, holding in self._by_peer.items():
-            if over <= 0:
-                break
-            over -= holding.size
-            leaving.append(peer)
-        return leaving

@@ -33,7 +33,8 @@ def run_named(text: str | Path, runs: Path = RUNS) -> RunFolder:
     """
     found = find_run(text, runs)
     if found is None:
-        why = f"{_looked(text, runs)}; {_nearest(text, runs)}"
+        places = [Path(text)] if Path(text).is_absolute() else [Path(text), runs / text]
+        why = f"no run.json in {' nor in '.join(map(str, places))}; {_nearest(text, runs)}"
         raise Fatal(f"there is no run {str(text)!r}: {why}", Exit.BAD_DATA)
     return found
 
@@ -104,11 +105,6 @@ def served_runs(proc: Path = Path("/proc")) -> list[RunFolder]:
 
 def _is_run(folder: Path) -> bool:
     return any((folder / name).is_file() for name in MARKS)
-
-
-def _looked(text: str | Path, runs: Path) -> str:
-    places = [Path(text)] if Path(text).is_absolute() else [Path(text), runs / text]
-    return f"no run.json in {' nor in '.join(str(place) for place in places)}"
 
 
 def _nearest(text: str | Path, runs: Path) -> str:

@@ -102,7 +102,9 @@ def new_dealer(
         socket.set(zmq.CURVE_SERVERKEY, z85.encode(keys.server))
         socket.set(zmq.CURVE_PUBLICKEY, z85.encode(keys.own.public))
         socket.set(zmq.CURVE_SECRETKEY, z85.encode(keys.own.secret))
-    _set_reconnect(socket, endpoint)
+    # Retry after 0.2 s, doubling up to 30 s; on this machine only up to 1 s, because few peers do.
+    socket.set(zmq.RECONNECT_IVL, 200)
+    socket.set(zmq.RECONNECT_IVL_MAX, 1_000 if is_local(endpoint) else 30_000)
     if endpoint.startswith("tcp:") and wants_ipv6(urlsplit(endpoint).hostname or ""):
         socket.set(zmq.IPV6, 1)
     socket.set(zmq.IMMEDIATE, 1)
@@ -142,12 +144,6 @@ def set_common(socket: Socket, limit: int, hwm: int) -> None:
     socket.set(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
     socket.set(zmq.HEARTBEAT_TIMEOUT, 3 * HEARTBEAT_MS)
     socket.set(zmq.HEARTBEAT_TTL, 4 * HEARTBEAT_MS)
-
-
-def _set_reconnect(socket: Socket, endpoint: str) -> None:
-    """Retry after 0.2 s, doubling up to 30 s; on this machine only up to 1 s, because few peers do."""
-    socket.set(zmq.RECONNECT_IVL, 200)
-    socket.set(zmq.RECONNECT_IVL_MAX, 1_000 if is_local(endpoint) else 30_000)
 
 
 def is_local(endpoint: str) -> bool:

@@ -187,7 +187,10 @@ class WeightsPull:
         self._digest_on()
         if self._asked or self._to_ask:
             return self._go_on(now)
-        return self._all_here(info, now)
+        if self._digest.digest() != info.sha256:
+            return self._damaged(info, now)
+        self._settling = True
+        return [Complete(info, self._data)]
 
     def chunk_postponed(self, offset: int, until: float) -> None:
         """Handle a server that has this chunk but does not send it now: request it again at `until`."""
@@ -211,6 +214,7 @@ class WeightsPull:
         return self._go_on(now)
 
     def tick(self, now: float) -> list[Instruction]:
+        # A list, because each offset leaves the table on the way.
         self._ask_again([offset for offset, deadline in self._asked.items() if deadline <= now])
         return self._go_on(now)
 
@@ -238,12 +242,6 @@ class WeightsPull:
             asks.append(Ask(self._pulling.sha256, offset))
         return asks
 
-    def _all_here(self, info: WeightsInfo, now: float) -> list[Instruction]:
-        if self._digest.digest() != info.sha256:
-            return self._damaged(info, now)
-        self._settling = True
-        return [Complete(info, self._data)]
-
     def _digest_on(self) -> None:
         """Digest the bytes before the first gap. Chunks to be requested again are among the first WINDOW + 1
         of `_to_ask`."""
@@ -266,6 +264,7 @@ class WeightsPull:
     def _ask_again(self, offsets: list[int]) -> None:
         for offset in offsets:
             del self._asked[offset]
+        # First in the queue: the hash stands still at the first gap. `extendleft` turns the order around.
         self._to_ask.extendleft(reversed(offsets))
 
     def _done_with(self, info: WeightsInfo) -> None:
@@ -293,6 +292,7 @@ def in_cache(folder: Path, load: Load) -> Use:
         path = folder / f"{info.sha256.hex()}.safetensors"
         write_atomically(path, data)
         fault = load(path, info)
+        # Out of the way of the next start, and kept for whoever looks for the reason.
         if fault:
             path.rename(path.with_suffix(".refused"))
         files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns, reverse=True)
@@ -402,6 +402,7 @@ class WeightsPuller:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(min((at for at in waits if at is not None), default=None)):
                     await self._wake.wait()
+            # Cleared before the look at the time: what happens from here on sets it again.
             self._wake.clear()
             self._carry_out(self._pull.tick(self._now()))
             if self._complete is not None and self._now() >= self._settle_at:

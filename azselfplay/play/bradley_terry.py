@@ -163,6 +163,7 @@ def fit(scores: Iterable[Score], anchors: Mapping[str, float]) -> Fit:
     rows = np.array([place[name] for name in free], dtype=np.int64)
     problem = _Problem(first, second, games, points, rows)
     elo = _maximise(problem, elo)
+    # Of all free players at once: what is not known about one makes those unsure who played against it.
     covariance: Array = np.linalg.inv(problem.curvature(elo)).astype(np.float64)
     margins = dict(zip(free, Z95 * np.sqrt(np.diag(covariance)), strict=True))
     ratings = {
@@ -190,12 +191,14 @@ class _Problem:
     def likelihood(self, elo: Array) -> float:
         """Logarithm of the likelihood."""
         odds = PER_ELO * (elo[self.first] - elo[self.second])
+        # `logaddexp`, because log(1 + exp(odds)) overflows for players far apart.
         return float(np.sum(self.points * odds - self.games * np.logaddexp(0.0, odds)))
 
     def slope(self, elo: Array) -> Array:
         """[free] derivative of the log-likelihood per Elo."""
         surplus = PER_ELO * (self.points - self.games * self._expected(elo))
         slope = np.zeros(len(elo))
+        # `add.at`, because a player is in many pairs: `slope[first] += surplus` would keep one of them.
         np.add.at(slope, self.first, surplus)
         np.subtract.at(slope, self.second, surplus)
         return np.asarray(slope[self.rows])

@@ -107,7 +107,7 @@ def estimate(counts: Sequence[int]) -> EloEstimate:
         raise ValueError("no pair of games has been played")
     score, _ = mean_and_variance(counts)
     centre, variance = mean_and_variance([counts[0] + 1, *counts[1:4], counts[4] + 1])
-    error = math.sqrt(variance / (pairs + 2))
+    error = math.sqrt(variance / (pairs + 2))  # with the two pairs that were added
     low = max(0.0, min(score, centre - Z95 * error))
     high = min(1.0, max(score, centre + Z95 * error))
     los = 0.5 * (1.0 + math.erf((score - 0.5) / error / math.sqrt(2.0)))

@@ -188,6 +188,7 @@ class StoreReader:
         last = min(wanted.last or newest, newest)
         first = wanted.first
         if wanted.newest:
+            # The game before them, if there is one.
             sql = "SELECT seq FROM games WHERE seq <= ? ORDER BY seq DESC LIMIT 1 OFFSET ?"
             before = self.query(sql, last, wanted.newest)
             first = max(first, int(before[0][0]) + 1 if before else 0)

@@ -187,7 +187,8 @@ def _looking(path: Path) -> str:
         return address
     if marks[1] is None:
         return f"{address}?immutable=1"
-    # The writer was killed. Where its -shm is gone, SQLite has to make one to find the games in the log.
+    # Games in the log and no writer: it was killed. Where its -shm is gone, SQLite has to make one to find
+    # the games in the log.
     return f"{address}?readonly_shm=1" if _beside(path, "-shm").exists() else address
 
 
@@ -268,6 +269,7 @@ class Store:
                 Exit.BAD_DATA,
             )
         self.totals = Totals()
+        # As bytes, because a damaged text would end the query and not just spoil its row.
         rows = execute(
             "SELECT CAST(source AS BLOB), version_min, version_max, outcome, CAST(reason AS BLOB), "
             "sum(plies), count(*) FROM games GROUP BY source, version_min, version_max, outcome, reason"
@@ -299,6 +301,7 @@ class Store:
         """Make room for the whole index of uids; otherwise each game would read, and perhaps write twice, a
         page of it."""
         self._cached_for = self.totals.games.total() + CACHE_STEP
+        # Negative: KiB. A positive number would count pages.
         self._connection.execute(f"PRAGMA cache_size=-{cache_kib(self._cached_for)}")
 
     def _read_newest(self) -> int:

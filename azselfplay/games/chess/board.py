@@ -63,15 +63,15 @@ def side_to_move(state: State) -> int:
 @jit
 def start(state: State) -> None:
     """Write the usual start position."""
-    state[0] = np.uint64(0x00FF00000000FF00)
-    state[1] = np.uint64(0x4200000000000042)
-    state[2] = np.uint64(0x2400000000000024)
-    state[3] = np.uint64(0x8100000000000081)
-    state[4] = np.uint64(0x0800000000000008)
-    state[5] = np.uint64(0x1000000000000010)
-    state[6] = np.uint64(0x000000000000FFFF)
-    state[7] = np.uint64(0xFFFF000000000000)
-    state[8] = RIGHTS_MASK
+    state[0] = np.uint64(0x00FF00000000FF00)  # pawns
+    state[1] = np.uint64(0x4200000000000042)  # knights
+    state[2] = np.uint64(0x2400000000000024)  # bishops
+    state[3] = np.uint64(0x8100000000000081)  # rooks
+    state[4] = np.uint64(0x0800000000000008)  # queens, on the file d
+    state[5] = np.uint64(0x1000000000000010)  # kings
+    state[6] = np.uint64(0x000000000000FFFF)  # White's men
+    state[7] = np.uint64(0xFFFF000000000000)  # Black's
+    state[8] = RIGHTS_MASK  # all may castle; White moves; no other field is set
 
 
 # ---- Attacks -------------------------------------------------------------------------------------

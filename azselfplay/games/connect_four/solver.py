@@ -155,7 +155,7 @@ def _moves_that_survive(own: np.uint64, mask: np.uint64) -> np.uint64:
     cells = playable_cells(mask)
     forced = cells & threats
     if forced:
-        if forced & (forced - ONE):
+        if forced & (forced - ONE):  # two threats: one stone meets one of them
             return ZERO
         cells = forced
     return cells & ~(threats >> ONE)  # not below a threat, because that would make it playable
@@ -206,9 +206,10 @@ def negamax(
     stones: Any = np.int64(count_ones(mask))
     cells = _moves_that_survive(own, mask)
     if not cells:
-        return -((CELLS - stones) // 2)
+        return -((CELLS - stones) // 2)  # the other side wins with its next stone
     if stones >= CELLS - 2:
-        return 0
+        return 0  # two cells are left, and neither side wins on them
+    # Nobody wins with the next two stones, which bounds the score from both sides.
     alpha = max(alpha, -((CELLS - 2 - stones) // 2))
     beta = min(beta, (CELLS - 1 - stones) // 2)
     if alpha >= beta:

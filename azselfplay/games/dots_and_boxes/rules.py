@@ -206,6 +206,7 @@ def play(parent: State, action: int, child: State) -> None:
     put(child, 0, signed(action))
     side = side_to_move(parent)
     closed = False
+    # An edge may close the boxes on both of its sides.
     for i in range(2):
         box = EDGE_BOXES[action, i]
         if box >= 0 and is_closed(child, box):

@@ -207,6 +207,7 @@ def list_if_dead(state: State, side: int, empty: Words, point: int, scratch: Wor
         own_low, own_high = low & state[stones + word], high & state[stones + word + 1]
         open_ = (low & empty[word]) | (high & empty[word + 1])
         safe = (own_low & scratch[SPAN + word]) | (own_high & scratch[SPAN + word + 1])
+        # One liberty, or one stone of a chain known to have one, decides for all.
         if (open_ | safe) != ZERO:
             return keep_safe(scratch, end, count)
         end = append_bits(scratch, end, word, own_low & ~scratch[word])
@@ -284,6 +285,7 @@ def area_lead(state: State) -> int:
     list_reached(state, 1, second)
     points = 0
     for word in range(WORDS):
+        # Points that both reach belong to nobody.
         points += signed(count_ones(first[word] & ~second[word]))
         points -= signed(count_ones(second[word] & ~first[word]))
     return points

@@ -186,6 +186,7 @@ def play(parent: State, action: int, child: State) -> None:
     put(child, 2 * WORDS, point)
     child[3 * WORDS] ^= KEYS[side, point]
     find_empty(child, empty)
+    # Captures first: they may give the stone, or its chain, its only liberties.
     count = list_dead_beside(child, 1 - side, empty, point, scratch)
     if count > 0:
         take_off(child, 1 - side, scratch, count)
@@ -321,6 +322,7 @@ def judge(state: State, empty: Words, point: int, scratch: Words) -> tuple[int, 
     shorten(scratch, count, 0)
     if not dies:
         return ADDS if was_taken else LEGAL, key
+    # A single stone that dies leaves the board as it was: under positional superko that is a repetition.
     if SUICIDE == 0 or (count == 0 and SITUATIONAL == 0):
         return ILLEGAL, key
     return TAKES, state[3 * WORDS] ^ key_of_dead
@@ -333,10 +335,13 @@ def strike_repeated(
     """Remove from `legal` [WORDS] what superko forbids: moves in `adds` [WORDS], which add one stone, and the
     `count` moves in `takes` [2 * POINTS], which holds their keys followed by their points."""
     now, side, seen = positions[n - 1], side_to_move(positions[n - 1]), ZERO
+    # 64 bits, one for each value of a key's highest six: most positions are passed over by one look at it.
     for i in range(count):
         seen |= ONE << (takes[i] >> KEY_SHIFT)
     for at in range(n):
         key = positions[at, 3 * WORDS]
+        # Were the old position this one and a stone, what differs would be the key of that stone, which names
+        # its point.
         added = key ^ now[3 * WORDS]
         point = signed(added & POINT_MASK)
         is_one_stone = point < POINTS and KEYS[side, point] == added and has(adds, 0, point)
@@ -360,6 +365,7 @@ def find_legal(positions: Positions, n: int, legal: Words) -> None:
     count, any_adds = 0, False
     for word in range(WORDS):
         adds[word] = ZERO
+        # Beside an empty point it has a liberty; where no stone ever was nothing can recur: legal at once.
         legal[word] = empty[word] & ~state[2 * WORDS + word] & beside(empty, word)
         others = empty[word] & ~legal[word]
         while others != ZERO:

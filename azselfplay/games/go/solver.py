@@ -193,6 +193,7 @@ def _forced(graph: Graph, side: int) -> Forced:
     boards, situations = len(graph.leads), len(graph.leads) * (1 + graph.situational)
     plies, moves = np.zeros(4 * boards, np.int16), np.zeros(4 * boards, np.int8)
     force(graph, side, plies, moves)
+    # Soonest first, so that what follows a node comes before it; 0 is a node that is not forced.
     order = np.argsort(plies, kind="stable")[np.count_nonzero(plies == 0) :]
     rows = np.zeros(4 * boards, np.int32)
     rows[order] = np.arange(len(order))
@@ -263,6 +264,8 @@ def force(graph: Graph, winner: int, plies: Any, moves: Any) -> None:
                 is_forced = moves[node] >= 0
             else:
                 is_forced = all_are_sure(graph, winner, plies, node, turn)
+            # It counts for other nodes from the next turn on (`is_sure`). Counted at once, `plies` would
+            # depend on the order of the nodes.
             if is_forced:
                 plies[node] = turn
                 found += 1
@@ -314,6 +317,7 @@ def holds(graph: Graph, forced: Forced, node: int, path: Any, n: int) -> bool:
     plies = signed(forced.plies[node])
     if plies == 0 or plies > graph.last_ply - (n - 1):
         return False
+    # What its moves make must be new: otherwise superko forbids one of them.
     for i in range(n):  # noqa: SIM110 - Numba compiles loops, not generators
         if makes(forced, node, path[i]):
             return False
@@ -410,7 +414,7 @@ def code_of(state: State) -> int:
     """The code of a board."""
     code = 0
     for back in range(POINTS):
-        point = POINTS - 1 - back
+        point = POINTS - 1 - back  # the highest digit first (Horner)
         code = 3 * code + (1 if has(state, 0, point) else 2 if has(state, WORDS, point) else 0)
     return code
 

@@ -280,6 +280,7 @@ def mates(pawn: np.uint64, men: Men, foes: Men, sides: tuple[Board, Board]) -> b
 def _pawn_goals(men: Men, foes: Men, sides: tuple[Board, Board], goals: Board) -> Board:
     """Where a pawn may be dropped: not on a file with a pawn of the same side, and not to mate."""
     goals = overlap(overlap(goals, NOT_LAST_RANK), files_clear_of(men.pawns))
+    # In front of a king on the nearest rank is no square: the next number is of the next file.
     before_king = lowest(foes.king) + ONE
     if contains(goals, before_king) and before_king % np.uint64(9) and mates(before_king, men, foes, sides):
         goals = without(goals, single(before_king))
@@ -499,6 +500,7 @@ def can_declare(state: State) -> bool:
     pieces = _squares_in(overlap(own, ZONE)) - 1
     if not some(inside.king) or pieces < DECLARATION_PIECES or in_check(state):
         return False
+    # Rooks and bishops count five, of which each has one as a piece.
     points = pieces + _FOUR * _squares_in(union(inside.diagonal, inside.straight))
     hand = hand_of(state, side)
     for kind in range(PAWN, ROOK + 1):

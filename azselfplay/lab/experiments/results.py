@@ -107,17 +107,14 @@ def _overview(folder: Path) -> str:
         if page == min(page.parent.glob("seed-*.json")):
             lines += _asked(page.parent)
     lines += ["", SETTINGS, ""]
-    lines += [f"- [{title}]({name}/README.md)" for name, title in _comparisons(folder)]
+    # Each table of settings compared; pages of studies whose code is gone stay in the list.
+    for kind in ("ablation", "on_games", "on_searches"):
+        for page in sorted(folder.glob(f"{kind}-*/README.md")):
+            title = page.read_text().partition("\n")[0].removeprefix("# ")
+            lines.append(f"- [{title}]({page.parent.name}/README.md)")
     if (folder / TRIED).exists():
         lines += ["", f"[What was tried]({TRIED}) has the rest."]
     return "\n".join(lines) + "\n"
-
-
-def _comparisons(folder: Path) -> list[tuple[str, str]]:
-    """(folder, title) of each table of settings compared, those of studies that are gone included."""
-    kinds = ("ablation", "on_games", "on_searches")
-    pages = [page for kind in kinds for page in sorted(folder.glob(f"{kind}-*/README.md"))]
-    return [(page.parent.name, page.read_text().partition("\n")[0].removeprefix("# ")) for page in pages]
 
 
 def _asked(folder: Path) -> list[str]:

@@ -126,7 +126,9 @@ def merged(versions: Sequence[Bin], most: int) -> list[Bin]:
     wanted = max(SMALLEST, -(-total // most))
     found: list[Bin] = []
     for one in versions:
-        if found and _belongs_to(found[-1], one, wanted):
+        last = found[-1].games if found else wanted
+        # A version is added as long as that brings the bin nearer to `wanted` than to end it would.
+        if last < SMALLEST or (last < wanted and last + one.games / 2 <= wanted):
             found[-1] += one
         else:
             found.append(one)
@@ -198,7 +200,12 @@ def take_sample(games: StoreReader, binned: Binned, most: int) -> Sample:
     movers_of, plies = Movers(game), opening_plies(game)
     lengths = (plies, OPENINGS[1])
     sums, damaged = [Sampled(Stretch(variety=Variety(lengths))) for _ in binned.bins], 0
-    for stored in games.numbered(_chosen(games, binned, most)):
+    chosen: list[int] = []  # numbers of the games, evenly spread over those of each bin
+    for part in binned.bins:
+        count = min(most, part.games)
+        rows = games.query(_CHOSEN, part.first, part.last, part.high, count, part.games, count)
+        chosen += (seq for (seq,) in rows)
+    for stored in games.numbered(sorted(chosen)):
         one = sums[binned.of_version(stored.version_max)]
         try:
             record = stored.record(game)
@@ -209,17 +216,6 @@ def take_sample(games: StoreReader, binned: Binned, most: int) -> Sample:
         add(one, record, movers)
         one.ages += _age(stored.seq, record, binned.first_game)
     return Sample(sums, damaged, plies)
-
-
-def _chosen(games: StoreReader, binned: Binned, most: int) -> list[int]:
-    """Numbers of at most `most` games of each bin, evenly spread over its games."""
-    wanted: list[int] = []
-    for one in binned.bins:
-        count = min(most, one.games)
-        wanted += (
-            seq for (seq,) in games.query(_CHOSEN, one.first, one.last, one.high, count, one.games, count)
-        )
-    return sorted(wanted)
 
 
 def add(sums: Sampled, record: GameRecord, movers: Signs) -> None:

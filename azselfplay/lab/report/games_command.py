@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,41 +68,36 @@ class GamesConfig:
 
 def main() -> int:
     """Entry point. Returns the exit status."""
-    _check_order(sys.argv[1:])
+    first, second, *_ = (*sys.argv[1:], "", "")
+    # The action before the run is a common slip, and "there is no run 'list'" would not explain it.
+    if first in ACTIONS and second and second not in ACTIONS and not second.startswith("-"):
+        words = shlex.join([second, first, *sys.argv[3:]])
+        raise Fatal(f"the run comes before the action: azplay games {words}", Exit.USAGE)
     config = load(GamesConfig, command="azplay games", examples=EXAMPLES)
     if config.action == "salvage":
         return _salvage(config)
+    from azselfplay.lab.report.stored_games import HEADER, Manner, export, listed, results_by_version
     from azselfplay.store.reader import Range, open_games
 
     wanted = Range(config.first, config.last, config.newest)
     with closing(open_games(config.run, config.runs)) as games:
         if config.action == "list":
-            return _list(games, wanted)
+            print(HEADER)
+            _print(listed(game) for game in games.rows(wanted, with_data=False))
+            return int(Exit.OK)
         if config.action == "show":
             return _show(games, config)
         if config.action == "export":
-            return _export(games, wanted, config)
+            manner = Manner(config.form, config.variations)
+            exported, damaged = export(games, wanted, manner, config.out, _say)
+            _say(f"{exported} games exported, {damaged} damaged ones left out")
+            return int(Exit.BAD_DATA if damaged else Exit.OK)
         if config.action == "verify":
             return _verify(games, wanted)
-        return _stats(games)
+        from azselfplay.lab.report.figures import by_version
 
-
-def _check_order(words: Sequence[str]) -> None:
-    """Raise Fatal(USAGE) if the action comes before the run."""
-    first, second, *_ = (*words, "", "")
-    if first in ACTIONS and second and second not in ACTIONS and not second.startswith("-"):
-        raise Fatal(
-            f"the run comes before the action: azplay games {shlex.join([second, first, *words[2:]])}",
-            Exit.USAGE,
-        )
-
-
-def _list(games: StoreReader, wanted: Range) -> int:
-    from azselfplay.lab.report.stored_games import HEADER, listed
-
-    print(HEADER)
-    _print(listed(game) for game in games.rows(wanted, with_data=False))
-    return int(Exit.OK)
+        _print(results_by_version(by_version(games)))
+        return int(Exit.OK)
 
 
 def _show(games: StoreReader, config: GamesConfig) -> int:
@@ -118,14 +113,6 @@ def _show(games: StoreReader, config: GamesConfig) -> int:
     except (BadRecord, ValueError) as error:
         raise Fatal(f"game {number} of {games.path} is damaged: {error}", Exit.BAD_DATA) from error
     return int(Exit.OK)
-
-
-def _export(games: StoreReader, wanted: Range, config: GamesConfig) -> int:
-    from azselfplay.lab.report.stored_games import Manner, export
-
-    exported, damaged = export(games, wanted, Manner(config.form, config.variations), config.out, _say)
-    _say(f"{exported} games exported, {damaged} damaged ones left out")
-    return int(Exit.BAD_DATA if damaged else Exit.OK)
 
 
 def _verify(games: StoreReader, wanted: Range) -> int:
@@ -165,14 +152,6 @@ def _salvage(config: GamesConfig) -> int:
             f"could not be read whole: {', '.join(done.unread)}; look at `azplay players` before you train on"
         )
     return int(Exit.FOUND if done.lost or done.unread else Exit.OK)
-
-
-def _stats(games: StoreReader) -> int:
-    from azselfplay.lab.report.figures import by_version
-    from azselfplay.lab.report.stored_games import results_by_version
-
-    _print(results_by_version(by_version(games)))
-    return int(Exit.OK)
 
 
 def _print(lines: Iterable[str]) -> None:

@@ -110,7 +110,8 @@ class Report:
 
 
 def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
-    """Read everything, with at most `per_bin` whole records from each bin of versions."""
+    """Read everything, with at most `per_bin` whole records from each bin of versions. Raises Fatal(BAD_DATA)
+    if run.json is damaged."""
     history = read_history(run)
     binned = read_bins(games)
     sample = take_sample(games, binned, per_bin)
@@ -118,18 +119,12 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
     reuse = history.rows[-1].get("trainer/samples_per_position") if history.rows else None
     stretches = [sums.stretch for sums in sample.bins]
     signs = Signs(get_game(games.game), stretches, history.lessons(), _lag(run, games, history), reuse)
+    # A report is also for runs that went wrong: without a run.json, what the store knows must do.
+    about = run.describe() if run.about.is_file() else {"game": games.game}
     return Report(
-        run, _about(run, games), shown_settings(run.config), figures, history, binned, sample, _times(games),
+        run, about, shown_settings(run.config), figures, history, binned, sample, _times(games),
         read_ratings(run.path / "ratings.json"), sample_games(games), find_alerts(signs),
     )  # fmt: skip
-
-
-def _about(run: RunFolder, games: StoreReader) -> dict[str, Any]:
-    """run.json, or what the store knows if there is none, because a report is also for runs that went wrong.
-
-    Raises Fatal(BAD_DATA) if run.json is damaged.
-    """
-    return run.describe() if run.about.is_file() else {"game": games.game}
 
 
 def _lag(run: RunFolder, games: StoreReader, history: History) -> float | None:

@@ -137,21 +137,17 @@ def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterat
     yield from ("", game.notation.render(game_history.state), "")
     yield f"{'ply':>4}  {'move':6} {'value':>7} {'prior':>7} {'KL':>6}  {'visits':>11}  most visited"
     for number, ply in enumerate(plies(game, record, game_history), 1):
-        yield _ply_line(number, ply)
+        most = ", ".join(f"{move} {visits}" for move, visits in ply.most_visited[:CANDIDATES])
+        prior = f"{ply.prior_value:+7.3f}" if ply.prior_value is not None else f"{'?':>7}"
+        divergence = f"{ply.prior_kl:6.3f}" if ply.prior_kl is not None else f"{'?':>6}"
+        visits = f"{ply.visits:5}/{ply.all_visits:<5}"
+        yield f"{number:4}  {ply.move:6} {ply.value:+7.3f} {prior} {divergence}  {visits}  {most}"
         is_last = number == record.plies
         if is_last or (boards and number % boards == 0):
             yield from ("", board_text(game, game_history.state, is_over=is_last), "")
     score = game_history.score()
     points = "" if score is None else f", {score:+g}"
     yield f"{RESULTS.get(record.outcome, '?')} {record.reason}{points}"
-
-
-def _ply_line(number: int, ply: Ply) -> str:
-    most = ", ".join(f"{move} {visits}" for move, visits in ply.most_visited[:CANDIDATES])
-    prior = f"{ply.prior_value:+7.3f}" if ply.prior_value is not None else f"{'?':>7}"
-    divergence = f"{ply.prior_kl:6.3f}" if ply.prior_kl is not None else f"{'?':>6}"
-    visits = f"{ply.visits:5}/{ply.all_visits:<5}"
-    return f"{number:4}  {ply.move:6} {ply.value:+7.3f} {prior} {divergence}  {visits}  {most}"
 
 
 def results_by_version(versions: Sequence[Bin]) -> Iterator[str]:

@@ -148,6 +148,7 @@ class Visitor(asyncio.Protocol):
         self._idle.pop(self, None)
         self._busy.pop(self, None)
         kind[self] = None
+        # A dict keeps its order, and whoever changes its kind goes to the end: the first is the oldest.
         if len(kind) > self._most:
             next(iter(kind))._cut()
 

@@ -91,7 +91,13 @@ class Players:
         first, last = _since(reader, now - WINDOW), reader.span()[1]
         if last == 0 or first > last:
             return []
-        self._read(reader, first, last)
+        # Only games that were not read at an earlier look are read, and those that have left are forgotten.
+        wanted = _sample(first, last)
+        self._games = {number: self._games[number] for number in wanted if number in self._games}
+        fresh = [number for number in wanted if number not in self._games]
+        owners = reader.players_of(fresh)
+        played = (_played(row, owners.get(row.seq, "")) for row in reader.numbered(fresh))
+        self._games.update((game.seq, game) for game in played)
         ((began,),) = reader.query("SELECT received_at FROM games ORDER BY seq LIMIT 1")
         hours = max(now - max(began, now - WINDOW), SHORTEST) / 3600
         by_player: dict[tuple[str, str], list[Played]] = {}
@@ -101,18 +107,10 @@ class Players:
         rows = [_rate(who, games, weight, hours, now) for who, games in by_player.items()]
         return sorted(rows, key=lambda row: (-row["games_per_h"], row["player"]))
 
-    def _read(self, reader: StoreReader, first: int, last: int) -> None:
-        """Read evenly spread games of the window that were not read before."""
-        wanted = _sample(first, last)
-        self._games = {number: self._games[number] for number in wanted if number in self._games}
-        fresh = [number for number in wanted if number not in self._games]
-        owners = reader.players_of(fresh)
-        played = (_played(row, owners.get(row.seq, "")) for row in reader.numbered(fresh))
-        self._games.update((game.seq, game) for game in played)
-
 
 def _since(reader: StoreReader, moment: float) -> int:
     """Number of the first game that was stored at `moment` (seconds since 1970) or later."""
+    # By halves: the time has no index, but games are stored in the order in which they come.
     low, high = reader.span()
     sql = "SELECT received_at FROM games WHERE seq >= ? ORDER BY seq LIMIT 1"
     while low <= high:

@@ -95,6 +95,7 @@ class Rooms:
             thinker.warm_up()
             return thinker
 
+        # Counted from now on: it takes seconds, in which others may open games too.
         self._opening += 1
         try:
             net = await self.nets.take(weights)
@@ -301,6 +302,7 @@ class Nets:
 
     async def take(self, file: Path) -> LoadedNet:
         """The network in `file`, until `give_back`. Raises Fatal as `load_net`."""
+        # One at a time, so that two games that begin together load their network once.
         async with self._loading:
             found = self._shared.pop(file, None)
             if found is None:
