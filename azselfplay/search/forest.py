@@ -76,7 +76,6 @@ class Forest:
         )
         self.leaves = leaves
         self.is_fixed = max_nodes > 0
-        self.alphas = np.full(game.max_legal, settings.noise.dirichlet_alpha)
         self._free: list[int] = []
         self._row, self._became = np.zeros(1, ROW), np.zeros(1, np.int8)
         self.generation = 0

@@ -8,7 +8,9 @@ search, four of which are the children of Chaslot et al., "Progressive strategie
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +47,7 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     is_kept_proof = tree.settings.search.solver and tree.is_expanded and tree.proof != 0
     if not tree.is_expanded:
         await pool.expand(tree)
-    view = tree.view_of_net()
-    winning = tree.winning_actions()  # a win in one move needs no search
+    view, winning = tree.view_and_wins()  # a win in one move needs no search
     known = None if is_kept_proof else view
     if len(winning):
         return _with_stats(_proven(winning, tree, is_cheap), known, PROVEN_DEPTHS)
@@ -136,14 +137,16 @@ def choose_action(
     if not sampled_now and result.candidates is not None and settings.moves.final_move != "visits":
         return final_action(result.candidates, settings)
     if not sampled_now:
-        return int(result.actions[np.argmax(result.visits)])
-    weights = result.visits / result.visits.max()
+        return int(result.actions[result.visits.argmax()])
+    visits = result.visits.tolist()  # a few numbers: plain Python is quicker than NumPy's functions
+    most = max(visits)
+    weights = [count / most for count in visits]
     if settings.moves.temperature != 1.0:
-        weights **= 1.0 / settings.moves.temperature
-    cumulative = weights.cumsum()
-    drawn = cumulative.searchsorted(rng.random() * cumulative[-1], side="right")
+        weights = (np.array(weights) ** (1.0 / settings.moves.temperature)).tolist()
+    cumulative = list(accumulate(weights))
+    drawn = bisect_right(cumulative, rng.random() * cumulative[-1])
     # Rounding may place the number drawn at the very end of the sum.
-    return int(result.actions[min(int(drawn), len(weights) - 1)])
+    return int(result.actions[min(drawn, len(visits) - 1)])
 
 
 def choose_by_scores(

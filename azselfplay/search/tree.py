@@ -45,6 +45,8 @@ class SearchTree:
         self.settings: SelfPlaySettings = forest.settings
         self.rng = rng
         self.slot = forest.take_slot()
+        self.ply = 0
+        """Moves played since the start position."""
         self.kept = 0
         """Visits of the root from a kept subtree."""
         self._kernels = forest.kernels
@@ -81,7 +83,10 @@ class SearchTree:
             self._generation = self.forest.generation
             self._arrays = self.forest.tree(self.slot)
             self._state = self._arrays.state[0]
-            self._proofs = self._arrays.nodes["proof"]
+            # One number from a view of a field takes a third of the time of a field of one record.
+            nodes = self._arrays.nodes
+            self._first_edges, self._edge_counts = nodes["first_edge"], nodes["edge_count"]
+            self._proofs, self._nodes_in_use = nodes["proof"], self._arrays.state["nodes"]
             self._history_view: npt.NDArray[np.uint64] = self.forest.arrays.history[self.slot]
 
     @property
@@ -118,7 +123,7 @@ class SearchTree:
         """Begin a game at `start`: uint64[state_words]."""
         state = self.state_of_search
         self.forest.give_up(self.slot)
-        state["positions"] = 1
+        self.ply, state["positions"] = 0, 1
         state["nodes"] = state["edges"] = state["remaining"] = 0
         state["solves"] = self.settings.search.solver
         self._history[0] = start
@@ -137,11 +142,6 @@ class SearchTree:
         """The position at the root."""
         position: State = self._history[self.ply]
         return position
-
-    @property
-    def ply(self) -> int:
-        """Moves played since the start position."""
-        return int(self.state_of_search["positions"]) - 1
 
     def legal_actions(self) -> npt.NDArray[np.uint16]:
         """[n] legal actions at the root."""
@@ -177,14 +177,18 @@ class SearchTree:
         self._reason = self._kernels.advance(
             self.arrays, self._history, self.forest.new_index, self._root_actions, action, keep
         )
-        state = self.state_of_search
-        simulations = self.settings.search.simulations
-        if not fixed and (
-            state["nodes"] > KEPT_TREES * simulations
-            or state["root_visits"] + simulations > MOST_VISITS  # terminals take visits, but no nodes
-        ):
-            state["nodes"] = state["edges"] = 0
-        self.kept = int(state["root_visits"]) - 1 if state["nodes"] else 0
+        self.ply += 1
+        self.kept = 0
+        if self.is_expanded:
+            state, simulations = self.state_of_search, self.settings.search.simulations
+            visits = int(state["root_visits"])
+            if not fixed and (
+                state["nodes"] > KEPT_TREES * simulations
+                or visits + simulations > MOST_VISITS  # terminals take visits, but no nodes
+            ):
+                state["nodes"] = state["edges"] = 0
+            else:
+                self.kept = visits - 1
         self._drops_subtree = False
 
     # ---- The root -----------------------------------------------------------------------------
@@ -192,7 +196,8 @@ class SearchTree:
     @property
     def is_expanded(self) -> bool:
         """Whether the root has been evaluated."""
-        return bool(self.state_of_search["nodes"])
+        self._look()
+        return bool(self._nodes_in_use[0])
 
     def root_leaf(self) -> Leaf:
         """Return the root as a leaf to evaluate."""
@@ -214,7 +219,8 @@ class SearchTree:
     @property
     def root_edge_count(self) -> int:
         """Return the number of legal actions at the root, which must be expanded."""
-        return int(self.arrays.nodes[0]["edge_count"])
+        self._look()
+        return int(self._edge_counts[0])
 
     def mix_noise(self, noise: npt.NDArray[np.float64], share: float) -> None:
         """Mix `noise [n]`, one number per legal action, summing to 1, into the priors of the root."""
@@ -230,20 +236,20 @@ class SearchTree:
 
         Its value is the root's sum minus that of its edges, so it is also known for a kept subtree.
         """
-        value = self._kernels.view_of_net(self.arrays, self._root_actions, self._priors)
+        return self.view_and_wins()[0]
+
+    def view_and_wins(self) -> tuple[NetView, npt.NDArray[np.uint16]]:
+        """Return `view_of_net`, and [k] all actions that win at once, ascending."""
+        actions, priors, found = self._root_actions, self._priors, self._numbers
+        value, wins = self._kernels.view_and_wins(self.arrays, self._history, actions, priors, found)
         count = self.root_edge_count
-        return NetView(self._root_actions[:count].copy(), self._priors[:count].copy(), value)
+        winning = np.sort(actions[found[:wins]]) if wins else NO_ACTIONS  # the root's first edge is edge 0
+        return NetView(actions[:count].copy(), priors[:count].copy(), value), winning
 
     def proven_actions(self) -> npt.NDArray[np.uint16]:
         """Return [k] the actions with the quickest proven win, or with the slowest proven loss of a lost
         root, ascending."""
         return np.sort(self.edges_of(0)["action"][np.array(self.edge_proofs(0)) == self.proof])
-
-    def winning_actions(self) -> npt.NDArray[np.uint16]:
-        """Return [k] all actions that win at once, ascending."""
-        found = self._numbers
-        count = self._kernels.winning_edges(self.arrays, self._history, self._root_actions, found)
-        return np.sort(self.arrays.edges[found[:count]]["action"]) if count else NO_ACTIONS
 
     # ---- The search ---------------------------------------------------------------------------
 
@@ -288,8 +294,9 @@ class SearchTree:
 
     def edges_of(self, node: int) -> npt.NDArray[np.void]:
         """Return EDGE[n] of a node, in the order of the rules: a view, valid until the next move."""
-        first, count, _, _ = self.arrays.nodes[node].item()
-        return self.arrays.edges[first : first + count]
+        edges = self.arrays.edges
+        first = int(self._first_edges[node])
+        return edges[first : first + int(self._edge_counts[node])]
 
     def principal_variation(self, first_action: int | None = None) -> list[int]:
         """Return the most visited actions from the root on; ties go to the lowest index, as for the move
@@ -315,7 +322,7 @@ class SearchTree:
         """Return the mean of the root's own evaluation and all simulations, for the side to move; of a search
         that solves, the proven result, if there is one."""
         state = self.state_of_search
-        if state["solves"] and self.proof:
+        if self.settings.search.solver and self.proof:
             return 1.0 if self.proof > 0 else -1.0
         return float(state["root_value_sum"]) / int(state["root_visits"])
 

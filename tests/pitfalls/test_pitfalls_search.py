@@ -83,7 +83,7 @@ def visited_shares(settings: SelfPlaySettings) -> list[float]:
             legal = len(tree_at(game, settings, text).legal_actions())
             tree = tree_at(game, varied(settings, simulations=2 * legal), text)
             result = searched(tree, UniformEvaluator())
-            if not len(tree.winning_actions()):
+            if not len(tree.view_and_wins()[1]):
                 shares.append(len(result.actions) / legal)
     return shares
 
@@ -251,7 +251,7 @@ def test_gumbel_targets_are_not_sharpened_noise() -> None:
         for text in random_positions(CHESS, 2, 9):
             tree = tree_at(CHESS, settings, text)
             result = searched(tree, Noise())
-            if not len(tree.winning_actions()):
+            if not len(tree.view_and_wins()[1]):
                 tops.append(result.visits.max() / result.visits.sum())
         sharpest.append(float(np.mean(tops)))
     ours, sharp = sharpest

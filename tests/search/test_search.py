@@ -19,6 +19,7 @@ from azselfplay.search.evaluator import Evaluations, LeafBatch, LocalEvaluator
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.result import SearchResult
+from azselfplay.search.selection.puct import dirichlet
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import SearchTree, tree_for
 from protocol.settings import SelfPlaySettings
@@ -205,6 +206,15 @@ def test_the_dirichlet_alpha_says_how_even_the_noise_is(alpha: float, least: flo
     tree.expand_root(np.full(7, 1 / 7, np.float32), 0.0)
     tree.begin()
     assert least < tree.edges_of(0)["prior"].max() < most
+
+
+@pytest.mark.parametrize("alpha", [0.03, 0.1, 0.3, 1.0, 20.0])
+@pytest.mark.parametrize("count", [1, 7, 35])
+def test_noise_is_numpys_dirichlet_and_draws_as_many_random_numbers(alpha: float, count: int) -> None:
+    ours, numpys = np.random.default_rng(1), np.random.default_rng(1)
+    for _ in range(20):
+        assert dirichlet(ours, alpha, count).tolist() == numpys.dirichlet(np.full(count, alpha)).tolist()
+    assert ours.random() == numpys.random()
 
 
 def test_the_same_seed_searches_the_same():
