@@ -13,6 +13,7 @@ BENCHMARKS = {
     "convolutions": "networks in float32 by Winograd's convolutions and by oneDNN's",
     "profile": "processor time of a running loop by process, thread and function",
     "loop": "evals/s of the running system over those of the bare network",
+    "front": "processor time of a leaf outside of search and network: 64 players, 8 evaluators",
     "worker": "a worker's processor time an evaluation, beside a network that only takes its time",
     "ingest": "games/s verified, committed and acknowledged",
     "sampler": "training samples/s from a window of 20 million positions",

@@ -23,12 +23,13 @@ import numpy.typing as npt
 import uvloop
 import zmq
 
+from azselfplay.batching.loop import EvaluatorLoop, Exceptions
 from azselfplay.games import get_game
 from azselfplay.search.settings import resolve
 from bench.loop import processor_seconds
 from bench.turns import Spread
 from protocol.settings import SelfPlaySettings
-from server.evaluator import EvaluatorLoop
+from server.evaluator import FrontControl
 from server.front import Front, FrontSettings
 from server.weights import WeightsStore
 
@@ -94,23 +95,24 @@ def front_in(folder: Path) -> Front:
         leaves=(f"ipc://{folder}/leaves",),
         bulk=(f"ipc://{folder}/bulk",),
         evaluators=f"ipc://{folder}/evaluators",
+        rings=(folder / "ring",),
     )
     return Front(settings, store)
 
 
-def answer(context: zmq.Context[Any], endpoint: str) -> None:
+def answer(context: zmq.Context[Any], settings: FrontSettings) -> None:
     """Evaluate until the context is closed; runs in a thread."""
     with suppress(zmq.ZMQError):
         socket = context.socket(zmq.DEALER)
-        socket.connect(endpoint)
-        EvaluatorLoop(socket, MadeUpNetwork(), GAME.feature_words(GAME.history), 0, OSError).run()
+        socket.connect(settings.evaluators)
+        control, ring = FrontControl(socket, 0), settings.rings[0]
+        EvaluatorLoop(ring, MadeUpNetwork(), GAME, GAME.history, control, Exceptions(OSError)).run()
 
 
 async def watch(front: Front, turns: int, folder: Path) -> list[float]:
     """Microseconds of a worker's processor time per evaluation, turn by turn; its spool is in `folder`."""
-    leaves, bulk = front.settings.leaves[0], front.settings.bulk[0]
-    command = ["-m", "client.worker", "--role", "worker", "--index", "0", "--device", "remote"]
-    command += ["--leaves", leaves, "--bulk", bulk, "--spool", str(folder)]
+    command = ["-m", "client.worker", "--role", "worker", "--index", "0"]
+    command += ["--bulk", front.settings.bulk[0], "--spool", str(folder)]
     worker = await asyncio.create_subprocess_exec(sys.executable, *command, stderr=asyncio.subprocess.DEVNULL)
     found: list[float] = []
     try:
@@ -130,7 +132,7 @@ async def watch(front: Front, turns: int, folder: Path) -> list[float]:
 async def measure(folder: Path, turns: int) -> list[float]:
     """Like `watch`, with everything that it needs."""
     front, context = front_in(folder), zmq.Context()
-    thread = threading.Thread(target=answer, args=(context, front.settings.evaluators))
+    thread = threading.Thread(target=answer, args=(context, front.settings))
     thread.start()
     try:
         async with asyncio.TaskGroup() as group:

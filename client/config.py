@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -30,16 +31,17 @@ class ClientConfig:
     key: Path | None = None
     """File of this machine's key (azclient keygen); not given: ~/.config/azselfplay/client.key."""
     device: str = "auto"
-    """Where positions are evaluated: `remote` (by the server), `cpu`, `cuda:N`, or `auto` (this machine's
-    GPUs if it has any, else the server). A `sparse` network is part of each worker's search, whatever is
-    given here."""
+    """Where positions are evaluated: `remote` (by the server), by an evaluator for each of `cuda:0,cuda:1` or
+    for `cpu`, or `auto` (this machine's GPUs if it has any, else the server). A `sparse` network is part of
+    each worker's search, whatever is given here."""
     workers: Count = 0
-    """Worker processes. 0: one per core with the server's evaluators (respecting a container's CPU limit),
-    or where the network is `sparse`, one per GPU with local GPUs, one with a local CPU network."""
+    """Worker processes. 0: one per core with the server's evaluators (respecting a container's CPU limit), or
+    where the network is `sparse`; with local evaluators most cores, or a quarter of them beside a CPU
+    network."""
     games: Count = 0
-    """Games in flight in each worker. 0: as many as the server asks for, or as a local network needs."""
+    """Games in flight in each worker. 0: as many as its evaluator, or the server, asks for."""
     threads: Count = 0
-    """CPU threads of each worker's local network; 0: share the cores evenly. Only with --device cpu."""
+    """CPU threads of each local evaluator; 0: share the cores evenly. Only with --device cpu."""
     spool: Path | None = None
     """Folder for finished games that the trainer has not yet acknowledged. Not given: a folder named after
     the server, in ~/.local/share/azselfplay/spool."""
@@ -64,6 +66,8 @@ class Plan:
 
     prepare: list[str]
     """Joins, compiles the server's game once and leaves."""
+    evaluators: list[list[str]]
+    """This machine's own; none with the server's."""
     workers: list[list[str]]
     device_text: str
     """Where leaves are evaluated, for people."""
@@ -76,55 +80,83 @@ def make_plan(
     config: ClientConfig,
     address: Address,
     spool: Path,
+    sockets: Path = Path(),
     *,
     gpus: int | None = None,
     cores: int | None = None,
     has_torch: bool | None = None,
 ) -> Plan:
-    """Return the plan. `gpus`, `cores` and `has_torch` describe this machine or container; they are detected
-    when not given. Raises Fatal(CONFIG) for a device that is not there."""
+    """Return the plan. `sockets`: folder of the local evaluators' Unix sockets. `gpus`, `cores` and
+    `has_torch` describe this machine or container; they are detected when not given. Raises Fatal(CONFIG) for
+    a device that is not there."""
     cores = cores or usable_cores()
     gpus = count_gpus() if gpus is None else gpus
     has_torch = is_installed("torch") if has_torch is None else has_torch
     devices = devices_for(config.device, gpus, has_torch=has_torch)
-    count = config.workers or (cores if devices == ["remote"] else len(devices))
-    threads = config.threads or (max(1, cores // count) if devices == ["cpu"] else 0)
-    common = python_module(
-        "client.worker",
-        *("--role", "client"),
-        *("--server", address.server, "--leaves", address.leaves),
-        *("--bulk", address.bulk),
+    is_remote = devices == ["remote"]
+    count = config.workers or (cores if is_remote else workers_beside(devices, cores))
+    joining = (
+        *("--server", address.server, "--bulk", address.bulk),
         *("--spool", str(spool), "--name", config.name),
         *(("--server-key", config.server_key) if config.server_key else ()),
         *(("--key", str(config.key)) if config.key else ()),
         *("--log-format", config.log_format),
     )
+    common = python_module("client.worker", *joining, "--role", "client", "--leaves", address.leaves)
     figures = ["--figures"] if config.metrics_port or config.drain else []
-    numbers = ["--games", str(config.games), "--threads", str(threads), "--drain", f"{config.drain:g}"]
+    numbers = ["--games", str(config.games), "--drain", f"{config.drain:g}"]
+    rings = [] if is_remote else [str(sockets / f"ring-{index}") for index in range(len(devices))]
 
-    def worker(index: int, device: str) -> list[str]:
-        return [*common, "--index", str(index), "--device", device, *figures, *numbers]
+    def worker(index: int) -> list[str]:
+        own = index % max(1, len(rings))
+        preferred = [*rings[own:], *rings[:own]]
+        chosen = ["--rings", *preferred] if preferred else []
+        return [*common, "--index", str(index), *figures, *numbers, *chosen]
 
-    workers = [worker(index, devices[index % len(devices)]) for index in range(count)]
-    in_search = [worker(index, "remote") for index in range(config.workers or cores)]
+    def evaluator(index: int) -> list[str]:
+        threads = config.threads or max(1, cores // devices.count("cpu")) if devices[index] == "cpu" else 0
+        return python_module(
+            *("client.evaluator", *joining, "--ring", rings[index], "--index", str(index)),
+            *("--device", devices[index], "--threads", str(threads)),
+            *("--workers", str(-(-count // len(devices))), "--games", str(config.games)),
+        )
+
+    workers = [worker(index) for index in range(count)]
+    evaluators = [evaluator(index) for index in range(len(rings))]
+    in_search = [
+        [*common, "--index", str(index), *figures, *numbers] for index in range(config.workers or cores)
+    ]
     prepare = [*common, "--warm-only", "--figures", "--max-wait", str(config.max_wait)]
     text = "the server" if devices == ["remote"] else ", ".join(devices)
     if config.device == "auto" and gpus and not has_torch:
         text += " (torch is not installed, so the GPUs here are not used)"
-    return Plan(prepare, workers, text, in_search)
+    return Plan(prepare, evaluators, workers, text, in_search)
 
 
 def devices_for(setting: str, gpus: int, *, has_torch: bool = True) -> list[str]:
-    """Return the devices that workers are spread over. Raises Fatal(CONFIG) for an unknown device, and for a
-    local network without torch."""
+    """Return the devices of this machine's evaluators, or ["remote"]. Raises Fatal(CONFIG) for an unknown
+    device, and for a local network without torch."""
     if setting == "auto":
         return [f"cuda:{index}" for index in range(gpus if has_torch else 0)] or ["remote"]
-    if re.fullmatch(r"remote|cpu|cuda:\d+", setting):
-        if setting != "remote" and not has_torch:
-            text = how_to_install(f"--device {setting}", ["torch"], "train")
-            raise Fatal(f"{text}; or use --device remote", Exit.CONFIG)
+    if setting == "remote":
         return [setting]
-    raise Fatal(f"there is no device {setting!r}: choose remote, cpu, cuda:N or auto", Exit.CONFIG)
+    devices = [word.strip() for word in setting.split(",")]
+    for device in devices:
+        if not re.fullmatch(r"cpu|cuda:\d+", device):
+            one = "choose remote, auto, or cpu, cuda:0, cuda:1 ..., separated by commas"
+            raise Fatal(f"there is no device {device!r}: {one}", Exit.CONFIG)
+        if device != "cpu" and devices.count(device) > 1:
+            raise Fatal(f"--device {setting} names {device} twice: give each once", Exit.CONFIG)
+    if not has_torch:
+        text = how_to_install(f"--device {setting}", ["torch"], "train")
+        raise Fatal(f"{text}; or use --device remote", Exit.CONFIG)
+    return devices
+
+
+def workers_beside(devices: Sequence[str], cores: int) -> int:
+    """Return how many workers keep these evaluators of the same machine busy: most cores where GPUs evaluate,
+    a quarter where the evaluators need the cores."""
+    return max(1, cores // 4 if "cpu" in devices else cores - len(devices) - 1)
 
 
 def count_gpus(devices: Path = Path("/dev")) -> int:

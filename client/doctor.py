@@ -77,7 +77,7 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     address = replace(parse_address(settings.server), keys=keys)
     spool = settings.spool or default_spool(address)
     machine = look_at(spool, compiled_code_folder())
-    numbers = [int(number) for number in re.findall(r"^cuda:(\d+)$", settings.device)]
+    numbers = [int(number) for number in re.findall(r"cuda:(\d+)", settings.device)]
     findings = machine_findings(machine, replace(NEEDS, gpus=numbers))
     seconds = 0.0 if machine.cache.error else settings.seconds
     facts = probe(address, Probing(seconds, settings.run, settings.game))

@@ -1,29 +1,38 @@
-"""The three sources of a worker's evaluations: the server, a local network, or a network in the search
-itself.
-
-All have one interface, `Source`, for `client.worker`. Torch is imported only when a `LocalNet` is made.
+"""The three sources of a worker's evaluations: an evaluator of this machine, the server, or a network in the
+search itself. All have one interface, `Source`, for `client.worker`. None imports torch.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.batching.producer import Events, Leaves, RingClient
+from azselfplay.batching.ring import Layout, Wish
 from azselfplay.games.packed import LegalMasks
-from azselfplay.games.spec import Game
-from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.hardware import may_have_gpus
 from azselfplay.host.logs import Repeated
 from azselfplay.link.connection import Connection, ConnectionSettings
 from azselfplay.link.sockets import Context
 from azselfplay.link.weights_pull import WeightsPuller, in_cache
 from azselfplay.search.compiled import OwnNetwork
-from azselfplay.search.evaluator import Evaluations, Evaluator, LeafBatch, LocalEvaluator
-from client.remote_evaluator import RemoteEvaluator
+from azselfplay.search.evaluator import (
+    Evaluations,
+    Evaluator,
+    LeafBatch,
+    Part,
+    Reply,
+    WaitingLeaves,
+    deliver,
+    fail,
+)
+from client.remote_evaluator import LeafRefused, RemoteEvaluator
 from net.sparse import SparsePlayer
 from net.weights import BadWeights
 from protocol.messages import (
@@ -37,8 +46,6 @@ from protocol.messages import (
     Welcome,
 )
 
-FEWEST_GAMES = 64
-"""Least number of games in flight with a local network."""
 GAMES_IN_SEARCH = 64
 """Games in flight with a network in the search: nothing waits for another, so more of them only take memory
 and finish later."""
@@ -168,110 +175,139 @@ class ServersNet:
             self._want(message.games_in_flight)
 
 
-class OwnNet:
-    """A network in this process, with the weights that the server announces."""
+class RingNet:
+    """An evaluator of this machine, over a ring (`azselfplay.batching`)."""
 
     network = None
+    description = "an evaluator on this machine"
 
     def __init__(
-        self,
-        game: Game,
-        history: int,
-        device: str,
-        *,
-        threads: int,
-        folder: Path,
-        send: Callable[..., bool],
+        self, paths: Sequence[Path], layout: Layout, name: str, on_games: Callable[[int], None]
     ) -> None:
-        self._net = LocalNet(game, history, device, threads or None)
-        self._puller = WeightsPuller(in_cache(folder, self._net.load), send)
-        self._evaluator = LocalEvaluator(self._net.infer, self._net.max_rows)
-
-    @property
-    def evaluator(self) -> Evaluator:
-        return self._evaluator
+        """`paths`: of the evaluators' sockets, our own first. `on_games(games)` is called when it asks for
+        another number of games."""
+        self._on_games = on_games
+        self._wanted = 0
+        self._joined = asyncio.Event()
+        self.evaluator = RingEvaluator(paths, layout, name, self._on_wish)
 
     @property
     def leaves(self) -> int:
-        return self._evaluator.rows
-
-    @property
-    def description(self) -> str:
-        return self._net.device_name
+        return self.evaluator.leaves
 
     def parts(self) -> list[Coroutine[Any, Any, None]]:
-        return [self._puller.run()]
+        self.evaluator.ring.start()
+        return []
 
     async def ready(self) -> None:
-        if not self._puller.ready.is_set():
-            log.info("waiting for weights from the server")
-        await self._puller.first()
+        """Return once the evaluator has weights, and has said how many games it wants."""
+        await self._joined.wait()
 
-    def games(self, wanted: int) -> int:  # noqa: ARG002
-        """One batch computes while the next collects; `wanted` is meant for the server's own devices."""
-        return max(FEWEST_GAMES, 2 * self._net.target_rows)
+    def games(self, wanted: int) -> int:
+        """Return the server's number, if it was told one."""
+        return wanted or self._wanted
 
     def joined(self, welcome: Welcome) -> None:
-        self._puller.joined(welcome)
+        pass
 
     def lost(self) -> None:
-        self._puller.lost()
+        pass
 
     def on_message(self, message: Message, frames: Sequence[memoryview]) -> None:
-        self._puller.on_message(message, frames)
+        pass
 
     def close(self) -> None:
-        self._evaluator.close()
+        self.evaluator.ring.close()
+
+    def _on_wish(self, wish: Wish) -> None:
+        if wish.games and wish.games != self._wanted:
+            self._wanted = wish.games
+            self._on_games(wish.games)
+            self._joined.set()
 
 
-class LocalNet:
-    """Answers batches in one thread while another loads; weights are swapped between two batches."""
+class RingEvaluator:
+    """`search.evaluator.Evaluator` over a ring."""
 
-    def __init__(self, game: Game, history: int, device: str, threads: int | None = None) -> None:
-        """`device`: cpu or cuda:N. `threads`: of the CPU network; None leaves it to torch.
+    def __init__(
+        self, paths: Sequence[Path], layout: Layout, name: str, on_wish: Callable[[Wish], None]
+    ) -> None:
+        self.version = 0
+        self.leaves = 0
+        """Leaves answered since the start."""
+        self._waiting = WaitingLeaves()
+        """Leaves not yet in a slot; bounded by the number of searches."""
+        self._again: deque[Leaves] = deque()
+        """What an evaluator that ended had not answered."""
+        self._on_wish = on_wish
+        self._repeated = Repeated(log)
+        events = Events(self._on_answer, self._on_wished, self._on_lost, self._flush)
+        self.ring = RingClient(paths, layout, name, events)
 
-        Raises Fatal(CONFIG) if there is no such device, Fatal(TRY_AGAIN) if its driver is there.
-        """
-        from net.inference import Inference
+    def submit(self, batch: LeafBatch, reply: Reply) -> None:
+        """Request the evaluation of some leaves. `reply.failed` gets LeafRefused if they will never be."""
+        self._waiting.put(batch, reply)
+        self._flush()
 
-        try:
-            self._inference = Inference(game, history, device, threads=threads)
-        except (ValueError, RuntimeError) as error:
-            may_come_back = device != "cpu" and may_have_gpus()
-            code = Exit.TRY_AGAIN if may_come_back else Exit.CONFIG
-            raise Fatal(f"{error}; or use --device remote", code) from error
-        self._between_batches = threading.Lock()
-        self._version = 0
+    def _flush(self) -> None:
+        """Put waiting leaves into free slots."""
+        ring = self.ring
+        while ring.room and (rows := ring.wish.rows):
+            if self._again:
+                ring.send(self._again.popleft())
+            elif self._waiting:
+                batch, parts = self._waiting.take(rows)
+                frames = batch.features, batch.counts, batch.actions
+                ring.send(Leaves((batch, parts), frames, batch.rows, len(batch.actions)))
+            else:
+                break
+        ring.flush()
 
-    @property
-    def max_rows(self) -> int:
-        return self._inference.max_rows
+    def _on_answer(
+        self,
+        leaves: Leaves,
+        priors: npt.NDArray[np.float16],
+        wdl: npt.NDArray[np.float32],
+        version: int,
+        refused: int,
+    ) -> None:
+        """Pass the answers to the searches that wait for them, before the slot is used again."""
+        batch, parts = leaves.payload
+        self.version = version
+        if refused:
+            rows = np.flatnonzero(wdl[:, 0] < 0).tolist()
+            text = (
+                f"the evaluator refuses {len(rows)} leaves: it ended over them, or answered no probabilities"
+            )
+            self._repeated.warning("refused", text, asyncio.get_running_loop().time())
+            fail(parts, rows, LeafRefused(text))
+            self._answer_others(batch, parts, priors, wdl)
+            return
+        self.leaves += len(wdl)
+        deliver(parts, batch.counts, 0, Evaluations(priors, wdl, version))
 
-    @property
-    def target_rows(self) -> int:
-        """Number of rows at which the device is efficient; on a CPU it is measured when the first weights are
-        loaded."""
-        return self._inference.target_rows
+    def _answer_others(
+        self,
+        batch: LeafBatch,
+        parts: Sequence[Part],
+        priors: npt.NDArray[np.float16],
+        wdl: npt.NDArray[np.float32],
+    ) -> None:
+        """Pass on the answers to the rows that were not refused."""
+        ends = np.cumsum(batch.counts, dtype=np.int64)
+        for row in np.flatnonzero(wdl[:, 0] >= 0).tolist():
+            begin = int(ends[row - 1]) if row else 0
+            one = Evaluations(priors[begin : ends[row]], wdl[row : row + 1], self.version)
+            self.leaves += 1
+            deliver(parts, batch.counts, row, one)
 
-    @property
-    def device_name(self) -> str:
-        return self._inference.device_name
+    def _on_wished(self, wish: Wish) -> None:
+        self._on_wish(wish)
+        self._flush()
 
-    def load(self, path: Path, info: WeightsInfo) -> str:
-        """Load the weights in a file. Returns "", or why they cannot be used (then the old ones stay)."""
-        with self._between_batches:
-            try:
-                self._inference.load(path, info.sha256)
-            except BadWeights as error:
-                return str(error)
-            # The announced version counts, not the file's: older weights may be announced as new ones.
-            self._version = info.version
-        return ""
-
-    def infer(self, batch: LeafBatch) -> Evaluations:
-        with self._between_batches:
-            priors, wdl = self._inference.run(batch.features, batch.counts, batch.actions)
-            return Evaluations(priors, wdl, self._version)
+    def _on_lost(self, returned: list[Leaves]) -> None:
+        self._again.extend(returned)
+        self._flush()
 
 
 class NetInSearch:

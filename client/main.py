@@ -2,8 +2,9 @@
 a key for it.
 
 It imports neither torch nor Numba nor ZeroMQ, so that `--help` is quick and the supervisor stays small. A
-first child joins the server, compiles its game once into the cache and leaves; then the workers start. A
-stop ends the workers; with `--drain` they finish their games before.
+first child joins the server, compiles its game once into the cache and leaves; then the evaluators of this
+machine's devices and the workers start. A stop ends the workers; with `--drain` they finish their games
+before.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import shlex
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 from azselfplay.host import aio, config, logs
 from azselfplay.host.exits import Exit, Fatal, guarded, is_installed
-from azselfplay.host.folders import check_folders
+from azselfplay.host.folders import check_folders, own_folder
 from azselfplay.host.metrics import Monitor
 from azselfplay.host.ports import parse_address
 from azselfplay.host.processes import Children, describe_exit, to_stderr
@@ -33,11 +35,12 @@ from client.metrics import IN_SEARCH, FigureLines, Figures, LastWords, WorkersFi
 EXAMPLES = (
     "azclient --server gpu-box                          # this machine's GPUs if any, else the server's",
     "azclient --server gpu-box:5700 --device remote --workers 8   # search here, evaluate there",
-    "azclient --server 10.0.0.7 --device cuda:1 --games 2048      # one GPU, more games in flight",
+    "azclient --server 10.0.0.7 --device cuda:0,cuda:1            # two evaluators here, with workers",
 )
 TELL_EVERY = 10.0
 """Seconds between two log lines on what is left to do before the end."""
-PREPARE = "prepare"
+PREPARE, EVALUATOR, WORKER = "prepare", "evaluator-", "client-"
+"""Names of the children, the last two followed by a number."""
 GRACE = 8.0
 """Seconds that workers get for a clean end; they need about three."""
 log = logging.getLogger("azclient")
@@ -75,12 +78,16 @@ def _main(argv: Sequence[str] | None) -> int:
     keys.dial_keys(settings.server_key, settings.key, "client")  # an error in them ends this process at once
     address = parse_address(settings.server)
     spool = settings.spool or default_spool(address)
-    plan = make_plan(settings, address, spool)
     check_folders(spool, "--spool")
     logs.set_up("azclient", form=settings.log_format)
 
+    is_remote = devices_for(settings.device, count_gpus(), has_torch=is_installed("torch")) == ["remote"]
+
     async def life(stop: aio.Stop) -> None:
-        with Monitor(settings.metrics_listen, settings.metrics_port) as monitor:
+        with ExitStack() as stack:
+            monitor = stack.enter_context(Monitor(settings.metrics_listen, settings.metrics_port))
+            sockets = Path() if is_remote else stack.enter_context(own_folder())
+            plan = make_plan(settings, address, spool, sockets)
             await Supervisor(plan, stop, settings.drain).run(monitor, spool)
 
     aio.run(life)
@@ -138,15 +145,17 @@ class Supervisor:
             self._stop.request()
             return
         plan = self._plan
-        argvs, evaluator = plan.workers, plan.device_text
+        argvs, evaluators, evaluator = plan.workers, plan.evaluators, plan.device_text
         if self._in_search:
-            argvs, evaluator = plan.in_search, "the network in their own search"
+            argvs, evaluators, evaluator = plan.in_search, [], "the network in their own search"
+        for index, argv in enumerate(evaluators):
+            self._children.add(f"{EVALUATOR}{index}", argv)
         self._figures.expected = len(argvs)
         workers = "1 worker" if len(argvs) == 1 else f"{len(argvs)} workers"
         log.info("starting %s, evaluated by %s", workers, evaluator)
         for index, argv in enumerate(argvs):
             self._children.add(
-                f"client-{index}",
+                f"{WORKER}{index}",
                 argv,
                 on_exit=partial(self._on_worker_end, index),
                 sink=FigureLines(to_stderr, partial(self._figures.said, index)),
@@ -157,7 +166,8 @@ class Supervisor:
 
     def _processes(self) -> tuple[int, int]:
         """Return how many workers run, and how many restarts there were."""
-        return sum(name != PREPARE for name in self._children.pids()), self._children.restarts()
+        names = [name for name in self._children.pids() if name.startswith(WORKER)]
+        return len(names), self._children.restarts()
 
 
 def keygen(argv: Sequence[str]) -> int:

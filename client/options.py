@@ -21,9 +21,8 @@ class WorkerOptions:
     server: str = ""
     role: str = "client"
     index: int = 0
-    device: str = "remote"
+    rings: tuple[Path, ...] = ()
     games: int = 0
-    threads: int = 0
     cache_mib: float = 32.0
     name: str = ""
     max_wait: float = 0.0
@@ -33,10 +32,6 @@ class WorkerOptions:
     key: Path | None = None
     log_format: Form = "text"
     figures: bool = False
-
-    @property
-    def is_remote(self) -> bool:
-        return self.device == "remote"
 
     @property
     def full_name(self) -> str:
@@ -62,22 +57,23 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
     add = parser.add_argument
     add("--bulk", required=True, help="endpoint for games and weights, such as tcp://host:5601")
     add("--spool", required=True, type=Path, help="folder for finished games, shared by this host's workers")
-    add("--leaves", default="", help="endpoint for leaves; needed with --device remote")
+    add("--leaves", default="", help="endpoint for leaves, where no evaluator of this machine is used")
     add("--server", default="", help="HOST:PORT as people know the server, for messages")
     add("--role", choices=("worker", "client"), default="client")
     add("--index", type=int, default=0, help="number of this worker on its host")
     add(
-        "--device",
-        default="remote",
-        help="where positions are evaluated: remote (on the server), cpu, cuda:N",
+        "--rings",
+        nargs="+",
+        type=Path,
+        default=(),
+        help="Unix sockets of this machine's evaluators, the worker's own first; azserver's workers are told",
     )
     add(
         "--games",
         type=int,
         default=0,
-        help="games in flight; 0: as many as the server, or its own network, asks for",
+        help="games in flight; 0: as many as the evaluator asks for",
     )
-    add("--threads", type=int, default=0, help="CPU threads of its own network; 0: torch's default")
     add("--cache-mib", type=float, default=32.0, help="MiB of cached evaluations; 0: none")
     add("--name", default="", help="name shown to people; empty: the host's")
     add("--max-wait", type=float, default=0.0, help="seconds to wait for the server; 0: for ever")
@@ -92,7 +88,8 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
     add("--key", type=Path, help="file of this machine's key")
     add("--log-format", choices=("text", "json"), default="text")
     add("--figures", action="store_true", help="write a line of figures every few seconds, for azclient")
-    options = WorkerOptions(**vars(parser.parse_args(argv)))
-    if options.is_remote and not options.leaves and not options.warm_only:
-        parser.error("--device remote needs --leaves ENDPOINT")
+    found = vars(parser.parse_args(argv))
+    options = WorkerOptions(**{**found, "rings": tuple(found["rings"])})
+    if not (options.leaves or options.rings or options.warm_only or options.role == "worker"):
+        parser.error("where are positions evaluated? Give --leaves ENDPOINT, or --rings SOCKET")
     return options

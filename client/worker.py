@@ -1,6 +1,6 @@
 """`python -m client.worker`: one process of self-play, hundreds of games, one event loop.
 
-The code is the same on azserver's machine (over ipc) and on any other (over tcp). All its state is in its
+The code is the same on azserver's machine and on any other. All its state is in its
 spool: it may be killed at any moment, and only unfinished games are lost.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from azselfplay.batching.ring import Layout
 from azselfplay.host import aio, logs
 from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.link.connection import Connection, ConnectionSettings
@@ -24,7 +25,7 @@ from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.search.forest import Forest, cached_in
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.warm import Compiled
-from client.evaluators import NetInSearch, OwnNet, ServersNet, Source
+from client.evaluators import NetInSearch, RingNet, ServersNet, Source
 from client.metrics import IN_SEARCH, TELL_SECONDS, figures_line
 from client.options import WorkerOptions, parse
 from client.self_play import GamePool, Player
@@ -38,6 +39,8 @@ REPORT_EVERY = 60.0
 """Seconds between two log lines about progress."""
 LAST_UPLOADS = 3.0
 """Seconds that a clean end waits for acknowledgements of games already sent."""
+SLOTS = 32
+"""Slots in a worker's ring: most games of a process, twice."""
 SLOW_COMPILE = 1.0
 """Seconds of preparation from which on it is logged."""
 log = logging.getLogger("worker")
@@ -134,18 +137,21 @@ class Worker:
         player = player_for(run.game, run.settings.history, run.network)
         if player is not None:
             return NetInSearch(player, folder=folder / "weights", send=self._bulk.send)
-        if options.is_remote:
-            settings = ConnectionSettings(options.server, "leaves", keys=self._keys)
-            server = options.leaves, self._hello, settings
-            return ServersNet(self._context, *server, self._on_games, run.game.mask_bytes)
-        return OwnNet(
-            run.game,
-            run.settings.history,
-            options.device,
-            threads=options.threads,
-            folder=folder / "weights",
-            send=self._bulk.send,
-        )
+        if rings := options.rings or self._rings_of_server:
+            layout = Layout.of(run.game, run.settings.history, SLOTS)
+            return RingNet(rings, layout, options.full_name, self._on_games)
+        settings = ConnectionSettings(options.server, "leaves", keys=self._keys)
+        server = options.leaves, self._hello, settings
+        return ServersNet(self._context, *server, self._on_games, run.game.mask_bytes)
+
+    @property
+    def _rings_of_server(self) -> tuple[Path, ...]:
+        """Return the sockets of azserver's evaluators, if this is one of its workers: each begins with
+        another."""
+        welcome = self._bulk.welcome or self._first_welcome.result()
+        paths = [Path(path) for path in welcome.rings]
+        own = self._options.index % max(1, len(paths))
+        return (*paths[own:], *paths[:own])
 
     def _begin_games(self, group: asyncio.TaskGroup, source: Source, uploader: Uploader, wanted: int) -> None:
         assert self._run is not None

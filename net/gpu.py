@@ -19,6 +19,16 @@ start; or as torch runs it. The answers are the same but for rounding."""
 Capability = tuple[int, int]
 
 
+def check_still_there(device: str) -> None:
+    """Raise RuntimeError if the GPU `cuda:N`, which was found at the start, is gone: a driver that was reset
+    may bring it back, and the others go on."""
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if int(device.removeprefix("cuda:")) >= found:
+        raise RuntimeError(
+            f"{device} is gone: torch finds {found} GPUs now; see what nvidia-smi and dmesg say"
+        )
+
+
 def check_has_code(device: str) -> None:
     """Raise ValueError if this torch has no code for a device. Otherwise every batch would fail with "no
     kernel image", in a loop of restarts."""

@@ -107,6 +107,9 @@ class Welcome(Message, frozen=True, tag="welcome"):
     trainer_present: bool = False
     gated: bool = False
     """Published weights play only after they have won against the best ones, so games may lag behind."""
+    rings: Annotated[list[Text], Meta(max_length=1024)] = []
+    """For azserver's own workers: the Unix sockets of its evaluators, by index (`azselfplay.batching`). Empty
+    for others, whose leaves go over their connection."""
     run_id: RunId = b""
     """16 random bytes drawn when the run was created, so a later run of the same name has others. They go
     into the records of the games played for the run."""
@@ -184,19 +187,19 @@ class Grant(Message, frozen=True, tag="grant"):
     games_in_flight: Count
 
 
-# ---- Batches: front <-> evaluator process, ipc only ---------------------------------------------
+# ---- Weights and figures: front <-> evaluator process, ipc only ---------------------------------
 
 
 class EvaluatorReady(Message, frozen=True, tag="evaluator_ready"):
-    """An evaluator process has started and wants weights and batches."""
+    """An evaluator process has started and wants weights, or has found other sizes."""
 
     index: Count
     device: Name
     target_rows: Rows
-    """Bucket at which the device is efficient; the front aims at this many rows a batch."""
+    """Bucket at which the device is efficient: the evaluator aims at this many rows a batch."""
     max_rows: Rows
     pipeline: Annotated[int, Meta(ge=1, le=8)] = 2
-    """Batches the evaluator holds at once, so that copying overlaps with computing."""
+    """Batches on the device at once, so that copying overlaps with computing, and one that is gathered."""
 
 
 class LoadWeights(Message, frozen=True, tag="load_weights"):
@@ -219,20 +222,29 @@ class WeightsRefused(Message, frozen=True, tag="weights_refused"):
     reason: Text
 
 
-class Batch(Message, frozen=True, tag="batch"):
-    """Frames as in EVALUATE, rows of several requests joined."""
+class EvaluatorReport(Message, frozen=True, tag="evaluator_report"):
+    """What an evaluator has done since its last report, about a second before."""
 
-    batch: RequestId
-    rows: Rows
-
-
-class BatchDone(Message, frozen=True, tag="batch_done"):
-    """Frames as in EVALUATED. `busy` is the time the device spent computing the batch."""
-
-    batch: RequestId
-    rows: Rows
-    version: Count
-    busy: Seconds = 0.0
+    rows: Count
+    """Rows of all batches that were finished."""
+    batches: list[Rows]
+    """Rows of each batch that was begun."""
+    waited: list[Seconds]
+    """Mean time that the rows of each batch had waited."""
+    busy: list[Seconds]
+    """Time that the device spent on each batch that was finished."""
+    queue_rows: Count = 0
+    """Rows that wait now."""
+    sent_rows: Count = 0
+    """Rows on the device now."""
+    redone_rows: Count = 0
+    """Rows that were computed again, because an evaluator had ended over them or their answer was wrong."""
+    wrong_rows: Count = 0
+    """Rows whose answer was not a probability."""
+    bad_batches: Count = 0
+    """Batches with such rows."""
+    poisoned: Count = 0
+    """Slots of which some rows were refused for good."""
 
 
 # ---- Games: worker -> front -> trainer and back, bulk port --------------------------------------

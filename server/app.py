@@ -25,6 +25,7 @@ from azselfplay.games import Game, get_game
 from azselfplay.host import logs
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal, require
+from azselfplay.host.folders import own_folder
 from azselfplay.host.hardware import usable_cores
 from azselfplay.host.logs import LogFile
 from azselfplay.host.metrics import Monitor, Watched
@@ -44,7 +45,6 @@ from server.preparation import (
     compile_rules,
     find_devices,
     first_weights,
-    local_endpoints,
     network_of_run,
     opened_run,
     with_start_positions,
@@ -84,7 +84,7 @@ class App:
                 quiet=self._on_terminal,
                 form=self._config.log_format,
             )
-            endpoints = stack.enter_context(local_endpoints())
+            local = stack.enter_context(own_folder())
             self._monitor = stack.enter_context(
                 Monitor(self._config.metrics_listen, self._config.metrics_port)
             )
@@ -94,11 +94,12 @@ class App:
             if self._config.web:
                 require("web", "azserver --web")
             try:
-                await self._serve(folder, endpoints, view, stop)
+                await self._serve(folder, local, view, stop)
             except Stopped:
                 log.info("stopped before anything was started")
 
-    async def _serve(self, folder: RunFolder, endpoints: dict[str, str], view: View, stop: Stop) -> None:
+    async def _serve(self, folder: RunFolder, local: Path, view: View, stop: Stop) -> None:
+        """`local`: a folder for the sockets of this machine's own processes."""
         config = self._config
         store = WeightsStore(folder.weights, self._game.name)
         network = network_of_run(config, store)
@@ -109,7 +110,7 @@ class App:
         else:
             devices = await find_devices(config.gpus, stop)
         workers = self._workers(devices)
-        front = self._front(self._front_settings(folder, endpoints, len(devices), workers, network), store)
+        front = self._front(self._front_settings(folder, local, len(devices), workers, network), store)
         self._monitor.watched = Watched(
             METRICS, front.metrics, lambda: front.not_ready(time.monotonic()), folder.path
         )
@@ -119,7 +120,7 @@ class App:
             device = devices[0] if devices else "cpu"
             gate = self._gate(front, folder, device) if config.gate.mode == "alphago_zero" else None
             say_address(config, self._allowed)
-            await self._run_all(front, devices, workers, folder, endpoints, view, stop, gate)
+            await self._run_all(front, devices, workers, folder, view, stop, gate)
         finally:
             front.close()
 
@@ -129,7 +130,6 @@ class App:
         devices: list[str],
         workers: int,
         folder: RunFolder,
-        endpoints: dict[str, str],
         view: View,
         stop: Stop,
         gate: Gatekeeper | None,
@@ -138,7 +138,7 @@ class App:
         sink = self._sink(folder.logs / "children.log")
         evaluators, players, pages = (Children(sink=sink) for _ in range(3))
         stop_evaluators = Stop()
-        self._add_evaluators(evaluators, devices, endpoints["evaluators"], front)
+        self._add_evaluators(evaluators, devices, workers, front)
         self._add_pages(pages, folder)
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(front.run())
@@ -154,7 +154,7 @@ class App:
                     beside.append(group.create_task(gate.run()))
                 await _first_of(front.one_up, stop.finishing)
                 await _first_of(front.all_up, stop.finishing, seconds=ALL_UP_SECONDS)
-                self._add_workers(players, workers, folder, endpoints)
+                self._add_workers(players, workers, folder, front.settings.bulk[-1])
                 await players.run(stop)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._config.trainer_grace):
@@ -197,7 +197,7 @@ class App:
         return max(1, self._cores // 4 if on_cpu else self._cores - len(devices) - 1)
 
     def _front_settings(
-        self, folder: RunFolder, endpoints: dict[str, str], devices: int, workers: int, network: str
+        self, folder: RunFolder, local: Path, devices: int, workers: int, network: str
     ) -> FrontSettings:
         config = self._config
         tcp = [f"tcp://{config.listen}:{config.port + offset}" for offset in range(PORTS)]
@@ -207,9 +207,10 @@ class App:
             game=self._game,
             history=self._self_play.history,
             self_play=asdict(self._self_play),
-            leaves=(tcp[0], endpoints["leaves"]),
-            bulk=(tcp[1], endpoints["bulk"]),
-            evaluators=endpoints["evaluators"],
+            leaves=(tcp[0],),
+            bulk=(tcp[1], f"ipc://{local / 'bulk'}"),
+            evaluators=f"ipc://{local / 'evaluators'}",
+            rings=tuple(local / f"ring-{index}" for index in range(devices)),
             devices=devices,
             local_workers=workers,
             network=network,
@@ -219,13 +220,15 @@ class App:
             quota=config.quota,
         )
 
-    def _add_evaluators(self, children: Children, devices: list[str], endpoint: str, front: Front) -> None:
+    def _add_evaluators(self, children: Children, devices: list[str], workers: int, front: Front) -> None:
         on_cpu = devices.count("cpu")
         threads = self._config.cpu_threads or max(1, self._cores // max(1, on_cpu))
         for index, device in enumerate(devices):
             argv = python_module(
                 "server.evaluator",
-                *("--endpoint", endpoint, "--index", str(index)),
+                *("--endpoint", front.settings.evaluators, "--index", str(index)),
+                *("--ring", str(front.settings.rings[index])),
+                *("--workers", str(-(-workers // len(devices))), "--games", str(self._config.games)),
                 *("--device", device, "--game", self._game.name),
                 *("--history", str(self._self_play.history)),
                 *("--threads", str(threads if device == "cpu" else 0)),
@@ -238,15 +241,12 @@ class App:
                 on_exit=partial(front.pool.process_ended, index),
             )
 
-    def _add_workers(
-        self, children: Children, workers: int, folder: RunFolder, endpoints: dict[str, str]
-    ) -> None:
+    def _add_workers(self, children: Children, workers: int, folder: RunFolder, bulk: str) -> None:
         for index in range(workers):
             argv = python_module(
                 "client.worker",
                 *("--role", "worker", "--index", str(index)),
-                *("--leaves", endpoints["leaves"], "--bulk", endpoints["bulk"]),
-                *("--device", "remote", "--spool", str(folder.spool)),
+                *("--bulk", bulk, "--spool", str(folder.spool)),
                 *("--log-format", self._config.log_format),
             )
             children.add(f"worker-{index}", argv)

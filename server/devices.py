@@ -27,14 +27,6 @@ def choose_devices(gpus: str, found: Sequence[str]) -> list[str]:
     return devices
 
 
-def check_still_there(device: str, found: Sequence[str]) -> None:
-    """Raise Fatal(TRY_AGAIN) if the GPU `cuda:N`, which azserver found at its start, is gone: a driver that
-    was reset may bring it back, and the other evaluators go on."""
-    if int(device.removeprefix("cuda:")) >= len(found):
-        text = f"{device} is gone: torch finds {len(found)} GPUs now; see what nvidia-smi and dmesg say"
-        raise Fatal(text, Exit.TRY_AGAIN)
-
-
 def _device(word: str, found: Sequence[str]) -> str:
     if word == "cpu":
         return "cpu"

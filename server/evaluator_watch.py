@@ -10,8 +10,7 @@ another EVALUATOR_READY.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 
@@ -74,12 +73,6 @@ class _Watched:
     phase: Phase
     since: float
     """When the phase began or the last message came."""
-    up_since: float = math.inf
-    """When the weights that it computes with were loaded."""
-    told: float = math.inf
-    """When it was told to load the weights that it loads now; infinite if it loads none."""
-    told_last: float = math.inf
-    """When it was last told to load weights. They are loaded after those of `told`, or are the same."""
 
 
 class EvaluatorWatch:
@@ -89,7 +82,6 @@ class EvaluatorWatch:
         self._times = times or WatchTimes()
         self._watched: dict[int, _Watched] = {}
         self._last_tick: float | None = None
-        self._resumed = float("-inf")
 
     def started(self, index: int, now: float) -> None:
         """Note that the process has been started."""
@@ -101,24 +93,17 @@ class EvaluatorWatch:
 
     def ready(self, index: int, now: float) -> None:
         """Note an EVALUATOR_READY from a new connection."""
-        self._watched[index] = _Watched(Phase.UP, now, up_since=now)
+        self._watched[index] = _Watched(Phase.UP, now)
 
     def told_to_load(self, index: int, now: float) -> None:
         """Note that LOAD_WEIGHTS is on its way. One that loads already has as long as before: it may hang."""
-        watched = self._watched.get(index)
-        if watched is not None and watched.phase is Phase.LOADING:
-            watched.told_last = now
-        else:
-            up_since = watched.up_since if watched is not None else math.inf
-            self._watched[index] = _Watched(Phase.LOADING, now, up_since, told=now, told_last=now)
+        if not self.is_loading(index):
+            self._watched[index] = _Watched(Phase.LOADING, now)
 
     def loaded(self, index: int, now: float, *, more: bool = False) -> None:
         """Note a WEIGHTS_LOADED or WEIGHTS_REFUSED. `more`: it has been told to load others since."""
-        watched = self._watched.get(index)
-        if more and watched is not None and watched.phase is Phase.LOADING:
-            self._watched[index] = replace(watched, since=now, up_since=now, told=watched.told_last)
-        else:
-            self._watched[index] = _Watched(Phase.UP, now, up_since=now)
+        loads_on = more and self.is_loading(index)
+        self._watched[index] = _Watched(Phase.LOADING if loads_on else Phase.UP, now)
 
     def heard(self, index: int, now: float) -> None:
         """Note any other message. It does not count while the evaluator loads: it was sent before."""
@@ -134,14 +119,13 @@ class EvaluatorWatch:
             return []
         if now - watched.since < self._times.ask_again:
             return []
-        watched.since = watched.told = watched.told_last = now
+        watched.since = now
         return [Load(index)]
 
     def tick(self, now: float) -> list[Instruction]:
         """Return the evaluators to kill. Call it about once a second."""
         last, self._last_tick = self._last_tick, now
         if last is not None and now - last > self._times.held_up:
-            self._resumed = now
             for watched in self._watched.values():
                 watched.since += now - last
         kills: list[Instruction] = []
@@ -173,15 +157,3 @@ class EvaluatorWatch:
         """Return whether an evaluator loads weights."""
         watched = self._watched.get(index)
         return watched is not None and watched.phase is Phase.LOADING
-
-    def seconds_at_batch(self, index: int, sent: float, now: float) -> float:
-        """Return for how many seconds an evaluator could have computed a batch sent at `sent`. It answers
-        what was sent before LOAD_WEIGHTS first, and what came after only once it has loaded."""
-        watched = self._watched.get(index)
-        if watched is None or sent >= watched.told:
-            return 0.0
-        return max(0.0, now - max(sent, watched.up_since))
-
-    def held_up(self, within: float, now: float) -> bool:
-        """Return whether the front itself stood still less than `within` seconds ago."""
-        return now - self._resumed < within

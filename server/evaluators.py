@@ -1,8 +1,8 @@
 """The evaluator processes as the front sees them: which are up, with which weights, and how to reach them.
 
-An evaluator sends EVALUATOR_READY, gets LOAD_WEIGHTS, and takes batches once it has answered
-WEIGHTS_LOADED. Players hear of new weights only after an evaluator has loaded them.
-`server.evaluator_watch` finds those that hang.
+An evaluator sends EVALUATOR_READY, gets LOAD_WEIGHTS, and computes what is in its rings
+(`azselfplay.batching`) once it has answered WEIGHTS_LOADED. Players hear of new weights only after an
+evaluator has loaded them. `server.evaluator_watch` finds those that hang.
 
 In a run whose network is part of the players' own search (the family `sparse`) there is none:
 `NoEvaluators` takes the place of the pool, and weights are current once their file is stored and checked.
@@ -14,7 +14,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,8 @@ from net.sparse import player_for
 from net.weights import BadWeights
 from protocol.messages import (
     BadMessage,
-    Batch,
-    BatchDone,
     EvaluatorReady,
+    EvaluatorReport,
     LoadWeights,
     Message,
     Ping,
@@ -47,10 +46,10 @@ from server.metrics import Figures
 from server.weights import WeightsStore
 
 log = logging.getLogger(__name__)
-FRAME_LIMIT = 256 * 1024 * 1024
+FRAME_LIMIT = 4 * 1024 * 1024
 """Largest frame between front and evaluators, in bytes (both sides are ours)."""
 LIMITS = DoorLimits(incoming=Limits(FRAME_LIMIT, 2 * FRAME_LIMIT), unsent=FRAME_LIMIT, held=16 * FRAME_LIMIT)
-"""Limits of the evaluators' socket. They are a fuse, because few batches are in flight."""
+"""Limits of the evaluators' socket. They are a fuse, because its messages are small and few."""
 ENDS_WHILE_LOADING = 2
 """Ends of evaluator processes in the middle of loading newer weights after which these are refused: they may
 need more memory than there is."""
@@ -74,12 +73,8 @@ class Device:
 class PoolEvents:
     """Callbacks by which the pool notifies the front."""
 
-    up: Callable[[Device], None]
-    """The device has weights and takes batches."""
-    resized: Callable[[Device], None]
-    """A device that is up has sent new sizes in `ready`."""
-    died: Callable[[bytes], None]
-    done: Callable[[bytes, BatchDone, list[memoryview]], None]
+    up: Callable[[], None]
+    """The device has weights."""
     taken: Callable[[WeightsInfo], None]
     """The first evaluator has loaded the newest weights."""
     refused: Callable[[WeightsInfo, str], None]
@@ -117,7 +112,7 @@ class EvaluatorPool:
             EvaluatorReady: self._on_ready,
             WeightsLoaded: self._on_loaded,
             WeightsRefused: self._on_refused,
-            BatchDone: lambda peer, message, frames: self._events.done(peer, message, frames),
+            EvaluatorReport: self._on_report,
             Ping: self._on_ping,
         }
 
@@ -157,10 +152,6 @@ class EvaluatorPool:
         """Return the devices that have weights."""
         return [device for device in self._devices.values() if device.sha256]
 
-    def send_batch(self, peer: bytes, batch: int, rows: int, frames: Sequence[bytes | memoryview]) -> bool:
-        """Send a batch. Returns False when the process is gone."""
-        return self.door.send(peer, (encode(Batch(batch, rows)), *frames))
-
     def load(self, info: WeightsInfo) -> None:
         """Make all evaluators load weights that are in the store."""
         self.newest, self._ends_while_loading = info, 0
@@ -191,7 +182,7 @@ class EvaluatorPool:
         if device is not None:
             del self._indices[device.peer]
             self._figures.evaluator_restarts += 1
-            self._events.died(device.peer)
+            self._figures.waiting.pop(index, None)
 
     def index_of(self, peer: bytes) -> int | None:
         return self._indices.get(peer)
@@ -232,8 +223,6 @@ class EvaluatorPool:
         present = self._devices.get(ready.index)
         if present is not None and present.peer == peer:
             present.ready = ready
-            if present.sha256:
-                self._events.resized(present)
             return
         self._forget(ready.index)
         self.watch.ready(ready.index, self._clock())
@@ -264,6 +253,10 @@ class EvaluatorPool:
             log.warning("sending evaluator %d its weights again", load.index)
             self._send_load(self._devices[index])
 
+    def _on_report(self, peer: bytes, report: EvaluatorReport, _: list[memoryview]) -> None:
+        if (index := self.index_of(peer)) is not None:
+            self._figures.reported(index, report, self._clock())
+
     def _on_loaded(self, peer: bytes, loaded: WeightsLoaded, _: list[memoryview]) -> None:
         index = self.index_of(peer)
         if index is None:
@@ -278,7 +271,7 @@ class EvaluatorPool:
         if first:
             ready = device.ready
             log.info("evaluator %d is ready: %s, batches of %d", index, ready.device, ready.target_rows)
-            self._events.up(device)
+            self._events.up()
 
     def _on_refused(self, peer: bytes, refused: WeightsRefused, _: list[memoryview]) -> None:
         """Keep the old network. A process without any gets the current weights."""

@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from azselfplay.games.spec import Game
@@ -29,10 +30,9 @@ from protocol.sessions import MAX_SESSIONS, Session, SessionTable
 from server.bulk import BulkService
 from server.config import QuotaConfig
 from server.evaluator_watch import Kill, Phase, WatchTimes
-from server.evaluators import LIMITS, Device, EvaluatorPool, NoEvaluators, PoolEvents
+from server.evaluators import LIMITS, EvaluatorPool, NoEvaluators, PoolEvents
 from server.keys import Allowed
-from server.leaf_queue import MAX_QUEUED_ROWS
-from server.leaves import LeafService, message_limits
+from server.leaves import MAX_QUEUED_ROWS, LeafService, message_limits
 from server.metrics import ENDS, Figures
 from server.port import PLAYERS, Port, Route, peer_of
 from server.shares import Share, Shares
@@ -44,8 +44,6 @@ TICK_SECONDS = 1.0
 """How often leases and other deadlines are checked; none of them is shorter than 10 s."""
 GIVE_BACK_SECONDS = 5.0
 """How often freed memory is given back to the system."""
-STUCK_SECONDS = 60.0
-"""An evaluator that has worked on one batch for so long hangs."""
 QUIET_SECONDS = 20.0
 """An evaluator that has been silent for so long is named in the log, before it is restarted."""
 NO_PROGRESS = 60.0
@@ -71,16 +69,19 @@ class FrontSettings:
     """Endpoints to bind; so are the next two."""
     bulk: tuple[str, ...]
     evaluators: str
+    rings: tuple[Path, ...] = ()
+    """Unix sockets of the evaluators' rings, by index."""
     devices: int = 1
     """Number of evaluators that are expected; 0 with `network_in_search`."""
     network_in_search: bool = False
     """Whether `network` is part of the players' own search (`server.evaluators`)."""
-    local_workers: int = 1
+    local_workers: int = 0
     network: str = ""
     run_id: bytes = b""
     """Identity of the run, 16 bytes."""
     games_in_flight: int = 0
-    """Games that one worker should play at once; 0: derived from the batch sizes."""
+    """Games that one worker should play at once; 0: as many as its evaluator, or its share of the batches,
+    asks for."""
     heartbeat: float = 10.0
     lease: float = 60.0
     watch: WatchTimes = field(default_factory=WatchTimes)
@@ -152,9 +153,6 @@ class Front:
         )
         events = PoolEvents(
             up=self._on_evaluator_up,
-            resized=self.leaf.evaluator_resized,
-            died=self.leaf.evaluator_died,
-            done=self.leaf.batch_done,
             taken=self._on_weights_taken,
             refused=self._on_weights_refused,
         )
@@ -172,6 +170,7 @@ class Front:
         """Serve until cancelled. Raises Fatal when no evaluator can take any weights."""
         for part in (self.leaf.port, self.bulk.port, self.pool):
             part.start()
+        self.leaf.open_rings(self.settings.rings)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.bulk.run())
@@ -183,7 +182,7 @@ class Front:
 
     def close(self) -> None:
         """Close all sockets."""
-        for part in (self.leaf.port, self.bulk.port, self.pool):
+        for part in (self.leaf, self.leaf.port, self.bulk.port, self.pool):
             part.close()
 
     def say_goodbye(self) -> None:
@@ -193,7 +192,7 @@ class Front:
             port.say_goodbye(_STOPPING)
 
     def hanging_evaluators(self) -> list[Kill]:
-        """Return the evaluators to kill, each with the reason: silent for too long, or stuck at one batch."""
+        """Return the evaluators to kill because they have been silent for too long, each with the reason."""
         now = time.monotonic()
         for index, silence in self.pool.watch.silences(now).items():
             if silence.seconds >= QUIET_SECONDS:
@@ -201,42 +200,30 @@ class Front:
                 doing = " while it loads weights" if silence.phase is Phase.LOADING else ""
                 then = f"after {silence.limit:.0f} s it is restarted"
                 self._warn.warning(f"silent {index}", f"{text}{doing}; {then}", now)
-        kills = [one for one in self.pool.watch.tick(now) if isinstance(one, Kill)]
-        if self.pool.watch.held_up(STUCK_SECONDS, now):
-            return kills
-        stuck: set[int] = set()
-        for peer, sent in self.leaf.queue.oldest().items():
-            found = self.pool.index_of(peer) if isinstance(peer, bytes) else None
-            if found is not None and self.pool.watch.seconds_at_batch(found, sent, now) > STUCK_SECONDS:
-                stuck.add(found)
-        stuck -= {kill.index for kill in kills}
-        return kills + [Kill(index, f"at one batch for more than {STUCK_SECONDS:.0f} s") for index in stuck]
+        return [one for one in self.pool.watch.tick(now) if isinstance(one, Kill)]
 
     def status(self) -> dict[str, Any]:
         """Return the figures of STATUS; docs/protocol.md says what each means."""
         now = time.monotonic()
-        queue, relay, current = self.leaf.queue, self.bulk.relay, self.store.current
-        sessions = (self.bulk if self.settings.network_in_search else self.leaf).port.sessions
+        relay, current = self.bulk.relay, self.store.current
+        leaves, bulk = self.leaf.port.sessions, self.bulk.port.sessions
+        players = bulk if self.settings.network_in_search else leaves
+        waiting, _ = self.figures.rows_of_evaluators
         return {
             **self.figures.as_dict(now),
             "time": round(time.time(), 3),
             "run": self.settings.run,
             "game": self.settings.game.name,
-            "batches": queue.counts.batches,
-            "redone_rows": queue.counts.redone_rows,
-            "late_batches": queue.counts.late_batches,
-            "wrong_rows": queue.counts.wrong_rows,
-            "poisoned": queue.counts.poisoned,
             "target_rows": self.pool.target_rows,
             "evaluators": len(self.pool.working),
             "network_in_search": self.settings.network_in_search,
-            "queue_rows": queue.queued_rows,
+            "queue_rows": waiting + self.leaf.queue.rows,
             "sessions": {
-                "workers": sessions.count("worker"),
-                "clients": sessions.count("client"),
+                "workers": bulk.count("worker"),
+                "clients": players.count("client"),
                 "trainer": int(self.bulk.trainer is not None),
             },
-            "keys": dict(self.leaf.port.sessions.by_key() + self.bulk.port.sessions.by_key()),
+            "keys": dict(leaves.by_key() + bulk.by_key()),
             "weights_version": current.version if current else -1,
             "games_relayed": relay.relayed,
             "games_acked": relay.acked,
@@ -256,7 +243,7 @@ class Front:
             "by_evaluator": by_evaluator,
             "batch_sizes": counted.batch_sizes,
             "latency": {"queue": counted.queued, "device": counted.computed},
-            "sent_rows": self.leaf.queue.sent_rows,
+            "sent_rows": counted.rows_of_evaluators[1],
             "devices": self.settings.devices,
             "disconnects": dict.fromkeys(ENDS, 0) | counted.disconnects,
             "cut": {"leaves": self.leaf.port.door.cut, "bulk": self.bulk.port.door.cut},
@@ -276,8 +263,9 @@ class Front:
             return "" if self.pool.is_ready else "the weights are being checked"
         if not self.pool.working:
             return "no evaluator is up"
-        queue, silent = self.leaf.queue, now - self.figures.progress_at
-        if (waiting := queue.queued_rows + queue.sent_rows) and silent > NO_PROGRESS:
+        silent = now - self.figures.progress_at
+        waiting = sum(self.figures.rows_of_evaluators) + self.leaf.queue.rows
+        if waiting and silent > NO_PROGRESS:
             return f"{waiting} leaves wait, and no evaluator has answered for {silent:.0f} s"
         return ""
 
@@ -309,7 +297,6 @@ class Front:
 
     def _welcome(self, session: Session, share: Share | None = None) -> Welcome:
         settings = self.settings
-        games = settings.games_in_flight if settings.network_in_search else self.leaf.games_of_the_next
         return Welcome(
             session=session.number,
             software=software(),
@@ -317,13 +304,14 @@ class Front:
             game=settings.game.name,
             self_play=dict(settings.self_play),
             credits=share.credits if share else 0,
-            games_in_flight=share.games if share else games,
+            games_in_flight=share.games if share else settings.games_in_flight,
             heartbeat=settings.heartbeat,
             lease=settings.lease,
             weights=self.store.current,
             network=settings.network,
             trainer_present=self.bulk.trainer is not None,
             gated=self.bulk.weights.gate is not None,
+            rings=[str(path) for path in settings.rings] if session.role == "worker" else [],
             run_id=settings.run_id,
         )
 
@@ -354,8 +342,7 @@ class Front:
 
     # ---- evaluators and weights -------------------------------------------------------------
 
-    def _on_evaluator_up(self, device: Device) -> None:
-        self.leaf.evaluator_up(device)
+    def _on_evaluator_up(self) -> None:
         self.one_up.set()
         if len(self.pool.working) >= self.settings.devices:
             self.all_up.set()

@@ -1,32 +1,34 @@
-"""The leaves port: EVALUATE in, batches to the evaluators, EVALUATED out. Carries out the queue's
-instructions."""
+"""The leaves port: EVALUATE in, rings to the evaluators, EVALUATED out.
+
+Leaves of players on other machines wait in a queue in which keys take turns (`FairQueue`), until a slot is
+free in the ring of an evaluator. There they take turns with azserver's own workers, each key like one of
+them. When an evaluator ends, its rows go to another one, or wait for it.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.batching.producer import Events, Leaves, RingClient
+from azselfplay.batching.queue import FairQueue
+from azselfplay.batching.ring import SLOT_ROWS, Layout
 from azselfplay.games.spec import Game
 from azselfplay.host.logs import Repeated
 from protocol.errors import Code
-from protocol.frames import are_probabilities, check_leaves, read_evaluations, wrong_rows
-from protocol.messages import (
-    MAX_HEADER,
-    MAX_ROWS,
-    BadMessage,
-    BatchDone,
-    Evaluate,
-    Evaluated,
-    Grant,
-    Message,
-)
+from protocol.frames import LeafFrames, check_leaves
+from protocol.messages import MAX_HEADER, MAX_ROWS, Evaluate, Evaluated, Grant, Message
 from protocol.sessions import Session
 from protocol.zmtp import Limits
-from server.evaluators import Device, EvaluatorPool, NoEvaluators
-from server.leaf_queue import LeafQueue
+from server.evaluators import EvaluatorPool, NoEvaluators
 from server.metrics import Figures
-from server.pieces import ACTION_BYTES, COUNT_BYTES, Answer, Instruction, Refuse, SendBatch, gather
 from server.port import PLAYERS, Port, Route, peer_of
 from server.shares import Share, Shares
 
@@ -36,10 +38,17 @@ NO_EVALUATOR = (
     "this run's network is part of the players' own search, so the server evaluates nothing: play with a "
     "version of azselfplay that knows networks of the family `sparse`"
 )
-PRIOR_BYTES, WDL_BYTES = 2, 12
-"""Bytes in an answer: of one legal action's prior, and of one row's wdl."""
+COUNT_BYTES = ACTION_BYTES = 2
+"""Bytes of one number in the frames `counts` and `actions`."""
 OVER_CREDIT_RETRY = 1.0
 """Seconds after which a request beyond the credits may be sent again."""
+SLOTS = 250
+"""Slots in the front's ring to an evaluator: enough for full batches of requests with few rows. Pages that
+are never touched cost nothing."""
+OWNERS = (1 << 62) - 1
+"""Bits of an owner's number."""
+MAX_QUEUED_ROWS = 1 << 21
+"""A fuse against more sessions than memory can hold (chess: about 1 kB a row)."""
 
 
 def message_limits(game: Game, history: int) -> Limits:
@@ -54,8 +63,27 @@ def message_limits(game: Game, history: int) -> Limits:
     )
 
 
+@dataclass(eq=False, slots=True)
+class _Request:
+    """One EVALUATE that waits for its answers."""
+
+    session: int
+    number: int
+    unanswered: int
+    """Rows without an answer."""
+    is_dropped: bool = False
+    """Whether nobody waits for it any more."""
+
+
+class _Piece(NamedTuple):
+    """Rows of a request that fit into a slot, beginning with row `first`."""
+
+    of: _Request
+    first: int
+
+
 class LeafService:
-    """Connects sessions, credits, queue and evaluators. `port` and `pool` are set once both exist."""
+    """Connects sessions and credits with the rings. `port` and `pool` are set once both exist."""
 
     port: Port
     pool: EvaluatorPool
@@ -68,37 +96,58 @@ class LeafService:
         figures: Figures,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.queue = LeafQueue(mask_bytes=game.mask_bytes, owner_of=self._owner_of, is_local=self._is_local)
+        self.queue: FairQueue[Leaves] = FairQueue()
+        """What waits for a free slot."""
         self.shares = shares
         self.credits = shares.credits
         self.version = 0
         """Weights version of the newest answer."""
+        self.rings: list[RingClient] = []
         self._game = game
+        self._history = history
         self._words = game.feature_words(history)
         self._figures = figures
         self._clock = clock
         self._repeated = Repeated(log)
         self._sessions: dict[int, Session] = {}
         """Players by session number."""
+        self._requests: dict[int, dict[int, _Request]] = {}
+        """Unanswered requests by session and by their own number."""
 
     def routes(self) -> Mapping[type[Message], Route]:
         return {Evaluate: Route(self._on_evaluate, PLAYERS, frames=3, is_work=True)}
 
+    def open_rings(self, paths: Sequence[Path]) -> None:
+        """Dial the evaluators at these sockets. Must be called in the thread of the event loop."""
+        layout = Layout.of(self._game, self._history, SLOTS)
+        events = Events(self._on_answer, lambda _: self._fill(), self._on_lost, self._fill)
+        self.rings = [RingClient([path], layout, "the front", events) for path in paths]
+        for ring in self.rings:
+            ring.start()
+
+    def close(self) -> None:
+        for ring in self.rings:
+            ring.close()
+
     def session_ended(self, session: Session) -> None:
-        self.queue.cancel(session.number)
-        self.shares.leave(session.number)
-        self._sessions.pop(session.number, None)
+        number = session.number
+        for entry in self._requests.pop(number, {}).values():
+            entry.is_dropped = True
+        self.queue.drop(lambda leaves: leaves.payload.of.is_dropped, [owner_of(session)])
+        self.shares.leave(number)
+        self._sessions.pop(number, None)
 
     def _on_evaluate(self, session: Session, message: Evaluate, frames: list[memoryview]) -> None:
         number, rows = session.number, message.rows
         if isinstance(self.pool, NoEvaluators):
             self.port.refuse(peer_of(session), Code.NO_EVALUATOR, NO_EVALUATOR, message.request)
             return
-        if self.queue.knows(number, message.request):
+        if message.request in self._requests.get(number, {}):
+            # Sent again while it is being evaluated: the first one will be answered.
             self.port.charge(peer_of(session))
             return
         game = self._game
-        check_leaves(
+        leaves = check_leaves(
             rows,
             self._words,
             game.actions,
@@ -120,9 +169,106 @@ class LeafService:
                 peer_of(session), Code.OVER_CREDIT, reason, message.request, retry_after=OVER_CREDIT_RETRY
             )
             return
-        self._carry_out(self.queue.request(number, message.request, frames, self._clock()))
+        if self.queue.rows + rows > MAX_QUEUED_ROWS:
+            reason = f"{self.queue.rows} leaves are queued already"
+            self._refuse(number, message.request, rows, Code.BUSY, reason, retry_after=1.0)
+            return
+        entry = _Request(number, message.request, rows)
+        self._requests.setdefault(number, {})[message.request] = entry
+        for piece in _cut(entry, leaves, owner_of(session), self._slot_rows):
+            self.queue.append(piece)
+        self._fill()
 
-    # ---- shares -----------------------------------------------------------------------------
+    @property
+    def _slot_rows(self) -> int:
+        """Return how many rows a slot should have, as the evaluators ask for."""
+        return min((ring.wish.rows for ring in self.rings if ring.wish.rows), default=SLOT_ROWS)
+
+    # ---- Rings ------------------------------------------------------------------------------
+
+    def _fill(self) -> None:
+        """Put what waits into free slots, of the evaluator that has least to do of ours."""
+        while self.queue.rows:
+            ready = [ring for ring in self.rings if ring.room and ring.wish.games]
+            if not ready:
+                break
+            (leaves,) = self.queue.take(1)
+            min(ready, key=_sent_rows).send(leaves)
+        for ring in self.rings:
+            ring.flush()
+
+    def _on_lost(self, returned: list[Leaves]) -> None:
+        """Queue again what an evaluator that ended had, for any of them."""
+        for leaves in reversed(returned):
+            if not leaves.payload.of.is_dropped:
+                self.queue.append(leaves, first=True)
+        self._fill()
+
+    def _on_answer(
+        self,
+        leaves: Leaves,
+        priors: npt.NDArray[np.float16],
+        wdl: npt.NDArray[np.float32],
+        version: int,
+        refused: int,
+    ) -> None:
+        entry, first = leaves.payload
+        if entry.is_dropped:
+            return
+        self.version = version
+        if not refused:
+            self._answer(entry, first, priors, wdl)
+            return
+        is_refused = wdl[:, 0] < 0
+        counts = np.frombuffer(leaves.frames[1], np.uint16)
+        ends = np.cumsum(counts, dtype=np.int64)
+        for start, end in runs_of(~is_refused):
+            begin = int(ends[start - 1]) if start else 0
+            self._answer(entry, first + start, priors[begin : ends[end - 1]], wdl[start:end])
+        row = first + int(is_refused.argmax())
+        reason = (
+            f"row {row} was refused: an evaluator ended over it, or answered no probabilities, repeatedly"
+        )
+        self._forget(entry)
+        self.queue.drop(lambda other: other.payload.of is entry, [leaves.owner])
+        self._refuse(entry.session, entry.number, entry.unanswered, Code.POISON, reason)
+
+    def _answer(
+        self,
+        entry: _Request,
+        first: int,
+        priors: npt.NDArray[np.float16],
+        wdl: npt.NDArray[np.float32],
+    ) -> None:
+        """Send the answers to some rows of a request. The arrays are copied: their slot is used again."""
+        rows, number = len(wdl), entry.session
+        entry.unanswered -= rows
+        if not entry.unanswered:
+            self._forget(entry)
+        self.credits.release(number, rows)
+        self.shares.answered(number, rows)
+        message = Evaluated(entry.number, first, rows, self.version)
+        if not self.port.send(peer_of(self._sessions[number]), message, priors.tobytes(), wdl.tobytes()):
+            self._figures.undelivered += 1
+            who = self._sessions[number].who
+            self._repeated.warning("undelivered", f"{who} reads no answers: they are dropped", self._clock())
+
+    def _forget(self, entry: _Request) -> None:
+        entry.is_dropped = True
+        mine = self._requests.get(entry.session, {})
+        mine.pop(entry.number, None)
+        if not mine:
+            self._requests.pop(entry.session, None)
+
+    def _refuse(
+        self, number: int, request: int, rows: int, code: Code, reason: str, retry_after: float = 0.0
+    ) -> None:
+        """Refuse `rows` rows of a request, whose credits are free again."""
+        self.credits.release(number, rows)
+        self._repeated.warning(code, f"refused request {request}: {reason}", self._clock())
+        self.port.refuse(peer_of(self._sessions[number]), code, reason, request, retry_after)
+
+    # ---- Shares -----------------------------------------------------------------------------
 
     def join(self, session: Session) -> Share | None:
         """Return a player's credits and number of games. None: the server can hold no more players."""
@@ -131,20 +277,6 @@ class LeafService:
         if share is not None:
             self._sessions[session.number] = session
         return share
-
-    def _owner_of(self, number: Hashable) -> Hashable:
-        """Return the key of a player; a player without one is its own owner."""
-        session = self._sessions.get(number) if isinstance(number, int) else None
-        return number if session is None else session.owner or number
-
-    def _is_local(self, owner: Hashable) -> bool:
-        session = self._sessions.get(owner) if isinstance(owner, int) else None
-        return session is not None and session.role == "worker"
-
-    @property
-    def games_of_the_next(self) -> int:
-        """Return how many games another player would be told to play."""
-        return self.shares.games(self._needed_leaves, len(self.shares) + 1)
 
     def tick(self, now: float) -> None:
         """Tell players of shares that have changed."""
@@ -159,92 +291,31 @@ class LeafService:
         searched."""
         return (self.pool.pipeline + 2) * self.pool.target_rows
 
-    # ---- evaluators -------------------------------------------------------------------------
 
-    def evaluator_up(self, device: Device) -> None:
-        pipeline = device.ready.pipeline
-        self._carry_out(self.queue.evaluator_ready(device.peer, _rows(device), pipeline, self._clock()))
-
-    def evaluator_resized(self, device: Device) -> None:
-        self._carry_out(self.queue.evaluator_resized(device.peer, _rows(device), self._clock()))
-
-    def evaluator_died(self, peer: bytes) -> None:
-        self._carry_out(self.queue.evaluator_died(peer, self._clock()))
-
-    def batch_done(self, peer: bytes, done: BatchDone, frames: list[memoryview]) -> None:
-        """Handle a finished batch. Rows whose answer is not an evaluation are tried once more, the others
-        answered."""
-        now = self._clock()
-        sent = self.queue.sent(peer, done.batch)
-        if sent is None:
-            self.queue.batch_done(peer, done.batch, now)  # counted as late there
-            return
-        rows = sent.rows
-        try:
-            answers = read_evaluations(rows, sent.actions, frames)
-        except BadMessage as error:
-            self._figures.bad_batches += 1
-            log.warning("an evaluator gave an invalid answer to a batch of %d rows: %s", rows, error)
-            self._carry_out(self.queue.batch_failed(peer, done.batch, now))
-            return
-        wrong = None if are_probabilities(answers) else wrong_rows(answers, sent.counts())
-        if wrong is not None:
-            self._figures.bad_batches += 1
-            text = (
-                f"an evaluator answered {wrong.sum()} of {rows} rows with values that are not probabilities"
-            )
-            self._repeated.warning("wrong rows", text, now)
-        self.version = done.version
-        self._figures.batch_answered(rows, done.busy, now, self.pool.index_of(peer) or 0)
-        self._carry_out(self.queue.batch_done(peer, done.batch, now, wrong), frames)
-
-    # ---- instructions -----------------------------------------------------------------------
-
-    def _carry_out(self, instructions: list[Instruction], answers: Sequence[memoryview] = ()) -> None:
-        """`answers`: the two frames of BATCH_DONE, of which an Answer is a part."""
-        for instruction in instructions:
-            match instruction:
-                case Answer() as answer:
-                    self._answer(answer, answers)
-                case SendBatch() as batch:
-                    self._figures.batch_sent(batch.rows, batch.waited, self._clock())
-                    frames = gather(batch.pieces)
-                    if not self.pool.send_batch(batch_peer(batch), batch.batch, batch.rows, frames):
-                        log.warning("an evaluator is gone: another one evaluates its rows")
-                        instructions += self.queue.evaluator_died(batch.evaluator, self._clock())
-                case Refuse() as refuse:
-                    self._refuse(refuse)
-
-    def _answer(self, answer: Answer, answers: Sequence[memoryview]) -> None:
-        number = answer.session
-        assert isinstance(number, int)
-        self.credits.release(number, answer.rows)
-        self.shares.answered(number, answer.rows)
-        message = Evaluated(answer.request, answer.first, answer.rows, self.version)
-        priors = answers[0][PRIOR_BYTES * answer.actions_at : PRIOR_BYTES * answer.actions_end]
-        wdl = answers[1][WDL_BYTES * answer.at : WDL_BYTES * (answer.at + answer.rows)]
-        if not self.port.send(peer_of(self._sessions[number]), message, priors, wdl):
-            self._figures.undelivered += 1
-            who = self._sessions[number].who
-            self._repeated.warning("undelivered", f"{who} reads no answers: they are dropped", self._clock())
-
-    def _refuse(self, refuse: Refuse) -> None:
-        number = refuse.session
-        assert isinstance(number, int)
-        self.credits.release(number, refuse.rows)
-        peer = peer_of(self._sessions[number])
-        text = f"refused request {refuse.request}: {refuse.reason}"
-        self._repeated.warning(refuse.code, text, self._clock())
-        self.port.refuse(peer, refuse.code, refuse.reason, refuse.request, refuse.retry_after)
+def owner_of(session: Session) -> int:
+    """Return the number of a player's key by which the evaluators know whose turn it is; a player without a
+    key is on its own. Python's hash has a secret of this process, so nobody can choose another's number."""
+    return hash(session.owner or session.number) & OWNERS
 
 
-def batch_peer(batch: SendBatch) -> bytes:
-    """Return the peer of the batch's evaluator. The queue knows evaluators by the number of their
-    connection."""
-    assert isinstance(batch.evaluator, bytes)
-    return batch.evaluator
+def _sent_rows(ring: RingClient) -> int:
+    return ring.sent_rows
 
 
-def _rows(device: Device) -> int:
-    """Return how many rows a batch for this device has."""
-    return min(device.ready.target_rows, device.ready.max_rows)
+def _cut(entry: _Request, leaves: LeafFrames, owner: int, most: int) -> Iterator[Leaves]:
+    """Yield the request in pieces of at most `most` rows."""
+    is_mask = leaves.actions.dtype == np.uint8
+    ends = np.cumsum(leaves.counts, dtype=np.int64)
+    rows = len(leaves.counts)
+    for first in range(0, rows, most):
+        end = min(first + most, rows)
+        begin, stop = (int(ends[first - 1]) if first else 0), int(ends[end - 1])
+        legal = leaves.actions[first:end] if is_mask else leaves.actions[begin:stop]
+        frames = leaves.features[first:end], leaves.counts[first:end], legal
+        yield Leaves(_Piece(entry, first), frames, end - first, stop - begin, is_mask, owner)
+
+
+def runs_of(chosen: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of each run of rows for which `chosen [rows]` is true."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]])))
+    yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)

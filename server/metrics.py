@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from azselfplay.host.aio import Faults
 from azselfplay.host.metrics import ROWS, Metric, histogram
+from protocol.messages import EvaluatorReport
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram
@@ -32,7 +33,7 @@ METRICS = (
     Metric("az_uptime_seconds", "uptime_s", "Seconds since this azserver began to serve."),
     # ---- leaves ----
     Metric("az_eval_leaves_total", "by_evaluator", "Leaves evaluated.", label="evaluator"),
-    Metric("az_eval_batches_total", "batches", "Batches sent to evaluators."),
+    Metric("az_eval_batches_total", "batches", "Batches computed."),
     Metric("az_eval_batch_size", "batch_sizes", "Leaves per batch.", is_histogram=True),
     Metric("az_eval_batch_target", "target_rows", "Leaves that all evaluators compute at once."),
     Metric(
@@ -56,10 +57,9 @@ METRICS = (
     # ---- faults ----
     Metric("az_gpu_worker_restarts_total", "evaluator_restarts", "Restarts of evaluators."),
     Metric("az_eval_redone_leaves_total", "redone_rows", "Leaves evaluated again after an evaluator died."),
-    Metric("az_eval_late_batches_total", "late_batches", "Evaluators' answers that came too late."),
     Metric("az_eval_bad_batches_total", "bad_batches", "Evaluators' answers that were invalid."),
     Metric("az_eval_wrong_leaves_total", "wrong_rows", "Leaves whose answer was not a probability."),
-    Metric("az_eval_poisoned_requests_total", "poisoned", "Requests refused after repeated failures."),
+    Metric("az_eval_poisoned_requests_total", "poisoned", "Slots of leaves refused after repeated failures."),
     Metric("az_credit_violations_total", "over_credit", "Requests beyond a session's credits."),
     Metric("az_protocol_errors_total", "protocol_errors", "Malformed or misplaced messages."),
     Metric("az_undelivered_answers_total", "undelivered", "Answers dropped because their peer read none."),
@@ -200,7 +200,7 @@ class Figures:
     """What players evaluate in their own search."""
     batch_rows: RecentMean = field(default_factory=RecentMean)
     wait: RecentMean = field(default_factory=RecentMean)
-    """Mean seconds from a leaf's arrival to its sending, one value per batch."""
+    """Mean seconds from a leaf's arrival to the beginning of its batch, one value per batch."""
     evals_of: Counter[int] = field(default_factory=Counter)
     """Like `evals`, by evaluator."""
     batch_sizes: Histogram = field(default_factory=lambda: histogram(ROWS))
@@ -208,7 +208,7 @@ class Figures:
     """Like `wait`, in seconds; the next one holds the computing time of each batch."""
     computed: Histogram = field(default_factory=histogram)
     progress_at: float = 0.0
-    """When a batch was last sent or answered; `started` until then."""
+    """When an evaluator last reported that it began or finished a batch; `started` until then."""
     weights_at: float = 0.0
     """When this process began to use the current weights."""
     disconnects: Counter[str] = field(default_factory=Counter)
@@ -220,6 +220,12 @@ class Figures:
     undelivered: int = 0
     """Answers whose session was gone or whose socket was full."""
     evaluator_restarts: int = 0
+    batches: int = 0
+    redone_rows: int = 0
+    wrong_rows: int = 0
+    poisoned: int = 0
+    waiting: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Rows that wait for each evaluator, and rows on its device, as last reported."""
     bad_batches: int = 0
     """Answers of devices with at least one row that was not an evaluation."""
     weights_refused: int = 0
@@ -232,22 +238,33 @@ class Figures:
     def __post_init__(self) -> None:
         self.progress_at = self.weights_at = self.started
 
-    def batch_sent(self, rows: int, waited: float, now: float) -> None:
-        """Count a batch that is sent; `waited`: mean seconds its rows were queued."""
-        self.batch_sizes.observe(rows)
-        self.queued.observe(waited)
-        self.progress_at = now
-        self.batch_rows.add(rows)
-        self.wait.add(waited)
+    def reported(self, index: int, report: EvaluatorReport, now: float) -> None:
+        """Count what an evaluator has done in about a second."""
+        for rows, waited in zip(report.batches, report.waited, strict=False):
+            self.batch_sizes.observe(rows)
+            self.queued.observe(waited)
+            self.batch_rows.add(rows)
+            self.wait.add(waited)
+        for busy in report.busy:
+            self.computed.observe(busy)
+            self.device_busy += busy
+        self.batches += len(report.batches)
+        self.redone_rows += report.redone_rows
+        self.wrong_rows += report.wrong_rows
+        self.bad_batches += report.bad_batches
+        self.poisoned += report.poisoned
+        self.waiting[index] = report.queue_rows, report.sent_rows
+        self.evals += report.rows
+        self.evals_of[index] += report.rows
+        self.rate.add(report.rows, now)
+        if report.batches or report.busy:
+            self.progress_at = now
 
-    def batch_answered(self, rows: int, busy: float, now: float, device: int = 0) -> None:
-        """Count a batch that was answered. `busy`: seconds that evaluator `device` spent computing."""
-        self.evals += rows
-        self.evals_of[device] += rows
-        self.computed.observe(busy)
-        self.progress_at = now
-        self.device_busy += busy
-        self.rate.add(rows, now)
+    @property
+    def rows_of_evaluators(self) -> tuple[int, int]:
+        """Return the rows that wait for evaluators, and those on their devices."""
+        reported = self.waiting.values()
+        return sum(waiting for waiting, _ in reported), sum(busy for _, busy in reported)
 
     def evaluated_by_player(self, session: int, joined_at: float, total: int, now: float) -> None:
         """Note how many evaluations a player has made in its own search since its session began."""
@@ -265,6 +282,10 @@ class Figures:
             "over_credit": self.over_credit,
             "undelivered": self.undelivered,
             "evaluator_restarts": self.evaluator_restarts,
+            "batches": self.batches,
+            "redone_rows": self.redone_rows,
+            "wrong_rows": self.wrong_rows,
+            "poisoned": self.poisoned,
             "bad_batches": self.bad_batches,
             "weights_refused": self.weights_refused,
             "faults": self.faults.count,

@@ -11,7 +11,7 @@ import json
 import logging
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from azselfplay.games import Game
@@ -178,12 +178,3 @@ def opened_run(config: ServerConfig, history: int, *, listens: bool = True) -> I
         with folder.lock("azserver"):
             write_atomically(folder.config, to_toml(config).encode())
             yield folder
-
-
-@contextlib.contextmanager
-def local_endpoints() -> Iterator[dict[str, str]]:
-    """Return `ipc://` endpoints in a folder of their own with a short name; the folder is removed at the
-    end."""
-    with own_folder() as folder:
-        names: Sequence[str] = ("leaves", "bulk", "evaluators")
-        yield {name: f"ipc://{folder / name}" for name in names}

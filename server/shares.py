@@ -16,8 +16,7 @@ from protocol.credits import Credits
 MOST_GAMES = 2048
 """Most games of one process: with 800 simulations a move they take about 3.5 GB."""
 LEAST_GAMES = 16
-"""Least number of games of one process: a message with fewer leaves costs the front more than its leaves
-do."""
+"""Least number of games of one process: a message with fewer leaves costs more than its leaves do."""
 SPARE_CREDITS = 256
 """Leaves a session may have in flight beyond one per game."""
 REVISE_SECONDS = 10.0
@@ -43,11 +42,11 @@ class Share:
 class Shares:
     """All players of the leaves port, by number of their session."""
 
-    def __init__(self, credits: Credits, local_workers: int = 1, fixed_games: int = 0) -> None:  # noqa: A002
-        """`local_workers`: azserver's own workers, which count from the start. `fixed_games`: the games that
-        every player is told to play; 0: its share."""
+    def __init__(self, credits: Credits, local_workers: int = 0, fixed_games: int = 0) -> None:  # noqa: A002
+        """`local_workers`: azserver's own workers, which keep the devices busy as well. `fixed_games`: the
+        games that every player is told to play; 0: its share."""
         self.credits = credits
-        self._local_workers = max(1, local_workers)
+        self._local_workers = local_workers
         self._fixed_games = fixed_games
         self._told: dict[int, Share] = {}
         self._owner: dict[int, Hashable] = {}
@@ -64,11 +63,11 @@ class Shares:
         return len(self._told)
 
     def games(self, needed: int, players: float) -> int:
-        """Return how many games each of `players` players should play, if the devices need `needed` leaves at
-        once."""
+        """Return how many games each of `players` players should play beside azserver's own workers, if the
+        devices need `needed` leaves at once."""
         if self._fixed_games:
             return self._fixed_games
-        return max(LEAST_GAMES, min(MOST_GAMES, int(needed / max(players, self._local_workers))))
+        return max(LEAST_GAMES, min(MOST_GAMES, int(needed / max(1, players + self._local_workers))))
 
     def join(self, session: int, needed: int, owner: Hashable = None) -> Share | None:
         """Return a new player's first share, computed as if everyone connected played. None: the server is

@@ -31,6 +31,7 @@ LONGEST = (
     "test_pitfalls_search.py",
     "test_one_run.py",
     "test_stopped_evaluator.py",
+    "test_killed_processes.py",
     "test_rolling_restart.py",
     "test_trainer_moves.py",
     "test_conformance.py",

@@ -167,12 +167,20 @@ def test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store(loop, ledg
     assert set(ledger.acknowledged) <= set(stored)
 
 
-def test_a_client_with_a_network_of_its_own_needs_no_worker_of_the_server(tmp_path):
+def test_a_client_with_two_evaluators_of_its_own_plays_on_when_one_is_killed(tmp_path):
     """It plays with two published versions, and the server evaluates nothing."""
-    loop = Loop(tmp_path, "--workers", "0", "--client-device", "cpu")
+    loop = Loop(tmp_path, "--workers", "0", "--client-device", "cpu,cpu", "--client-workers", "2")
     try:
         loop.wait_until(
             lambda: loop.trained().get("versions", {}).get("clients", 0) >= 3, "two new versions in games"
+        )
+        killed = process_tree(loop.process.pid)["client.evaluator"]
+        os.kill(killed, signal.SIGKILL)
+        games = loop.trained()["games_by_source"]["clients"]
+        loop.wait_until(lambda: loop.trained()["games_by_source"]["clients"] > games + 100, "more games")
+        loop.wait_until(
+            lambda: process_tree(loop.process.pid).get("client.evaluator", killed) != killed,
+            "a new evaluator",
         )
         assert loop.figures()["evals"] == 0
         loop.process.send_signal(signal.SIGINT)

@@ -100,9 +100,8 @@ class RunConfig:
     """Worker processes of azclient; 0 starts no client. Unset: 0 with a recipe, unless azserver has no
     workers or the client's settings are given; otherwise 1."""
     client_device: str = "remote"
-    """Where azclient evaluates: `remote` (by the server's evaluators), `cpu` (by a network in each of its
-    processes), `cuda:N`. On two cores without a GPU, `--workers 0 --client-workers 2 --client-device cpu`
-    saves the transport; azserver does not count these evaluations."""
+    """Where azclient evaluates: `remote` (by the server's evaluators), or by evaluators of its own: `cpu`,
+    `cuda:0,cuda:1`. azserver does not count their evaluations."""
     server_config: Path | None = None
     """TOML file for azserver. It counts more than the recipe. azrun passes its own game, net and gpus as
     flags, and simulations, games and workers if given; flags take precedence over the file."""

@@ -17,7 +17,6 @@ from azselfplay.search.pool import SearchPool
 from azselfplay.search.settings import resolve
 from azselfplay.search.tree import SearchTree
 from bench.peers.answering import Counts, Options, answer, give_up, options, play_for, versions
-from client.evaluators import FEWEST_GAMES
 from client.options import WorkerOptions
 from client.self_play import GamePool, Player
 from protocol.records import GameRecord
@@ -26,6 +25,7 @@ from protocol.settings import SearchSettings, SelfPlaySettings
 CACHE_MIB = WorkerOptions.cache_mib
 """MiB of cached evaluations, as in a worker."""
 FREE_GAMES = 256
+FEWEST_GAMES = 64
 FLOAT32 = "float32"
 WARM_MOVES, WARM_SECONDS = 10, 8.0
 """Moves of each game before the measurement, and the longest time in seconds for them."""

@@ -38,32 +38,41 @@ def test_gpus_are_counted_by_their_device_files(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("device", "gpus", "workers", "devices"),
+    ("device", "gpus", "workers", "devices", "rings"),
     [
-        ("auto", 0, 0, ["remote"] * 4),
-        ("auto", 2, 0, ["cuda:0", "cuda:1"]),
-        ("auto", 2, 3, ["cuda:0", "cuda:1", "cuda:0"]),
-        ("cpu", 2, 0, ["cpu"]),
-        ("remote", 2, 2, ["remote"] * 2),
+        ("auto", 0, 0, [], [[]] * 8),
+        ("auto", 2, 0, ["cuda:0", "cuda:1"], [["0", "1"], ["1", "0"]] * 2 + [["0", "1"]]),
+        ("cuda:1", 2, 3, ["cuda:1"], [["0"]] * 3),
+        ("cpu,cpu", 2, 0, ["cpu", "cpu"], [["0", "1"], ["1", "0"]]),
+        ("remote", 2, 2, [], [[]] * 2),
     ],
 )
-def test_the_plan_spreads_workers_over_devices(
-    device: str, gpus: int, workers: int, devices: list[str]
+def test_the_plan_has_an_evaluator_for_each_device_and_spreads_the_workers_over_them(
+    device: str, gpus: int, workers: int, devices: list[str], rings: list[list[str]]
 ) -> None:
-    """On a machine with four cores."""
+    """On a machine with eight cores; each worker names its own evaluator's socket first."""
     config = ClientConfig("x", device=device, workers=workers)
-    plan = make_plan(config, HERE, Path("s"), gpus=gpus, cores=4)
-    assert [argv[argv.index("--device") + 1] for argv in plan.workers] == devices
-    assert [argv[argv.index("--index") + 1] for argv in plan.workers] == [
-        str(index) for index in range(len(devices))
+    plan = make_plan(config, HERE, Path("s"), Path("r"), gpus=gpus, cores=8)
+    assert [value(argv, "--device") for argv in plan.evaluators] == devices
+    assert [value(argv, "--ring") for argv in plan.evaluators] == [f"r/ring-{n}" for n in range(len(devices))]
+    assert [value(argv, "--index") for argv in plan.workers] == [str(index) for index in range(len(rings))]
+    found = [
+        [part.removeprefix("r/ring-") for part in argv if part.startswith("r/")] for argv in plan.workers
     ]
+    assert found == rings
+    assert not any("--rings" in argv for argv in plan.in_search)
     assert "--warm-only" in plan.prepare
 
 
-def test_own_cpu_networks_share_the_cores() -> None:
-    """Two workers on four cores have two threads each."""
-    plan = make_plan(ClientConfig("x", device="cpu", workers=2), HERE, Path("s"), gpus=0, cores=4)
-    assert all(argv[argv.index("--threads") + 1] == "2" for argv in plan.workers)
+def value(argv: list[str], flag: str) -> str:
+    return argv[argv.index(flag) + 1]
+
+
+def test_own_cpu_evaluators_share_the_cores_and_know_how_many_workers_they_have() -> None:
+    config = ClientConfig("x", device="cpu,cpu", workers=3)
+    plan = make_plan(config, HERE, Path("s"), gpus=0, cores=8)
+    assert [value(argv, "--threads") for argv in plan.evaluators] == ["4", "4"]
+    assert [value(argv, "--workers") for argv in plan.evaluators] == ["2", "2"]
 
 
 def test_a_childs_error_line_becomes_azclients() -> None:

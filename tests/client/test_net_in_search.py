@@ -27,7 +27,7 @@ from protocol.messages import Ping, WeightsInfo, Welcome
 SETTINGS = asdict(self_play(simulations=4, seed=3, history=1, max_plies=8))
 
 
-def play(folder: Path, device: str) -> dict[str, Any]:
+def play(folder: Path) -> dict[str, Any]:
     """Play some games with the weights in `folder`/weights, announced as version 5. Returns what the server
     saw, and whether this process has imported torch."""
     data = (folder / "weights").read_bytes()
@@ -45,7 +45,7 @@ def play(folder: Path, device: str) -> dict[str, Any]:
         site.bulk.seen = [one for one in site.bulk.seen if not isinstance(one, Ping)]
         await site.bulk.until(Ping)
 
-    site = run_site(folder, scenario, games=4, device=device)
+    site = run_site(folder, scenario, games=4)
     return {
         "has_torch": "torch" in sys.modules,
         "leaves": len(site.leaves.seen),
@@ -55,15 +55,14 @@ def play(folder: Path, device: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("device", ["remote", "cpu"])
-def test_it_imports_no_torch_sends_no_leaf_and_tells_its_evaluations(tmp_path: Path, device: str) -> None:
-    """Whatever its device is; records carry the announced version, not that of the file."""
+def test_it_imports_no_torch_sends_no_leaf_and_tells_its_evaluations(tmp_path: Path) -> None:
+    """Records carry the announced version, not that of the file."""
     from net.create import create
 
     create("chess", 1, "sparse", 0, tmp_path / "weights")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     result = subprocess.run(
-        [sys.executable, __file__, str(tmp_path), device],
+        [sys.executable, __file__, str(tmp_path)],
         env=environment,
         capture_output=True,
         text=True,
@@ -121,9 +120,9 @@ def test_azclient_starts_a_worker_on_each_core_where_the_network_is_in_the_searc
     supervisor._on_preparing({"network_in_search": True})
     supervisor._on_prepared(0)
     assert len(started) == expected
-    assert all(argv[argv.index("--device") + 1] == "remote" for argv in started)
+    assert not any("--rings" in argv or "client.evaluator" in argv for argv in started)
     assert supervisor._figures.expected == expected
 
 
 if __name__ == "__main__":
-    print(json.dumps(play(Path(sys.argv[1]), sys.argv[2])))
+    print(json.dumps(play(Path(sys.argv[1]))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -119,8 +120,11 @@ def test_a_warm_only_worker_joins_compiles_and_leaves(tmp_path: Path) -> None:
     assert not (tmp_path / "spool").exists()
 
 
-def test_a_worker_with_its_own_network_pulls_the_weights_and_plays(tmp_path: Path) -> None:
-    """It sends no leaf to the server; records carry the announced version."""
+def test_a_worker_beside_an_evaluator_of_its_own_machine_plays_with_the_servers_weights(
+    tmp_path: Path,
+) -> None:
+    """The evaluator is a process of its own. No leaf goes to the server; records carry the announced
+    version."""
     from azselfplay.games import get_game
     from net.architectures.network import build
     from net.architectures.residual import Residual
@@ -133,10 +137,15 @@ def test_a_worker_with_its_own_network_pulls_the_weights_and_plays(tmp_path: Pat
         site.close()
         site.serve(weights=info_of(data, 5, hashlib.sha256(data).digest()))
         site.bulk.weights = data
+        command = ["-m", "client.evaluator", "--bulk", f"ipc://{tmp_path}/bulk", "--device", "cpu"]
+        command += ["--ring", str(tmp_path / "ring"), "--spool", str(tmp_path / "spool"), "--threads", "1"]
+        evaluator = await asyncio.create_subprocess_exec(sys.executable, *command)
         for _ in range(3):
             await site.games.get()
+        evaluator.terminate()
+        assert await evaluator.wait() == 0
 
-    site = run_site(tmp_path, scenario, games=4, device="cpu", threads=1)
+    site = run_site(tmp_path, scenario, games=4, rings=(tmp_path / "ring",))
     assert not site.leaves.seen
     for record in site.bulk.records:
         verify(record)

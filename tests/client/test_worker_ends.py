@@ -73,12 +73,13 @@ def test_an_unreachable_server_ends_a_worker_that_may_not_wait(tmp_path: Path) -
 
 
 def test_flags_that_lack_an_endpoint_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """A worker without a network of its own must know where to send its leaves."""
+    """A client's worker must know where its positions are evaluated; azserver's own are told."""
     with pytest.raises(SystemExit) as caught:
-        parse(["--bulk", "x", "--spool", "y", "--device", "remote"])
+        parse(["--bulk", "x", "--spool", "y"])
     assert caught.value.code == 2
     assert "--leaves" in capsys.readouterr().err
-    assert not parse(["--bulk", "x", "--spool", "y", "--device", "cpu"]).is_remote
+    assert parse(["--bulk", "x", "--spool", "y", "--rings", "a", "b"]).rings == (Path("a"), Path("b"))
+    assert parse(["--bulk", "x", "--spool", "y", "--role", "worker"]).rings == ()
 
 
 def test_leaving_is_said(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from azselfplay.store.sqlite import DUPLICATE, STORED, Entry, Reject, Store
 from client.remote_evaluator import RemoteEvaluator
 from client.spool import Spool
 from client.uploader import Delete, Instruction, Put, Uploads
-from protocol.messages import Batch, GameAck
+from protocol.messages import GameAck
 from protocol.records import BadRecord, from_bytes, sha256, to_bytes
 from trainer.ingest import Done, Job
 
@@ -131,16 +131,16 @@ class DropsLeavesOnReconnect(RemoteEvaluator):
 
 
 class AnswersOfTheRowBefore(SimulatedEvaluator):
-    """An evaluator that answers every eighth batch with the rows shifted by one."""
+    """An evaluator that answers every eighth slot with the rows shifted by one."""
 
     batches = 0
 
-    def answer(self, batch: Batch, leaves: Any) -> None:
+    def answer(self, asked: tuple[bytes, bytes], leaves: Any) -> None:
         AnswersOfTheRowBefore.batches += 1
         if AnswersOfTheRowBefore.batches % 8:
-            super().answer(batch, leaves)
+            super().answer(asked, leaves)
         else:
-            super().answer(batch, type(leaves)(leaves.features[::-1], leaves.counts, leaves.actions))
+            super().answer(asked, type(leaves)(leaves.features[::-1], leaves.counts, leaves.actions))
 
 
 class ChangesARecord(SimulatedTrainer):

@@ -55,9 +55,9 @@ ROWS: tuple[Row, ...] = (
         ("simulate",)),
     Row(4, "CUDA out of memory, device assert", "simulated devices that raise torch's OutOfMemoryError at once or late, and one that fails "
         "for good; SIGKILL to an evaluator amid a batch, which another evaluates again", "P4", tests(
-        "server/test_evaluator_loop.py::test_without_memory_batches_become_smaller_once_and_no_row_is_lost", "net/test_inference.py::test_a_device_that_is_short_of_memory_gets_smaller_batches",
-        "server/test_evaluator_loop.py::test_a_device_that_has_failed_for_good_ends_its_process_and_answers_nothing", "server/test_front_leaves.py::test_rows_of_an_evaluator_killed_in_a_batch_are_redone_by_another",
-        "server/test_leaf_queue.py::test_of_two_devices_one_is_lost_for_good_and_no_row_is"), missing="on a real GPU: the test machine has none"),
+        "batching/test_evaluator_loop.py::test_without_memory_batches_become_smaller_once_and_no_row_is_lost", "net/test_inference.py::test_a_device_that_is_short_of_memory_gets_smaller_batches",
+        "batching/test_evaluator_loop.py::test_a_device_that_has_failed_for_good_ends_its_process_and_answers_nothing", "server/test_front_leaves.py::test_rows_of_an_evaluator_that_ends_are_evaluated_by_another",
+        "batching/test_killed_processes.py::test_evaluators_killed_under_load_lose_no_row_and_answer_none_wrongly"), missing="on a real GPU: the test machine has none"),
     Row(5, "weights with NaN published", "a file with NaN, Inf or a negative variance; the weights in use with one NaN in them, published to a "
         "running system, which keeps the old ones", "P6 P8", f"`{FAULTS} signals`, " + tests("net/test_weights.py::test_numbers_that_are_not_finite_are_refused",
         "faults/test_signals.py::test_each_fault_shows_in_a_metric_and_in_a_line_of_a_log")),
@@ -110,7 +110,7 @@ ROWS: tuple[Row, ...] = (
         "trainer for 10 s each, in which no session may end", "P1 P2 P8", f"`{FAULTS} times`, " + tests("server/test_stopped_evaluator.py::test_one_that_was_stopped_until_its_connection_was_cut_works_again",
         "faults/test_times.py::test_clocks_that_jump_and_processes_that_stand_still_end_no_session"), ("times",)),
     Row(24, "a request that kills evaluators", "rows that end two evaluators are refused", "P4", tests(
-        "server/test_leaf_queue.py::test_a_request_that_kills_two_devices_is_refused_as_poison_and_its_neighbour_is_not")),
+        "batching/test_ring_client.py::test_rows_that_end_every_evaluator_are_refused_after_two_and_others_are_answered")),
     Row(25, "a store locked by another program, a large write-ahead log", "a foreign write lock; a slow reader; a log of 20 MB that is cut back", "P1 P8", f"`{FAULTS} signals`, " + tests(
         "store/test_store.py::test_a_foreign_write_lock_sends_games_back_until_it_ends", "store/test_store.py::test_the_log_of_the_store_begins_anew_beside_a_reader_that_takes_its_time",
         "store/test_store.py::test_the_log_of_the_store_is_cut_back_after_a_large_commit"), missing="a log of 5 GB"),

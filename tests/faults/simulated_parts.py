@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from front_bench import GAME, WORDS, echo_all, random_leaves
 from simulated_weights import Publishing, loaded, puller
-from virtual_net import Link, VirtualChannel
+from virtual_net import Link, Network, VirtualChannel, VirtualDoor
 
+from azselfplay.batching.producer import Events, Leaves
+from azselfplay.batching.ring import Wish
 from azselfplay.link.connection import Connection
 from azselfplay.link.weights_pull import WeightsPull
 from azselfplay.search.evaluator import Evaluations, LeafBatch
@@ -31,8 +33,6 @@ from client.uploader import Uploader, Uploads
 from protocol.frames import check_leaves
 from protocol.messages import (
     PROTOCOL_VERSION,
-    Batch,
-    BatchDone,
     Evaluated,
     EvaluatorReady,
     GameAck,
@@ -56,7 +56,8 @@ from trainer.verify import Expected
 if TYPE_CHECKING:
     from simulation import World
 
-LEAVES, BULK, EVALUATORS = "tcp://server:1", "tcp://server:2", "ipc://evaluators"
+LEAVES, BULK = "tcp://server:1", "tcp://server:2"
+EVALUATORS, RING = "ipc://evaluators", "ipc://ring"
 SIMULATIONS = 20
 JOBS_PER_COMMIT = 16
 FAULTY = 0.05
@@ -87,6 +88,8 @@ class SimulatedEvaluator:
         self._world = world
         self._version = 0
         self._channel = VirtualChannel(Link(world.net, EVALUATORS), self._on_frames, self._say_ready)
+        self._rings = VirtualDoor(world.net, [RING])
+        self._rings.start(self._on_leaves, lambda _peer, _why: None)
 
     async def run(self) -> None:
         while True:
@@ -105,14 +108,71 @@ class SimulatedEvaluator:
             self._channel.send([encode(answer)])
         elif isinstance(message, Goodbye):
             self._say_ready()
-        elif isinstance(message, Batch):
-            leaves = check_leaves(message.rows, WORDS, GAME.actions, frames[1:])
-            delay = self._world.rng.uniform(0.0, 0.02)
-            asyncio.get_running_loop().call_later(delay, self.answer, message, leaves)
 
-    def answer(self, batch: Batch, leaves: Any) -> None:
+    def _on_leaves(self, peer: bytes, frames: list[memoryview]) -> None:
+        leaves = check_leaves(len(frames[2]) // 2, WORDS, GAME.actions, frames[1:])
+        delay = self._world.rng.uniform(0.0, 0.02)
+        asyncio.get_running_loop().call_later(delay, self.answer, (peer, bytes(frames[0])), leaves)
+
+    def answer(self, asked: tuple[bytes, bytes], leaves: Any) -> None:
+        """Answer the leaves in one slot: `asked` is the ring's peer and the slot."""
+        peer, slot = asked
         priors, wdl = echo_all(*leaves)
-        self._channel.send([encode(BatchDone(batch.batch, batch.rows, self._version, 0.001)), priors, wdl])
+        self._rings.send(peer, [slot, self._version.to_bytes(8), priors, wdl])
+
+
+class SimulatedRing:
+    """Takes the place of `batching.producer.RingClient`: the slots travel over a connection of the simulated
+    network, so that it can be cut, and its evaluator killed, at any time."""
+
+    SLOTS = 8
+
+    def __init__(self, net: Network, _paths: Any, _layout: Any, _name: str, events: Events) -> None:
+        self._net = net
+        self._events = events
+        self._sent: dict[bytes, Leaves] = {}
+        self._next = 0
+
+    def start(self) -> None:
+        self._link = Link(self._net, RING)
+        self._channel = VirtualChannel(self._link, self._on_frames, self._connected)
+
+    def close(self) -> None:
+        self._link.close()
+
+    @property
+    def room(self) -> int:
+        return self.SLOTS - len(self._sent) if self._link.door is not None else 0
+
+    @property
+    def sent_rows(self) -> int:
+        return sum(leaves.rows for leaves in self._sent.values())
+
+    @property
+    def wish(self) -> Wish:
+        return Wish(64, 128)
+
+    def send(self, leaves: Leaves) -> None:
+        self._next += 1
+        slot = self._next.to_bytes(8)
+        self._sent[slot] = leaves
+        self._channel.send([slot, *leaves.frames])
+
+    def flush(self) -> None:
+        """Slots are sent at once."""
+
+    def _connected(self) -> None:
+        """Note that another connection has begun: what the last one had is lost."""
+        lost, self._sent = list(self._sent.values()), {}
+        self._events.lost(lost)
+
+    def _on_frames(self, frames: list[memoryview]) -> None:
+        leaves = self._sent.pop(bytes(frames[0]), None)
+        if leaves is not None:
+            priors, wdl = np.frombuffer(frames[2], np.float16), np.frombuffer(frames[3], np.float32)
+            version = int.from_bytes(frames[1])
+            self._events.answered(leaves, priors, wdl.reshape(-1, 3), version, 0)
+            self._events.room()
 
 
 class SimulatedTrainer:

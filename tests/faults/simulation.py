@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 from front_bench import GAME
 from ledger import Ledger, OnDisk, faults, unfinished
-from simulated_parts import BULK, EVALUATORS, LEAVES, SIMULATIONS, Kinds, SimulatedClient
+from simulated_parts import BULK, EVALUATORS, LEAVES, SIMULATIONS, Kinds, SimulatedClient, SimulatedRing
 from simulated_weights import is_bad
 from virtual_net import Network, VirtualChannel, VirtualDoor, Weather, dealer_of, until
 from virtual_time import Deadlock, Process, VirtualLoop
@@ -29,6 +29,7 @@ from virtual_time import Deadlock, Process, VirtualLoop
 import azselfplay.link.connection
 import server.bulk
 import server.front
+import server.leaves
 import trainer.weights
 from azselfplay.host import crash_points
 from azselfplay.host.exits import Fatal
@@ -165,7 +166,7 @@ class World:
             self.ledger.published[first.sha256] = 1
         settings = FrontSettings(
             run="simulated", game=GAME, history=1, self_play=asdict(SelfPlaySettings(history=1)),
-            leaves=(LEAVES,), bulk=(BULK,), evaluators=EVALUATORS,
+            leaves=(LEAVES,), bulk=(BULK,), evaluators=EVALUATORS, rings=(Path("ring"),),
         )  # fmt: skip
         with mock.patch.object(server.bulk, "WeightsPull", self.kinds.server_pull):
             front = self.front = Front(settings, store)
@@ -337,6 +338,7 @@ def virtual(world: World) -> Iterator[None]:
         with (
             mock.patch.multiple(azselfplay.link.connection, **connection),
             mock.patch.multiple(server.front, **front),
+            mock.patch.object(server.leaves, "RingClient", partial(SimulatedRing, world.net)),
             mock.patch.object(trainer.weights, "time", clock),
             mock.patch.object(crash_points, "watcher", _watch),
         ):

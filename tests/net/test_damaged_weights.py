@@ -8,24 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import zmq
+from ring_parts import Orders
 
+from azselfplay.batching.loop import EvaluatorLoop, Exceptions
 from azselfplay.games import get_game
-from azselfplay.link.sockets import new_context
-from azselfplay.search.evaluator import LeafBatch
-from client.evaluators import LocalNet
+from azselfplay.host.folders import own_folder
 from net.architectures.network import build
 from net.architectures.residual import Residual
 from net.inference import Inference
 from net.weights import BadWeights, WeightsMeta, to_bytes
-from protocol.messages import LoadWeights, WeightsInfo, WeightsLoaded, WeightsRefused, decode, encode
-from server.evaluator import EvaluatorLoop
+from protocol.messages import LoadWeights
 
 GAME = get_game("tic_tac_toe")
 SIZES = Residual(1, 8)
-LEAF = LeafBatch(
-    np.zeros((1, GAME.feature_words(1)), np.uint64), np.array([2], np.uint16), np.array([3, 4], np.uint16)
-)
+LEAF = np.zeros((1, GAME.feature_words(1)), np.uint64), np.array([2], np.uint16), np.array([3, 4], np.uint16)
 
 
 def weights(folder: Path, seed: int) -> tuple[Path, bytes]:
@@ -44,40 +40,24 @@ def flip_a_bit(path: Path) -> None:
     path.write_bytes(data)
 
 
-def test_a_worker_keeps_its_old_network(tmp_path: Path) -> None:
-    net = LocalNet(GAME, 1, "cpu", 1)
-    good, sha256 = weights(tmp_path, 1)
-    assert net.load(good, WeightsInfo(1, 10, sha256, 1, GAME.name)) == ""
-    before = net.infer(LEAF)
-    bad, sha256 = weights(tmp_path, 2)
-    flip_a_bit(bad)
-    assert "is damaged" in net.load(bad, WeightsInfo(2, 20, sha256, 1, GAME.name))
-    after = net.infer(LEAF)
-    assert after.version == 1
-    np.testing.assert_array_equal(after.wdl, before.wdl)
-
-
-def test_an_evaluator_refuses_the_file(tmp_path: Path) -> None:
+def test_an_evaluator_refuses_the_file_and_keeps_its_old_network(tmp_path: Path) -> None:
     """The front then keeps the earlier weights, as with any that are refused."""
-    context = new_context()
-    front, socket = context.socket(zmq.PAIR), context.socket(zmq.PAIR)
-    front.bind("inproc://evaluator")
-    socket.connect("inproc://evaluator")
-    loop = EvaluatorLoop(socket, Inference(GAME, 1, "cpu", threads=1), GAME.feature_words(1), 0, BadWeights)
+    control, inference = Orders(), Inference(GAME, 1, "cpu", threads=1)
+    with own_folder() as folder:
+        loop = EvaluatorLoop(folder / "ring", inference, GAME, 1, control, Exceptions(BadWeights))
     answers = []
     for version, damaged in ((1, False), (2, True)):
         path, sha256 = weights(tmp_path, version)
         if damaged:
             flip_a_bit(path)
-        front.send(encode(LoadWeights(version, sha256, str(path))))
-        loop._on_message([memoryview(socket.recv())])
-        while front.poll(0):
-            answers.append(decode(front.recv()))
-    context.destroy(0)
-    *_, loaded, refused = answers
-    assert isinstance(loaded, WeightsLoaded)
-    assert isinstance(refused, WeightsRefused)
-    assert "is damaged" in refused.reason
+        control.orders.append(LoadWeights(version, sha256, str(path)))
+        loop.step()
+        answers.append(inference.run(*LEAF))
+    assert ("loaded", 1) in control.said
+    refused, version, reason = control.said[-1]  # type: ignore[misc]
+    assert (refused, version) == ("refused", 2)
+    assert "is damaged" in reason
+    np.testing.assert_array_equal(answers[0][1], answers[1][1])
 
 
 @pytest.mark.parametrize("at", [0, -4])

@@ -30,6 +30,7 @@ from net.architectures.network import Network, build, fold
 from net.architectures.registry import Architecture
 from net.architectures.residual import Residual
 from net.batches import Batch
+from net.cpu.convolutions import packed_available
 from net.cpu.engine import CpuEngine
 from net.engines import Engine
 from net.inference import Inference
@@ -51,7 +52,11 @@ CASES = [
     (LARGE_SHAPE, 1, ODD_TANH),
 ]
 NAMES = [f"{game.name}-{sizes.value_head}" for game, _, sizes in CASES]
-ENGINES = [f"{way} {dtype}" for way in ("kernels", "module", "torch") for dtype in ("float32", "bfloat16")]
+KINDS = [f"{way} {dtype}" for way in ("kernels", "module", "torch") for dtype in ("float32", "bfloat16")]
+NOT_HERE = pytest.mark.skipif(
+    not packed_available(torch.bfloat16), reason="this CPU has no bfloat16 convolutions: it runs in float32"
+)
+ENGINES = [pytest.param(kind, marks=[NOT_HERE] * (kind == "kernels bfloat16")) for kind in KINDS]
 """The two CPU engines, and the one for GPUs (run on a CPU)."""
 
 

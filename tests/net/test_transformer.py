@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from net_shapes import CHESS_SHAPE, FOUR_SHAPE, GO_SHAPE, HANDS_SHAPE, ROW_SHAPE, THREE_SHAPE, naive_planes
-from test_inference import ENGINES, a_batch, make_engine, naive_answers, trained_like
+from test_inference import KINDS, a_batch, make_engine, naive_answers, trained_like
 
 from azselfplay.games.spec import Game
 from net.architectures.network import Network, build
@@ -104,7 +104,7 @@ def test_it_learns_positions_by_heart() -> None:
     assert loss < 0.1
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ENGINES if not kind.startswith("kernels")])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith("kernels")])
 @GAMES
 def test_an_engine_answers_what_the_plain_network_answers(kind: str, game: Game, history: int) -> None:
     network, batch = scrambled(game, history), a_batch(game, history, 13)

@@ -47,8 +47,10 @@ EXAMPLES: tuple[m.Message, ...] = (
     m.LoadWeights(version=3, sha256=_SHA, path="runs/first/weights/aa.safetensors"),
     m.WeightsLoaded(version=3, sha256=_SHA),
     m.WeightsRefused(version=3, reason="layer 2 holds a number that is not finite"),
-    m.Batch(batch=9, rows=512),
-    m.BatchDone(batch=9, rows=512, version=3, busy=0.0125),
+    m.EvaluatorReport(
+        rows=512, batches=[256, 128], waited=[0.001, 0.002], busy=[0.0125], queue_rows=30, sent_rows=128,
+        redone_rows=4, wrong_rows=1, bad_batches=1, poisoned=1,
+    ),
     m.PutGame(uid=_UID, sha256=_SHA),
     _ACK,
     m.RelayGame(peer=b"\0peer", uid=_UID, sha256=_SHA, source="clients", key="lab-3"),

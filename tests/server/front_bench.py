@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import selectors
+import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
@@ -16,18 +18,19 @@ import numpy as np
 import zmq
 from numpy.testing import assert_array_equal
 
+from azselfplay.batching.ring import Layout, Wish
+from azselfplay.batching.rings import Filled, Rings
 from azselfplay.games import get_game
 from azselfplay.link.sockets import Channel, new_context
-from protocol.frames import check_evaluations, check_leaves
+from protocol.frames import LeafFrames, check_evaluations
 from protocol.messages import (
     CHUNK,
     PROTOCOL_VERSION,
-    Batch,
-    BatchDone,
     Chunk,
     Evaluate,
     Evaluated,
     EvaluatorReady,
+    EvaluatorReport,
     GetChunk,
     GetStatus,
     Hello,
@@ -126,23 +129,30 @@ async def publish(trainer: Peer, data: bytes, version: int, game: str = GAME.nam
 
 
 class EchoEvaluator(Peer):
-    """Acts as evaluator `index`. While `holding` it takes batches and answers none."""
+    """Acts as evaluator `index`, with its rings. While `holding` it takes leaves and answers none."""
 
     def __init__(
         self, bench: Bench, index: int = 0, target_rows: int = 32, refuses: Collection[int] = ()
     ) -> None:
         """`refuses`: versions of weights that it refuses."""
         super().__init__(bench, "evaluators")
+        self.index = index
         self.holding = False
-        self.held: list[tuple[Batch, list[memoryview]]] = []
-        self.got_batch = asyncio.Event()
+        self.held: list[Filled] = []
+        self.got_leaves = asyncio.Event()
         self.refuses = set(refuses)
         self.cursed: np.uint64 | None = None
-        """First word of positions that are answered with NaN."""
+        """First word of positions that are refused."""
         self.loaded: list[int] = []
         self.answers_loads = True
         self.got_load = asyncio.Event()
         """Set when weights were to be loaded while `answers_loads` was off."""
+        self.wish = Wish(4 * target_rows, 128)
+        self.selector = selectors.DefaultSelector()
+        path, layout = bench.front.settings.rings[index], Layout.of(GAME, 1, 1)
+        self.rings = Rings(path, layout, self.selector, lambda _: None)
+        asyncio.get_running_loop().add_reader(self.selector.fileno(), self.on_rings)
+        bench.evaluators.append(self)
         self.send(EvaluatorReady(index, "echo", target_rows, target_rows, 2))
 
     def on_frames(self, frames: list[memoryview]) -> None:
@@ -154,11 +164,19 @@ class EchoEvaluator(Peer):
         elif isinstance(message, LoadWeights):
             self.loaded.append(message.version)
             self.send(WeightsLoaded(message.version, message.sha256))
-        elif isinstance(message, Batch):
-            self.held.append((message, frames[1:]))
-            self.got_batch.set()
-            if not self.holding:
-                self.answer_all()
+
+    def on_rings(self) -> None:
+        for key, _ in self.selector.select(0):
+            if isinstance(key.data, Rings):
+                key.data.accept()
+                continue
+            self.held += self.rings.read(key.data, 0.0)
+            key.data.tell(self.wish)
+        if self.held:
+            self.got_leaves.set()
+        if not self.holding:
+            self.answer_all()
+        self.rings.flush()
 
     def say_loaded(self, info: WeightsInfo) -> None:
         """Send the answer that was held back while `answers_loads` was off."""
@@ -166,12 +184,32 @@ class EchoEvaluator(Peer):
 
     def answer_all(self) -> None:
         while self.held:
-            batch, frames = self.held.pop(0)
-            leaves = check_leaves(batch.rows, WORDS, GAME.actions, frames)
-            priors, wdl = echo_all(*leaves)
-            if self.cursed is not None:
-                wdl[leaves.features[:, 0] == self.cursed] = np.nan
-            self.send(BatchDone(batch.batch, batch.rows, 7, 0.001), priors, wdl)
+            filled = self.held.pop(0)
+            features, counts, actions = leaves_of(filled)
+            priors, wdl = echo_all(features, counts, actions)
+            refused = None if self.cursed is None else features[:, 0] == self.cursed
+            rows = len(counts)
+            report = EvaluatorReport(rows, [rows], [0.001], [0.001])
+            self.bench.front.figures.reported(self.index, report, time.monotonic())
+            filled.answer(priors, wdl, 7, refused)
+        self.rings.flush()
+
+    def die(self) -> None:
+        """End, as a process that is killed does."""
+        asyncio.get_running_loop().remove_reader(self.selector.fileno())
+        for ring in list(self.rings.rings):
+            self.rings.close(ring)
+        self.rings.close_listener()
+        self.selector.close()
+        self.bench.evaluators.remove(self)
+        self.bench.front.pool.process_ended(self.index, -9)
+
+
+def leaves_of(filled: Filled) -> LeafFrames:
+    """Return copies of the leaves in a slot."""
+    slot, rows = filled.ring.memory.slots[filled.index], filled.rows
+    legal = slot.legal[: filled.header.legal_bytes].copy().view(np.uint16)
+    return LeafFrames(slot.features[:rows].copy(), slot.counts[:rows].copy(), legal)
 
 
 class Worker(Peer):
@@ -219,6 +257,7 @@ class Bench:
     ) -> None:
         self.context = context
         self.channels: list[Channel] = []
+        self.evaluators: list[EchoEvaluator] = []
         names = ("leaves", "bulk", "evaluators")
         self.endpoints = {name: f"ipc://{folder / name}" for name in names}
         self.store = WeightsStore(folder, GAME.name)
@@ -226,7 +265,7 @@ class Bench:
         usual = FrontSettings(
             run="test", game=GAME, history=1, self_play=asdict(SelfPlaySettings(history=1)),
             leaves=(self.endpoints["leaves"],), bulk=(self.endpoints["bulk"],),
-            evaluators=self.endpoints["evaluators"],
+            evaluators=self.endpoints["evaluators"], rings=tuple(folder / f"ring-{n}" for n in range(8)),
         )  # fmt: skip
         self.front = Front(settings(usual), self.store)
 
@@ -254,6 +293,8 @@ async def play_beside_front(folder: Path, scenario: Scenario, **bench_arguments:
             serving.cancel()
     finally:
         bench.front.close()
+        for evaluator in list(bench.evaluators):
+            evaluator.die()
         for channel in bench.channels:
             channel.close()
         context.destroy(0)  # not term(), which waits for sockets that a failed scenario left open

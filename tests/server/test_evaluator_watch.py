@@ -75,8 +75,6 @@ def test_a_front_that_stood_still_does_not_take_it_for_the_silence_of_others() -
     watch.ready(0, 0.0)
     assert ticks(watch, 0, 50) == []
     assert watch.tick(250.0) == []
-    assert watch.held_up(60.0, 260.0)
-    assert not watch.held_up(60.0, 311.0)
     assert ticks(watch, 251, 261) == [(261.0, Kill(0, "up, and silent for 61 s"))]
 
 
@@ -89,20 +87,6 @@ def test_silence_is_told_of_evaluators_that_work_or_load() -> None:
     assert watch.silences(30.0) == {1: Silence(25.0, 60.0, Phase.UP), 2: Silence(20.0, 600.0, Phase.LOADING)}
 
 
-def test_a_batch_that_waits_while_weights_are_loaded_does_not_hang() -> None:
-    """It is computed once they are loaded. One that was sent before they were announced is answered first."""
-    watch = EvaluatorWatch(TIMES)
-    watch.ready(0, 0.0)
-    assert (watch.seconds_at_batch(0, 50.0, 100.0), watch.is_loading(0)) == (50.0, False)
-    watch.told_to_load(0, 100.0)
-    assert (watch.seconds_at_batch(0, 120.0, 300.0), watch.is_loading(0)) == (0.0, True)
-    assert watch.seconds_at_batch(0, 90.0, 300.0) == 210.0
-    watch.loaded(0, 300.0)
-    watch.heard(0, 310.0)
-    assert (watch.seconds_at_batch(0, 120.0, 320.0), watch.is_loading(0)) == (20.0, False)
-    assert (watch.seconds_at_batch(1, 120.0, 320.0), watch.is_loading(1)) == (0.0, False)
-
-
 def test_an_evaluator_that_hangs_is_found_however_often_weights_are_published() -> None:
     watch = EvaluatorWatch(TIMES)
     watch.ready(0, 0.0)
@@ -111,7 +95,6 @@ def test_an_evaluator_that_hangs_is_found_however_often_weights_are_published() 
         watch.told_to_load(0, float(now))
         kills += ticks(watch, now + 1, now + 29)
     assert kills[0] == (631.0, Kill(0, "loading weights, and silent for 601 s"))
-    assert watch.seconds_at_batch(0, 10.0, 100.0) == 90.0, "a batch from before is a hang much earlier"
 
 
 def test_the_next_of_two_loads_has_its_own_time() -> None:

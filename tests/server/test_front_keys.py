@@ -149,7 +149,11 @@ def test_a_clients_key_can_send_nothing_that_is_the_trainers(play_locked) -> Non
     play_locked(scenario)
 
 
-def test_leaves_of_a_revoked_key_that_wait_are_evaluated_no_more(play_locked) -> None:
+def test_leaves_of_a_revoked_key_that_wait_for_a_slot_are_evaluated_no_more(
+    play_locked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.leaves.SLOTS", 2)
+
     async def scenario(server: Server) -> None:
         evaluator = await server.bench.evaluator()
         evaluator.holding = True
@@ -158,12 +162,12 @@ def test_leaves_of_a_revoked_key_that_wait_are_evaluated_no_more(play_locked) ->
         for request in range(4):
             player.send(Evaluate(request, 32), *random_leaves(np.random.default_rng(request), 32))
         async with asyncio.timeout(60):
-            while front.leaf.queue.queued_rows < 64:  # noqa: ASYNC110 (the others are with the evaluator)
+            while front.leaf.queue.rows < 64:  # noqa: ASYNC110 (the others are with the evaluator)
                 await asyncio.sleep(0)
             server.azserver("revoke", "lab-3")
             while not front.figures.disconnects["ended"]:  # noqa: ASYNC110 (the front looks every second)
                 await asyncio.sleep(0)
-        assert (front.leaf.queue.queued_rows, len(front.leaf.shares)) == (0, 0)
+        assert (front.leaf.queue.rows, len(front.leaf.shares)) == (0, 0)
         evaluator.answer_all()
         async with asyncio.timeout(60):
             while front.figures.evals < 64:  # noqa: ASYNC110

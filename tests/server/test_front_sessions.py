@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from front_bench import (
     Bench,
     Peer,
@@ -75,15 +76,20 @@ def test_a_ping_is_answered_and_after_bye_the_session_is_gone(play: Play) -> Non
     play(scenario)
 
 
-def test_a_session_that_is_lost_leaves_no_rows_and_no_credits(play: Play) -> None:
+def test_a_session_that_is_lost_leaves_no_rows_and_no_credits(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.leaves.SLOTS", 2)
+
     async def scenario(bench: Bench) -> None:
         evaluator = await bench.evaluator(target_rows=8)
         evaluator.holding = True
         worker, other = Worker(bench, 1), Worker(bench, 2)
-        await worker.join("worker")
-        await other.join("worker")
-        worker.ask(1, 100)
-        assert (await worker.status())["queue_rows"] == 100 - 16
+        await worker.join("client")
+        await other.join("client")
+        for request in range(5):
+            worker.ask(request, 20)
+        assert (await worker.status())["queue_rows"] == 100 - 2 * 20
         worker.send(Bye())
         worker.send(Ping())
         await worker.receive(Goodbye)

@@ -19,13 +19,14 @@ from free_ports import free_base_port
 from front_bench import PATIENCE, Bench, play_beside_front
 from hands import GAME as HANDS
 
+from azselfplay.batching.loop import EvaluatorLoop, Exceptions
 from azselfplay.games.packed import LegalMasks
 from azselfplay.link.connection import Connection
 from azselfplay.link.sockets import new_context
 from azselfplay.search.evaluator import LeafBatch, evaluate
 from client.remote_evaluator import RemoteEvaluator
 from protocol.messages import PROTOCOL_VERSION, Hello
-from server.evaluator import EvaluatorLoop
+from server.evaluator import FrontControl
 from server.front import FrontSettings
 
 ROWS = 50
@@ -35,7 +36,7 @@ WORDS = HANDS.feature_words(1)
 class EchoNetwork:
     """A network whose priors follow from the actions alone."""
 
-    target_rows, max_rows, in_flight, device_name = 8, 16, 1, "echo"
+    target_rows, max_rows, in_flight, device_name = 8, 64, 1, "echo"
 
     def load(self, path: str, sha256: bytes) -> None:
         """Accept any file."""
@@ -71,7 +72,9 @@ def play_hands(tmp_path: Path) -> Callable[[Callable[[Bench, int], Awaitable[Non
             context = new_context()
             socket = context.socket(zmq.DEALER)
             socket.connect(bench.endpoints["evaluators"])
-            loop = EvaluatorLoop(socket, EchoNetwork(), WORDS, 0, OSError, 5.0, LegalMasks(HANDS.mask_bytes))
+            ring, control = bench.front.settings.rings[0], FrontControl(socket, 0)
+            exceptions = Exceptions(OSError, MemoryError)
+            loop = EvaluatorLoop(ring, EchoNetwork(), HANDS, 1, control, exceptions)
             thread = threading.Thread(target=_run, args=(loop,))
             thread.start()
             try:
@@ -79,6 +82,7 @@ def play_hands(tmp_path: Path) -> Callable[[Callable[[Bench, int], Awaitable[Non
                     await bench.front.one_up.wait()
                     await scenario(bench, port)
             finally:
+                bench.front.close()  # wakes the evaluator, which then finds its context closed
                 context.destroy(0)
                 thread.join()
 
@@ -95,7 +99,7 @@ def _run(loop: EvaluatorLoop) -> None:
 def test_a_worker_gets_the_prior_of_each_action_where_it_asked_for_it(
     play_hands: Callable[..., None],
 ) -> None:
-    """Requests are larger than a batch, so they are cut, and answered in parts."""
+    """Requests are larger than a batch of the device."""
 
     async def scenario(bench: Bench, port: int) -> None:
         connection = Connection(

@@ -3,78 +3,74 @@ model."""
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-from collections.abc import Hashable
+from collections import Counter, deque
+from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from test_leaf_queue import leaves
 
+from azselfplay.batching.loop import rows_a_slot
+from azselfplay.batching.queue import LeafQueue
 from protocol.credits import LEAST_GRANT, Credits
-from server.leaf_queue import MAX_QUEUED_ROWS, FairQueue, LeafQueue
-from server.pieces import Answer, Piece, Request, SendBatch
+from server.leaves import MAX_QUEUED_ROWS
 from server.shares import REVISE_SECONDS, Shares
 
 TARGET, PIPELINE = 256, 2
 NEEDED = (PIPELINE + 2) * TARGET
-MESSAGE = 128
+
+
+@dataclass(frozen=True)
+class Slot:
+    session: int
+    rows: int
+    owner: str | int
+    ring: int = 0
+    starts: int = 0
 
 
 class Model:
-    """Players that ask again at once, within their limits, and one device: n rows take 1 + n / 512
-    thousandths of a second."""
+    """Players that ask again at once, within their limits, and one device that computes batches in turn."""
 
     def __init__(self, sessions_of: dict[str, int], *, by_owner: bool) -> None:
-        names = [owner for owner, count in sessions_of.items() for _ in range(count)]
-        self.owner: dict[Hashable, Hashable] = dict(enumerate(names))
+        self.owner = [owner for owner, count in sessions_of.items() for _ in range(count)]
         self.by_owner = by_owner
-        self.queue = LeafQueue(owner_of=self.owner_of)
+        self.queue: LeafQueue[Slot] = LeafQueue()
         self.shares = Shares(Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT))
         self.games: dict[int, int] = {}
-        for session in range(len(names)):
+        for session in range(len(self.owner)):
             share = self.shares.join(session, NEEDED, self.owner_of(session))
             assert share is not None
             self.games[session] = share.games
         self.in_flight: Counter[int] = Counter()
-        self.answered: Counter[Hashable] = Counter()
-        self.requests = 0
-        self.now = 0.0
-        self.sent: list[SendBatch] = []
+        self.answered: Counter[str] = Counter()
+        self.on_device: deque[list[Slot]] = deque()
+        self.slot_rows = rows_a_slot(TARGET, len({self.owner_of(n) for n in range(len(self.owner))}))
 
-    def owner_of(self, session: Hashable) -> Hashable:
+    def owner_of(self, session: int) -> str | int:
         return self.owner[session] if self.by_owner else session
 
     def ask(self) -> None:
         """Let every player ask for as much as it may have in flight; those of a crowd come first."""
         for session in reversed(range(len(self.owner))):
-            while room := self.games[session] - self.in_flight[session]:
-                rows = min(room, MESSAGE)
-                self.requests += 1
+            while (room := self.games[session] - self.in_flight[session]) > 0:
+                rows = min(room, self.slot_rows)
                 self.in_flight[session] += rows
-                self.note(self.queue.request(session, self.requests, leaves(rows), self.now))
-
-    def note(self, instructions: list) -> None:
-        for one in instructions:
-            if isinstance(one, SendBatch):
-                self.sent.append(one)
-            elif isinstance(one, Answer):
-                assert isinstance(one.session, int)
-                self.in_flight[one.session] -= one.rows
-                self.answered[self.owner[one.session]] += one.rows
-                self.shares.answered(one.session, one.rows)
+                self.queue.put(Slot(session, rows, self.owner_of(session)))
 
     def run(self, batches: int) -> None:
         for _ in range(batches):
-            batch = self.sent.pop(0)
-            self.now += 0.001 * (1 + batch.rows / 512)
-            self.note(self.queue.batch_done("gpu", batch.batch, self.now))
+            while len(self.on_device) < PIPELINE:
+                busy = sum(slot.rows for batch in self.on_device for slot in batch)
+                if not (batch := self.queue.next_batch(TARGET, busy)):
+                    break
+                self.on_device.append(batch)
+            for slot in self.on_device.popleft():
+                self.in_flight[slot.session] -= slot.rows
+                self.answered[self.owner[slot.session]] += slot.rows
+                self.shares.answered(slot.session, slot.rows)
             self.ask()
 
-    def settled(self) -> Counter[Hashable]:
+    def settled(self) -> Counter[str]:
         """Return the rows by owner, once the shares do not change any more."""
-        self.note(self.queue.evaluator_ready("gpu", TARGET, PIPELINE, 0.0))
         self.ask()
         for revision in range(8):
             self.run(60)
@@ -106,49 +102,3 @@ def test_players_of_one_key_divide_its_share() -> None:
     assert alone is not None
     assert alone.games == NEEDED
     assert [share.games for share in crowd if share] == [NEEDED // (2 * count) for count in range(1, 5)]
-
-
-@given(st.integers(0, 2**32))
-def test_every_row_comes_out_once_or_is_dropped_with_its_session(seed: int) -> None:
-    rng = random.Random(seed)
-    queue = FairQueue(lambda session: int(session) % 3)  # type: ignore[call-overload]
-    left: Counter[int] = Counter()
-    for number in range(60):
-        session = rng.randrange(8)
-        match rng.randrange(4):
-            case 0:
-                for piece in queue.take(rng.randrange(1, 400)):
-                    left[piece.of.session] -= piece.rows  # type: ignore[index]
-            case 1 if rng.random() < 0.3:
-                queue.drop_session(session)
-                left[session] = 0
-            case _:
-                rows = rng.randrange(1, 300)
-                queue.append(Piece(Request(session, number, leaves(rows), 0.0), 0, rows))
-                left[session] += rows
-        assert queue.rows == left.total()
-    assert min(left.values(), default=0) >= 0
-    while pieces := queue.take(1000):
-        for piece in pieces:
-            left[piece.of.session] -= piece.rows  # type: ignore[index]
-    assert set(left.values()) <= {0}
-
-
-def test_local_workers_send_whole_messages_and_get_no_more_than_their_share() -> None:
-    """Beside one key, in batches of 512 rows that give each of 33 owners room for 16."""
-    queue = FairQueue(lambda session: session, is_local=lambda owner: owner != "key")
-    sent: Counter[Hashable] = Counter()
-    waiting: Counter[Hashable] = Counter()
-    sizes: list[int] = []
-    for _ in range(200):
-        for session in ("key", *range(32)):
-            while waiting[session] < 2 * MESSAGE:
-                queue.append(Piece(Request(session, sent.total(), leaves(MESSAGE), 0.0), 0, MESSAGE))
-                waiting[session] += MESSAGE
-        for piece in queue.take(512):
-            sent[piece.of.session] += piece.rows
-            waiting[piece.of.session] -= piece.rows
-            sizes += [piece.rows] * (piece.of.session != "key")
-    assert set(sizes) == {MESSAGE}
-    fair = sent.total() / 33
-    assert all(0.9 * fair <= rows <= 1.1 * fair for rows in sent.values())

@@ -9,16 +9,19 @@ from pathlib import Path
 
 import pytest
 import safetensors.numpy
+import torch
 from changed_settings import self_play
 from free_ports import free_base_port
 
+from azselfplay.batching import loop
+from azselfplay.games import get_game
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal
 from net.architectures.registry import named
 from net.weights import WeightsMeta, describe
 from server.app import App
 from server.config import ServerConfig
-from server.devices import check_still_there, choose_devices
+from server.devices import choose_devices
 from server.preparation import (
     Stopped,
     first_weights,
@@ -79,12 +82,17 @@ def test_a_wrong_gpu_is_explained(gpus: str, found: tuple, says: str) -> None:
     assert caught.value.code == Exit.CONFIG
 
 
-def test_a_gpu_that_disappears_is_waited_for() -> None:
-    """Its evaluator is started again, and the others go on."""
-    check_still_there("cuda:1", TWO)
+@pytest.mark.parametrize(("driver", "code"), [(True, Exit.TRY_AGAIN), (False, Exit.CONFIG)])
+def test_a_gpu_that_disappears_is_waited_for(
+    driver: bool, code: Exit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its evaluator is started again, and the others go on. Without a driver it never comes back."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(loop, "may_have_gpus", lambda: driver)
     with pytest.raises(Fatal, match=r"cuda:1 is gone: .* 1 GPUs now") as caught:
-        check_still_there("cuda:1", TWO[:1])
-    assert caught.value.code == Exit.TRY_AGAIN
+        loop.open_device("cuda:1", get_game("tic_tac_toe"), 1, 0)
+    assert caught.value.code == code
 
 
 @pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 2), (4, 3), (16, 12)])

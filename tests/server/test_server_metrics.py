@@ -5,9 +5,9 @@ from __future__ import annotations
 from front_bench import Bench, Play, Worker
 
 from azselfplay.host.metrics import families
-from protocol.messages import Bye
+from protocol.messages import Bye, EvaluatorReport
 from server.front import NO_PROGRESS
-from server.metrics import METRICS, MOST_PER_SECOND, OwnEvaluations, Rate
+from server.metrics import METRICS, MOST_PER_SECOND, Figures, OwnEvaluations, Rate
 
 
 def samples(bench: Bench) -> dict[str, float]:
@@ -58,7 +58,9 @@ def test_it_is_ready_while_an_evaluator_works_and_answers(play: Play) -> None:
         worker = Worker(bench, 1)
         await worker.join("client")
         worker.ask(1, 5)
-        await evaluator.got_batch.wait()
+        await evaluator.got_leaves.wait()
+        report = EvaluatorReport(0, [5], [0.001], [], sent_rows=5)
+        front.figures.reported(0, report, front.figures.progress_at + 1.0)
         sent = front.figures.progress_at
         assert front.not_ready(sent + NO_PROGRESS / 2) == ""
         assert front.not_ready(sent + 2 * NO_PROGRESS).startswith("5 leaves wait")
@@ -83,6 +85,16 @@ def test_a_rate_falls_to_zero_when_nothing_happens() -> None:
     rate.add(1000, 5.0)
     assert rate.per_second(5.1) == 1000
     assert rate.per_second(40.0) == 0
+
+
+def test_figures_start_at_zero_and_count_batches() -> None:
+    figures = Figures(started=10.0)
+    assert figures.as_dict(10.0)["evals_per_s"] == 0
+    figures.reported(1, EvaluatorReport(64, [64, 32], [0.002, 0.002], [0.01], 5, 32, 3, 2, 1, 1), 12.0)
+    shown = figures.as_dict(13.0)
+    assert (shown["evals"], shown["batches"], shown["mean_batch"], shown["queue_wait_ms"]) == (64, 2, 48, 2)
+    counted = [shown[name] for name in ("redone_rows", "wrong_rows", "bad_batches", "poisoned")]
+    assert (counted, figures.rows_of_evaluators, figures.evals_of) == ([3, 2, 1, 1], (5, 32), {1: 64})
 
 
 def test_evaluations_in_players_searches_are_counted_once_whatever_they_tell() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.credits import CHANGE_SECONDS, LEAST_GRANT, Credits
-from server.leaf_queue import MAX_QUEUED_ROWS
+from server.leaves import MAX_QUEUED_ROWS
 from server.shares import (
     IDLE_REVISIONS,
     LEAST_GAMES,
@@ -23,7 +23,7 @@ GPU = 5 * 512
 """Leaves that a GPU needs at once: three batches on it, one queued, one being searched."""
 
 
-def new_shares(local_workers: int = 1, fixed_games: int = 0) -> Shares:
+def new_shares(local_workers: int = 0, fixed_games: int = 0) -> Shares:
     return Shares(Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT), local_workers, fixed_games)
 
 
@@ -54,10 +54,11 @@ def test_a_thousand_workers_get_a_share_each(gpus: int) -> None:
     assert all(share.credits >= share.games + SPARE_CREDITS // 2 for share in now_told if share)
 
 
-def test_local_workers_share_from_the_start() -> None:
-    """They are known before they join."""
+def test_local_workers_count_beside_the_players() -> None:
+    """They never join, because their evaluators serve them directly."""
     shares = new_shares(local_workers=4)
-    assert [shares.join(session, GPU) for session in range(2)] == [Share(640 + SPARE_CREDITS, 640)] * 2
+    joined = [shares.join(session, GPU) for session in range(2)]
+    assert joined == [Share(games + SPARE_CREDITS, games) for games in (GPU // 5, GPU // 6)]
 
 
 def test_no_process_is_told_to_play_more_games_than_it_has_memory_for() -> None:

@@ -34,7 +34,7 @@ def evaluator(bench: Bench) -> list[str]:
     return [
         *(sys.executable, "-m", "server.evaluator", "--endpoint", bench.endpoints["evaluators"]),
         *("--index", "0", "--device", "cpu", "--game", GAME.name, "--history", "1", "--threads", "1"),
-        *("--heartbeat", "0.2"),
+        *("--ring", str(bench.front.settings.rings[0])),
     ]
 
 
@@ -64,7 +64,7 @@ class Watched:
     async def answers(self) -> None:
         """Check that leaves are evaluated."""
         worker = Worker(self.bench, 1)
-        await worker.join("worker")
+        await worker.join("client")
         worker.ask(1, 3)
         rows = 0
         async with asyncio.timeout(PATIENCE):

@@ -1,0 +1,536 @@
+"""The evaluator: gathers leaves from rings, and runs them through the network of one device.
+
+This is the central batching evaluator: hundreds of searches, in any number of processes, await its answers.
+The loop blocks and uses no asyncio, because it serves one device. Each turn reads which slots are filled,
+submits batches while the device has room, and answers the oldest one. A device has two batches submitted at
+once, so that copying and unpacking overlap with computing.
+
+`server.evaluator` runs it for azserver, `client.evaluator` for a client with devices of its own. They differ
+in where the weights come from (`Control`).
+"""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.batching.queue import MAX_STARTS, MAX_WRONG, LeafQueue
+from azselfplay.batching.ring import SLOT_ROWS, BadRing, Layout, Wish
+from azselfplay.batching.rings import Filled, Ring, Rings
+from azselfplay.games.jit import jit, signed
+from azselfplay.games.packed import LegalMasks
+from azselfplay.games.spec import Game
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.hardware import may_have_gpus
+from protocol.frames import EvaluationFrames, are_probabilities, wrong_rows
+from protocol.messages import EvaluatorReport, LoadWeights
+
+HEARTBEAT = 5.0
+"""Seconds of idleness after which `Control.alive` is called."""
+REPORT_EVERY = 1.0
+"""Seconds between two reports, while there is something to report."""
+IN_FLIGHT = 2
+"""Batches submitted to the device at once."""
+RECENT = 10.0
+"""Seconds for which an owner that has sent leaves counts as playing."""
+MOST_GAMES = 2048
+"""Most games of one process: with 800 simulations a move they take about 3.5 GB."""
+LEAST_GAMES = 16
+"""Least number of games of one process: a slot with fewer leaves costs more than its leaves do."""
+WORTH_TELLING = 1.25
+"""Factor by which the number of games must have changed before producers are told."""
+
+log = logging.getLogger("evaluator")
+
+Positions = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], npt.NDArray[np.uint16]]
+Answers = tuple[npt.NDArray[Any], npt.NDArray[np.float32]]
+
+
+class Network(Protocol):
+    """What the loop needs from `net.inference.Inference`."""
+
+    target_rows: int
+    max_rows: int
+    in_flight: int
+
+    @property
+    def device_name(self) -> str: ...
+    def load(self, path: str, sha256: bytes) -> Any: ...
+    def halve(self) -> None: ...
+    def run(
+        self,
+        features: npt.NDArray[np.uint64],
+        counts: npt.NDArray[np.uint16],
+        actions: npt.NDArray[np.uint16],
+    ) -> Answers: ...
+    def submit(
+        self,
+        features: npt.NDArray[np.uint64],
+        counts: npt.NDArray[np.uint16],
+        actions: npt.NDArray[np.uint16],
+    ) -> Any: ...
+    def collect(self, ticket: Any) -> Answers: ...
+
+
+class Control(Protocol):
+    """Says which weights to use, and hears how the evaluator is doing."""
+
+    def fileno(self) -> int:
+        """Return a descriptor that becomes readable when `receive` may have something."""
+        ...
+
+    def receive(self) -> LoadWeights | None:
+        """Return what is to be done next, without waiting."""
+        ...
+
+    def ready(self, network: Network) -> None:
+        """Note that the device is open, or that its sizes have changed."""
+        ...
+
+    def loaded(self, weights: LoadWeights) -> None: ...
+
+    def refused(self, weights: LoadWeights, reason: str) -> None: ...
+
+    def report(self, report: EvaluatorReport) -> None: ...
+
+    def alive(self) -> None:
+        """Note that the evaluator has nothing to do."""
+        ...
+
+
+class Exceptions(NamedTuple):
+    """What a network raises: for a file that is no use, and when its device has no memory for a batch."""
+
+    bad_weights: type[Exception]
+    out_of_memory: type[Exception] = MemoryError
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many producers are to be kept busy, and with how much."""
+
+    workers: int = 1
+    """Workers that will come, or their share of this evaluator."""
+    games: int = 0
+    """Games that each plays at once; 0: as many as fill the batches."""
+
+
+@dataclass(eq=False, slots=True)
+class _Submitted:
+    leaves: list[Filled]
+    actions: list[int]
+    """Number of legal actions of each slot."""
+    positions: Positions
+    """The arguments of `Network.submit`, kept because they are computed again if the device runs out of
+    memory."""
+    ticket: Any
+    began: float
+
+
+@dataclass
+class _Counts:
+    """What has happened since the last report."""
+
+    rows: int = 0
+    batches: list[int] = field(default_factory=list)
+    waited: list[float] = field(default_factory=list)
+    busy: list[float] = field(default_factory=list)
+    redone_rows: int = 0
+    wrong_rows: int = 0
+    bad_batches: int = 0
+    poisoned: int = 0
+
+
+class EvaluatorLoop:
+    """One device and its rings."""
+
+    def __init__(
+        self,
+        path: Path,
+        network: Network,
+        game: Game,
+        history: int,
+        control: Control,
+        exceptions: Exceptions,
+        share: Share = Share(),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Listen for producers at the Unix socket `path`."""
+        self._network = network
+        self._game = game
+        self._layout = Layout.of(game, history, 1)
+        self._control = control
+        self._exceptions = exceptions
+        self._share = share
+        self._clock = clock
+        self._masks = LegalMasks(game.mask_bytes) if game.mask_bytes else None
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(control, selectors.EVENT_READ, control)
+        self._queue: LeafQueue[Filled] = LeafQueue()
+        self.rings = Rings(path, self._layout, self._selector, self._forget)
+        self._submitted: deque[_Submitted] = deque()
+        self._busy_rows = 0
+        """Rows on the device."""
+        self._version = 0
+        self._has_weights = False
+        self._last_done = 0.0
+        self._seen: dict[tuple[Ring, int], float] = {}
+        """When each owner last sent leaves."""
+        self._wish = Wish(0, 0)
+        self._counts = _Counts()
+        self._report_at = 0.0
+
+    def run(self) -> None:
+        """Run forever."""
+        self._control.ready(self._network)
+        while True:
+            self.step()
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether batches are on the device."""
+        return bool(self._submitted)
+
+    def step(self) -> None:
+        """Take what has arrived, submit what the device has room for, then answer the oldest batch."""
+        can_work = self._submitted or (self._has_weights and self._queue.rows)
+        self._read(wait=not can_work)
+        while self._has_weights and len(self._submitted) < self._network.in_flight:
+            leaves = self._queue.next_batch(self._network.target_rows, self._busy_rows)
+            if not leaves:
+                break
+            self._submit(leaves)
+        if self._submitted:
+            self._answer_oldest()
+        self._report()
+        for ring in self.rings.flush():
+            self.rings.close(ring)
+
+    def _forget(self, ring: Ring) -> None:
+        """Drop what came from a ring that is closed. What is on the device goes on, and is dropped then."""
+        self._queue.drop(ring)
+        self._seen = {owner: at for owner, at in self._seen.items() if owner[0] is not ring}
+
+    # ---- What arrives -------------------------------------------------------------------------
+
+    def _read(self, *, wait: bool) -> None:
+        """Read from control and rings. With `wait`, return when there is something, or after a heartbeat."""
+        self._obey()
+        seconds = 0.0
+        if wait:
+            seconds = REPORT_EVERY if self._counts.batches or self._counts.busy else HEARTBEAT
+        ready = self._selector.select(seconds)
+        now = self._clock()
+        for key, _ in ready:
+            match key.data:
+                case Ring() as ring:
+                    for leaves in self.rings.read(ring, now):
+                        self._put(leaves)
+                    ring.tell(self._wish)
+                case Rings() as rings:
+                    rings.accept()
+                case _:
+                    self._obey()
+        if wait and not ready and seconds == HEARTBEAT:
+            self._control.alive()
+
+    def _put(self, leaves: Filled) -> None:
+        self._seen[leaves.owner] = leaves.arrived
+        if leaves.starts >= MAX_STARTS:
+            log.warning(
+                "%d rows of %s are refused: %d evaluators ended over them",
+                leaves.rows,
+                leaves.ring.name,
+                leaves.starts,
+            )
+            self._counts.poisoned += 1
+            leaves.refuse()
+            return
+        if leaves.starts:
+            self._counts.redone_rows += leaves.rows
+        self._queue.put(leaves)
+
+    def _obey(self) -> None:
+        while (weights := self._control.receive()) is not None:
+            self._load(weights)
+
+    def _load(self, weights: LoadWeights) -> None:
+        """Swap weights between two batches: batches already submitted are answered with the old weights."""
+        while self._submitted:
+            self._answer_oldest()
+        described, before = self._described(), self._network.max_rows
+        try:
+            self._network.load(weights.path, weights.sha256)
+        except self._exceptions.bad_weights as error:
+            log.warning("weights %d are refused: %s", weights.version, error)
+            self._control.refused(weights, str(error))
+            return
+        except OSError as error:  # the disk: the parent starts this process again
+            what = f"weights {weights.version} cannot be read at the moment: {error}"
+            raise Fatal(what, Exit.DISK) from error
+        self._version, self._has_weights = weights.version, True
+        if self._network.max_rows < before:
+            self._say_smaller(before)
+        elif self._described() != described:
+            self._control.ready(self._network)
+        self._control.loaded(weights)
+        self._tell()
+
+    def _described(self) -> tuple[int, str]:
+        return self._network.target_rows, self._network.device_name
+
+    # ---- The device ---------------------------------------------------------------------------
+
+    def _submit(self, leaves: list[Filled]) -> None:
+        now = self._clock()
+        try:
+            positions, actions = self._gather(leaves)
+        except BadRing as error:
+            for ring in {one.ring for one in leaves if not one.ring.is_open}:
+                log.warning("%s is cut off: %s", ring.name, error)
+                self.rings.close(ring)
+            if good := [one for one in leaves if one.ring.is_open]:
+                self._submit(good)
+            return
+        for one in leaves:
+            one.begin()
+        rows = len(positions[1])
+        self._busy_rows += rows
+        self._counts.batches.append(rows)
+        self._counts.waited.append(sum((now - one.arrived) * one.rows for one in leaves) / rows)
+        submitted = _Submitted(leaves, actions, positions, None, time.perf_counter())
+        if rows > self._network.max_rows:  # a slot is larger than the device has memory for
+            self._answer(submitted, *self._network.run(*positions))
+            return
+        with suppress(self._exceptions.out_of_memory):
+            submitted.ticket = self._network.submit(*positions)
+        self._submitted.append(submitted)
+        if submitted.ticket is None:  # not in an `except`: its exception would keep the failed batch's memory
+            self._halve()
+
+    def _gather(self, leaves: list[Filled]) -> tuple[Positions, list[int]]:
+        """Copy slots into one batch. Raises BadRing, with the ring marked as closed, for a slot that holds no
+        leaves of this game."""
+        rows = sum(one.rows for one in leaves)
+        features = np.empty((rows, self._layout.words), np.uint64)
+        counts = np.empty(rows, np.uint16)
+        legal: list[npt.NDArray[np.uint16]] = []
+        at = 0
+        for one in leaves:
+            slot, header = one.ring.memory.slots[one.index], one.header
+            end = at + header.rows
+            features[at:end] = slot.features[: header.rows]
+            counts[at:end] = slot.counts[: header.rows]
+            raw = slot.legal[: header.legal_bytes].copy()
+            try:
+                legal.append(self._actions(counts[at:end], raw, is_mask=bool(header.is_mask)))
+            except BadRing:
+                one.ring.is_open = False
+                raise
+            at = end
+        actions = legal[0] if len(legal) == 1 else np.concatenate(legal)
+        return (features, counts, actions), [len(one) for one in legal]
+
+    def _actions(
+        self, counts: npt.NDArray[np.uint16], raw: npt.NDArray[np.uint8], *, is_mask: bool
+    ) -> npt.NDArray[np.uint16]:
+        """Return the legal actions of a slot, from a list or from masks. Raises BadRing."""
+        if not is_mask:
+            if len(raw) % 2:
+                raise BadRing(f"{len(raw)} bytes of legal actions, expected an even number")
+            actions = raw.view(np.uint16)
+        elif self._masks is None or len(raw) != len(counts) * self._game.mask_bytes:
+            raise BadRing(f"masks of {len(raw)} bytes")
+        else:
+            masks = raw.reshape(len(counts), -1)
+            if (np.bitwise_count(masks).sum(axis=1) != counts).any():
+                raise BadRing("a mask with another number of legal actions than its row has")
+            actions = self._masks.lists(counts, masks)
+        if not are_leaves(counts, actions, self._game.max_legal, self._game.actions):
+            raise BadRing("legal actions that are none of the game, or more or fewer than its rows have")
+        return actions
+
+    def _answer_oldest(self) -> None:
+        answer = None
+        with suppress(self._exceptions.out_of_memory):
+            answer = self._network.collect(self._submitted[0].ticket)
+        if answer is None:
+            self._halve()
+        else:
+            self._answer(self._submitted.popleft(), *answer)
+
+    def _halve(self) -> None:
+        """Recover from running out of device memory: make batches smaller, and compute everything that was
+        submitted again in parts. If even one row is too many, the process ends, and what it had is asked
+        again."""
+        before = self._network.max_rows
+        while True:
+            self._network.halve()
+            try:
+                answers = [self._network.run(*one.positions) for one in self._submitted]
+                break
+            except self._exceptions.out_of_memory:
+                log.debug("%d rows are still too many", self._network.max_rows)
+        self._say_smaller(before)
+        for one, answer in zip(list(self._submitted), answers, strict=True):
+            self._answer(one, *answer)
+        self._submitted.clear()
+
+    def _say_smaller(self, before: int) -> None:
+        log.warning(
+            "%s is short of memory: batches have at most %d rows from now on (before: %d). End other "
+            "programs on the device, or choose a smaller --net",
+            self._network.device_name,
+            self._network.max_rows,
+            before,
+        )
+        self._control.ready(self._network)
+
+    def _answer(
+        self, done: _Submitted, priors: npt.NDArray[np.generic], wdl: npt.NDArray[np.float32]
+    ) -> None:
+        """Write the answers of a batch into its slots."""
+        now = time.perf_counter()
+        self._counts.busy.append(now - max(done.began, self._last_done))
+        self._last_done = now
+        counts = done.positions[1]
+        self._busy_rows -= len(counts)
+        self._counts.rows += len(counts)
+        answers = EvaluationFrames(priors.astype(np.float16, copy=False), wdl)
+        wrong = None if are_probabilities(answers) else wrong_rows(answers, counts)
+        if wrong is not None:
+            self._counts.bad_batches += 1
+            self._counts.wrong_rows += int(wrong.sum())
+        at = used = 0
+        for one, actions in zip(done.leaves, done.actions, strict=True):
+            end = at + one.rows
+            bad = None if wrong is None else wrong[at:end]
+            if bad is not None and bad.any():
+                self._answer_badly(one, bad, answers.priors[used : used + actions], wdl[at:end])
+            else:
+                one.answer(answers.priors[used : used + actions], wdl[at:end], self._version)
+            at, used = end, used + actions
+
+    def _answer_badly(
+        self,
+        leaves: Filled,
+        wrong: npt.NDArray[np.bool_],
+        priors: npt.NDArray[np.float16],
+        wdl: npt.NDArray[np.float32],
+    ) -> None:
+        """Try a slot again in which some answers are no probabilities; the next time, refuse these rows."""
+        leaves.try_again()
+        if leaves.wrong < MAX_WRONG:
+            self._counts.redone_rows += leaves.rows
+            self._queue.put(leaves)
+            return
+        rows = int(wrong.sum())
+        log.warning("%d rows of %s are refused: their answers are no probabilities", rows, leaves.ring.name)
+        self._counts.poisoned += 1
+        leaves.answer(priors, wdl, self._version, wrong)
+
+    # ---- Figures and wishes -------------------------------------------------------------------
+
+    def _report(self) -> None:
+        """Once a second, report what has happened, and tell the producers what is wanted of them."""
+        now = self._clock()
+        if now < self._report_at:
+            return
+        self._report_at = now + REPORT_EVERY
+        self._tell()
+        counts, self._counts = self._counts, _Counts()
+        waiting = self._queue.rows + self._busy_rows
+        if counts.batches or counts.busy or counts.poisoned or waiting:
+            self._control.report(
+                EvaluatorReport(
+                    rows=counts.rows,
+                    batches=counts.batches,
+                    waited=counts.waited,
+                    busy=counts.busy,
+                    queue_rows=self._queue.rows,
+                    sent_rows=self._busy_rows,
+                    redone_rows=counts.redone_rows,
+                    wrong_rows=counts.wrong_rows,
+                    bad_batches=counts.bad_batches,
+                    poisoned=counts.poisoned,
+                )
+            )
+
+    def _tell(self) -> None:
+        """Tell the producers how many games to play, and how many rows to put into a slot: together they fill
+        the device's batches, one more that waits, and those that are being searched."""
+        if not self._has_weights:
+            return
+        now = self._clock()
+        self._seen = {owner: at for owner, at in self._seen.items() if now - at < RECENT}
+        owners = max(1, self._share.workers, len(self._seen))
+        target = min(self._network.target_rows, self._network.max_rows)
+        needed = (self._network.in_flight + 3) * target
+        games = self._share.games or max(LEAST_GAMES, min(MOST_GAMES, needed // owners))
+        rows = rows_a_slot(target, owners)
+        if _differ(games, self._wish.games) or _differ(rows, self._wish.rows):
+            self._wish = Wish(games, rows)
+        for ring in self.rings.rings:
+            ring.tell(self._wish)
+
+
+def open_device(device: str, game: Game, history: int, threads: int) -> tuple[Network, Exceptions]:
+    """Return a network without weights on a device (`cpu` or `cuda:N`), and what it raises. `threads`: of a
+    CPU; 0: one per core.
+
+    Raises Fatal(CONFIG) if the device cannot be used, Fatal(TRY_AGAIN) if that may change."""
+    import torch
+
+    from net.gpu import check_still_there
+    from net.inference import Inference
+    from net.weights import BadWeights
+
+    try:
+        if device != "cpu":
+            check_still_there(device)
+        network = Inference(game, history, device, threads=threads or None, in_flight=IN_FLIGHT)
+    except (ValueError, RuntimeError) as error:
+        may_come_back = device != "cpu" and may_have_gpus()
+        code = Exit.TRY_AGAIN if may_come_back else Exit.CONFIG
+        raise Fatal(f"device {device} cannot be used: {error}", code) from error
+    return network, Exceptions(BadWeights, torch.cuda.OutOfMemoryError)
+
+
+def rows_a_slot(target_rows: int, owners: int) -> int:
+    """Return how many rows a slot should have: few enough that each owner has two of them in a round of
+    batches, so that none waits for the others with nothing of its own in the queue."""
+    return max(LEAST_GAMES, min(SLOT_ROWS, target_rows, 2 * target_rows // owners))
+
+
+def _differ(new: int, told: int) -> bool:
+    return new > WORTH_TELLING * told or told > WORTH_TELLING * new
+
+
+@jit
+def are_leaves(
+    counts: npt.NDArray[np.uint16], actions: npt.NDArray[np.uint16], max_legal: int, actions_of_game: int
+) -> bool:
+    """Return whether `counts [rows]` are 1 to `max_legal` each, and together as many as `actions`, which are
+    all below `actions_of_game`."""
+    total = 0
+    for row in range(len(counts)):
+        count = signed(counts[row])
+        if count < 1 or count > max_legal:
+            return False
+        total += count
+    if total != len(actions):
+        return False
+    for index in range(len(actions)):  # noqa: SIM110 (compiled)
+        if signed(actions[index]) >= actions_of_game:
+            return False
+    return True

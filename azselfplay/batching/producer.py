@@ -1,0 +1,250 @@
+"""The producer's end of a ring: dials an evaluator, hands it leaves, gets answers, and dials again.
+
+A worker has one `RingClient`, the front one for each evaluator. When an evaluator ends, the leaves that it
+had come back to the owner (`Events.lost`), who sends them again when the evaluator is back, or to another
+one. Evaluating is a pure function of weights and position, so that is harmless. With several paths, an
+evaluator that stays away is replaced by the next, until it is there again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.batching.ring import (
+    LOOK_AT_HEAD,
+    Header,
+    Layout,
+    RingMemory,
+    Wish,
+    create,
+    hello,
+)
+
+REDIAL = 0.25
+"""Seconds between two attempts to reach an evaluator; one that restarts needs several."""
+AWAY = 60.0
+"""Seconds after which an evaluator that is away is replaced by another, and then asked for again."""
+MOST_BYTES = 4096
+"""Most slot numbers read at once."""
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, slots=True)
+class Leaves:
+    """Rows for one slot."""
+
+    payload: Any
+    """Whatever the owner needs when the answers come."""
+    frames: Sequence[npt.NDArray[Any]]
+    """Features, counts and legal actions, as in EVALUATE."""
+    rows: int
+    actions: int
+    """Legal actions of all rows."""
+    is_mask: bool = False
+    """Whether the legal actions are masks."""
+    owner: int = 0
+    """Number of the player that takes turns for them."""
+    starts: int = 0
+    """How often an evaluator ended while it computed them."""
+    wrong: int = 0
+    """How often an answer to them was wrong."""
+
+    @property
+    def header(self) -> Header:
+        size = self.frames[2].nbytes
+        return Header(self.rows, size, int(self.is_mask), self.owner, self.starts, self.wrong)
+
+
+@dataclass(frozen=True)
+class Events:
+    """What the owner of a `RingClient` is told."""
+
+    answered: Callable[[Leaves, npt.NDArray[np.float16], npt.NDArray[np.float32], int, int], None]
+    """`answered(leaves, priors [actions], wdl [rows, 3], version, refused)`. The arrays are the slot's, and
+    valid during the call only. `refused`: how many rows have the win `ring.REFUSED`."""
+    wished: Callable[[Wish], None]
+    """The evaluator is there, or wants something else than before."""
+    lost: Callable[[list[Leaves]], None]
+    """The connection has ended; these have no answer yet, in the order in which they were sent."""
+    room: Callable[[], None]
+    """Slots are free again, after the answers of one reading."""
+
+
+class RingClient:
+    """A ring to the evaluator at `paths[0]`, or while that one is away for long, to another of them."""
+
+    def __init__(self, paths: Sequence[Path], layout: Layout, name: str, events: Events) -> None:
+        """`name`: of this process, for the evaluator's log."""
+        self._paths = paths
+        self._layout = layout
+        self._name = name
+        self._events = events
+        self._loop = asyncio.get_running_loop()
+        self._socket: socket.socket | None = None
+        self._memory: RingMemory | None = None
+        self._free: list[int] = []
+        self._sent: dict[int, Leaves] = {}
+        """By slot, in the order of sending."""
+        self.sent_rows = 0
+        """Rows that have no answer yet."""
+        self.wish = Wish(0, 0)
+        """What the evaluator wants; nothing while there is none."""
+        self._out = bytearray()
+        self._is_home = True
+        """Whether the evaluator is our own, and not a substitute."""
+        self._away_since = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Dial, now and until somebody is there."""
+        self._dial()
+
+    @property
+    def is_up(self) -> bool:
+        return self._socket is not None
+
+    @property
+    def room(self) -> int:
+        """Return how many slots are free."""
+        return len(self._free)
+
+    def send(self, leaves: Leaves) -> None:
+        """Write leaves into a free slot. There must be `room`; `flush` sends what was written."""
+        assert self._memory is not None
+        index = self._free.pop()
+        self._memory.slots[index].write(leaves.header, leaves.frames)
+        self._sent[index] = leaves
+        self.sent_rows += leaves.rows
+        self._out.append(index)
+
+    def flush(self) -> None:
+        """Tell the evaluator of all slots written since the last call."""
+        if self._out and self._socket is not None:
+            try:
+                # It never waits: the numbers of all slots fit into the socket many times.
+                del self._out[: self._socket.send(self._out)]
+            except OSError:
+                self._lose()
+
+    def close(self) -> None:
+        """End the connection and the timer. `Events.lost` is not called."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._hang_up()
+
+    # ---- Connection ---------------------------------------------------------------------------
+
+    def _dial(self) -> None:
+        self._timer = None
+        is_away_for_long = self._loop.time() - self._away_since >= AWAY
+        for path in self._paths if is_away_for_long else self._paths[:1]:
+            if (found := self._connect(path)) is not None:
+                self._is_home = path == self._paths[0]
+                if not self._is_home:
+                    log.warning("%s is away: using %s meanwhile", self._paths[0].name, path.name)
+                self._adopt(found)
+                return
+        self._timer = self._loop.call_later(REDIAL, self._dial)
+
+    def _connect(self, path: Path) -> socket.socket | None:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.setblocking(False)
+        try:
+            connection.connect(str(path))
+        except OSError:  # there is nobody, or not yet
+            connection.close()
+            return None
+        return connection
+
+    def _adopt(self, connection: socket.socket) -> None:
+        """Use a new connection, with memory of its own."""
+        self._memory, descriptor = create(self._layout)
+        try:
+            socket.send_fds(connection, [hello(self._layout, self._name)], [descriptor])
+        except OSError:  # it has ended at once
+            connection.close()
+            self._memory = None
+            self._timer = self._loop.call_later(REDIAL, self._dial)
+            return
+        finally:
+            os.close(descriptor)
+        self._socket = connection
+        self._free = list(range(self._layout.slots - 1, -1, -1))
+        self._loop.add_reader(connection.fileno(), self._read)
+        if not self._is_home:
+            self._timer = self._loop.call_later(AWAY, self._go_home)
+
+    def _go_home(self) -> None:
+        """Return from a substitute to our own evaluator, if that one is there again."""
+        self._timer = None
+        if (found := self._connect(self._paths[0])) is None:
+            self._timer = self._loop.call_later(AWAY, self._go_home)
+            return
+        log.info("%s is there again", self._paths[0].name)
+        returned = self._hang_up()
+        self._is_home = True
+        self._adopt(found)
+        self._events.lost(returned)
+
+    def _lose(self) -> None:
+        """Note that the evaluator is gone, and get back what it had. What it had begun to compute may be what
+        has ended it; the slots know."""
+        assert self._memory is not None
+        for index, leaves in self._sent.items():
+            header = self._memory.slots[index].header
+            leaves.starts, leaves.wrong = header.starts, header.wrong
+        returned = self._hang_up()
+        self._away_since = self._loop.time()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(REDIAL, self._dial)
+        self._events.lost(returned)
+
+    def _hang_up(self) -> list[Leaves]:
+        """Close the connection. Returns what was not answered."""
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+        returned = list(self._sent.values())
+        self._socket = self._memory = None
+        self._sent, self._free, self._out = {}, [], bytearray()
+        self.sent_rows, self.wish = 0, Wish(0, 0)
+        return returned
+
+    # ---- Answers ------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        assert self._socket is not None
+        try:
+            data = self._socket.recv(MOST_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        memory = self._memory
+        if not data or memory is None:
+            self._lose()
+            return
+        for index in data:
+            if index == LOOK_AT_HEAD:
+                self.wish = memory.wish
+                self._events.wished(self.wish)
+            elif index in self._sent:
+                leaves, slot = self._sent.pop(index), memory.slots[index]
+                self.sent_rows -= leaves.rows
+                priors, wdl = slot.priors[: leaves.actions], slot.wdl[: leaves.rows]
+                self._events.answered(leaves, priors, wdl, *slot.answer)
+                if self._memory is not memory:  # the owner has closed us
+                    return
+                self._free.append(index)
+        self._events.room()

@@ -1,0 +1,241 @@
+"""The evaluator's end of all rings: accepts producers, says which slots are filled, and returns them.
+
+Everything a producer writes is copied before it is looked at. One that breaks the rules is named in the log
+and its connection is closed; so is one whose process has ended. What it had asked for is forgotten.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from azselfplay.batching.ring import (
+    HELLO_BYTES,
+    LOOK_AT_HEAD,
+    REFUSED,
+    SLOT_ROWS,
+    BadRing,
+    Header,
+    Layout,
+    RingMemory,
+    Slot,
+    Wish,
+    attach,
+)
+
+MOST_BYTES = 4096
+"""Most slot numbers read at once."""
+_CREDENTIALS = struct.Struct("3i")
+log = logging.getLogger("evaluator")
+
+
+@dataclass(eq=False, slots=True)
+class Filled:
+    """A slot that its producer has filled, and that the evaluator has until it is answered or refused."""
+
+    ring: Ring
+    index: int
+    header: Header
+    """As it was when the slot arrived."""
+    arrived: float
+    """Seconds on the caller's clock."""
+    rows: int
+    owner: tuple[Ring, int]
+    """Whose turn it takes: a worker's, or one of the front's players'."""
+    wrong: int = 0
+    """How often some of its rows were answered with something else than probabilities."""
+
+    @property
+    def starts(self) -> int:
+        return self.header.starts
+
+    @property
+    def slot(self) -> Slot:
+        return self.ring.memory.slots[self.index]
+
+    def begin(self) -> None:
+        """Note in the slot that its rows are going to be computed."""
+        self.slot.begin(self.starts + 1)
+
+    def answer(
+        self,
+        priors: npt.NDArray[np.generic],
+        wdl: npt.NDArray[np.float32],
+        version: int,
+        refused: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Write the answers, `priors [sum of counts]` and `wdl [rows, 3]`, and return the slot. `refused`:
+        [rows] True for rows that are not answered."""
+        if not self.ring.is_open:
+            return
+        slot = self.slot
+        slot.priors[: len(priors)] = priors
+        slot.wdl[: self.rows] = wdl
+        if refused is not None:
+            slot.wdl[: self.rows][refused] = REFUSED
+        slot.end(self.wrong, version, 0 if refused is None else int(refused.sum()))
+        self.ring.give_back(self.index)
+
+    def try_again(self) -> None:
+        """Note that an answer was wrong, and that the next one is awaited."""
+        self.wrong += 1
+        self.slot.end(self.wrong)
+
+    def refuse(self) -> None:
+        """Return the slot without answers."""
+        if self.ring.is_open:
+            self.slot.wdl[: self.rows] = REFUSED
+            self.slot.end(self.wrong, refused=self.rows)
+            self.ring.give_back(self.index)
+
+
+class Ring:
+    """One producer's ring."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.is_open = True
+        self.name = "a producer without a name"
+        self.memory: RingMemory
+        self._said_hello = False
+        self._held: set[int] = set()
+        """Slots that are ours at the moment."""
+        self._out = bytearray()
+
+    def read(self, layout: Layout, now: float) -> list[Filled] | None:
+        """Return newly filled slots; None at the end of the connection. Raises BadRing."""
+        if not self._said_hello:
+            data, descriptors, _, _ = socket.recv_fds(self.connection, HELLO_BYTES, 4)
+            if not data and not descriptors:
+                return None
+            self.memory, self.name = attach(data, descriptors, layout)
+            self._said_hello = True
+            return []
+        data = self.connection.recv(MOST_BYTES)
+        return [self._filled(index, layout, now) for index in data] if data else None
+
+    def _filled(self, index: int, layout: Layout, now: float) -> Filled:
+        if index >= len(self.memory.slots):
+            raise BadRing(f"slot {index} of {len(self.memory.slots)}")
+        if index in self._held:
+            raise BadRing(f"slot {index}, which it has not got back yet")
+        header = self.memory.slots[index].header
+        most = layout.mask_bytes * header.rows if header.is_mask else 2 * layout.max_legal * header.rows
+        if not 1 <= header.rows <= SLOT_ROWS or not 1 <= header.legal_bytes <= most:
+            raise BadRing(f"slot {index} with {header.rows} rows and {header.legal_bytes} bytes of actions")
+        self._held.add(index)
+        return Filled(self, index, header, now, header.rows, (self, header.owner), max(0, header.wrong))
+
+    @property
+    def is_up(self) -> bool:
+        """Return whether its producer has said HELLO and is still there."""
+        return self._said_hello and self.is_open
+
+    def give_back(self, index: int) -> None:
+        """Return a slot to the producer with the next `flush`."""
+        self._held.discard(index)
+        self._out.append(index)
+
+    def tell(self, wish: Wish) -> None:
+        """Tell the producer what is wanted of it, if that has changed."""
+        if self.is_up and self.memory.wish != wish:
+            self.memory.wish = wish
+            self._out.append(LOOK_AT_HEAD)
+
+    def flush(self) -> bool:
+        """Send what is to be sent. Returns False if the producer is gone."""
+        if self._out and self.is_open:
+            try:
+                # It never waits: a producer has at most 250 slots, and a socket holds thousands of bytes.
+                del self._out[: self.connection.send(self._out)]
+            except OSError:
+                return False
+        return True
+
+    def close(self) -> None:
+        self.is_open = False
+        self.connection.close()
+
+
+class Rings:
+    """All rings of one evaluator, behind one Unix socket."""
+
+    def __init__(
+        self,
+        path: Path,
+        layout: Layout,
+        selector: selectors.BaseSelector,
+        on_close: Callable[[Ring], None],
+    ) -> None:
+        """Listen at `path`. The folder around it must be closed to other users. `on_close(ring)` is to forget
+        the ring's slots."""
+        self._layout = layout
+        self._selector = selector
+        self._on_close = on_close
+        self.rings: set[Ring] = set()
+        with suppress(FileNotFoundError):
+            path.unlink()  # left by an evaluator that was killed
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(path))
+        self._listener.listen(128)
+        self._listener.setblocking(False)
+        selector.register(self._listener, selectors.EVENT_READ, self)
+
+    def accept(self) -> None:
+        """Let producers in whose processes are this user's."""
+        with suppress(BlockingIOError, ConnectionError):
+            while True:
+                connection, _ = self._listener.accept()
+                found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+                _, user, _ = _CREDENTIALS.unpack(found)
+                if user != os.getuid():
+                    log.warning("user %d may not use this evaluator", user)
+                    connection.close()
+                    continue
+                connection.setblocking(False)
+                ring = Ring(connection)
+                self.rings.add(ring)
+                self._selector.register(connection, selectors.EVENT_READ, ring)
+
+    def read(self, ring: Ring, now: float) -> list[Filled]:
+        """Return what a producer has filled. Closes the ring if the producer is gone, or writes rubbish."""
+        try:
+            filled = ring.read(self._layout, now)
+        except BlockingIOError:
+            return []
+        except ConnectionError:  # it ended with answers unread
+            filled = None
+        except (BadRing, OSError) as error:
+            log.warning("%s is cut off: %s", ring.name, error)
+            filled = None
+        if filled is None:
+            self.close(ring)
+            return []
+        return filled
+
+    def close(self, ring: Ring) -> None:
+        """Forget a ring. Its memory is freed when no batch on the device needs it any more."""
+        if ring in self.rings:
+            self.rings.discard(ring)
+            self._selector.unregister(ring.connection)
+            ring.close()
+            self._on_close(ring)
+
+    def close_listener(self) -> None:
+        """Let no more producers in."""
+        self._selector.unregister(self._listener)
+        self._listener.close()
+
+    def flush(self) -> list[Ring]:
+        """Send what is to be sent. Returns the rings whose producers are gone; `close` them."""
+        return [ring for ring in self.rings if not ring.flush()]

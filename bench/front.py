@@ -1,0 +1,311 @@
+"""What a leaf costs outside of search and network: 64 players, and 8 evaluators that only take their time.
+
+Local leaves go by ring from workers to their evaluator; remote ones as EVALUATE to the front, and from there
+by ring. Players send the same chess positions again as soon as they are answered; evaluators answer after a
+fixed time. Processor time is that of whole processes, so it includes waking up, and is divided by the leaves
+answered. `AZ_BENCH_SECONDS` sets how long each case is watched (default 20).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import uvloop
+import zmq
+
+from azselfplay.batching.loop import EvaluatorLoop, Exceptions, Network, Share
+from azselfplay.batching.ring import Layout, Wish
+from azselfplay.games import get_game
+from azselfplay.host.hardware import seconds_of
+from azselfplay.link.connection import Connection
+from azselfplay.link.sockets import new_context
+from azselfplay.search.evaluator import Evaluations, LeafBatch
+from azselfplay.search.settings import resolve
+from bench.inference import chess_like_batch
+from client.evaluators import RingEvaluator
+from client.remote_evaluator import LEAVES_PER_MESSAGE, RemoteEvaluator
+from client.worker import SLOTS
+from protocol.messages import (
+    PROTOCOL_VERSION,
+    Evaluated,
+    EvaluatorReport,
+    Grant,
+    Hello,
+    LoadWeights,
+    Message,
+    Welcome,
+)
+from protocol.settings import SelfPlaySettings
+from server.evaluator import FrontControl
+from server.front import Front, FrontSettings
+from server.weights import WeightsStore
+
+GAME = get_game("chess")
+PLAYERS, EVALUATORS = 64, 8
+TARGET, BATCH_SECONDS = 1024, 0.04
+"""Rows of a batch, and its time: 200,000 leaves/s of all evaluators together."""
+PLAYERS_A_PROCESS = 8
+SETTLING_SECONDS = 5.0
+
+
+class TimedNetwork:
+    """Answers after a fixed time, always the same."""
+
+    device_name = "timed"
+    in_flight = 2
+    target_rows = max_rows = TARGET
+
+    def __init__(self) -> None:
+        self._priors = np.full(TARGET * GAME.max_legal, 1 / 35, np.float16)
+        self._wdl = np.full((TARGET, 3), 1 / 3, np.float32)
+        self._done_at = 0.0
+
+    def load(self, path: str, sha256: bytes) -> None:
+        """Do nothing: there are no weights."""
+
+    def submit(
+        self,
+        features: npt.NDArray[np.uint64],  # noqa: ARG002
+        counts: npt.NDArray[np.uint16],
+        actions: npt.NDArray[np.uint16],
+    ) -> Any:
+        self._done_at = max(self._done_at, time.monotonic()) + BATCH_SECONDS
+        return self._done_at, len(counts), len(actions)
+
+    def collect(self, ticket: Any) -> Any:
+        done_at, rows, actions = ticket
+        time.sleep(max(0.0, done_at - time.monotonic()))
+        return self._priors[:actions], self._wdl[:rows]
+
+    def run(self, *positions: Any) -> Any:
+        return self.collect(self.submit(*positions))
+
+    def halve(self) -> None:
+        """Do nothing: it never runs out of memory."""
+
+
+class Alone:
+    """The control of an evaluator without a front: it has weights at once."""
+
+    def __init__(self) -> None:
+        self._begins = True
+        self._pipe = os.pipe()
+
+    def fileno(self) -> int:
+        return self._pipe[0]
+
+    def receive(self) -> LoadWeights | None:
+        begins, self._begins = self._begins, False
+        return LoadWeights(1, bytes(32), "") if begins else None
+
+    def ready(self, network: Network) -> None: ...
+    def loaded(self, weights: LoadWeights) -> None: ...
+    def refused(self, weights: LoadWeights, reason: str) -> None: ...
+    def report(self, report: EvaluatorReport) -> None: ...
+    def alive(self) -> None: ...
+
+
+def evaluate(folder: Path, index: int, *, beside_front: bool) -> None:
+    """Be evaluator `index`, for ever."""
+    control: Alone | FrontControl = Alone()
+    if beside_front:
+        socket = zmq.Context().socket(zmq.DEALER)
+        socket.connect(f"ipc://{folder}/evaluators")
+        control = FrontControl(socket, index)
+    share = Share(PLAYERS // EVALUATORS)
+    path, failures = folder / f"ring-{index}", Exceptions(OSError)
+    EvaluatorLoop(path, TimedNetwork(), GAME, GAME.history, control, failures, share).run()
+
+
+class Asker:
+    """Sends the same leaves again as soon as they are answered, and counts them."""
+
+    answered_rows = 0
+
+    def __init__(self, evaluator: RingEvaluator | RemoteEvaluator, rows: int) -> None:
+        features, counts, actions = chess_like_batch(GAME, rows)
+        self._evaluator = evaluator
+        self._batch = LeafBatch(features, counts, actions)
+        self._missing = 0
+        self.ask()
+
+    def ask(self) -> None:
+        self._missing = self._batch.rows
+        self._evaluator.submit(self._batch, self)
+
+    def answered(self, first: int, evaluations: Evaluations) -> None:  # noqa: ARG002
+        Asker.answered_rows += len(evaluations.wdl)
+        self._missing -= len(evaluations.wdl)
+        if not self._missing:
+            asyncio.get_running_loop().call_soon(self.ask)
+
+    def failed(self, first: int, rows: int, error: Exception) -> None:  # noqa: ARG002
+        raise error
+
+
+async def play_beside(folder: Path, process: int) -> None:
+    """Be some workers of one evaluator, for ever."""
+    layout = Layout.of(GAME, GAME.history, SLOTS)
+    for _ in range(PLAYERS_A_PROCESS):
+        joined = asyncio.Event()
+
+        def on_wish(_: Wish, joined: asyncio.Event = joined) -> None:
+            joined.set()
+
+        evaluator = RingEvaluator([folder / f"ring-{process}"], layout, "worker", on_wish)
+        evaluator.ring.start()
+        await joined.wait()
+        wish = evaluator.ring.wish
+        for _ in range(max(1, wish.games // wish.rows)):
+            Asker(evaluator, wish.rows)
+    await tell_rows()
+
+
+async def play_remotely(folder: Path) -> None:
+    """Be some remote players, for ever."""
+    context = new_context()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(PLAYERS_A_PROCESS):
+            Remote(context, folder, group)
+        await tell_rows()
+
+
+class Remote:
+    """A player that uses the front's evaluators."""
+
+    def __init__(self, context: zmq.Context[Any], folder: Path, group: asyncio.TaskGroup) -> None:
+        self._connection = Connection(
+            context,
+            f"ipc://{folder}/leaves",
+            Hello(PROTOCOL_VERSION, "client", "bench"),
+            on_message=self._on_message,
+            on_joined=self._on_joined,
+        )
+        self._evaluator = RemoteEvaluator(self._connection.send)
+        group.create_task(self._connection.run())
+
+    def _on_joined(self, welcome: Welcome) -> None:
+        self._evaluator.joined(welcome)
+        for _ in range(max(1, welcome.games_in_flight // LEAVES_PER_MESSAGE)):
+            Asker(self._evaluator, LEAVES_PER_MESSAGE)
+
+    def _on_message(self, message: Message, frames: list[memoryview]) -> None:
+        if isinstance(message, Evaluated):
+            self._evaluator.on_evaluated(message, frames)
+        elif isinstance(message, Grant):
+            self._evaluator.granted(message.credits)
+
+
+async def tell_rows() -> None:
+    """Write how many rows were answered, again and again."""
+    while True:
+        await asyncio.sleep(0.5)
+        print(Asker.answered_rows, flush=True)
+
+
+async def serve(folder: Path) -> None:
+    """Be the front, for ever."""
+    store = WeightsStore(folder, GAME.name)
+    store.add(b"made up", 0, 0, "tiny")
+    settings = FrontSettings(
+        run="bench",
+        game=GAME,
+        history=GAME.history,
+        self_play=asdict(resolve(SelfPlaySettings(), GAME)),
+        leaves=(f"ipc://{folder}/leaves",),
+        bulk=(f"ipc://{folder}/bulk",),
+        evaluators=f"ipc://{folder}/evaluators",
+        rings=tuple(folder / f"ring-{index}" for index in range(EVALUATORS)),
+        devices=EVALUATORS,
+    )
+    await Front(settings, store).run()
+
+
+ROLES: dict[str, Callable[[Path, int], None]] = {
+    "evaluator": lambda folder, index: evaluate(folder, index, beside_front=False),
+    "front's evaluator": lambda folder, index: evaluate(folder, index, beside_front=True),
+    "workers": lambda folder, index: uvloop.run(play_beside(folder, index)),
+    "players": lambda folder, _: uvloop.run(play_remotely(folder)),
+    "front": lambda folder, _: uvloop.run(serve(folder)),
+}
+
+
+class Processes:
+    """The processes of one case, by role. Players write their counts into files."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder, self._stack = folder, stack
+        self._by_role: dict[str, list[int]] = {}
+
+    def start(self, role: str, count: int) -> None:
+        for index in range(count):
+            command = [sys.executable, "-m", "bench.front", role, str(self._folder), str(index)]
+            with (self._folder / f"{role} {index}").open("wb") as file:
+                process = subprocess.Popen(command, stdout=file)
+            self._stack.callback(process.wait)
+            self._stack.callback(process.kill)
+            self._by_role.setdefault(role, []).append(process.pid)
+
+    def seconds(self, role: str) -> float:
+        """Processor time of all processes of a role."""
+        return sum(seconds_of(pid) for pid in self._by_role[role])
+
+    def rows(self, role: str) -> int:
+        """Rows answered to all players of a role, so far."""
+        texts = [path.read_text().split() for path in self._folder.glob(f"{role} *")]
+        return sum(int(counts[-1]) for counts in texts if counts)
+
+
+def watch(folder: Path, players: str, others: list[str], seconds: float) -> dict[str, float]:
+    """Microseconds of processor time a leaf, by role, and leaves a second."""
+    with ExitStack() as stack:
+        processes = Processes(folder, stack)
+        for role in others:
+            processes.start(role, 1 if role == "front" else EVALUATORS)
+        processes.start(players, PLAYERS // PLAYERS_A_PROCESS)
+        while processes.rows(players) == 0:
+            time.sleep(1.0)
+        time.sleep(SETTLING_SECONDS)
+        roles = [players, *others]
+        rows, before = processes.rows(players), {role: processes.seconds(role) for role in roles}
+        began = time.monotonic()
+        time.sleep(seconds)
+        more = processes.rows(players) - rows
+        found = {role: 1e6 * (processes.seconds(role) - before[role]) / more for role in roles}
+        return {**found, "leaves_per_s": more / (time.monotonic() - began)}
+
+
+def run() -> dict[str, float]:
+    seconds = float(os.environ.get("AZ_BENCH_SECONDS", "20"))
+    cases = {
+        "local": ("workers", ["evaluator"]),
+        "remote": ("players", ["front", "front's evaluator"]),
+    }
+    figures: dict[str, float] = {}
+    batch = f"batches of {TARGET} in {1000 * BATCH_SECONDS:.0f} ms"
+    print(f"{PLAYERS} players, {EVALUATORS} evaluators with {batch}; microseconds of processor time a leaf:")
+    for name, (players, others) in cases.items():
+        with tempfile.TemporaryDirectory(prefix="az-") as folder:
+            found = watch(Path(folder), players, others, seconds)
+        rate = found.pop("leaves_per_s")
+        parts = ", ".join(f"{role} {cost:.2f}" for role, cost in found.items())
+        print(f"{name:7} {rate:9,.0f} leaves/s: {parts}, in all {sum(found.values()):.2f}")
+        figures |= {f"{name}_us": sum(found.values()), f"{name}_leaves_per_s": rate}
+        figures |= {"front_us": found["front"]} if "front" in found else {}
+    return figures
+
+
+if __name__ == "__main__":
+    ROLES[sys.argv[1]](Path(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,214 @@
+"""`python -m client.evaluator`: a client's evaluator for one device of its own machine.
+
+It computes what the workers beside it put into their rings (`azselfplay.batching.loop`), with the weights
+that the server announces. The event loop, which has the connection, and the evaluator's loop, which blocks,
+are two threads; `PulledWeights` joins them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import concurrent.futures
+import logging
+import queue
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from azselfplay.batching.loop import EvaluatorLoop, Network, Share, open_device
+from azselfplay.host import aio, logs
+from azselfplay.host.exits import Exit, Fatal, guarded
+from azselfplay.link.connection import Connection, ConnectionSettings
+from azselfplay.link.keys import dial_keys
+from azselfplay.link.sockets import BULK_LIMIT, new_context
+from azselfplay.link.weights_pull import WeightsPuller, in_cache
+from client.spool import run_folder
+from client.warm import Run, is_same_run, read_welcome
+from protocol.messages import (
+    PROTOCOL_VERSION,
+    EvaluatorReport,
+    Hello,
+    LoadWeights,
+    Message,
+    WeightsInfo,
+    Welcome,
+)
+
+log = logging.getLogger("evaluator")
+
+
+class PulledWeights:
+    """The `Control` of an evaluator whose weights this process pulls itself."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.SimpleQueue[tuple[LoadWeights, concurrent.futures.Future[str]]] = (
+            queue.SimpleQueue()
+        )
+        self._loading: concurrent.futures.Future[str] | None = None
+        self._wake, self._woken = socket.socketpair()
+        self._woken.setblocking(False)
+
+    def load(self, path: Path, info: WeightsInfo) -> str:
+        """Have the evaluator load a file, and wait for it. Returns "", or why it cannot be used. Called in
+        another thread than the others."""
+        done: concurrent.futures.Future[str] = concurrent.futures.Future()
+        # The announced version counts, not the file's: older weights may be announced as new ones.
+        self._waiting.put((LoadWeights(info.version, info.sha256, str(path)), done))
+        self._wake.send(b"\0")
+        return done.result()
+
+    def fileno(self) -> int:
+        return self._woken.fileno()
+
+    def receive(self) -> LoadWeights | None:
+        with suppress(BlockingIOError):
+            self._woken.recv(64)
+        try:
+            weights, self._loading = self._waiting.get_nowait()
+        except queue.Empty:
+            return None
+        return weights
+
+    def ready(self, network: Network) -> None:
+        log.info("%s: batches of %d", network.device_name, network.target_rows)
+
+    def loaded(self, weights: LoadWeights) -> None:
+        log.info("weights version %d are in use", weights.version)
+        self._answer("")
+
+    def refused(self, weights: LoadWeights, reason: str) -> None:  # noqa: ARG002 (the puller logs it)
+        self._answer(reason)
+
+    def report(self, report: EvaluatorReport) -> None:
+        """Nobody asks: the workers count their own leaves."""
+
+    def alive(self) -> None:
+        """Nobody watches: the workers wait for as long as it takes."""
+
+    def _answer(self, reason: str) -> None:
+        assert self._loading is not None
+        self._loading.set_result(reason)
+
+
+class ClientEvaluator:
+    """Everything that this process does; `run` lasts as long as the process."""
+
+    def __init__(self, options: argparse.Namespace, stop: aio.Stop) -> None:
+        self._options = options
+        self._stop = stop
+        self._context = new_context()
+        loop = asyncio.get_running_loop()
+        self._first_welcome: asyncio.Future[Welcome] = loop.create_future()
+        self._end: asyncio.Future[NoReturn] = loop.create_future()
+        """Fails when this process must end. It is set by callbacks, which cannot raise."""
+        self._run: Run
+        self._puller: WeightsPuller | None = None
+        name = f"{(options.name or socket.gethostname())[:100]}/evaluator-{options.index}"
+        keys = dial_keys(options.server_key, options.key, "client")
+        self._bulk = Connection(
+            self._context,
+            options.bulk,
+            Hello(PROTOCOL_VERSION, "client", name, "azselfplay"),
+            on_message=self._on_message,
+            on_joined=self._on_joined,
+            on_lost=lambda _: self._puller.lost() if self._puller is not None else None,
+            settings=ConnectionSettings(options.server, "weights", limit=BULK_LIMIT, keys=keys),
+        )
+
+    async def run(self) -> None:
+        """Evaluate until the first signal, or until a Fatal."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(part) for part in (self._bulk.run(), self._serve(group))]
+                await self._stop.finishing.wait()
+                for task in tasks:
+                    task.cancel()
+        finally:
+            self._context.destroy(0)
+
+    async def _serve(self, group: asyncio.TaskGroup) -> None:
+        """Join, open the device, pull weights, and evaluate."""
+        options = self._options
+        run = self._run = read_welcome(await self._first_welcome)
+        game, history = run.game, run.settings.history
+        opened = await asyncio.to_thread(open_device, options.device, game, history, options.threads)
+        network, exceptions = opened
+        control = PulledWeights()
+        share = Share(options.workers, options.games)
+        evaluator = EvaluatorLoop(options.ring, network, game, history, control, exceptions, share)
+        folder = run_folder(options.spool, game.name, run.name, run.identity) / "weights"
+        self._puller = WeightsPuller(in_cache(folder, control.load), self._bulk.send)
+        if self._bulk.welcome is not None:
+            self._puller.joined(self._bulk.welcome)
+        # A daemon: it blocks, and ends with the process. What it was computing is asked again.
+        arguments = evaluator, asyncio.get_running_loop()
+        threading.Thread(target=self._evaluate, args=arguments, daemon=True).start()
+        pulling = group.create_task(self._puller.run())
+        try:
+            await self._end
+        finally:
+            pulling.cancel()
+
+    def _evaluate(self, evaluator: EvaluatorLoop, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            evaluator.run()
+        except BaseException as error:  # whatever ends it ends the process
+            loop.call_soon_threadsafe(self._fail, error)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._end.done():
+            self._end.set_exception(error)
+
+    def _on_joined(self, welcome: Welcome) -> None:
+        if not self._first_welcome.done():
+            self._first_welcome.set_result(welcome)
+            return
+        if not is_same_run(self._run, welcome):
+            what = f"the server now plays {welcome.game} for run {welcome.run} or under other settings"
+            self._fail(Fatal(f"{what}: this evaluator ends and starts again", Exit.TRY_AGAIN))
+        if self._puller is not None:
+            self._puller.joined(welcome)
+
+    def _on_message(self, message: Message, frames: list[memoryview]) -> None:
+        if self._puller is not None:
+            self._puller.on_message(message, frames)
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m client.evaluator", description=__doc__)
+    add = parser.add_argument
+    add("--bulk", required=True, help="endpoint for games and weights, such as tcp://host:5601")
+    add("--server", default="", help="HOST:PORT as people know the server, for messages")
+    add("--spool", required=True, type=Path, help="folder in which weights are kept")
+    add("--ring", required=True, type=Path, help="Unix socket at which workers dial")
+    add("--index", type=int, default=0, help="number of this evaluator on its host")
+    add("--device", required=True, help="cpu or cuda:N")
+    add("--threads", type=int, default=0, help="CPU threads; 0: one per core")
+    add("--workers", type=int, default=1, help="workers that will use this evaluator")
+    add("--games", type=int, default=0, help="games of each; 0: as many as fill the batches")
+    add("--name", default="", help="name shown to people; empty: the host's")
+    add("--server-key", default="", help="the server's public key, if it asks for keys")
+    add("--key", type=Path, help="file of this machine's key")
+    add("--log-format", choices=("text", "json"), default="text")
+    return parser.parse_args(argv)
+
+
+def main() -> int:
+    """Entry point of the process."""
+    options = parse()
+    logs.set_up(f"evaluator-{options.index}", form=options.log_format)
+
+    async def life(stop: aio.Stop) -> None:
+        await ClientEvaluator(options, stop).run()
+
+    aio.run(life)
+    return int(Exit.OK)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

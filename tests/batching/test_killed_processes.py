@@ -1,0 +1,161 @@
+"""Real evaluators and producers, killed under load: every row gets its own answer, and nothing piles up.
+
+Run as a program, this file is an evaluator (`evaluator PATH`) or a producer without end (`producer PATH`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ring_parts import LAYOUT, EchoNetwork, Evaluator, Producer, random_leaves
+from test_ring_client import Checked
+
+from azselfplay.host.folders import own_folder
+from azselfplay.search.evaluator import LeafBatch
+from client.evaluators import RingEvaluator
+
+PATIENCE = 300.0
+"""Seconds after which a test fails; when all is well, nothing waits this long."""
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    with own_folder() as folder:
+        yield folder / "ring"
+
+
+class SlowEcho(EchoNetwork):
+    """A batch takes a millisecond, so that a kill finds batches on the device."""
+
+    def collect(self, ticket: tuple) -> tuple[np.ndarray, np.ndarray]:
+        time.sleep(0.001)
+        return self.answers(ticket)
+
+
+def evaluate(path: Path) -> None:
+    evaluator = Evaluator(path, SlowEcho(target_rows=64))
+    while True:
+        evaluator.network.submitted.clear()
+        evaluator.step()
+
+
+def produce(path: Path) -> None:
+    """Fill slots without end, and send some whose writing never ends."""
+    producer, rng = Producer(path), np.random.default_rng(os.getpid())
+    free = list(range(LAYOUT.slots))
+    while True:
+        while free:
+            producer.fill(free.pop(), random_leaves(rng, int(rng.integers(1, 129))))
+        for index in producer.read():
+            producer.check(index)
+            free.append(index)
+
+
+@contextmanager
+def running(role: str, path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen([sys.executable, __file__, role, str(path)], env=environment)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+class Load:
+    """A worker that has 40 requests under way, and begins another for each that is answered."""
+
+    def __init__(self, path: Path) -> None:
+        self.worker = RingEvaluator([path], LAYOUT, "a worker", lambda _: None)
+        self.worker.ring.start()
+        self.rng = np.random.default_rng(1)
+        self.requests: list[Checked] = []
+        self.rows = 0
+
+    async def answered(self, rows: int) -> None:
+        """Return once so many more rows are answered. An answer to another row fails in `Checked`."""
+        wanted = self.rows + rows
+        async with asyncio.timeout(PATIENCE):
+            while self.rows < wanted:
+                done = [one for one in self.requests if not one.open]
+                self.requests = [one for one in self.requests if one.open]
+                self.rows += sum(len(one.leaves[1]) - one.failed_rows for one in done)
+                while len(self.requests) < 40:
+                    leaves = random_leaves(self.rng, int(self.rng.integers(1, 60)))
+                    self.requests.append(Checked(leaves))
+                    self.worker.submit(LeafBatch(*leaves), self.requests[-1])
+                await asyncio.sleep(0.001)
+
+    async def finish(self) -> int:
+        """Wait for all that is under way. Returns the rows that were refused."""
+        async with asyncio.timeout(PATIENCE):
+            while any(one.open for one in self.requests):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        self.worker.ring.close()
+        return sum(one.failed_rows for one in self.requests)
+
+
+def maps(pid: int) -> int:
+    return Path(f"/proc/{pid}/maps").read_text().count("azselfplay-ring")
+
+
+def test_evaluators_killed_under_load_lose_no_row_and_answer_none_wrongly(path: Path) -> None:
+    async def main() -> None:
+        load = Load(path)
+        for _ in range(3):
+            with running("evaluator", path):
+                await load.answered(random.Random(load.rows).randrange(500, 3000))
+        with running("evaluator", path):
+            await load.answered(5000)
+            await load.finish()
+        assert load.rows > 6000
+
+    asyncio.run(main())
+
+
+def test_producers_killed_under_load_cost_others_nothing_and_leave_nothing(path: Path) -> None:
+    async def main(evaluator: subprocess.Popen[bytes]) -> None:
+        load = Load(path)
+        await load.answered(1)
+        for _ in range(2):
+            with running("producer", path), running("producer", path):
+                await load.answered(1000)
+                while maps(evaluator.pid) < 3:
+                    await load.answered(50)
+        await load.answered(1000)
+        assert maps(evaluator.pid) == 1, "only this process has a ring"
+        assert await load.finish() == 0
+
+    with running("evaluator", path) as evaluator:
+        asyncio.run(main(evaluator))
+
+
+def test_a_stopped_evaluator_goes_on_where_it_was(path: Path) -> None:
+    async def main(evaluator: subprocess.Popen[bytes]) -> None:
+        load = Load(path)
+        await load.answered(500)
+        evaluator.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(0.2)
+        evaluator.send_signal(signal.SIGCONT)
+        await load.answered(500)
+        assert await load.finish() == 0
+
+    with running("evaluator", path) as evaluator:
+        asyncio.run(main(evaluator))
+
+
+if __name__ == "__main__":
+    {"evaluator": evaluate, "producer": produce}[sys.argv[1]](Path(sys.argv[2]))
