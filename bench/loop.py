@@ -124,8 +124,12 @@ class Watcher:
             await asyncio.sleep(0.5)
 
     async def look(self) -> dict[str, Any]:
-        self.figures = {}
-        await self.until_playing()
+        """Return the figures at the moment of the next report: evaluators count once a second."""
+        seen = set[int]()
+        while len(seen) < 2:
+            self._connection.send(GetStatus())
+            await asyncio.sleep(0.05)
+            seen.add(self.figures["evals"])
         return self.figures
 
     async def watch(self, turns: int) -> list[Turn]:
