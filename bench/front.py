@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +24,15 @@ import numpy.typing as npt
 import uvloop
 import zmq
 
-from azselfplay.batching.loop import EvaluatorLoop, Exceptions, Network, Share
+from azselfplay.batching.loop import EvaluatorLoop, Exceptions, Network, Workers
 from azselfplay.batching.ring import Layout, Wish
 from azselfplay.games import get_game
 from azselfplay.host.hardware import seconds_of
 from azselfplay.link.connection import Connection
 from azselfplay.link.sockets import new_context
 from azselfplay.search.evaluator import Evaluations, LeafBatch
-from azselfplay.search.settings import resolve
 from bench.inference import chess_like_batch
+from bench.worker import front_in
 from client.evaluators import RingEvaluator
 from client.remote_evaluator import LEAVES_PER_MESSAGE, RemoteEvaluator
 from client.worker import SLOTS
@@ -47,10 +46,7 @@ from protocol.messages import (
     Message,
     Welcome,
 )
-from protocol.settings import SelfPlaySettings
 from server.evaluator import FrontControl
-from server.front import Front, FrontSettings
-from server.weights import WeightsStore
 
 GAME = get_game("chess")
 PLAYERS, EVALUATORS = 64, 8
@@ -124,9 +120,9 @@ def evaluate(folder: Path, index: int, *, beside_front: bool) -> None:
         socket = zmq.Context().socket(zmq.DEALER)
         socket.connect(f"ipc://{folder}/evaluators")
         control = FrontControl(socket, index)
-    share = Share(PLAYERS // EVALUATORS)
+    workers = Workers(PLAYERS // EVALUATORS)
     path, failures = folder / f"ring-{index}", Exceptions(OSError)
-    EvaluatorLoop(path, TimedNetwork(), GAME, GAME.history, control, failures, share).run()
+    EvaluatorLoop(path, TimedNetwork(), GAME, GAME.history, control, failures, workers).run()
 
 
 class Asker:
@@ -217,20 +213,7 @@ async def tell_rows() -> None:
 
 async def serve(folder: Path) -> None:
     """Be the front, for ever."""
-    store = WeightsStore(folder, GAME.name)
-    store.add(b"made up", 0, 0, "tiny")
-    settings = FrontSettings(
-        run="bench",
-        game=GAME,
-        history=GAME.history,
-        self_play=asdict(resolve(SelfPlaySettings(), GAME)),
-        leaves=(f"ipc://{folder}/leaves",),
-        bulk=(f"ipc://{folder}/bulk",),
-        evaluators=f"ipc://{folder}/evaluators",
-        rings=tuple(folder / f"ring-{index}" for index in range(EVALUATORS)),
-        devices=EVALUATORS,
-    )
-    await Front(settings, store).run()
+    await front_in(folder, EVALUATORS).run()
 
 
 ROLES: dict[str, Callable[[Path, int], None]] = {

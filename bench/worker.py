@@ -83,7 +83,7 @@ class MadeUpNetwork:
         return ticket
 
 
-def front_in(folder: Path) -> Front:
+def front_in(folder: Path, evaluators: int = 1) -> Front:
     """A front for chess on sockets in `folder`."""
     store = WeightsStore(folder, GAME.name)
     store.add(b"made up", 0, 0, "tiny")
@@ -95,7 +95,8 @@ def front_in(folder: Path) -> Front:
         leaves=(f"ipc://{folder}/leaves",),
         bulk=(f"ipc://{folder}/bulk",),
         evaluators=f"ipc://{folder}/evaluators",
-        rings=(folder / "ring",),
+        rings=tuple(folder / f"ring-{index}" for index in range(evaluators)),
+        devices=evaluators,
     )
     return Front(settings, store)
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from azselfplay.host.exits import Exit, Fatal, how_to_install, is_installed
-from azselfplay.host.hardware import usable_cores
+from azselfplay.host.hardware import usable_cores, workers_beside
 from azselfplay.host.ports import Address
 from azselfplay.host.processes import python_module
 from protocol.settings import Amount, Count, Port
@@ -107,12 +106,6 @@ def make_plan(
     numbers = ["--games", str(config.games), "--drain", f"{config.drain:g}"]
     rings = [] if is_remote else [str(sockets / f"ring-{index}") for index in range(len(devices))]
 
-    def worker(index: int) -> list[str]:
-        own = index % max(1, len(rings))
-        preferred = [*rings[own:], *rings[:own]]
-        chosen = ["--rings", *preferred] if preferred else []
-        return [*common, "--index", str(index), *figures, *numbers, *chosen]
-
     def evaluator(index: int) -> list[str]:
         threads = config.threads or max(1, cores // devices.count("cpu")) if devices[index] == "cpu" else 0
         return python_module(
@@ -121,11 +114,10 @@ def make_plan(
             *("--workers", str(-(-count // len(devices))), "--games", str(config.games)),
         )
 
-    workers = [worker(index) for index in range(count)]
+    numbered = [[*common, "--index", str(index), *figures, *numbers] for index in range(max(count, cores))]
+    workers = [[*argv, *(("--rings", *rings) if rings else ())] for argv in numbered[:count]]
     evaluators = [evaluator(index) for index in range(len(rings))]
-    in_search = [
-        [*common, "--index", str(index), *figures, *numbers] for index in range(config.workers or cores)
-    ]
+    in_search = numbered[: config.workers or cores]
     prepare = [*common, "--warm-only", "--figures", "--max-wait", str(config.max_wait)]
     text = "the server" if devices == ["remote"] else ", ".join(devices)
     if config.device == "auto" and gpus and not has_torch:
@@ -142,6 +134,8 @@ def devices_for(setting: str, gpus: int, *, has_torch: bool = True) -> list[str]
         return [setting]
     devices = [word.strip() for word in setting.split(",")]
     for device in devices:
+        if device in ("auto", "remote"):
+            raise Fatal(f"--device {setting}: {device} stands alone, without other devices", Exit.CONFIG)
         if not re.fullmatch(r"cpu|cuda:\d+", device):
             one = "choose remote, auto, or cpu, cuda:0, cuda:1 ..., separated by commas"
             raise Fatal(f"there is no device {device!r}: {one}", Exit.CONFIG)
@@ -151,12 +145,6 @@ def devices_for(setting: str, gpus: int, *, has_torch: bool = True) -> list[str]
         text = how_to_install(f"--device {setting}", ["torch"], "train")
         raise Fatal(f"{text}; or use --device remote", Exit.CONFIG)
     return devices
-
-
-def workers_beside(devices: Sequence[str], cores: int) -> int:
-    """Return how many workers keep these evaluators of the same machine busy: most cores where GPUs evaluate,
-    a quarter where the evaluators need the cores."""
-    return max(1, cores // 4 if "cpu" in devices else cores - len(devices) - 1)
 
 
 def count_gpus(devices: Path = Path("/dev")) -> int:

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from azselfplay.batching.loop import EvaluatorLoop, Network, Share, open_device
+from azselfplay.batching.loop import EvaluatorLoop, Network, Workers, open_device
 from azselfplay.host import aio, logs
 from azselfplay.host.exits import Exit, Fatal, guarded
 from azselfplay.link.connection import Connection, ConnectionSettings
@@ -139,8 +139,8 @@ class ClientEvaluator:
         opened = await asyncio.to_thread(open_device, options.device, game, history, options.threads)
         network, exceptions = opened
         control = PulledWeights()
-        share = Share(options.workers, options.games)
-        evaluator = EvaluatorLoop(options.ring, network, game, history, control, exceptions, share)
+        workers = Workers(options.workers, options.games)
+        evaluator = EvaluatorLoop(options.ring, network, game, history, control, exceptions, workers)
         folder = run_folder(options.spool, game.name, run.name, run.identity) / "weights"
         self._puller = WeightsPuller(in_cache(folder, control.load), self._bulk.send)
         if self._bulk.welcome is not None:

@@ -9,12 +9,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from azselfplay.batching.producer import Events, Leaves, RingClient
+from azselfplay.batching.producer import Events, Leaves, RingClient, answered_runs
 from azselfplay.batching.ring import Layout, Wish
 from azselfplay.games.packed import LegalMasks
 from azselfplay.host.logs import Repeated
@@ -26,7 +25,6 @@ from azselfplay.search.evaluator import (
     Evaluations,
     Evaluator,
     LeafBatch,
-    Part,
     Reply,
     WaitingLeaves,
     deliver,
@@ -52,50 +50,50 @@ and finish later."""
 log = logging.getLogger(__name__)
 
 
-class Source(Protocol):
-    """A source of evaluations. `joined`, `lost` and `on_message` concern the bulk connection."""
+class Source:
+    """A source of evaluations. `joined`, `lost` and `on_message` concern the bulk connection; a source that
+    does not need it ignores them."""
 
-    @property
-    def evaluator(self) -> Evaluator: ...
-
-    @property
-    def network(self) -> OwnNetwork | None:
-        """The network that the forest evaluates itself; None: leaves are submitted to `evaluator`."""
-        ...
+    evaluator: Evaluator
+    network: OwnNetwork | None = None
+    """The network that the forest evaluates itself; None: leaves are submitted to `evaluator`."""
+    description: str
 
     @property
     def leaves(self) -> int:
-        """Number of leaves answered since the start, without those that the forest evaluated itself."""
-        ...
-
-    @property
-    def description(self) -> str: ...
+        """Return how many leaves were answered since the start, without those that the forest evaluated
+        itself."""
+        return 0
 
     def parts(self) -> list[Coroutine[Any, Any, None]]:
         """Return the coroutines to run in the worker's task group."""
-        ...
+        raise NotImplementedError
 
     async def ready(self) -> None:
         """Return once leaves may be submitted."""
-        ...
+        raise NotImplementedError
 
     def games(self, wanted: int) -> int:
         """Return how many games to have in flight; `wanted` is the server's number when the worker joined."""
-        ...
+        raise NotImplementedError
 
-    def joined(self, welcome: Welcome) -> None: ...
+    def joined(self, welcome: Welcome) -> None:
+        """Note the beginning of a session."""
 
-    def lost(self) -> None: ...
+    def lost(self) -> None:
+        """Note its end."""
 
-    def on_message(self, message: Message, frames: Sequence[memoryview]) -> None: ...
+    def on_message(self, message: Message, frames: Sequence[memoryview]) -> None:
+        """Handle any other message."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stop what was started."""
 
 
-class ServersNet:
+class ServersNet(Source):
     """The server's evaluators, over the leaves port."""
 
-    network = None
+    evaluator: RemoteEvaluator
     description = "the server"
 
     def __init__(
@@ -140,15 +138,6 @@ class ServersNet:
     def games(self, wanted: int) -> int:
         return max(1, self._wanted or wanted)
 
-    def joined(self, welcome: Welcome) -> None:
-        pass
-
-    def lost(self) -> None:
-        pass
-
-    def on_message(self, message: Message, frames: Sequence[memoryview]) -> None:
-        pass
-
     def close(self) -> None:
         self.evaluator.close()
 
@@ -175,10 +164,17 @@ class ServersNet:
             self._want(message.games_in_flight)
 
 
-class RingNet:
+def own_first(rings: Sequence[Path], worker: int) -> list[Path]:
+    """Return the evaluators' sockets in the order in which worker number `worker` prefers them: each begins
+    with another, and goes on to the next where its own is away."""
+    own = worker % len(rings)
+    return [*rings[own:], *rings[:own]]
+
+
+class RingNet(Source):
     """An evaluator of this machine, over a ring (`azselfplay.batching`)."""
 
-    network = None
+    evaluator: RingEvaluator
     description = "an evaluator on this machine"
 
     def __init__(
@@ -206,15 +202,6 @@ class RingNet:
     def games(self, wanted: int) -> int:
         """Return the server's number, if it was told one."""
         return wanted or self._wanted
-
-    def joined(self, welcome: Welcome) -> None:
-        pass
-
-    def lost(self) -> None:
-        pass
-
-    def on_message(self, message: Message, frames: Sequence[memoryview]) -> None:
-        pass
 
     def close(self) -> None:
         self.evaluator.ring.close()
@@ -263,43 +250,19 @@ class RingEvaluator:
                 break
         ring.flush()
 
-    def _on_answer(
-        self,
-        leaves: Leaves,
-        priors: npt.NDArray[np.float16],
-        wdl: npt.NDArray[np.float32],
-        version: int,
-        refused: int,
-    ) -> None:
+    def _on_answer(self, leaves: Leaves, evaluations: Evaluations, refused: int) -> None:
         """Pass the answers to the searches that wait for them, before the slot is used again."""
         batch, parts = leaves.payload
-        self.version = version
-        if refused:
-            rows = np.flatnonzero(wdl[:, 0] < 0).tolist()
-            text = (
-                f"the evaluator refuses {len(rows)} leaves: it ended over them, or answered no probabilities"
-            )
-            self._repeated.warning("refused", text, asyncio.get_running_loop().time())
-            fail(parts, rows, LeafRefused(text))
-            self._answer_others(batch, parts, priors, wdl)
+        self.version = evaluations.version
+        self.leaves += batch.rows - refused
+        if not refused:
+            deliver(parts, batch.counts, 0, evaluations)
             return
-        self.leaves += len(wdl)
-        deliver(parts, batch.counts, 0, Evaluations(priors, wdl, version))
-
-    def _answer_others(
-        self,
-        batch: LeafBatch,
-        parts: Sequence[Part],
-        priors: npt.NDArray[np.float16],
-        wdl: npt.NDArray[np.float32],
-    ) -> None:
-        """Pass on the answers to the rows that were not refused."""
-        ends = np.cumsum(batch.counts, dtype=np.int64)
-        for row in np.flatnonzero(wdl[:, 0] >= 0).tolist():
-            begin = int(ends[row - 1]) if row else 0
-            one = Evaluations(priors[begin : ends[row]], wdl[row : row + 1], self.version)
-            self.leaves += 1
-            deliver(parts, batch.counts, row, one)
+        text = f"{refused} leaves are refused: evaluators ended over them, or gave no probabilities, twice"
+        self._repeated.warning("refused", text, asyncio.get_running_loop().time())
+        fail(parts, np.flatnonzero(evaluations.wdl[:, 0] < 0).tolist(), LeafRefused(text))
+        for first, some in answered_runs(leaves, evaluations):
+            deliver(parts, batch.counts, first, some)
 
     def _on_wished(self, wish: Wish) -> None:
         self._on_wish(wish)
@@ -310,24 +273,15 @@ class RingEvaluator:
         self._flush()
 
 
-class NetInSearch:
+class NetInSearch(Source):
     """A network that is part of this process's search, with the weights that the server announces. No leaf
     travels, and no torch is needed."""
 
     description = "the network in its own search"
-    leaves = 0
 
     def __init__(self, player: SparsePlayer, *, folder: Path, send: Callable[..., bool]) -> None:
-        self._player = player
+        self._player = self.evaluator = self.network = player
         self._puller = WeightsPuller(in_cache(folder, self._load), send)
-
-    @property
-    def evaluator(self) -> Evaluator:
-        return self._player
-
-    @property
-    def network(self) -> OwnNetwork:
-        return self._player
 
     def parts(self) -> list[Coroutine[Any, Any, None]]:
         return [self._puller.run()]
@@ -347,9 +301,6 @@ class NetInSearch:
 
     def on_message(self, message: Message, frames: Sequence[memoryview]) -> None:
         self._puller.on_message(message, frames)
-
-    def close(self) -> None:
-        pass
 
     def _load(self, path: Path, info: WeightsInfo) -> str:
         """Return "", or why the weights in a file cannot be used (then the old ones stay). The announced

@@ -25,7 +25,7 @@ from azselfplay.link.sockets import BULK_LIMIT, new_context
 from azselfplay.search.forest import Forest, cached_in
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.warm import Compiled
-from client.evaluators import NetInSearch, RingNet, ServersNet, Source
+from client.evaluators import NetInSearch, RingNet, ServersNet, Source, own_first
 from client.metrics import IN_SEARCH, TELL_SECONDS, figures_line
 from client.options import WorkerOptions, parse
 from client.self_play import GamePool, Player
@@ -137,21 +137,13 @@ class Worker:
         player = player_for(run.game, run.settings.history, run.network)
         if player is not None:
             return NetInSearch(player, folder=folder / "weights", send=self._bulk.send)
-        if rings := options.rings or self._rings_of_server:
+        welcome = self._bulk.welcome or self._first_welcome.result()
+        if rings := options.rings or tuple(Path(path) for path in welcome.rings):
             layout = Layout.of(run.game, run.settings.history, SLOTS)
-            return RingNet(rings, layout, options.full_name, self._on_games)
+            return RingNet(own_first(rings, options.index), layout, options.full_name, self._on_games)
         settings = ConnectionSettings(options.server, "leaves", keys=self._keys)
         server = options.leaves, self._hello, settings
         return ServersNet(self._context, *server, self._on_games, run.game.mask_bytes)
-
-    @property
-    def _rings_of_server(self) -> tuple[Path, ...]:
-        """Return the sockets of azserver's evaluators, if this is one of its workers: each begins with
-        another."""
-        welcome = self._bulk.welcome or self._first_welcome.result()
-        paths = [Path(path) for path in welcome.rings]
-        own = self._options.index % max(1, len(paths))
-        return (*paths[own:], *paths[:own])
 
     def _begin_games(self, group: asyncio.TaskGroup, source: Source, uploader: Uploader, wanted: int) -> None:
         assert self._run is not None

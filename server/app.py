@@ -26,7 +26,7 @@ from azselfplay.host import logs
 from azselfplay.host.aio import Stop
 from azselfplay.host.exits import Exit, Fatal, require
 from azselfplay.host.folders import own_folder
-from azselfplay.host.hardware import usable_cores
+from azselfplay.host.hardware import usable_cores, workers_beside
 from azselfplay.host.logs import LogFile
 from azselfplay.host.metrics import Monitor, Watched
 from azselfplay.host.ports import PORTS, named_base_port
@@ -186,15 +186,13 @@ class App:
     # ---- child processes -------------------------------------------------------------------
 
     def _workers(self, devices: list[str]) -> int:
-        """Return the number of local workers: most cores when GPUs evaluate, a quarter when evaluators need
-        the cores; three quarters, or all of two, when the workers evaluate: the trainer takes about a quarter
-        of the time of the worker that it learns from."""
+        """Return the number of local workers. Three quarters of the cores, or all of two, where the workers
+        evaluate: the trainer takes about a quarter of the time of the worker that it learns from."""
         if self._config.workers is not None:
             return self._config.workers
         if not devices:
             return self._cores - self._cores // 4
-        on_cpu = any(device == "cpu" for device in devices)
-        return max(1, self._cores // 4 if on_cpu else self._cores - len(devices) - 1)
+        return workers_beside(devices, self._cores)
 
     def _front_settings(
         self, folder: RunFolder, local: Path, devices: int, workers: int, network: str

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import zmq
 
-from azselfplay.batching.loop import EvaluatorLoop, Network, Share, open_device
+from azselfplay.batching.loop import EvaluatorLoop, Network, Workers, open_device
 from azselfplay.games import get_game
 from azselfplay.host import logs
 from azselfplay.host.exits import Exit, guarded
@@ -108,8 +108,8 @@ def main() -> int:
     network, exceptions = open_device(options.device, game, options.history, options.threads)
     socket = dealer(new_context(), options.endpoint, limit=FRAME_LIMIT)
     control = FrontControl(socket, options.index)
-    share = Share(options.workers, options.games)
-    EvaluatorLoop(options.ring, network, game, options.history, control, exceptions, share).run()
+    workers = Workers(options.workers, options.games)
+    EvaluatorLoop(options.ring, network, game, options.history, control, exceptions, workers).run()
     return int(Exit.OK)
 
 

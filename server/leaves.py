@@ -11,17 +11,18 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from azselfplay.batching.producer import Events, Leaves, RingClient
+from azselfplay.batching.producer import Events, Leaves, RingClient, answered_runs
 from azselfplay.batching.queue import FairQueue
 from azselfplay.batching.ring import SLOT_ROWS, Layout
 from azselfplay.games.spec import Game
 from azselfplay.host.logs import Repeated
+from azselfplay.search.evaluator import Evaluations
 from protocol.errors import Code
 from protocol.frames import LeafFrames, check_leaves
 from protocol.messages import MAX_HEADER, MAX_ROWS, Evaluate, Evaluated, Grant, Message
@@ -100,8 +101,6 @@ class LeafService:
         """What waits for a free slot."""
         self.shares = shares
         self.credits = shares.credits
-        self.version = 0
-        """Weights version of the newest answer."""
         self.rings: list[RingClient] = []
         self._game = game
         self._history = history
@@ -193,7 +192,7 @@ class LeafService:
             if not ready:
                 break
             (leaves,) = self.queue.take(1)
-            min(ready, key=_sent_rows).send(leaves)
+            min(ready, key=attrgetter("sent_rows")).send(leaves)
         for ring in self.rings:
             ring.flush()
 
@@ -204,51 +203,32 @@ class LeafService:
                 self.queue.append(leaves, first=True)
         self._fill()
 
-    def _on_answer(
-        self,
-        leaves: Leaves,
-        priors: npt.NDArray[np.float16],
-        wdl: npt.NDArray[np.float32],
-        version: int,
-        refused: int,
-    ) -> None:
+    def _on_answer(self, leaves: Leaves, evaluations: Evaluations, refused: int) -> None:
         entry, first = leaves.payload
         if entry.is_dropped:
             return
-        self.version = version
         if not refused:
-            self._answer(entry, first, priors, wdl)
+            self._answer(entry, first, evaluations)
             return
-        is_refused = wdl[:, 0] < 0
-        counts = np.frombuffer(leaves.frames[1], np.uint16)
-        ends = np.cumsum(counts, dtype=np.int64)
-        for start, end in runs_of(~is_refused):
-            begin = int(ends[start - 1]) if start else 0
-            self._answer(entry, first + start, priors[begin : ends[end - 1]], wdl[start:end])
-        row = first + int(is_refused.argmax())
-        reason = (
-            f"row {row} was refused: an evaluator ended over it, or answered no probabilities, repeatedly"
-        )
+        for start, some in answered_runs(leaves, evaluations):
+            self._answer(entry, first + start, some)
+        row = first + int((evaluations.wdl[:, 0] < 0).argmax())
+        reason = f"row {row}: evaluators ended over it, or gave no probabilities, twice"
         self._forget(entry)
         self.queue.drop(lambda other: other.payload.of is entry, [leaves.owner])
         self._refuse(entry.session, entry.number, entry.unanswered, Code.POISON, reason)
 
-    def _answer(
-        self,
-        entry: _Request,
-        first: int,
-        priors: npt.NDArray[np.float16],
-        wdl: npt.NDArray[np.float32],
-    ) -> None:
+    def _answer(self, entry: _Request, first: int, evaluations: Evaluations) -> None:
         """Send the answers to some rows of a request. The arrays are copied: their slot is used again."""
-        rows, number = len(wdl), entry.session
+        rows, number = len(evaluations.wdl), entry.session
         entry.unanswered -= rows
         if not entry.unanswered:
             self._forget(entry)
         self.credits.release(number, rows)
         self.shares.answered(number, rows)
-        message = Evaluated(entry.number, first, rows, self.version)
-        if not self.port.send(peer_of(self._sessions[number]), message, priors.tobytes(), wdl.tobytes()):
+        message = Evaluated(entry.number, first, rows, evaluations.version)
+        frames = evaluations.priors.tobytes(), evaluations.wdl.tobytes()
+        if not self.port.send(peer_of(self._sessions[number]), message, *frames):
             self._figures.undelivered += 1
             who = self._sessions[number].who
             self._repeated.warning("undelivered", f"{who} reads no answers: they are dropped", self._clock())
@@ -298,10 +278,6 @@ def owner_of(session: Session) -> int:
     return hash(session.owner or session.number) & OWNERS
 
 
-def _sent_rows(ring: RingClient) -> int:
-    return ring.sent_rows
-
-
 def _cut(entry: _Request, leaves: LeafFrames, owner: int, most: int) -> Iterator[Leaves]:
     """Yield the request in pieces of at most `most` rows."""
     is_mask = leaves.actions.dtype == np.uint8
@@ -313,9 +289,3 @@ def _cut(entry: _Request, leaves: LeafFrames, owner: int, most: int) -> Iterator
         legal = leaves.actions[first:end] if is_mask else leaves.actions[begin:stop]
         frames = leaves.features[first:end], leaves.counts[first:end], legal
         yield Leaves(_Piece(entry, first), frames, end - first, stop - begin, is_mask, owner)
-
-
-def runs_of(chosen: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each run of rows for which `chosen [rows]` is true."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]])))
-    yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)

@@ -11,12 +11,9 @@ from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
+from azselfplay.batching.queue import games_each, is_worth_telling
 from protocol.credits import Credits
 
-MOST_GAMES = 2048
-"""Most games of one process: with 800 simulations a move they take about 3.5 GB."""
-LEAST_GAMES = 16
-"""Least number of games of one process: a message with fewer leaves costs more than its leaves do."""
 SPARE_CREDITS = 256
 """Leaves a session may have in flight beyond one per game."""
 REVISE_SECONDS = 10.0
@@ -24,8 +21,6 @@ REVISE_SECONDS = 10.0
 IDLE_REVISIONS = 30
 """Revisions without a leaf after which a player keeps only the least credits, and the rest is free for
 others."""
-WORTH_TELLING = 1.25
-"""Factor by which a share must have changed before the player is told."""
 GROWTH = 2
 """Largest factor by which a player's games grow in one revision, because more players may be about to
 start."""
@@ -67,7 +62,7 @@ class Shares:
         devices need `needed` leaves at once."""
         if self._fixed_games:
             return self._fixed_games
-        return max(LEAST_GAMES, min(MOST_GAMES, int(needed / max(1, players + self._local_workers))))
+        return games_each(needed, players + self._local_workers)
 
     def join(self, session: int, needed: int, owner: Hashable = None) -> Share | None:
         """Return a new player's first share, computed as if everyone connected played. None: the server is
@@ -128,7 +123,7 @@ class Shares:
             limit = self.credits.limit(session)
             own_games = min(games[session], limit, GROWTH * told.games)
             is_less = limit < told.credits
-            if is_less or _differ(limit, told.credits) or _differ(own_games, told.games):
+            if is_less or is_worth_telling(limit, told.credits) or is_worth_telling(own_games, told.games):
                 self._untold.add(session)
             if session in self._untold:
                 news.append((session, Share(limit, own_games)))
@@ -154,7 +149,7 @@ class Shares:
             limit = self.credits.limit(session)
             own = share if not idle else min(share, limit)
             own = self.credits.minimum if idle >= IDLE_REVISIONS else own
-            if _differ(own, limit):
+            if is_worth_telling(own, limit):
                 wanted[session] = own
         return wanted
 
@@ -171,7 +166,3 @@ def effective_number(used: list[float]) -> float:
     """
     squares = sum(leaves * leaves for leaves in used)
     return sum(used) ** 2 / squares if squares else 0.0
-
-
-def _differ(new: int, told: int) -> bool:
-    return new > WORTH_TELLING * told or told > WORTH_TELLING * new

@@ -24,8 +24,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from azselfplay.batching.queue import MAX_STARTS, MAX_WRONG, LeafQueue
-from azselfplay.batching.ring import SLOT_ROWS, BadRing, Layout, Wish
+from azselfplay.batching.queue import (
+    MAX_STARTS,
+    MAX_WRONG,
+    LeafQueue,
+    games_each,
+    is_worth_telling,
+    rows_a_slot,
+)
+from azselfplay.batching.ring import BadRing, Layout, Wish
 from azselfplay.batching.rings import Filled, Ring, Rings
 from azselfplay.games.jit import jit, signed
 from azselfplay.games.packed import LegalMasks
@@ -43,17 +50,15 @@ IN_FLIGHT = 2
 """Batches submitted to the device at once."""
 RECENT = 10.0
 """Seconds for which an owner that has sent leaves counts as playing."""
-MOST_GAMES = 2048
-"""Most games of one process: with 800 simulations a move they take about 3.5 GB."""
-LEAST_GAMES = 16
-"""Least number of games of one process: a slot with fewer leaves costs more than its leaves do."""
-WORTH_TELLING = 1.25
-"""Factor by which the number of games must have changed before producers are told."""
 
 log = logging.getLogger("evaluator")
 
 Positions = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], npt.NDArray[np.uint16]]
 Answers = tuple[npt.NDArray[Any], npt.NDArray[np.float32]]
+
+
+_Checked = tuple[Filled, npt.NDArray[np.uint16], npt.NDArray[np.uint16]]
+"""A slot, with copies of its counts and legal actions."""
 
 
 class Network(Protocol):
@@ -116,11 +121,11 @@ class Exceptions(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Share:
-    """How many producers are to be kept busy, and with how much."""
+class Workers:
+    """Who will use an evaluator."""
 
-    workers: int = 1
-    """Workers that will come, or their share of this evaluator."""
+    count: int = 1
+    """Workers that have this evaluator as their own."""
     games: int = 0
     """Games that each plays at once; 0: as many as fill the batches."""
 
@@ -139,7 +144,7 @@ class _Submitted:
 
 @dataclass
 class _Counts:
-    """What has happened since the last report."""
+    """What has happened since the last report, with the names of EVALUATOR_REPORT."""
 
     rows: int = 0
     batches: list[int] = field(default_factory=list)
@@ -162,7 +167,7 @@ class EvaluatorLoop:
         history: int,
         control: Control,
         exceptions: Exceptions,
-        share: Share = Share(),
+        workers: Workers = Workers(),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Listen for producers at the Unix socket `path`."""
@@ -171,7 +176,7 @@ class EvaluatorLoop:
         self._layout = Layout.of(game, history, 1)
         self._control = control
         self._exceptions = exceptions
-        self._share = share
+        self._workers = workers
         self._clock = clock
         self._masks = LegalMasks(game.mask_bytes) if game.mask_bytes else None
         self._selector = selectors.DefaultSelector()
@@ -196,11 +201,6 @@ class EvaluatorLoop:
         while True:
             self.step()
 
-    @property
-    def is_busy(self) -> bool:
-        """Return whether batches are on the device."""
-        return bool(self._submitted)
-
     def step(self) -> None:
         """Take what has arrived, submit what the device has room for, then answer the oldest batch."""
         can_work = self._submitted or (self._has_weights and self._queue.rows)
@@ -213,8 +213,7 @@ class EvaluatorLoop:
         if self._submitted:
             self._answer_oldest()
         self._report()
-        for ring in self.rings.flush():
-            self.rings.close(ring)
+        self.rings.flush()
 
     def _forget(self, ring: Ring) -> None:
         """Drop what came from a ring that is closed. What is on the device goes on, and is dropped then."""
@@ -292,22 +291,18 @@ class EvaluatorLoop:
     # ---- The device ---------------------------------------------------------------------------
 
     def _submit(self, leaves: list[Filled]) -> None:
-        now = self._clock()
-        try:
-            positions, actions = self._gather(leaves)
-        except BadRing as error:
-            for ring in {one.ring for one in leaves if not one.ring.is_open}:
-                log.warning("%s is cut off: %s", ring.name, error)
-                self.rings.close(ring)
-            if good := [one for one in leaves if one.ring.is_open]:
-                self._submit(good)
+        good = self._checked(leaves)
+        if not good:
             return
+        now = self._clock()
+        leaves, positions = [slot for slot, _, _ in good], self._joined(good)
         for one in leaves:
             one.begin()
         rows = len(positions[1])
         self._busy_rows += rows
         self._counts.batches.append(rows)
         self._counts.waited.append(sum((now - one.arrived) * one.rows for one in leaves) / rows)
+        actions = [len(legal) for _, _, legal in good]
         submitted = _Submitted(leaves, actions, positions, None, time.perf_counter())
         if rows > self._network.max_rows:  # a slot is larger than the device has memory for
             self._answer(submitted, *self._network.run(*positions))
@@ -318,28 +313,31 @@ class EvaluatorLoop:
         if submitted.ticket is None:  # not in an `except`: its exception would keep the failed batch's memory
             self._halve()
 
-    def _gather(self, leaves: list[Filled]) -> tuple[Positions, list[int]]:
-        """Copy slots into one batch. Raises BadRing, with the ring marked as closed, for a slot that holds no
-        leaves of this game."""
-        rows = sum(one.rows for one in leaves)
-        features = np.empty((rows, self._layout.words), np.uint64)
-        counts = np.empty(rows, np.uint16)
-        legal: list[npt.NDArray[np.uint16]] = []
-        at = 0
+    def _checked(self, leaves: list[Filled]) -> list[_Checked]:
+        """Return each slot with copies of its counts and legal actions. A producer whose slot holds no leaves
+        of this game is cut off, and all its slots are left out."""
+        found: list[_Checked] = []
         for one in leaves:
-            slot, header = one.ring.memory.slots[one.index], one.header
-            end = at + header.rows
-            features[at:end] = slot.features[: header.rows]
-            counts[at:end] = slot.counts[: header.rows]
-            raw = slot.legal[: header.legal_bytes].copy()
-            try:
-                legal.append(self._actions(counts[at:end], raw, is_mask=bool(header.is_mask)))
-            except BadRing:
-                one.ring.is_open = False
-                raise
-            at = end
-        actions = legal[0] if len(legal) == 1 else np.concatenate(legal)
-        return (features, counts, actions), [len(one) for one in legal]
+            if one.ring.is_open:
+                counts = one.slot.counts[: one.rows].copy()
+                raw = one.slot.legal[: one.header.legal_bytes].copy()
+                try:
+                    found.append((one, counts, self._actions(counts, raw, is_mask=bool(one.header.is_mask))))
+                except BadRing as error:
+                    self.rings.cut_off(one.ring, error)
+        return [entry for entry in found if entry[0].ring.is_open]
+
+    def _joined(self, slots: list[_Checked]) -> Positions:
+        """Return the leaves of some slots as one batch, in order."""
+        features = np.empty((sum(one.rows for one, _, _ in slots), self._layout.words), np.uint64)
+        at = 0
+        for one, _, _ in slots:
+            features[at : at + one.rows] = one.slot.features[: one.rows]
+            at += one.rows
+        if len(slots) == 1:
+            return features, *slots[0][1:]
+        counts, actions = (np.concatenate([entry[kind] for entry in slots]) for kind in (1, 2))
+        return features, counts, actions
 
     def _actions(
         self, counts: npt.NDArray[np.uint16], raw: npt.NDArray[np.uint8], *, is_mask: bool
@@ -452,18 +450,7 @@ class EvaluatorLoop:
         waiting = self._queue.rows + self._busy_rows
         if counts.batches or counts.busy or counts.poisoned or waiting:
             self._control.report(
-                EvaluatorReport(
-                    rows=counts.rows,
-                    batches=counts.batches,
-                    waited=counts.waited,
-                    busy=counts.busy,
-                    queue_rows=self._queue.rows,
-                    sent_rows=self._busy_rows,
-                    redone_rows=counts.redone_rows,
-                    wrong_rows=counts.wrong_rows,
-                    bad_batches=counts.bad_batches,
-                    poisoned=counts.poisoned,
-                )
+                EvaluatorReport(**vars(counts), queue_rows=self._queue.rows, sent_rows=self._busy_rows)
             )
 
     def _tell(self) -> None:
@@ -473,12 +460,12 @@ class EvaluatorLoop:
             return
         now = self._clock()
         self._seen = {owner: at for owner, at in self._seen.items() if now - at < RECENT}
-        owners = max(1, self._share.workers, len(self._seen))
+        owners = max(1, self._workers.count, len(self._seen))
         target = min(self._network.target_rows, self._network.max_rows)
         needed = (self._network.in_flight + 3) * target
-        games = self._share.games or max(LEAST_GAMES, min(MOST_GAMES, needed // owners))
+        games = self._workers.games or games_each(needed, owners)
         rows = rows_a_slot(target, owners)
-        if _differ(games, self._wish.games) or _differ(rows, self._wish.rows):
+        if is_worth_telling(games, self._wish.games) or is_worth_telling(rows, self._wish.rows):
             self._wish = Wish(games, rows)
         for ring in self.rings.rings:
             ring.tell(self._wish)
@@ -504,16 +491,6 @@ def open_device(device: str, game: Game, history: int, threads: int) -> tuple[Ne
         code = Exit.TRY_AGAIN if may_come_back else Exit.CONFIG
         raise Fatal(f"device {device} cannot be used: {error}", code) from error
     return network, Exceptions(BadWeights, torch.cuda.OutOfMemoryError)
-
-
-def rows_a_slot(target_rows: int, owners: int) -> int:
-    """Return how many rows a slot should have: few enough that each owner has two of them in a round of
-    batches, so that none waits for the others with nothing of its own in the queue."""
-    return max(LEAST_GAMES, min(SLOT_ROWS, target_rows, 2 * target_rows // owners))
-
-
-def _differ(new: int, told: int) -> bool:
-    return new > WORTH_TELLING * told or told > WORTH_TELLING * new
 
 
 @jit

@@ -1,9 +1,9 @@
 """The producer's end of a ring: dials an evaluator, hands it leaves, gets answers, and dials again.
 
-A worker has one `RingClient`, the front one for each evaluator. When an evaluator ends, the leaves that it
-had come back to the owner (`Events.lost`), who sends them again when the evaluator is back, or to another
-one. Evaluating is a pure function of weights and position, so that is harmless. With several paths, an
-evaluator that stays away is replaced by the next, until it is there again.
+A worker has one `RingClient`, the front one for each evaluator. When an evaluator ends, `Events.lost` returns
+the leaves that it had not answered. They are sent again when it is back, or to another one: evaluating is a
+pure function of weights and position. With several paths, an evaluator that stays away is replaced by another
+until it is there again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from azselfplay.batching.ring import (
     create,
     hello,
 )
+from azselfplay.search.evaluator import Evaluations
 
 REDIAL = 0.25
 """Seconds between two attempts to reach an evaluator; one that restarts needs several."""
@@ -44,7 +45,7 @@ class Leaves:
     """Rows for one slot."""
 
     payload: Any
-    """Whatever the owner needs when the answers come."""
+    """What the user of the `RingClient` needs when the answers come."""
     frames: Sequence[npt.NDArray[Any]]
     """Features, counts and legal actions, as in EVALUATE."""
     rows: int
@@ -67,11 +68,11 @@ class Leaves:
 
 @dataclass(frozen=True)
 class Events:
-    """What the owner of a `RingClient` is told."""
+    """What the user of a `RingClient` is told."""
 
-    answered: Callable[[Leaves, npt.NDArray[np.float16], npt.NDArray[np.float32], int, int], None]
-    """`answered(leaves, priors [actions], wdl [rows, 3], version, refused)`. The arrays are the slot's, and
-    valid during the call only. `refused`: how many rows have the win `ring.REFUSED`."""
+    answered: Callable[[Leaves, Evaluations, int], None]
+    """`answered(leaves, evaluations, refused)`. The arrays are the slot's, and valid during the call only.
+    `refused`: how many rows have no answer, and never will (see `answered_runs`)."""
     wished: Callable[[Wish], None]
     """The evaluator is there, or wants something else than before."""
     lost: Callable[[list[Leaves]], None]
@@ -108,10 +109,6 @@ class RingClient:
     def start(self) -> None:
         """Dial, now and until somebody is there."""
         self._dial()
-
-    @property
-    def is_up(self) -> bool:
-        return self._socket is not None
 
     @property
     def room(self) -> int:
@@ -242,9 +239,20 @@ class RingClient:
             elif index in self._sent:
                 leaves, slot = self._sent.pop(index), memory.slots[index]
                 self.sent_rows -= leaves.rows
+                version, refused = slot.answer
                 priors, wdl = slot.priors[: leaves.actions], slot.wdl[: leaves.rows]
-                self._events.answered(leaves, priors, wdl, *slot.answer)
-                if self._memory is not memory:  # the owner has closed us
+                self._events.answered(leaves, Evaluations(priors, wdl, version), refused)
+                if self._memory is not memory:  # our user has closed us
                     return
                 self._free.append(index)
         self._events.room()
+
+
+def answered_runs(leaves: Leaves, evaluations: Evaluations) -> Iterator[tuple[int, Evaluations]]:
+    """Yield the first row and the evaluations of each run of rows that were not refused."""
+    ends = np.concatenate([[0], np.cumsum(leaves.frames[1], dtype=np.int64)])
+    is_answered = evaluations.wdl[:, 0] >= 0
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], is_answered, [False]])))
+    for start, end in edges.reshape(-1, 2).tolist():
+        priors = evaluations.priors[ends[start] : ends[end]]
+        yield start, Evaluations(priors, evaluations.wdl[start:end], evaluations.version)

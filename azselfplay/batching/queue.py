@@ -18,6 +18,14 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from azselfplay.batching.ring import SLOT_ROWS
+
+MOST_GAMES = 2048
+"""Most games of one process: with 800 simulations a move they take about 3.5 GB."""
+LEAST_GAMES = 16
+"""Fewest games of one process: a slot or a message with fewer leaves costs more than its leaves do."""
+WORTH_TELLING = 1.25
+"""Factor by which a number must have changed before a player is told the new one."""
 MAX_STARTS = 2
 """Evaluators that may die over the same rows before these are refused."""
 MAX_WRONG = 2
@@ -56,9 +64,6 @@ class FairQueue(Generic[T]):
         """Rows in the queue."""
         self._waiting: dict[Hashable, _Waiting[T]] = {}
         self._turns: deque[Hashable] = deque()
-
-    def __len__(self) -> int:
-        return sum(len(one.items) for one in self._waiting.values())
 
     @property
     def owners(self) -> Iterable[Hashable]:
@@ -115,7 +120,7 @@ class FairQueue(Generic[T]):
                 self._turns.remove(owner)
 
 
-class Leaves(Item, Protocol):
+class WaitingSlot(Item, Protocol):
     """A slot that waits to be computed."""
 
     @property
@@ -124,15 +129,15 @@ class Leaves(Item, Protocol):
     def starts(self) -> int: ...
 
 
-L = TypeVar("L", bound=Leaves)
+S = TypeVar("S", bound=WaitingSlot)
 
 
-class LeafQueue(Generic[L]):
+class LeafQueue(Generic[S]):
     """The slots that wait for one device, from any number of rings."""
 
     def __init__(self) -> None:
-        self._queue: FairQueue[L] = FairQueue()
-        self._suspects: deque[L] = deque()
+        self._queue: FairQueue[S] = FairQueue()
+        self._suspects: deque[S] = deque()
         self._tries_suspect = False
         """Whether the device computes a suspect, and nothing else."""
 
@@ -141,7 +146,7 @@ class LeafQueue(Generic[L]):
         """Rows that wait."""
         return self._queue.rows + sum(one.rows for one in self._suspects)
 
-    def put(self, leaves: L) -> None:
+    def put(self, leaves: S) -> None:
         """Add a slot. One that has been started before is a suspect."""
         if leaves.starts:
             self._suspects.append(leaves)
@@ -153,7 +158,7 @@ class LeafQueue(Generic[L]):
         self._queue.drop(lambda leaves: leaves.ring == ring)
         self._suspects = deque(leaves for leaves in self._suspects if leaves.ring != ring)
 
-    def next_batch(self, target_rows: int, busy_rows: int) -> list[L]:
+    def next_batch(self, target_rows: int, busy_rows: int) -> list[S]:
         """Return the slots to compute next, of `target_rows` at most unless the first is larger; none if the
         device should wait for more. `busy_rows`: rows that the device is computing."""
         if not busy_rows:
@@ -165,3 +170,23 @@ class LeafQueue(Generic[L]):
         if not self._queue.rows or self._queue.rows < min(busy_rows, target_rows) // 2:
             return []
         return self._queue.take(target_rows)
+
+
+# ---- How much the players should send ----------------------------------------------------------
+
+
+def games_each(needed_rows: int, players: float) -> int:
+    """Return how many games each of `players` players should have in flight, so that together they have
+    `needed_rows` leaves."""
+    return max(LEAST_GAMES, min(MOST_GAMES, int(needed_rows / max(1, players))))
+
+
+def rows_a_slot(target_rows: int, owners: int) -> int:
+    """Return how many rows a slot should have: few enough that each owner has two slots in a round of
+    batches. With one, it would have nothing in the queue while that one is computed."""
+    return max(LEAST_GAMES, min(SLOT_ROWS, target_rows, 2 * target_rows // owners))
+
+
+def is_worth_telling(new: int, told: int) -> bool:
+    """Return whether a number has changed enough."""
+    return new > WORTH_TELLING * told or told > WORTH_TELLING * new

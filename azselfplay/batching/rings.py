@@ -35,6 +35,9 @@ from azselfplay.batching.ring import (
 
 MOST_BYTES = 4096
 """Most slot numbers read at once."""
+MOST_TRIES = 1000
+"""A slot that says it was begun or answered wrongly more often holds rubbish: after two, its rows are
+refused."""
 _CREDENTIALS = struct.Struct("3i")
 log = logging.getLogger("evaluator")
 
@@ -110,6 +113,7 @@ class Ring:
         self._said_hello = False
         self._held: set[int] = set()
         """Slots that are ours at the moment."""
+        self._told = Wish(0, 0)
         self._out = bytearray()
 
     def read(self, layout: Layout, now: float) -> list[Filled] | None:
@@ -133,8 +137,10 @@ class Ring:
         most = layout.mask_bytes * header.rows if header.is_mask else 2 * layout.max_legal * header.rows
         if not 1 <= header.rows <= SLOT_ROWS or not 1 <= header.legal_bytes <= most:
             raise BadRing(f"slot {index} with {header.rows} rows and {header.legal_bytes} bytes of actions")
+        if not (0 <= header.starts <= MOST_TRIES and 0 <= header.wrong <= MOST_TRIES):
+            raise BadRing(f"slot {index}, begun {header.starts} and answered wrongly {header.wrong} times")
         self._held.add(index)
-        return Filled(self, index, header, now, header.rows, (self, header.owner), max(0, header.wrong))
+        return Filled(self, index, header, now, header.rows, (self, header.owner), header.wrong)
 
     @property
     def is_up(self) -> bool:
@@ -148,8 +154,8 @@ class Ring:
 
     def tell(self, wish: Wish) -> None:
         """Tell the producer what is wanted of it, if that has changed."""
-        if self.is_up and self.memory.wish != wish:
-            self.memory.wish = wish
+        if self.is_up and self._told != wish:
+            self._told = self.memory.wish = wish
             self._out.append(LOOK_AT_HEAD)
 
     def flush(self) -> bool:
@@ -216,12 +222,17 @@ class Rings:
         except ConnectionError:  # it ended with answers unread
             filled = None
         except (BadRing, OSError) as error:
-            log.warning("%s is cut off: %s", ring.name, error)
-            filled = None
+            self.cut_off(ring, error)
+            return []
         if filled is None:
             self.close(ring)
             return []
         return filled
+
+    def cut_off(self, ring: Ring, error: Exception) -> None:
+        """Close the ring of a producer that breaks the rules, and say which."""
+        log.warning("%s is cut off: %s", ring.name, error)
+        self.close(ring)
 
     def close(self, ring: Ring) -> None:
         """Forget a ring. Its memory is freed when no batch on the device needs it any more."""
@@ -236,6 +247,7 @@ class Rings:
         self._selector.unregister(self._listener)
         self._listener.close()
 
-    def flush(self) -> list[Ring]:
-        """Send what is to be sent. Returns the rings whose producers are gone; `close` them."""
-        return [ring for ring in self.rings if not ring.flush()]
+    def flush(self) -> None:
+        """Send what is to be sent. Closes the rings whose producers are gone."""
+        for ring in [ring for ring in self.rings if not ring.flush()]:
+            self.close(ring)

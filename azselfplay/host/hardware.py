@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,6 +36,12 @@ def usable_cores(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int:
     """Return whole processors, at least 1. `mount`: the control groups. `membership`: which of them are
     ours."""
     return max(1, int(min(len(os.sched_getaffinity(0)), cpu_quota(mount, membership))))
+
+
+def workers_beside(devices: Sequence[str], cores: int) -> int:
+    """Return how many workers keep these evaluators of the same machine busy: most cores where GPUs evaluate,
+    a quarter where the evaluators need the cores."""
+    return max(1, cores // 4 if "cpu" in devices else cores - len(devices) - 1)
 
 
 def cpu_quota(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from azselfplay.batching.loop import EvaluatorLoop, Exceptions, Share
+from azselfplay.batching.loop import EvaluatorLoop, Exceptions
 from azselfplay.batching.ring import LOOK_AT_HEAD, Header, Layout, create, hello
 from azselfplay.games import get_game
 from protocol.messages import EvaluatorReport, LoadWeights
@@ -131,8 +131,9 @@ class Evaluator:
         self.now = 0.0
         if loads:
             self.control.orders.append(LoadWeights(1, b"s" * 32, "file"))
+        exceptions = Exceptions(BadFile, NoRoom)
         self.loop = EvaluatorLoop(
-            path, self.network, GAME, 1, self.control, Exceptions(BadFile, NoRoom), Share(), lambda: self.now
+            path, self.network, GAME, 1, self.control, exceptions, clock=lambda: self.now
         )
         self.step()
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from ring_parts import GAME, LAYOUT, WORDS, BadFile, EchoNetwork, Evaluator, NoRoom, Producer, random_leaves
 
-from azselfplay.batching.loop import EvaluatorLoop, Exceptions, Share, are_leaves
+from azselfplay.batching.loop import EvaluatorLoop, Exceptions, Workers, are_leaves
 from azselfplay.batching.ring import REFUSED, Layout, Wish, create, hello
 from azselfplay.host.exits import Fatal
 from azselfplay.host.folders import own_folder
@@ -286,6 +286,8 @@ RUBBISH = {
     "too many rows": change("rows", 129),
     "negative rows": change("rows", -1),
     "huge rows": change("rows", 2**62),
+    "a negative count of starts": change("starts", -1),
+    "a count that would overflow": change("wrong", 2**63 - 1),
     "no actions": change("legal_bytes", 0),
     "half an action": change("legal_bytes", 7),
     "actions beyond the slot": change("legal_bytes", 2**40),
@@ -439,7 +441,7 @@ def test_the_expected_workers_count_before_they_have_come(path: Path) -> None:
     exceptions = Exceptions(BadFile, NoRoom)
     evaluator = Evaluator(path.with_name("other"), loads=False)
     loop = EvaluatorLoop(
-        path, EchoNetwork(256), GAME, 1, evaluator.control, exceptions, Share(workers=8), lambda: 0.0
+        path, EchoNetwork(256), GAME, 1, evaluator.control, exceptions, Workers(8), lambda: 0.0
     )
     evaluator.control.orders.append(WEIGHTS)
     producer = Producer(path)

@@ -11,6 +11,7 @@ import pytest
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.host.ports import Address
 from client.config import ClientConfig, count_gpus, default_spool, devices_for, make_plan
+from client.evaluators import own_first
 from client.main import main
 from client.metrics import SILENT, FigureLines, LastWords, WorkersFigures, figures_line
 
@@ -21,8 +22,20 @@ def test_auto_takes_the_gpus_or_else_the_server() -> None:
     """GPUs are found without importing torch."""
     assert devices_for("auto", 2) == ["cuda:0", "cuda:1"]
     assert devices_for("auto", 0) == ["remote"]
-    with pytest.raises(Fatal, match="auto"):
-        devices_for("gpu", 1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [
+        ("gpu", "no device 'gpu'"),
+        ("cuda:0,cuda:0", "twice"),
+        ("cpu,remote", "stands alone"),
+        ("", "no device"),
+    ],
+)
+def test_a_wrong_device_is_refused_in_words(setting: str, why: str) -> None:
+    with pytest.raises(Fatal, match=why):
+        devices_for(setting, 1)
 
 
 def test_gpus_are_counted_by_their_device_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,30 +51,38 @@ def test_gpus_are_counted_by_their_device_files(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("device", "gpus", "workers", "devices", "rings"),
+    ("device", "gpus", "asked", "devices", "workers"),
     [
-        ("auto", 0, 0, [], [[]] * 8),
-        ("auto", 2, 0, ["cuda:0", "cuda:1"], [["0", "1"], ["1", "0"]] * 2 + [["0", "1"]]),
-        ("cuda:1", 2, 3, ["cuda:1"], [["0"]] * 3),
-        ("cpu,cpu", 2, 0, ["cpu", "cpu"], [["0", "1"], ["1", "0"]]),
-        ("remote", 2, 2, [], [[]] * 2),
+        ("auto", 0, 0, [], 8),
+        ("auto", 2, 0, ["cuda:0", "cuda:1"], 5),
+        ("cuda:1", 2, 3, ["cuda:1"], 3),
+        ("cpu,cpu", 2, 0, ["cpu", "cpu"], 2),
+        ("remote", 2, 2, [], 2),
     ],
 )
-def test_the_plan_has_an_evaluator_for_each_device_and_spreads_the_workers_over_them(
-    device: str, gpus: int, workers: int, devices: list[str], rings: list[list[str]]
+def test_the_plan_has_an_evaluator_for_each_device_and_workers_that_know_them_all(
+    device: str, gpus: int, asked: int, devices: list[str], workers: int
 ) -> None:
-    """On a machine with eight cores; each worker names its own evaluator's socket first."""
-    config = ClientConfig("x", device=device, workers=workers)
+    """On a machine with eight cores."""
+    config = ClientConfig("x", device=device, workers=asked)
     plan = make_plan(config, HERE, Path("s"), Path("r"), gpus=gpus, cores=8)
     assert [value(argv, "--device") for argv in plan.evaluators] == devices
-    assert [value(argv, "--ring") for argv in plan.evaluators] == [f"r/ring-{n}" for n in range(len(devices))]
-    assert [value(argv, "--index") for argv in plan.workers] == [str(index) for index in range(len(rings))]
-    found = [
-        [part.removeprefix("r/ring-") for part in argv if part.startswith("r/")] for argv in plan.workers
-    ]
-    assert found == rings
+    rings = [f"r/ring-{index}" for index in range(len(devices))]
+    assert [value(argv, "--ring") for argv in plan.evaluators] == rings
+    assert [value(argv, "--index") for argv in plan.workers] == [str(index) for index in range(workers)]
+    assert all([part for part in argv if part.startswith("r/")] == rings for argv in plan.workers)
     assert not any("--rings" in argv for argv in plan.in_search)
     assert "--warm-only" in plan.prepare
+
+
+def test_workers_spread_over_the_evaluators_and_each_knows_the_next_one_to_ask() -> None:
+    rings = [Path("0"), Path("1"), Path("2")]
+    assert [[path.name for path in own_first(rings, worker)] for worker in range(4)] == [
+        ["0", "1", "2"],
+        ["1", "2", "0"],
+        ["2", "0", "1"],
+        ["0", "1", "2"],
+    ]
 
 
 def value(argv: list[str], flag: str) -> str:

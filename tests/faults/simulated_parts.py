@@ -171,7 +171,7 @@ class SimulatedRing:
         if leaves is not None:
             priors, wdl = np.frombuffer(frames[2], np.float16), np.frombuffer(frames[3], np.float32)
             version = int.from_bytes(frames[1])
-            self._events.answered(leaves, priors, wdl.reshape(-1, 3), version, 0)
+            self._events.answered(leaves, Evaluations(priors, wdl.reshape(-1, 3), version), 0)
             self._events.room()
 
 

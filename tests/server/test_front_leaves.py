@@ -18,6 +18,7 @@ from front_bench import (
     random_leaves,
 )
 
+from azselfplay.batching.queue import MOST_GAMES
 from protocol.credits import LEAST_GRANT
 from protocol.errors import Code
 from protocol.messages import (
@@ -34,7 +35,7 @@ from protocol.messages import (
     Welcome,
     encode,
 )
-from server.shares import MOST_GAMES, SPARE_CREDITS
+from server.shares import SPARE_CREDITS
 
 
 def test_every_reply_belongs_to_its_request_with_two_workers_of_different_sizes(play: Play) -> None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from azselfplay.batching.loop import rows_a_slot
-from azselfplay.batching.queue import LeafQueue
+from azselfplay.batching.queue import LeafQueue, rows_a_slot
 from protocol.credits import LEAST_GRANT, Credits
 from server.leaves import MAX_QUEUED_ROWS
 from server.shares import REVISE_SECONDS, Shares

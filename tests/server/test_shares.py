@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from azselfplay.batching.queue import LEAST_GAMES, MOST_GAMES
 from protocol.credits import CHANGE_SECONDS, LEAST_GRANT, Credits
 from server.leaves import MAX_QUEUED_ROWS
 from server.shares import (
     IDLE_REVISIONS,
-    LEAST_GAMES,
-    MOST_GAMES,
     REVISE_SECONDS,
     SPARE_CREDITS,
     Share,
