@@ -199,10 +199,12 @@ async def _play(
         result = await search(tree, pool, is_cheap=is_cheap)
         action = choose_action(result, tree.ply, settings, rng)
         columns.add(action, result, pool.evaluator.version)
-        columns.mover = int(game.rules.side_to_move(tree.state))
+        gives_up = not columns.is_played_on and resigning.gives_up(result.value)
+        if gives_up:
+            columns.mover = int(game.rules.side_to_move(tree.state))
         tree.advance(action)
         reason = tree.end_reason()
-        if reason is None and not columns.is_played_on and resigning.gives_up(result.value):
+        if reason is None and gives_up:
             reason = RESIGNATION
     if not columns.actions:
         raise ValueError(f"the game is over at its start position ({reason}): {text!r}")
@@ -219,11 +221,9 @@ class _Columns:
     is_played_on: bool = False
     """Whether nobody may resign in this game."""
     mover: int = 0
-    """The player of the newest move; 0 is the first player."""
+    """The player who would resign with the newest move; 0 is the first player."""
 
     def add(self, action: int, result: SearchResult, version: int) -> None:
-        if result.visits.max(initial=0) > MOST_VISITS:
-            raise BadRecord(f"a root action has {result.visits.max()} visits, a record holds {MOST_VISITS}")
         self.actions.append(action)
         self.results.append(result)
         self.versions.append(version)
@@ -242,6 +242,9 @@ def _record(
     has_resigned = reason == RESIGNATION
     outcome = outcome_for_first_player(-1, columns.mover) if has_resigned else tree.outcome()
     values = np.array([result.value for result in results], np.float32)
+    visits = np.concatenate([result.visits for result in results])
+    if visits.max(initial=0) > MOST_VISITS:
+        raise BadRecord(f"a root action has {visits.max()} visits, a record holds {MOST_VISITS}")
     played_on = PLAYED_ON if columns.is_played_on else 0
     return GameRecord(
         uid=uid,
@@ -252,7 +255,7 @@ def _record(
         actions=np.array(columns.actions, np.uint16),
         visited=np.array([len(result.actions) for result in results], np.uint16),
         visit_actions=np.concatenate([result.actions for result in results]).astype(np.uint16),
-        visits=np.concatenate([result.visits for result in results]).astype(np.uint16),
+        visits=visits.astype(np.uint16),
         root_values=np.clip(values, -1.0, 1.0),
         flags=np.array([_flags(result) | played_on for result in results], np.uint8),
         versions=np.array(columns.versions, np.uint32),

@@ -15,13 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from azselfplay.games import get_game
-from azselfplay.games.jit import Bindings, bind
+from azselfplay.games.jit import Bindings, bind, direct
 from azselfplay.games.stubs import bindings
 from azselfplay.search import cache_kernel, step_kernel, tree_kernel
 from azselfplay.search.evaluator import Evaluator
 from azselfplay.search.selection import selection
 
 KERNELS = (tree_kernel, cache_kernel, step_kernel)
+OFTEN = ("expand_backup_select", "view_and_wins", "forget_simulations", "score_root", "advance", "mix_noise")
+"""Kernels that are called at least once a move, always with arrays of the same types."""
 
 
 class NetworkCode(Protocol):
@@ -73,4 +75,5 @@ def kernels_for(game_name: str, selection_name: str, network: NetworkCode | None
     else:
         own = [(step_kernel.EVALUATES, 1), (step_kernel.evaluate, network.evaluate)]
         sets[network.name] = [*own, *network.bindings]
-    return bind([*KERNELS, chooses], sets)
+    kernels = vars(bind([*KERNELS, chooses], sets))
+    return SimpleNamespace(**kernels | {name: direct(kernels[name]) for name in OFTEN if name in kernels})

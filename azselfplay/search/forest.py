@@ -154,6 +154,7 @@ class Forest:
         """
         self._take_new_weights()
         status = np.empty(len(rows), np.int8)
+        priors, wdl = np.ascontiguousarray(priors, np.float32), np.ascontiguousarray(wdl, np.float32)
         if not self.kernels.expand_backup_select(self.arrays, rows, priors, wdl, self.outbox, status):
             return []
         found = np.flatnonzero(status != WAITING)

@@ -8,6 +8,7 @@ search, four of which are the children of Chaslot et al., "Progressive strategie
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from dataclasses import replace
 from itertools import accumulate
@@ -15,6 +16,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
+from azselfplay.games.jit import jit
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.result import (
     Candidates,
@@ -160,11 +162,29 @@ def choose_by_scores(
     considered, and with one considered action it samples from the prior. A search without noise (a cheap one)
     then samples from all actions that it visited.
     """
+    noise, least = root.noise, 0
     if temperature > 0 and not has_noise:
-        scores = root.scores + temperature * rng.gumbel(size=len(root.scores))
-        return int(root.actions[np.argmax(np.where(root.visits > 0, scores, -np.inf))])
-    scores = root.scores + temperature * root.noise
-    return int(root.actions[np.argmax(np.where(root.visits == root.visits.max(), scores, -np.inf))])
+        noise, least = rng.gumbel(size=len(root.scores)), 1
+    return int(root.actions[best_scored(root.scores, noise, root.visits, temperature, least)])
+
+
+@jit
+def best_scored(
+    scores: npt.NDArray[np.float64],
+    noise: npt.NDArray[np.float64],
+    visits: npt.NDArray[np.int32],
+    temperature: float,
+    least: int,
+) -> int:
+    """Return the index of the largest `scores + temperature * noise` (all [n]) among those with at least
+    `least` visits; 0: with the most. Ties go to the lowest index."""
+    most = visits.max()
+    best, best_score = 0, -math.inf
+    for i in range(len(scores)):
+        score = scores[i] + temperature * noise[i]
+        if visits[i] >= (least if least > 0 else most) and score > best_score:
+            best, best_score = i, score
+    return best
 
 
 # ---- Rules of `final_move` ---------------------------------------------------------------------------

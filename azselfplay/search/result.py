@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,8 +55,7 @@ class SearchResult:
     """How far it differs from the raw network; None where there was no search."""
 
 
-@dataclass(frozen=True, eq=False)
-class Candidates:
+class Candidates(NamedTuple):
     """The root actions that may be played, all with visits; arrays [k]."""
 
     actions: npt.NDArray[np.uint16]
@@ -65,8 +64,7 @@ class Candidates:
     """Mean value, for the side to move."""
 
 
-@dataclass(frozen=True, eq=False)
-class RootScores:
+class RootScores(NamedTuple):
     """What a Gumbel search knows about each legal action at the root; all arrays [n]."""
 
     actions: npt.NDArray[np.uint16]
@@ -81,8 +79,7 @@ class RootScores:
     """The Gumbel noise of this search; zeros in a search without noise."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchStats:
+class SearchStats(NamedTuple):
     """Compares the network's evaluation with the search result."""
 
     kl: float

@@ -87,6 +87,8 @@ class SearchTree:
             nodes = self._arrays.nodes
             self._first_edges, self._edge_counts = nodes["first_edge"], nodes["edge_count"]
             self._proofs, self._nodes_in_use = nodes["proof"], self._arrays.state["nodes"]
+            self._visits, self._depths = self._arrays.state["root_visits"], self._arrays.state["depth_sum"]
+            self._deepest, self._remaining = self._arrays.state["deepest"], self._arrays.state["remaining"]
             self._history_view: npt.NDArray[np.uint64] = self.forest.arrays.history[self.slot]
 
     @property
@@ -256,18 +258,19 @@ class SearchTree:
     @property
     def remaining(self) -> int:
         """Simulations that this search may still make."""
-        return int(self.state_of_search["remaining"])
+        self._look()
+        return int(self._remaining[0])
 
     def begin(self, *, is_cheap: bool = False) -> None:
         """Prepare a search of `simulations` new simulations (cheap: `cheap_simulations`, without noise)."""
-        state, settings = self.state_of_search, self.settings
+        settings = self.settings
         simulations, cheap = settings.search.simulations, settings.playout_cap.cheap_simulations
-        state["remaining"] = cheap if is_cheap else simulations
-        state["has_noise"] = 0
+        self.state_of_search["has_noise"] = 0
+        self._remaining[0] = cheap if is_cheap else simulations
         self._drops_subtree = False
         self.forest.selection.begin(self, is_cheap=is_cheap)
-        state["depth_sum"] = state["deepest"] = 0
-        self._visits_before = int(state["root_visits"])
+        self._depths[0] = self._deepest[0] = 0
+        self._visits_before = int(self._visits[0])
 
     def extend(self, simulations: int) -> None:
         """Continue a finished search. Records have no room for these visits, so `advance` keeps no subtree.
@@ -286,9 +289,9 @@ class SearchTree:
 
     def mean_and_max_depth(self) -> tuple[float, int]:
         """Return (mean, largest) depth of the simulations since `begin`, in plies."""
-        state = self.state_of_search
-        simulations = int(state["root_visits"]) - self._visits_before
-        return int(state["depth_sum"]) / max(1, simulations), int(state["deepest"])
+        self._look()
+        simulations = int(self._visits[0]) - self._visits_before
+        return int(self._depths[0]) / max(1, simulations), int(self._deepest[0])
 
     # ---- Results ------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from azselfplay.games import get_game
+from azselfplay.games.jit import direct, jit
 
 READS_BEHIND_THE_END = """
 import numpy as np
@@ -53,3 +54,24 @@ def test_checks_are_on_in_this_process() -> None:
     game = get_game("connect_four")
     with pytest.raises(IndexError):
         game.rules.legal_actions(np.zeros((1, game.state_words), np.uint64), 1, np.zeros(3, np.uint16))
+
+
+@jit
+def last(values: np.ndarray) -> float:
+    return float(values[-1])
+
+
+def test_a_direct_call_gives_what_the_function_gives() -> None:
+    call = direct(last)
+    assert [call(np.arange(n, dtype=np.float64)) for n in (1, 5, 3)] == [0.0, 4.0, 2.0]
+
+
+@pytest.mark.skipif(not numba.config.BOUNDSCHECK, reason="only where checks are on (make test)")
+@pytest.mark.parametrize("other", [np.zeros(2, np.float32), np.zeros((2, 2)), np.zeros(4)[::2]])
+def test_a_direct_call_with_other_types_than_the_first_is_refused_where_checks_are_on(
+    other: np.ndarray,
+) -> None:
+    call = direct(last)
+    call(np.zeros(2))
+    with pytest.raises(TypeError, match="last is called with"):
+        call(other)

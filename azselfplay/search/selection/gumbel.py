@@ -92,13 +92,13 @@ def root_scores(tree: SearchTree) -> tuple[RootScores, npt.NDArray[np.int32], fl
     """Return what this search knows about every legal action, the SHARES of the improved policy (int32[n]),
     and its value."""
     count = tree.root_edge_count
-    scores, values, policy, noise = (np.empty(count) for _ in range(4))
-    actions, visits, shares = np.empty(count, np.uint16), np.empty(count, np.int32), np.empty(count, np.int32)
-    noise[:] = tree.root_noise[:count]
-    kernels = tree.forest.kernels
-    value = kernels.score_root(tree.arrays, actions, visits, scores, values, policy)
-    kernels.share_out(policy, SHARES, shares)
-    return RootScores(actions, visits, scores, values, policy, noise), shares, value
+    actions, visits, figures = (
+        np.empty(count, np.uint16),
+        np.empty((2, count), np.int32),
+        np.empty((4, count)),
+    )
+    value = tree.forest.kernels.score_root(tree.arrays, actions, visits, figures)
+    return RootScores(actions, visits[0], *figures), visits[1], value
 
 
 # ---- Kernels ----------------------------------------------------------------------------------------
@@ -188,15 +188,16 @@ def complete_values(tree: Tree, node: int, value_sum: float) -> tuple[float, flo
 
 
 @kernel
-def score_root(tree: Tree, actions: Any, visits: Any, scores: Any, values: Any, policy: Any) -> float:
-    """Write for every edge of the root its action (uint16[n]), visits (int32[n]), log prior + sigma(completed
-    q) to `scores`, the completed q to `values`, and the improved policy, softmax(scores), to `policy` (all
-    float64[n]). Returns the value of that policy."""
+def score_root(tree: Tree, actions: Any, visits: Any, figures: Any) -> float:
+    """Write for every edge of the root its action (uint16[n]); to `visits` (int32[2, n]) its visits and its
+    share of SHARES; and to `figures` (float64[4, n]) its score, log prior + sigma(completed q), its completed
+    q, the improved policy, softmax(scores), and its noise. Returns the value of that policy."""
     unvisited, scale, _ = complete_values(tree, 0, float(tree.state[0].root_value_sum))
     first, count, largest = tree.nodes[0].first_edge, tree.nodes[0].edge_count, -math.inf
+    scores, values, policy, noise = figures[0], figures[1], figures[2], figures[3]
     for i in range(count):
         edge = tree.edges[first + i]
-        actions[i], visits[i] = edge.action, edge.visits
+        actions[i], visits[0, i], noise[i] = edge.action, edge.visits, tree.root_noise[i]
         values[i] = float(edge.value_sum) / edge.visits if edge.visits > 0 else unvisited
         scores[i] = math.log(max(float(edge.prior), PRIOR_FLOOR)) + scale * values[i]
         largest = max(largest, scores[i])
@@ -208,6 +209,7 @@ def score_root(tree: Tree, actions: Any, visits: Any, scores: Any, values: Any, 
     for i in range(count):
         policy[i] /= total
         value += policy[i] * values[i]
+    share_out(policy, SHARES, visits[1])
     return value
 
 
