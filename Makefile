@@ -109,7 +109,7 @@ faults: $(INSTALLED)
 soak: $(INSTALLED)
 	$(BIN)/python -m tests.faults --note soak --minutes $(if $(filter-out 0,$(MINUTES)),$(MINUTES),120)
 
-# On a machine with a GPU: its answers against the CPU's first, then figures.
+# On a machine with a GPU: its answers and a training step against the CPU's first, then what it serves.
 gpu-check: $(INSTALLED)
 	$(BIN)/python -m bench.gpu_check
 
@@ -145,7 +145,7 @@ help:
 	@echo "make hostile  attacks on a real azserver: does it survive, what do they cost (ARGS='--minutes 5 chosen_names')"
 	@echo "make faults   the fault plan: simulation, crash points, power loss, fuzzing, bad networks, a crowd (ARGS='--seeds 1000')"
 	@echo "make soak     memory over hours of churn and kills (MINUTES=120)"
-	@echo "make gpu-check  with a GPU: its answers against the CPU's, then figures"
+	@echo "make gpu-check  with a GPU: its answers against the CPU's, then what azserver serves and what a training step takes; ten minutes at most"
 	@echo "make peers    other programs beside ours, ten minutes, explained in bench/PEERS.md (ARGS='--write')"
 	@echo "make format   format the code"
 	@echo "make clean    remove .venv and caches"

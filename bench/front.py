@@ -71,6 +71,9 @@ class TimedNetwork:
     def load(self, path: str, sha256: bytes) -> None:
         """Do nothing: there are no weights."""
 
+    def room_for(self, rows: int) -> npt.NDArray[np.uint64]:
+        return np.empty((rows, GAME.feature_words(GAME.history)), np.uint64)
+
     def submit(
         self,
         features: npt.NDArray[np.uint64],  # noqa: ARG002

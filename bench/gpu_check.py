@@ -1,5 +1,8 @@
-"""`make gpu-check`: the CUDA path compared with the plain network on the CPU, then the rates that it serves,
-with cuDNN's fused convolutions, without, and compiled by torch. One call, minutes.
+"""`make gpu-check`: is the CUDA path right, and what does it serve? One call, at most ten minutes.
+
+First the answers and a training step are compared with those of the CPU. Then: evaluations a second of a
+running azserver on one GPU and on all, whose workers play by rings; the trainer's step; and the rates of the
+evaluator alone by rows of a batch, with cuDNN's fused convolutions, without, and compiled by torch.
 
 `python -m bench.gpu_check [DEVICE]`: DEVICE is `cuda` (default), `cuda:N`, or `cpu`, which takes the same
 path without a GPU, so that the check itself can be tested. Exits with 1 if an answer is wrong.
@@ -7,12 +10,14 @@ path without a GPU, so that the check itself can be tested. Exits with 1 if an a
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,11 +27,17 @@ import torch
 from azselfplay.games import get_game
 from azselfplay.games.spec import Game
 from bench.inference import Arrays, chess_like_batch
+from bench.loop import running_server
+from bench.random_games import random_game
 from net.architectures.network import Network, build
 from net.architectures.registry import named
 from net.inference import Inference
 from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta
+from trainer.config import LossSettings, OptimizerSettings
+from trainer.sampler import Sampler
+from trainer.train_step import TrainStep
+from trainer.window import Window
 
 PRESETS_CHECKED = ("tiny", "small", "medium", "tf-small")
 ROWS = (1, 7, 64, 300)
@@ -36,6 +47,13 @@ WDL_LIMIT = 0.015
 LEAST_TIMED = 64
 """Fewest rows of a batch that is timed."""
 SECONDS_A_SIZE = 1.0
+STEP_LIMIT = 0.02
+"""Largest relative difference of losses and gradient norm of a training step."""
+STEP_SECONDS = 5.0
+SETTLING_SECONDS = 20.0
+SYSTEM_SECONDS = 20.0
+LIMIT_SECONDS = 540.0
+"""For all figures; the comparisons before them take about a minute."""
 COMPILED = "medium"
 """The one network that is also timed as compiled by torch, which takes minutes."""
 
@@ -116,22 +134,115 @@ def served_rates(preset: str, device: str, kernels: str) -> dict[str, int]:
     return found
 
 
+def trainer_on(device: str, preset: str, batch: int, precision: Any = "auto") -> TrainStep:
+    torch.manual_seed(1)
+    game = get_game("chess")
+    optimizer = OptimizerSettings(batch=batch, precision=precision)
+    network = build(named(preset), game, game.history)
+    return TrainStep(game, game.history, network, optimizer, LossSettings(), torch.device(device))
+
+
+def window_of(games: int) -> Window:
+    game, rng = get_game("chess"), np.random.default_rng(1)
+    window = Window(game, 100_000, visited_per_position=22.0)
+    for _ in range(games):
+        window.add(random_game(game, rng, simulations=100))
+    return window
+
+
+def check_step(device: str) -> list[str]:
+    """The faults of a training step on `device`, whose losses and gradient should be the CPU's."""
+    game = get_game("chess")
+    samples = Sampler(game, game.history).sample(window_of(4), np.random.default_rng(2), 64)
+    found = []
+    for where in ("cpu", device):
+        one = trainer_on(where, "tiny", 64, "float32")
+        one.train(samples)
+        figures = one.figures()
+        assert figures is not None
+        found.append((figures.policy_loss, figures.value_loss, figures.gradient_norm))
+    print(f"a training step of tiny: policy loss, value loss and gradient {found[1]}, on the CPU {found[0]}")
+    return (
+        []
+        if np.allclose(found[0], found[1], rtol=STEP_LIMIT)
+        else [f"a training step: {found[1]} for {found[0]}"]
+    )
+
+
+def step_rates(preset: str, device: str, batch: int) -> dict[str, float]:
+    """Milliseconds of a step of so many positions, and of drawing them, which is done beside it on a GPU."""
+    game, rng, window = get_game("chess"), np.random.default_rng(3), window_of(20)
+    one, sampler = trainer_on(device, preset, batch), Sampler(game, game.history)
+    one.train(sampler.sample(window, rng, batch))
+    one.figures()  # waits for it
+    start, drawing, steps = time.perf_counter(), 0.0, 0
+    while steps == 0 or time.perf_counter() < start + STEP_SECONDS:
+        begin = time.perf_counter()
+        samples = sampler.sample(window, rng, batch)
+        drawing += time.perf_counter() - begin
+        one.train(samples)
+        steps += 1
+    one.figures()
+    step_ms = 1e3 * (time.perf_counter() - start) / steps
+    found = {"step_ms": round(step_ms, 1), "of_that_drawing_ms": round(1e3 * drawing / steps, 1)}
+    print(f"{preset}, training steps of {batch} positions: {found}", flush=True)
+    return found
+
+
+def system_rate(devices: str, preset: str) -> dict[str, float]:
+    """What a running azserver evaluates with these devices: its own workers play by rings, and as many rows
+    are in flight as it chooses."""
+    with running_server("--gpus", devices, "--net", preset) as watcher:
+        turn = asyncio.run(watcher.steady(SETTLING_SECONDS, SYSTEM_SECONDS))
+    found = {
+        "evals_per_s": round(turn.rate("evals")),
+        "rows_a_batch": round(turn.more("evals") / max(turn.more("batches"), 1), 1),
+        "target_rows": turn.last["target_rows"],
+        "devices_busy": round(turn.rate("device_busy_s"), 2),
+    }
+    print(f"{preset}, azserver --gpus {devices}: {found}", flush=True)
+    return found
+
+
+def figures_of(device: str) -> dict[str, Any]:
+    """All figures, the most useful first. What would begin too late is left out, and said."""
+    began = time.monotonic()
+    all_gpus = ",".join(map(str, range(torch.cuda.device_count())))
+    systems = {"cpu": ["cpu"], "cuda": list(dict.fromkeys(["0", all_gpus]))}.get(device)
+    on_cpu = device == "cpu"  # a small form, in which all ways to run kernels are the same
+    parts: list[tuple[str, float, Callable[[], Any]]] = []
+
+    def add(name: str, seconds: float, part: Callable[..., Any], *arguments: Any) -> None:
+        parts.append((name, seconds, lambda: part(*arguments)))
+
+    for devices in systems or [device.removeprefix("cuda:")]:
+        add(f"served by azserver --gpus {devices}", 120, system_rate, devices, "tiny" if on_cpu else "medium")
+    add("training steps", 30, step_rates, "tiny" if on_cpu else "medium", device, 64 if on_cpu else 4096)
+    for preset in ("tiny",) if on_cpu else PRESETS_CHECKED:
+        for kernels in ("plain",) if on_cpu else ("cudnn", "plain"):
+            add(f"positions/s of {preset} {kernels}", 30, served_rates, preset, device, kernels)
+    if not on_cpu:
+        add(f"positions/s of {COMPILED} compile", 180, served_rates, COMPILED, device, "compile")
+    figures: dict[str, Any] = {}
+    for name, seconds, part in parts:
+        if time.monotonic() + seconds > began + LIMIT_SECONDS:
+            print(f"{name}: left out, it could take {seconds:.0f} s more than there are")
+        else:
+            figures[name] = part()
+    return figures
+
+
 def main(device: str) -> int:
     if device.startswith("cuda") and not torch.cuda.is_available():
         print(
             "gpu_check: torch finds no GPU on this machine; `python -m bench.gpu_check cpu` tries the check"
         )
         return 2
-    wrong = [line for preset in PRESETS_CHECKED for line in check(preset, device)]
+    wrong = [line for preset in PRESETS_CHECKED for line in check(preset, device)] + check_step(device)
     if wrong:
         print("WRONG:", *wrong, sep="\n  ")
         return 1
-    ways = [(preset, kernels) for preset in PRESETS_CHECKED for kernels in ("cudnn", "plain")]
-    ways += [(COMPILED, "compile")]
-    if device == "cpu":  # where all ways are the same
-        ways = [(COMPILED, "plain")]
-    figures = {f"{preset} {kernels}": served_rates(preset, device, kernels) for preset, kernels in ways}
-    print(json.dumps({"device": device, "positions_per_s": figures}))
+    print(json.dumps({"device": device, **figures_of(device)}))
     return 0
 
 

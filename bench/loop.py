@@ -30,10 +30,13 @@ from bench.turns import Spread, ratio
 from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Status
 
 NET = "small"
+_HAS_ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 TURN_SECONDS = 5.0
 """Less than any timeout between parts of the server, so that it continues as if nothing had happened."""
 AGAIN_SECONDS = 2.0
 """Seconds from SIGCONT until the rate counts as steady again."""
+START_SECONDS = 180.0
+"""Most seconds from a server's start to its first evaluation."""
 SETTLING_SECONDS = 15.0
 """Seconds from the first evaluations until the rate counts as steady."""
 
@@ -120,6 +123,9 @@ class Watcher:
 
     async def until_playing(self) -> None:
         while not self.figures.get("evals"):
+            with suppress(ChildProcessError):  # it need not be a child of ours
+                if os.waitid(os.P_PID, self._root, _HAS_ENDED) is not None:  # noqa: ASYNC222 (it waits for nothing)
+                    raise RuntimeError("azserver has ended")
             self._connection.send(GetStatus())
             await asyncio.sleep(0.5)
 
@@ -131,6 +137,20 @@ class Watcher:
             await asyncio.sleep(0.05)
             seen.add(self.figures["evals"])
         return self.figures
+
+    async def steady(self, settling: float, seconds: float) -> Turn:
+        """Return the figures at both ends of some seconds, `settling` seconds after the first evaluation.
+        Raises an ExceptionGroup if there is none within START_SECONDS, or the server has ended."""
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(self.be_connected())
+            async with asyncio.timeout(START_SECONDS):
+                await self.until_playing()
+            await asyncio.sleep(settling)
+            first = await self.look()
+            await asyncio.sleep(seconds)
+            last = await self.look()
+            running.cancel()
+        return Turn(first, last, 0.0)
 
     async def watch(self, turns: int) -> list[Turn]:
         """Measure the steady system and the bare network, in turns."""
@@ -192,16 +212,19 @@ def processor_seconds(root: int) -> dict[str, float]:
     return found
 
 
-def run_system(turns: int) -> list[Turn]:
+@contextmanager
+def running_server(*flags: str) -> Iterator[Watcher]:
+    """Run azserver with these flags during the block. If that raises, its log goes to stderr."""
     port = find_base_port()
     with tempfile.TemporaryDirectory() as runs, Path(runs, "log").open("wb") as log:
-        command = [
-            *(sys.executable, "-m", "server.main", "--gpus", "cpu", "--net", NET, "--workers", "1"),
-            *("--port", str(port), "--runs", runs, "--run", "bench"),
-        ]
+        command = [sys.executable, "-m", "server.main", *flags]
+        command += ["--port", str(port), "--runs", runs, "--run", "bench"]
         server = subprocess.Popen(command, stderr=log, stdout=log)
         try:
-            return asyncio.run(Watcher(port, server.pid).watch(turns))
+            yield Watcher(port, server.pid)
+        except BaseException:
+            print(Path(runs, "log").read_text(errors="replace")[-4000:], file=sys.stderr)
+            raise
         finally:
             server.send_signal(signal.SIGTERM)
             try:
@@ -212,7 +235,8 @@ def run_system(turns: int) -> list[Turn]:
 
 def run() -> dict[str, Any]:
     seconds = float(os.environ.get("AZ_BENCH_SECONDS", "60"))
-    turns = run_system(max(3, round(seconds / TURN_SECONDS)))
+    with running_server("--gpus", "cpu", "--net", NET, "--workers", "1") as watcher:
+        turns = asyncio.run(watcher.watch(max(3, round(seconds / TURN_SECONDS))))
     rows = turns[0].last["target_rows"]
     system, bare = [turn.rate("evals") for turn in turns], [turn.bare for turn in turns]
     saturation = ratio(system, bare)

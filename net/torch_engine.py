@@ -56,10 +56,18 @@ class TorchEngine:
     @torch.inference_mode()
     def start(self, batch: Batch, slot: int) -> None:
         host = self._slots[slot].host
-        host.packed_features.numpy().view(np.uint64)[: batch.rows] = batch.features
+        room = self.room(slot, batch.rows)
+        if batch.features.ctypes.data != room.ctypes.data:
+            room[:] = batch.features
         spread(batch.actions, batch.counts, NO_ACTION, host.legal.numpy())
         self._slots[slot].start(bucket_for(max(1, batch.rows), self._buckets))
         self._batches[slot] = batch
+
+    def room(self, slot: int, rows: int) -> npt.NDArray[np.uint64]:
+        """Return the memory `[rows, words]` from which a batch in a free slot goes to the device; features
+        written there need not be copied again."""
+        room: npt.NDArray[np.uint64] = self._slots[slot].host.packed_features.numpy().view(np.uint64)[:rows]
+        return room
 
     def finish(self, slot: int) -> Answers:
         self._slots[slot].wait()

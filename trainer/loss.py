@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from trainer.config import LossSettings
-from trainer.sampler_kernel import rows_in
+from trainer.sampler_kernel import Counts, rows_in
 from trainer.window import Window
 
 
@@ -47,12 +47,13 @@ class Targets(NamedTuple):
     """int64[entries]"""
     shares: Tensor
     """float32[entries]"""
-    policy_rows: int
-    """Number of samples that are a policy target."""
+    counts: Counts
+    """Those of the whole batch, of which these may be a part."""
 
 
 class Losses(NamedTuple):
-    """Means over the batch, in nats (`value` of a tanh head: the mean square)."""
+    """Sums over the samples, divided by the counts of the whole batch: means over the batch, or what a part
+    of it adds to them. In nats (`value` of a tanh head: the mean square)."""
 
     policy: Tensor
     value: Tensor
@@ -74,10 +75,11 @@ def losses(policy_logits: Tensor, value_logits: Tensor, targets: Targets, form: 
     else:
         log_policy = log_policy_over_legal(policy_logits, targets)
     # By targets and not by samples: positions without a policy target must not shrink the loss of the others.
-    rows = max(targets.policy_rows, 1)
+    rows = max(targets.counts.policy_rows, 1)
     policy = -(targets.shares * log_policy).sum() / rows
     entropy = torch.special.entr(targets.shares).sum() / rows
-    return Losses(policy, value_loss(value_logits.float(), targets.wdl, targets.value_weights), entropy)
+    value = value_loss(value_logits.float(), targets.wdl, targets.value_weights, targets.counts.samples)
+    return Losses(policy, value, entropy)
 
 
 def log_policy_over_legal(policy_logits: Tensor, targets: Targets) -> Tensor:
@@ -131,17 +133,21 @@ def outcome_targets(classes: Tensor, plies_left: Tensor, win_discount: float) ->
     """
     outcome = functional.one_hot(classes, 3).float()
     decided = torch.pow(win_discount, plies_left.float())[:, None]
-    return decided * outcome + (1.0 - decided) * outcome.new_tensor([0.0, 1.0, 0.0])
+    faded = decided * outcome
+    # In place, because a constant tensor would be copied to the GPU, and that waits for the step before.
+    faded[:, 1:2] += 1.0 - decided
+    return faded
 
 
-def value_loss(value_logits: Tensor, wdl: Tensor, weights: Tensor) -> Tensor:
-    """Return the mean of weight times loss: cross-entropy of three logits `value_logits [n, 3]` to `wdl [n,
-    3]`; for one number before tanh, `[n, 1]`, the squared error to win minus loss. `weights [n]`."""
+def value_loss(value_logits: Tensor, wdl: Tensor, weights: Tensor, samples: int) -> Tensor:
+    """Return the sum of weight times loss, divided by `samples`: cross-entropy of three logits `value_logits
+    [n, 3]` to `wdl [n, 3]`; for one number before tanh, `[n, 1]`, the squared error to win minus loss.
+    `weights [n]`."""
     if value_logits.shape[1] == 3:
         each = -(wdl * functional.log_softmax(value_logits, dim=1)).sum(dim=1)
     else:
         each = (torch.tanh(value_logits[:, 0]) - (wdl[:, 0] - wdl[:, 2])).square()
-    return (weights * each).mean()
+    return (weights * each).sum() / samples
 
 
 def values_of(value_logits: Tensor) -> Tensor:
@@ -170,12 +176,13 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Head:
-    """How a head is trained. `loss`: of its outputs, the mean over the batch."""
+    """How a head is trained. `loss`: of its outputs, a sum divided as in `Losses`."""
 
     loss: Callable[[Tensor, Batch], Tensor]
     targets: Callable[[Window, npt.NDArray[np.int64], npt.NDArray[np.int64]], Any] | None = None
     """Makes a NamedTuple for the positions `numbers [n]` of the window, given where the symmetry of each
-    sample moves each action, [n, actions]. None: what `Batch` has is enough."""
+    sample moves each action, [n, actions]. It has `part(begin, end)`, as `Samples` has. None: what `Batch`
+    has is enough."""
 
 
 def trained_heads(settings: LossSettings) -> Mapping[str, Head]:
@@ -191,13 +198,13 @@ HUBER_PLIES = 10.0
 """Error, in plies, above which the loss grows only linearly (lc0: 10)."""
 
 
-def moves_left_loss(outputs: Tensor, plies_left: Tensor, capped: Tensor) -> Tensor:
-    """Return the Huber loss of `outputs` (float[n], units of `PLIES`) over the samples that are not
-    `capped`."""
+def moves_left_loss(outputs: Tensor, plies_left: Tensor, capped: Tensor, count: int) -> Tensor:
+    """Return the Huber loss of `outputs` (float[n], units of `PLIES`), summed over the samples that are not
+    `capped` and divided by `count`."""
     counted = 1.0 - capped.float()
     wanted = plies_left.float() / PLIES
     each = functional.huber_loss(outputs.float(), wanted, reduction="none", delta=HUBER_PLIES / PLIES)
-    return (counted * each).sum() / counted.sum().clamp_min(1.0)
+    return (counted * each).sum() / max(count, 1)
 
 
 # Reply (KataGo's "opponent policy", arXiv 1902.10565, section 3.4): how the search of the next position
@@ -213,7 +220,13 @@ class Replies(NamedTuple):
     shares: Any
     """float32[entries] shares of the visits; they sum to 1 in each row."""
     samples: int
-    """Number of samples that have entries."""
+    """Number of samples of the whole batch that have entries."""
+
+    def part(self, begin: int, end: int) -> Replies:
+        """Return those of samples `begin` to `end`."""
+        first, last = np.searchsorted(self.rows, [begin, end])
+        columns = self.rows[first:last] - begin, self.actions[first:last], self.shares[first:last]
+        return Replies(*columns, self.samples)
 
 
 def replies(window: Window, numbers: npt.NDArray[np.int64], action_maps: npt.NDArray[np.int64]) -> Replies:
@@ -238,8 +251,8 @@ def replies(window: Window, numbers: npt.NDArray[np.int64], action_maps: npt.NDA
 
 
 def reply_loss(logits: Tensor, found: Replies) -> Tensor:
-    """Return the cross-entropy of `logits` float[n, actions] to the visits of the next positions, averaged
-    over the samples that have one."""
+    """Return the cross-entropy of `logits` float[n, actions] to the visits of the next positions, summed, and
+    divided by the samples of the batch that have one."""
     log_policy = functional.log_softmax(logits.float(), dim=1)[found.rows, found.actions]
     loss: Tensor = -(found.shares * log_policy).sum() / max(found.samples, 1)
     return loss
@@ -265,11 +278,15 @@ def soft_policy_loss(logits: Tensor, targets: Targets, form: str) -> Tensor:
     `trainer.loss.losses`."""
     log_policy = log_policy_over_all if form == "all" else log_policy_over_legal
     soft = soft_shares(targets.shares, targets.rows, len(logits))
-    return -(soft * log_policy(logits, targets)).sum() / max(targets.policy_rows, 1)
+    return -(soft * log_policy(logits, targets)).sum() / max(targets.counts.policy_rows, 1)
 
 
 HEADS: Mapping[str, Head] = {
-    "moves_left": Head(lambda outputs, batch: moves_left_loss(outputs, batch.plies_left, batch.capped)),
+    "moves_left": Head(
+        lambda outputs, batch: moves_left_loss(
+            outputs, batch.plies_left, batch.capped, batch.targets.counts.plies_left
+        )
+    ),
     "reply": Head(lambda outputs, batch: reply_loss(outputs, batch.own), replies),
     "soft_policy": Head(
         lambda outputs, batch: soft_policy_loss(outputs, batch.targets, batch.settings.policy_loss)

@@ -51,6 +51,35 @@ class Samples(NamedTuple):
     policy_only: npt.NDArray[np.uint8] | None = None
     """[n] 1 where only the policy is learned; None if that is nowhere."""
 
+    def part(self, begin: int, end: int) -> Samples:
+        """Return samples `begin` to `end` of these, with their entries."""
+        first, last = np.searchsorted(self.rows, [begin, end])
+        columns: dict[str, Any] = {name: getattr(self, name)[begin:end] for name in self._fields[:5]}
+        columns |= {name: getattr(self, name)[first:last] for name in self._fields[5:8]}
+        columns["rows"] = columns["rows"] - begin
+        if self.heads is not None:
+            columns["heads"] = {name: own.part(begin, end) for name, own in self.heads.items()}
+        if self.policy_only is not None:
+            columns["policy_only"] = self.policy_only[begin:end]
+        return Samples(**columns)
+
+
+class Counts(NamedTuple):
+    """What the sums of the losses over a batch are divided by, whether it is computed at once or in parts."""
+
+    samples: int
+    policy_rows: int
+    """Samples that are a policy target."""
+    plies_left: int
+    """Samples whose number of plies to the end of the game is learned."""
+
+    @classmethod
+    def of(cls, samples: Samples) -> Counts:
+        """Return the counts of a whole batch."""
+        unknown = samples.capped if samples.policy_only is None else samples.capped | samples.policy_only
+        learned = len(unknown) - int(np.count_nonzero(unknown))
+        return cls(len(samples.classes), rows_in(samples.rows), learned)
+
 
 def rows_in(rows: npt.NDArray[np.int64]) -> int:
     """Return how many samples have entries; `rows [entries]` is ascending."""

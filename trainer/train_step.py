@@ -7,6 +7,7 @@ the weights plays while the newest ones learn (`Average`).
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import math
@@ -38,13 +39,15 @@ from trainer.loss import (
     value_targets,
     values_of,
 )
-from trainer.sampler_kernel import Samples, rows_in
+from trainer.sampler_kernel import Counts, Samples
 from trainer.validation import correlation
 
 log = logging.getLogger(__name__)
 
 ALPHAZERO_DROPS = ((100_000, 0.1), (300_000, 0.01), (500_000, 0.001))
 """(step, factor of the learning rate from then on): 0.2, 0.02, 0.002, 0.0002 (AlphaZero pseudocode)."""
+LEAST_WEIGHT = 1e-6
+"""Bound of the mean weight of a batch, whose positions may all have the weight 0."""
 LAST_SHARE = 0.1
 """Final learning rate of a cosine schedule, as a share of the first."""
 NO_ENTRIES = np.zeros(0, np.int64)
@@ -79,13 +82,18 @@ class HeldOutFigures(NamedTuple):
 
 
 class BatchLosses(NamedTuple):
-    """All losses of one batch."""
+    """All losses of one batch, or what a part of it adds to them."""
 
     parts: Losses
     heads: dict[str, Tensor]
     """Those of the heads for training only, by name."""
     mean_weight: Tensor
     """Mean weight of a sample in the value loss."""
+
+    def as_row(self) -> Tensor:
+        """Return float32[4 + heads] policy, value, entropy, mean weight and the heads, without a gradient."""
+        numbers = self.parts.policy, self.parts.value, self.parts.policy_entropy, self.mean_weight
+        return torch.stack([*numbers, *self.heads.values()]).detach()
 
 
 class TrainStep:
@@ -131,6 +139,8 @@ class TrainStep:
         """Steps made so far, including those before a restart."""
         self._sums = torch.zeros(4 + len(self._heads), device=device)
         self._summed = 0
+        self._at_once = settings.batch
+        """Samples of which the gradient is computed at once: fewer if the device has no memory for them."""
 
     def train(self, samples: Samples, minutes: float = 0.0) -> None:
         """Make one step, after `minutes` of training. Figures accumulate on the device until `figures` is
@@ -138,12 +148,7 @@ class TrainStep:
         self.network.train()
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self._optimizer, self.step, minutes)
-        parts, heads, mean_weight = self._losses(self.network, samples)
-        self.optimizer.zero_grad(set_to_none=True)
-        total = parts.policy + self._loss.value_weight * parts.value
-        for name, loss in heads.items():
-            total = total + self._head_weights[name] * loss
-        total.backward()  # type: ignore[no-untyped-call]
+        row = self._backward(samples)
         # "inf" clips nothing; the norm is wanted for the figures all the same.
         norm = torch.nn.utils.clip_grad_norm_(
             self.network.parameters(), self._optimizer.grad_clip or float("inf")
@@ -153,10 +158,57 @@ class TrainStep:
         if self._average is not None:
             self._average.follow(self.step)
         # Added up on the device: to read a number would wait for the step.
-        self._sums += torch.stack(
-            [parts.policy, parts.value / mean_weight, parts.policy_entropy, norm, *heads.values()]
-        ).detach()
+        row[1] /= row[3].clamp_min(LEAST_WEIGHT)
+        row[3] = norm
+        self._sums += row
         self._summed += 1
+
+    def _backward(self, samples: Samples) -> Tensor:
+        """Leave the gradient of a batch in the network; return its losses as `BatchLosses.as_row`.
+
+        What does not fit into the memory of the device is computed in parts, whose gradients add up to that
+        of the batch. Only batch normalisation sees a part at a time. Raises Fatal if one sample is too many.
+        """
+        counts = Counts.of(samples)
+        while True:
+            self.optimizer.zero_grad(set_to_none=True)
+            with contextlib.suppress(torch.OutOfMemoryError):
+                row = torch.zeros(4 + len(self._heads), device=self._device)
+                for begin in range(0, counts.samples, self._at_once):
+                    row += self._backward_of(samples.part(begin, begin + self._at_once), counts)
+                return row
+            # Not in an `except`: its exception would keep the failed part's tensors alive.
+            self._halve(counts.samples)
+
+    def _backward_of(self, part: Samples, counts: Counts) -> Tensor:
+        # A function of its own, so that nothing of a part is left when the next one begins.
+        found = self._losses(self.network, part, counts)
+        total = found.parts.policy + self._loss.value_weight * found.parts.value
+        for name, loss in found.heads.items():
+            total = total + self._head_weights[name] * loss
+        total.backward()  # type: ignore[no-untyped-call]
+        return found.as_row()
+
+    def _halve(self, samples: int) -> None:
+        """Compute half as many of the `samples` of a batch at once, from now on."""
+        before = min(self._at_once, samples)
+        what = f"{self._device} is short of memory"
+        if before == 1:
+            raise Fatal(
+                f"{what}: there is no room for a step with one position; end other programs on the device, "
+                "or choose a smaller --net",
+                Exit.TRY_AGAIN,
+            )
+        self._at_once = (before + 1) // 2
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()  # or pieces of other sizes would stay reserved
+        log.warning(
+            "%s: a step computes %d positions at once from now on (before: %d), with the same result but for "
+            "batch normalisation; end other programs on the device, or choose a smaller --net",
+            what,
+            self._at_once,
+            before,
+        )
 
     @property
     def playing(self) -> Network:
@@ -170,10 +222,10 @@ class TrainStep:
     def evaluate(self, samples: Samples, material: Material | None = None) -> HeldOutFigures:
         """Return the losses of the network as it would be published now. Changes nothing."""
         with torch.no_grad():
-            parts, heads, mean_weight = self._losses(self.playing.eval(), samples)
+            parts, heads, mean_weight = self._losses(self.playing.eval(), samples, Counts.of(samples))
         values = self.values(samples.packed_features)
         r = None if material is None else correlation(values, material(samples.packed_features))
-        losses = parts.policy.item(), (parts.value / mean_weight).item()
+        losses = parts.policy.item(), (parts.value / mean_weight.clamp_min(LEAST_WEIGHT)).item()
         of_heads = {name: loss.item() for name, loss in heads.items()}
         return HeldOutFigures(*losses, float(values.std()), r, of_heads)
 
@@ -228,7 +280,9 @@ class TrainStep:
         with torch.no_grad():
             return float(torch.nn.utils.get_total_norm(self.network.parameters()))
 
-    def _losses(self, network: Network, samples: Samples) -> BatchLosses:
+    def _losses(self, network: Network, samples: Samples, counts: Counts) -> BatchLosses:
+        """Return the losses of `samples`, which are a batch with these counts or a part of it."""
+
         def to_device(array: Any) -> Any:
             return upload(torch.from_numpy(array), self._device) if isinstance(array, np.ndarray) else array
 
@@ -241,7 +295,7 @@ class TrainStep:
         outcome = outcome_targets(classes, plies_left, self._loss.win_discount)
         wdl = value_targets(outcome, to_device(samples.root_values), self._loss.value_q_share)
         rows, actions, shares = map(to_device, (samples.rows, samples.actions, samples.shares))
-        targets = Targets(wdl, weights, rows, actions, shares, rows_in(samples.rows))
+        targets = Targets(wdl, weights, rows, actions, shares, counts)
         batch = Batch(targets, plies_left, capped, None, self._loss)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._in_bfloat16):
             outputs = network.all_heads(inputs)
@@ -252,8 +306,7 @@ class TrainStep:
             if head.targets:
                 with_own = batch._replace(own=type(own[name])(*map(to_device, own[name])))
             heads[name] = head.loss(outputs.training[name], with_own)
-        # The bound, because all positions of a batch may have the weight 0.
-        return BatchLosses(parts, heads, targets.value_weights.mean().clamp_min(1e-6))
+        return BatchLosses(parts, heads, weights.sum() / counts.samples)
 
     def figures(self) -> StepFigures | None:
         """Return the means over the steps since the last call; None if there were none."""

@@ -72,6 +72,7 @@ class Network(Protocol):
     def device_name(self) -> str: ...
     def load(self, path: str, sha256: bytes) -> Any: ...
     def halve(self) -> None: ...
+    def room_for(self, rows: int) -> npt.NDArray[np.uint64]: ...
     def run(
         self,
         features: npt.NDArray[np.uint64],
@@ -329,7 +330,7 @@ class EvaluatorLoop:
 
     def _joined(self, slots: list[_Checked]) -> Positions:
         """Return the leaves of some slots as one batch, in order."""
-        features = np.empty((sum(one.rows for one, _, _ in slots), self._layout.words), np.uint64)
+        features = self._network.room_for(sum(one.rows for one, _, _ in slots))
         at = 0
         for one, _, _ in slots:
             features[at : at + one.rows] = one.slot.features[: one.rows]

@@ -31,7 +31,7 @@ NAME = "azselfplay"
 UNKNOWN = "unknown"
 PREFIX = "AZ_"
 NOT_SETTINGS = frozenset(
-    {"AZ_JIT_CACHE", "AZ_BENCH_SECONDS", "AZ_CRASH_AT", "AZ_PROFILE", "AZ_PROFILE_AFTER"}
+    {"AZ_JIT_CACHE", "AZ_CUDA_KERNELS", "AZ_BENCH_SECONDS", "AZ_CRASH_AT", "AZ_PROFILE", "AZ_PROFILE_AFTER"}
 )
 """Variables with our prefix that are not settings of a command."""
 FOREIGN = "AZ_BATCH_"

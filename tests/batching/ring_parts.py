@@ -65,8 +65,12 @@ class EchoNetwork:
             raise BadFile("not finite")
         self.events.append(f"load {path}")
 
+    def room_for(self, rows: int) -> np.ndarray:
+        self._room = np.empty((rows, WORDS), np.uint64)
+        return self._room
+
     def submit(self, features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> Arrays:
-        assert features.flags.writeable
+        assert features is self._room, "gathered elsewhere: a GPU would have to copy it again"
         assert counts.sum() == len(actions)
         self.submitted.append((features, counts, actions))
         self.events.append(f"submit {len(self.submitted)}")

@@ -118,9 +118,10 @@ def test_mistakes_in_the_environment_are_named(
 
 def test_variables_that_are_exported_for_all_programs_are_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trainer's machine exports AZ_SERVER_KEY, and `azplay backup` on it has no such setting. Azure Batch
-    has variables of its own."""
+    has variables of its own, and AZ_CUDA_KERNELS is for evaluators, whoever starts them."""
     monkeypatch.setenv("AZ_BATCH_TASK_ID", "7")
     monkeypatch.setenv("AZ_SERVER_KEY", "x" * 40)
+    monkeypatch.setenv("AZ_CUDA_KERNELS", "compile")
     assert settings("--server", "x").server == "x"
 
 

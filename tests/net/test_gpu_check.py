@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+import trainer.train_step
 from azselfplay.games import get_game
-from bench.gpu_check import check, differences, plain_answers, scrambled, served_rates
+from bench.gpu_check import check, check_step, differences, figures_of, plain_answers, scrambled, served_rates
 from bench.inference import chess_like_batch
 
 
@@ -20,6 +22,37 @@ def test_the_rates_are_those_of_all_sizes_that_evaluators_use(monkeypatch):
     monkeypatch.setenv("AZ_CUDA_KERNELS", "")
     rates = served_rates("tiny", "cpu", "plain")
     assert list(rates) == ["target_rows", "64", "128", "256", "512"]
+
+
+def test_a_step_with_another_loss_does_not_pass(monkeypatch):
+    assert check_step("cpu") == []
+    first = iter((True, False))
+    losses = trainer.train_step.losses
+    monkeypatch.setattr(
+        trainer.train_step, "losses", lambda *args: losses(*args[:3], "legal" if next(first) else "all")
+    )
+    assert len(check_step("cpu")) == 1
+
+
+def test_what_would_begin_too_late_is_left_out_and_said(monkeypatch, capsys):
+    monkeypatch.setattr("bench.gpu_check.LIMIT_SECONDS", 29.0)
+    assert figures_of("cpu") == {}
+    assert "training steps: left out, it could take 30 s more" in capsys.readouterr().out
+
+
+@pytest.mark.nightly
+def test_all_figures_are_there_and_azserver_itself_serves(monkeypatch):
+    """On a CPU in a small form."""
+    for name in ("SECONDS_A_SIZE", "STEP_SECONDS", "SETTLING_SECONDS"):
+        monkeypatch.setattr(f"bench.gpu_check.{name}", 0.0)
+    monkeypatch.setattr("bench.gpu_check.SYSTEM_SECONDS", 2.0)
+    monkeypatch.setenv("AZ_CUDA_KERNELS", "")
+    found = figures_of("cpu")
+    assert list(found) == ["served by azserver --gpus cpu", "training steps", "positions/s of tiny plain"]
+    served, steps, _ = found.values()
+    assert served["evals_per_s"] > 0
+    assert 1 <= served["rows_a_batch"] <= served["target_rows"]
+    assert steps["step_ms"] >= steps["of_that_drawing_ms"] > 0
 
 
 def test_answers_of_other_rows_do_not_pass():

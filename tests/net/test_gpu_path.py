@@ -163,6 +163,34 @@ def test_a_batch_that_overflows_float16_is_computed_again_and_later_weights_in_t
     inference.close()
 
 
+def test_features_are_uploaded_from_where_they_were_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the batches in flight has room of its own. Features that came another way are copied there."""
+
+    def make(*arguments: Any, threads: int, dtype: torch.dtype | None, **sizes: Any) -> TorchEngine:
+        return TorchEngine(ModuleForward(*arguments, torch.float32), **sizes)
+
+    monkeypatch.setattr(net.inference, "make_engine", make)
+    game = get_game("tic_tac_toe")
+    network = trained_like(named("1x16"), game, 1)
+    inference = Inference(game, 1, max_rows=16, target_rows=16)
+    inference.use(network, WeightsMeta(game.name, 1, named("1x16")))
+    batches = [a_batch(game, 1, rows) for rows in (5, 9, 16)]
+    rooms, tickets = [], []
+    for batch in batches[:2]:
+        rooms.append(inference.room_for(batch.rows))
+        rooms[-1][:] = batch.features
+        tickets.append(inference.submit(rooms[-1], batch.counts, batch.actions))
+        buffer = inference._engine._slots[tickets[-1].slot].host.packed_features
+        assert np.shares_memory(rooms[-1], buffer.numpy())
+    assert not np.shares_memory(*rooms)
+    answers = [inference.collect(ticket) for ticket in tickets]
+    answers.append(inference.run(batches[2].features, batches[2].counts, batches[2].actions))
+    for (_, wdl), batch in zip(answers, batches, strict=True):
+        np.testing.assert_allclose(wdl, naive_answers(network, game, 1, batch)[1], atol=1e-5)
+    assert inference.room_for(17).shape == (17, game.feature_words(1))  # more than a batch holds: no buffer
+    inference.close()
+
+
 @pytest.mark.parametrize(("once", "target"), [(1e-5, 256), (1e-4, 2048), (1e-3, 4096)])
 def test_a_gpu_collects_as_many_rows_as_make_it_nearly_as_fast_as_any(
     once: float, target: int, monkeypatch: pytest.MonkeyPatch

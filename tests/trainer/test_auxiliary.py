@@ -23,7 +23,7 @@ from protocol.records import GameRecord
 from trainer.config import LossSettings, OptimizerSettings, TrainerConfig
 from trainer.loss import Targets, moves_left_loss, soft_policy_loss, trained_heads
 from trainer.sampler import Sampler
-from trainer.sampler_kernel import Samples
+from trainer.sampler_kernel import Counts, Samples
 from trainer.train_step import TrainStep
 from trainer.training_loop import TrainingLoop
 from trainer.window import Window
@@ -87,13 +87,14 @@ def test_losses_agree_with_the_slow_twins() -> None:
     outputs, capped = rng.normal(size=40), rng.integers(0, 2, 40)
     expected = naive_moves_left(outputs.tolist(), samples.plies_left.tolist(), capped.tolist())
     arrays = (outputs.astype(np.float32), samples.plies_left, capped.astype(np.uint8))
-    assert moves_left_loss(*map(torch.from_numpy, arrays)).item() == pytest.approx(expected, rel=1e-5)
+    kept = int((capped == 0).sum())
+    assert moves_left_loss(*map(torch.from_numpy, arrays), kept).item() == pytest.approx(expected, rel=1e-5)
     logits = rng.normal(size=(40, 9))
     entries = list(zip(samples.actions.tolist(), samples.shares.tolist(), strict=True))
     expected = naive_soft_policy(logits.tolist(), samples.rows.tolist(), entries)
     policy = map(torch.from_numpy, (samples.rows, samples.actions, samples.shares))
-    targets = Targets(torch.zeros(40, 3), torch.ones(40), *policy, len(set(samples.rows.tolist())))
-    assert targets.policy_rows < 40
+    targets = Targets(torch.zeros(40, 3), torch.ones(40), *policy, Counts.of(samples))
+    assert targets.counts.policy_rows == len(set(samples.rows.tolist())) < 40
     loss = soft_policy_loss(torch.from_numpy(logits), targets, "legal")
     assert loss.item() == pytest.approx(expected, rel=1e-5)
 
@@ -101,7 +102,7 @@ def test_losses_agree_with_the_slow_twins() -> None:
 def test_capped_games_say_nothing_about_moves_left() -> None:
     """A batch of capped games only has loss 0, not NaN."""
     outputs = torch.ones(3, requires_grad=True)
-    loss = moves_left_loss(outputs, torch.tensor([1, 2, 3]), torch.ones(3, dtype=torch.uint8))
+    loss = moves_left_loss(outputs, torch.tensor([1, 2, 3]), torch.ones(3, dtype=torch.uint8), 0)
     loss.backward()
     assert (loss.item(), outputs.grad.abs().sum().item()) == (0.0, 0.0)  # type: ignore[union-attr]
 

@@ -20,7 +20,7 @@ from net.planes import PlaneShape, features_tensor, unpack
 from trainer.config import LossSettings, OptimizerSettings, TrainerConfig
 from trainer.loss import Targets, losses, outcome_targets, value_loss, value_targets
 from trainer.sampler import Sampler
-from trainer.sampler_kernel import Samples
+from trainer.sampler_kernel import Counts, Samples
 from trainer.train_step import StepFigures, TrainStep, learning_rate, make_optimizer
 from trainer.window import Window
 
@@ -65,7 +65,7 @@ def targets_of(samples: Samples) -> Targets:
     classes = torch.from_numpy(samples.classes)
     entries = map(torch.from_numpy, (samples.rows, samples.actions, samples.shares))
     wdl, weights = torch.eye(3)[classes], torch.ones(len(classes))
-    return Targets(wdl, weights, *entries, len(set(samples.rows.tolist())))
+    return Targets(wdl, weights, *entries, Counts.of(samples))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_soft_and_weighted_value_targets(value_outputs: int) -> None:
             loss = (target[0] - target[2] - math.tanh(x[0])) ** 2
         expected += weight * loss / 20
     tensors = [torch.from_numpy(array) for array in (logits, wdl, weights)]
-    assert value_loss(*tensors).item() == pytest.approx(expected)
+    assert value_loss(*tensors, 20).item() == pytest.approx(expected)
 
 
 def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
@@ -344,7 +344,7 @@ def test_averaged_normalisation_is_as_good_as_measured_anew() -> None:
             module.reset_running_stats()
             module.momentum = None
     learner.playing.train()
-    learner._losses(learner.playing, samples)
+    learner._losses(learner.playing, samples, Counts.of(samples))
     measured = learner.evaluate(samples)
     assert averaged.policy_loss == pytest.approx(measured.policy_loss, abs=0.02)
     assert averaged.value_loss == pytest.approx(measured.value_loss, abs=0.02)
