@@ -24,7 +24,6 @@ LONGEST = (
     "test_simulation.py",
     "test_crash_points.py",
     "test_signals.py",
-    "test_namespaces.py",
     "test_hostile.py",
     "test_go_rules.py",
     "test_games_in_flight.py",
