@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from twice import NAME as TWICE
 
-from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.games import get_game
 from azselfplay.games.chess.knowledge import won_rows
 from azselfplay.games.knowledge import Row
 from azselfplay.host.exits import Exit, Fatal
@@ -178,11 +178,3 @@ def test_an_ending_without_tables_is_refused_before_training(game: str, start: s
     with pytest.raises(Fatal, match="needs an ending with tables") as found:
         check_judge(recipes.Recipe("x", "x", game, 1.0, judge="endgame", server=server))
     assert found.value.code is Exit.CONFIG
-
-
-def test_every_game_has_a_recipe() -> None:
-    """That includes games for which nobody has written a file."""
-    assert recipes.load("kqk").judge == "endgame"
-    assert {recipes.load(name).game for name in GAME_NAMES} == set(GAME_NAMES)
-    with pytest.raises(Fatal, match="there is no recipe"):
-        recipes.load("ludo")

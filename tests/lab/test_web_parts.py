@@ -129,12 +129,6 @@ def test_games_are_looked_at_evenly_however_many_there_are(first: int) -> None:
     assert _sample(first, first + 99) == list(range(first, first + 100))
 
 
-def test_players_of_a_store_that_is_no_store_are_none(tmp_path: Path) -> None:
-    (tmp_path / "games.db").write_bytes(b"nothing of the kind" * 100)
-    players = Players(tmp_path / "games.db")
-    assert players.rates() == []
-
-
 def test_alerts_are_those_that_azserver_tells_now_with_the_same_advice_as_everywhere() -> None:
     """The trainer's file is some seconds older and has other numbers."""
     written = [{"name": "old weights", "seen": "newest games are 4 weights versions behind (limit 3)"}]
@@ -171,12 +165,6 @@ def test_the_list_passes_over_what_is_no_run(tmp_path: Path) -> None:
     RunFolder(tmp_path, "run").create("tic_tac_toe", 1)
     assert [run["name"] for run in summaries(tmp_path)] == ["run"]
     assert summaries(tmp_path / "nowhere") == []
-
-
-def test_the_list_says_which_run_is_damaged(tmp_path: Path) -> None:
-    RunFolder(tmp_path, "run").create("tic_tac_toe", 1)
-    (tmp_path / "run" / "run.json").write_text("{")
-    assert [run["game"] for run in summaries(tmp_path)] == ["run.json is damaged"]
 
 
 def test_the_newest_whole_line_is_the_newest_row(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from protocol.messages import (
     Goodbye,
     Hello,
     Ping,
-    Pong,
 )
 
 
@@ -59,19 +58,6 @@ def test_before_any_evaluator_is_up_players_are_asked_to_come_back(play: Play) -
         peer.send(Hello(PROTOCOL_VERSION, "worker"))
         goodbye = (await peer.receive(Goodbye))[0]
         assert (goodbye.code, goodbye.retry_after > 0) == (Code.BUSY, True)
-
-    play(scenario)
-
-
-def test_a_ping_is_answered_and_after_bye_the_session_is_gone(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        peer = Peer(bench, "bulk")
-        await peer.join("watcher")
-        peer.send(Ping())
-        await peer.receive(Pong)
-        peer.send(Bye())
-        peer.send(Ping())
-        assert (await peer.receive(Goodbye))[0].code == Code.HELLO_REQUIRED
 
     play(scenario)
 
