@@ -27,7 +27,11 @@ def test_the_first_signal_asks_for_a_clean_end(number: signal.Signals) -> None:
         await stop.finishing.wait()
         ended.append("cleanly")
 
-    run(main)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
+    try:
+        run(main)
+    finally:
+        signal.signal(signal.SIGHUP, before)
     assert ended == ["cleanly"]
 
 

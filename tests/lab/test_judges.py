@@ -124,7 +124,10 @@ def test_chess_is_judged_on_openings_and_mates_that_are_not_on_the_curve(
     assert found.curves["errors where it matters, raw policy"].keys() == {"mate in one"}
 
 
-@pytest.mark.parametrize(("name", "rows"), [(TWICE, []), ("dots_and_boxes_2x2", [899, 600, 899, 600])])
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [(TWICE, []), pytest.param("dots_and_boxes_2x2", [899, 600, 899, 600], marks=pytest.mark.nightly)],
+)
 def test_a_game_without_a_recipe_is_judged_all_the_same(
     name: str, rows: list[int], tmp_path: Path, asked: Asked
 ) -> None:
