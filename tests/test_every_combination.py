@@ -53,9 +53,7 @@ COMBINATIONS = [
 
 
 @pytest.mark.parametrize(("name", "selection", "net"), COMBINATIONS)
-def test_a_game_is_played_checked_and_learned_from(
-    name: str, selection: str, net: str, tmp_path: Path
-) -> None:
+def test_a_game_is_played_checked_and_learned_from(name: str, selection: str, net: str, tmp_path) -> None:
     game = get_game(name)
     changes = self_play(simulations=4, selection=selection, history=1, max_plies=PLIES)
     settings = resolve(changes, game)

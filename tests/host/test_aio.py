@@ -187,9 +187,7 @@ def test_a_program_that_may_open_hardly_any_files_ends_with_a_sentence(
 
 
 @pytest.mark.parametrize("kind", [OSError, zmq.ZMQError])
-def test_guarded_says_that_no_more_files_can_be_opened(
-    capsys: pytest.CaptureFixture[str], kind: type[Exception]
-) -> None:
+def test_guarded_says_that_no_more_files_can_be_opened(capsys, kind: type[Exception]) -> None:
     def main() -> int:
         raise kind(errno.EMFILE, "Too many open files")
 

@@ -270,9 +270,7 @@ def test_a_server_that_does_not_answer_is_told_of_soon_by_the_address_that_was_g
     assert "5701" not in caplog.text + str(caught.value)
 
 
-def test_it_says_what_it_waits_for_and_joins_when_it_may(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_says_what_it_waits_for_and_joins_when_it_may(tmp_path, monkeypatch) -> None:
     """It does so at once and every minute; a GOODBYE with a retry time does not end it."""
     monkeypatch.setattr(connection_module, "WAIT_NOTICE", 0.1)
     answer: list[Welcome | Goodbye] = [Goodbye("trainer_already_present", "another one is there", 0.01)]

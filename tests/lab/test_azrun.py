@@ -52,9 +52,7 @@ open(f"{folder}/ended", "a").write(name + " ")
 """
 
 
-def test_it_ends_players_before_the_trainer_and_sums_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_ends_players_before_the_trainer_and_sums_up(tmp_path, monkeypatch, capsys) -> None:
     """A signal (here from the client, once it is up) leads to an orderly end; the summary has the server's
     last figures. Until then azrun prints what happens."""
     monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
@@ -156,9 +154,7 @@ def test_a_wrong_file_of_a_part_is_named_before_anything_is_announced(
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_run_in_use_is_named_before_anything_is_announced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_in_use_is_named_before_anything_is_announced(tmp_path, monkeypatch, capsys) -> None:
     folder = RunFolder(tmp_path, "tic_tac_toe-tiny")
     folder.create("tic_tac_toe", 1)
     monkeypatch.setattr(sys, "argv", ["azrun", "--game", "tic_tac_toe", "--runs", str(tmp_path)])
@@ -167,9 +163,7 @@ def test_a_run_in_use_is_named_before_anything_is_announced(
     assert capsys.readouterr().err.startswith("azrun: error: run 'tic_tac_toe-tiny'")
 
 
-def test_a_port_in_use_ends_it_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_port_in_use_ends_it_before_anything_starts(tmp_path, monkeypatch, capsys) -> None:
     port, runs = free_base_port(), tmp_path / "runs"
     flags = ["--game", "tic_tac_toe", "--port", str(port), "--runs", str(runs)]
     monkeypatch.setattr(sys, "argv", ["azrun", *flags])

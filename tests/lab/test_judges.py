@@ -101,9 +101,7 @@ def test_positions_are_drawn_apart_from_others() -> None:
     assert not {row.start for row in first} & {row.start for row in won_rows("KQK", 20, 1, first)}
 
 
-def test_chess_is_judged_on_openings_and_mates_that_are_not_on_the_curve(
-    tmp_path: Path, asked: Asked
-) -> None:
+def test_chess_is_judged_on_openings_and_mates_that_are_not_on_the_curve(tmp_path, asked: Asked) -> None:
     found = judged("chess", tmp_path)
     (network,) = {key for key in asked.openings if "1.safetensors" in key and key.endswith("against greedy")}
     curve, final = asked.openings[network][:10], asked.openings[network][10:]

@@ -125,9 +125,7 @@ def test_the_page_says_which_seeds_were_run_with_other_settings(tmp_path: Path) 
     assert "The recipe has changed since seeds 1, 2; the settings below are those of then." in page
 
 
-def test_a_run_that_is_judged_later_keeps_settings_and_machine_of_its_training(
-    tmp_path: Path,
-) -> None:
+def test_a_run_that_is_judged_later_keeps_settings_and_machine_of_its_training(tmp_path) -> None:
     then = recipes.from_settings("x", {**MINIMAL, "games": 7})
     now = recipes.from_settings("x", {**MINIMAL, "games": 9})
     made = json.loads(json.dumps({**MADE, "recipe": recipes.to_settings(then)}))

@@ -173,16 +173,12 @@ def azrun_with(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @pytest.mark.parametrize("words", [["--gpus", "0"], ["--web", "8000"], ["--client-workers", "1"]])
-def test_azrun_refuses_what_is_for_other_processes(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_azrun_refuses_what_is_for_other_processes(words: list[str], monkeypatch, capsys) -> None:
     assert azrun_with(words, monkeypatch) == Exit.CONFIG
     assert f"{words[0]} has no meaning with --repeatable" in capsys.readouterr().err
 
 
-def test_azrun_begins_such_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_azrun_begins_such_a_run(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(repeatable.logs, "set_up", lambda *_: None)
     words = ["--runs", str(tmp_path), "--run", "again", "--net", "1x8", "--minutes", "1e-9"]
     assert azrun_with(words, monkeypatch) == Exit.OK

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 from front_bench import (
     Bench,
     Peer,
@@ -62,9 +61,7 @@ def test_before_any_evaluator_is_up_players_are_asked_to_come_back(play: Play) -
     play(scenario)
 
 
-def test_a_session_that_is_lost_leaves_no_rows_and_no_credits(
-    play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_that_is_lost_leaves_no_rows_and_no_credits(play: Play, monkeypatch) -> None:
     monkeypatch.setattr("server.leaves.SLOTS", 2)
 
     async def scenario(bench: Bench) -> None:
