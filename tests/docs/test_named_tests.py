@@ -1,4 +1,4 @@
-"""Pages that promise something name the test that shows it: each exists, and what is tested is on its page."""
+"""Pages that promise something name the test that shows it: it exists, and what is tested is on its page."""
 
 from __future__ import annotations
 
