@@ -167,6 +167,7 @@ def test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store(loop, ledg
     assert set(ledger.acknowledged) <= set(stored)
 
 
+@pytest.mark.nightly
 def test_a_client_with_two_evaluators_of_its_own_plays_on_when_one_is_killed(tmp_path):
     """It plays with two published versions, and the server evaluates nothing."""
     loop = Loop(tmp_path, "--workers", "0", "--client-device", "cpu,cpu", "--client-workers", "2")
@@ -192,6 +193,7 @@ def test_a_client_with_two_evaluators_of_its_own_plays_on_when_one_is_killed(tmp
     assert json.loads(output.splitlines()[-1])["games_by_source"]["workers"] == 0
 
 
+@pytest.mark.nightly
 def test_with_a_sparse_network_workers_and_clients_play_without_an_evaluator(tmp_path):
     """Both use two published versions and need no torch; their evaluations are counted."""
     server = tmp_path / "server.toml"

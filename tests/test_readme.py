@@ -39,13 +39,6 @@ def test_it_says_how_to_make_keys_beside_the_flag_that_lets_others_in() -> None:
         )
 
 
-def test_every_link_of_the_pages_beside_the_code_leads_to_a_file() -> None:
-    for page in (*ROOT.glob("*.md"), ROOT / "results" / "what_was_tried.md"):
-        targets = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
-        inside = [target for target in targets if "://" not in target]
-        assert [target for target in inside if not (page.parent / target).exists()] == [], page
-
-
 def test_the_map_of_the_code_lists_every_folder() -> None:
     listed = {name.split("/")[0] for name in re.findall(r"^\| `([\w/]+)/` \|", ARCHITECTURE, re.M)}
     assert listed == {*LINTER["root_packages"], "bench", "tests", "results"}

@@ -69,9 +69,7 @@ def test_a_file_that_is_replaced_stays_as_it_was_and_no_part_is_left(disk: Small
     assert [file.name for file in disk.path.iterdir() if "partial" in file.name] == []
 
 
-def test_curves_miss_points_and_go_on_in_the_same_files(
-    disk: SmallDisk, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_curves_miss_points_and_go_on_in_the_same_files(disk: SmallDisk, caplog) -> None:
     """Event file and lines stay readable; many failures make few lines in the log."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -183,9 +181,7 @@ def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_writ
     assert puller.version == 1
 
 
-def test_a_backup_of_games_onto_a_full_disk_names_the_disk_that_is_full(
-    disk: SmallDisk, tmp_path: Path
-) -> None:
+def test_a_backup_of_games_onto_a_full_disk_names_the_disk_that_is_full(disk: SmallDisk, tmp_path) -> None:
     """Not the store that it reads."""
     source, target = tmp_path / "games.db", disk.path / "games.db"
     Store(source, "tic_tac_toe").close()

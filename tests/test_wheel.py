@@ -125,9 +125,7 @@ def test_commands_answer_from_another_folder(slim: Path, tmp_path: Path) -> None
         ("azplay", "analyse", "--game", "tic_tac_toe"),
     ],
 )
-def test_a_command_that_needs_more_says_what_to_install(
-    slim: Path, tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_a_command_that_needs_more_says_what_to_install(slim: Path, tmp_path, words: tuple[str, ...]) -> None:
     done = run(slim, tmp_path, *words)
     assert done.returncode == Exit.CONFIG, done.stderr
     assert "pip install 'azselfplay[train]'" in done.stderr

@@ -224,9 +224,7 @@ def test_rows_that_ended_two_evaluators_are_refused_and_their_neighbours_answere
     assert [len(one[1]) for one in evaluator.network.submitted] == [2, 2], "the suspect was tried alone"
 
 
-def test_it_waits_for_nothing_while_rows_could_be_computed(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_waits_for_nothing_while_rows_could_be_computed(path: Path, monkeypatch) -> None:
     """Two suspects are computed one after the other, whether or not anything else arrives."""
     evaluator = Evaluator(path)
     producer = Producer(path)
@@ -242,9 +240,7 @@ def test_it_waits_for_nothing_while_rows_could_be_computed(
     assert waits[-1] > 0
 
 
-def test_a_slot_says_that_its_rows_are_being_computed_until_they_are_answered(
-    path: Path,
-) -> None:
+def test_a_slot_says_that_its_rows_are_being_computed_until_they_are_answered(path: Path) -> None:
     evaluator = Evaluator(path)
     producer = Producer(path)
     seen: list[int] = []

@@ -91,9 +91,7 @@ def test_every_side_is_a_module_and_each_core_has_its_process() -> None:
     assert {group.cores for group in groups(1)} == {1}
 
 
-def test_a_missing_program_is_left_out_and_the_others_are_measured(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_program_is_left_out_and_the_others_are_measured(monkeypatch, capsys) -> None:
     """The side in plain Python really plays; the one that needs other packages reports that they are
     missing."""
     ways = tuple(way for way in FREE if way.module in ("one_position_a_call", "with_pgx"))

@@ -39,9 +39,7 @@ def filled(
 
 
 @pytest.mark.parametrize("code", ["wrong_settings", "unknown_version", "wrong_run"])
-def test_no_game_refused_for_what_it_was_played_under_is_deleted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
-) -> None:
+def test_no_game_refused_for_what_it_was_played_under_is_deleted(tmp_path, monkeypatch, code: str) -> None:
     """All of them are kept, whatever their number; of games that break the rules only a few are."""
     monkeypatch.setattr("client.spool.MAX_REJECTED", 2)
 

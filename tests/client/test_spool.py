@@ -50,9 +50,7 @@ def test_a_half_written_game_is_removed_at_the_next_start(tmp_path: Path, left: 
     assert list(tmp_path.glob("*.tmp")) == []
 
 
-def test_a_crash_between_write_and_rename_loses_only_that_game(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_between_write_and_rename_loses_only_that_game(tmp_path, monkeypatch) -> None:
     """Games that were renamed before stay."""
     spool = opened(tmp_path)
     rename = Path.rename
@@ -89,9 +87,7 @@ def test_a_file_that_rots_while_it_waits_is_set_aside(tmp_path: Path) -> None:
     assert (spool.games, spool.rejected) == (0, 1)
 
 
-def test_a_file_that_cannot_be_read_now_is_not_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_read_now_is_not_damaged(tmp_path, monkeypatch) -> None:
     """It stays among the waiting games, and reading it later works."""
     fill(opened(tmp_path), 1)
     read = Path.read_bytes
@@ -124,9 +120,7 @@ def test_deleting_and_setting_aside_make_room(tmp_path: Path) -> None:
     assert small.full
 
 
-def test_a_game_that_the_disk_does_not_let_go_still_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_game_that_the_disk_does_not_let_go_still_counts(tmp_path, monkeypatch) -> None:
     """A full disk takes no reason, so the game stays where it is; and so do the counts."""
     spool = opened(tmp_path)
     fill(spool, 1)

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import pytest
 from client_records import record, uid
 
 from client.spool import Spool, SpooledGame
@@ -105,9 +104,7 @@ def test_games_of_an_earlier_run_go_first(tmp_path: Path) -> None:
     with_uploader(Spool(tmp_path), scenario)
 
 
-def test_a_game_that_could_not_be_read_once_is_offered_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_game_that_could_not_be_read_once_is_offered_again(tmp_path, monkeypatch) -> None:
     """No descriptor was free, or the disk did not answer: nothing is wrong with the game itself."""
     read, failures = (
         Spool.read,
@@ -133,9 +130,7 @@ def test_a_game_that_could_not_be_read_once_is_offered_again(
     assert failures == []
 
 
-def test_a_stored_game_that_the_disk_did_not_let_go_is_deleted_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stored_game_that_the_disk_did_not_let_go_is_deleted_later(tmp_path, monkeypatch) -> None:
     """It would fill the spool until the next start."""
     delete, failures = Spool.delete, [OSError(errno.EIO, "I/O error")]
 
@@ -176,9 +171,7 @@ def test_a_full_spool_holds_new_games_back_until_there_is_room(tmp_path: Path) -
     with_uploader(Spool(tmp_path, max_games=2), scenario)
 
 
-def test_a_disk_that_is_full_for_a_while_loses_no_game(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_is_full_for_a_while_loses_no_game(tmp_path, monkeypatch) -> None:
     """The game waits in memory, no other one starts, and it is written when there is space."""
     monkeypatch.setattr("client.uploader.WRITE_AGAIN", 0.01)
     spool = Spool(tmp_path)
@@ -200,9 +193,7 @@ def test_a_disk_that_is_full_for_a_while_loses_no_game(
     with_uploader(spool, scenario)
 
 
-def test_a_game_that_finishes_while_the_thread_works_is_written_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_game_that_finishes_while_the_thread_works_is_written_all_the_same(tmp_path, monkeypatch) -> None:
     """The game belongs to the next round, and `keep` does not return before that round."""
     spool = Spool(tmp_path)
     reading, go_on = threading.Event(), threading.Event()

@@ -10,7 +10,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
-import pytest
 from changed_settings import self_play
 from client_naive import verify
 from client_server import info_of
@@ -78,9 +77,7 @@ def test_a_restarted_server_gets_the_unacknowledged_games_and_new_leaves(tmp_pat
     run_site(tmp_path, scenario, games=3)
 
 
-def test_a_drain_finishes_the_games_in_progress_and_hands_them_in(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_drain_finishes_the_games_in_progress_and_hands_them_in(tmp_path, caplog) -> None:
     """No game is given up, and none is left in the spool."""
     caplog.set_level(logging.INFO, "worker")
     asked = 0
@@ -120,9 +117,7 @@ def test_a_warm_only_worker_joins_compiles_and_leaves(tmp_path: Path) -> None:
     assert not (tmp_path / "spool").exists()
 
 
-def test_a_worker_beside_an_evaluator_of_its_own_machine_plays_with_the_servers_weights(
-    tmp_path: Path,
-) -> None:
+def test_a_worker_beside_an_evaluator_of_its_own_machine_plays_with_the_servers_weights(tmp_path) -> None:
     """The evaluator is a process of its own. No leaf goes to the server; records carry the announced
     version."""
     from azselfplay.games import get_game

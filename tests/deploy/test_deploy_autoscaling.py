@@ -6,7 +6,6 @@ import math
 import re
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -61,9 +60,7 @@ def test_the_rule_uses_metrics_that_azserver_has(metric: str) -> None:
 
 @needs_promtool
 @pytest.mark.parametrize(("busy", "shortage"), [(0.5, 1.9), (0.95, 1.0), (0.0, 5.0)])
-def test_the_rule_says_how_many_clients_are_wanted_for_each(
-    busy: float, shortage: float, tmp_path: Path
-) -> None:
+def test_the_rule_says_how_many_clients_are_wanted_for_each(busy: float, shortage: float, tmp_path) -> None:
     """Simulate two evaluators that are busy for 2 * `busy` seconds in a second, together."""
     labels = '{namespace="azselfplay"}'
     check = {

@@ -85,9 +85,7 @@ def damage_games(folder: RunFolder) -> None:
         (damage_games, "games"),
     ],
 )
-def test_a_damaged_run_folder_is_found(
-    tmp_path: Path, damage: Callable[[RunFolder], None], check: str
-) -> None:
+def test_a_damaged_run_folder_is_found(tmp_path, damage: Callable[[RunFolder], None], check: str) -> None:
     folder = run_folder(tmp_path)
     damage(folder)
     before = sorted((path, path.lstat().st_mtime_ns) for path in folder.weights.iterdir())

@@ -152,9 +152,7 @@ def on_tcp(base: int) -> Callable[[FrontSettings], FrontSettings]:
     return changed
 
 
-def test_a_real_front_without_an_evaluator_is_a_fault_and_with_one_is_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_real_front_without_an_evaluator_is_a_fault_and_with_one_is_measured(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("azselfplay.diagnostics.doctor.service.STARTING_SECONDS", 0.0)
     base = free_base_port()
 

@@ -27,9 +27,7 @@ DEPLOY = "deploy.md"
 
 
 @pytest.mark.parametrize("page", PAGES_OF_COMMANDS, ids=lambda page: page.name)
-def test_the_programs_take_every_command_of_a_page(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_programs_take_every_command_of_a_page(page: Path, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_titled(titled(page), tmp_path)
     for one in shown(page):

@@ -42,3 +42,11 @@ def test_every_page_that_a_program_names_exists() -> None:
     }
     assert len(named) > 20
     assert [(name, page) for name, page in sorted(named) if not (ROOT / page).exists()] == []
+
+
+@pytest.mark.parametrize("page", sorted(one.name for one in ROOT.glob("docs/*.md") if one.name != "index.md"))
+def test_a_page_is_on_the_index_once_with_a_few_words(page: str) -> None:
+    rows = [row for row in (ROOT / "docs" / "index.md").read_text().splitlines() if row.startswith("| [")]
+    found = [row for row in rows if f"]({page})" in row]
+    assert len(found) == 1
+    assert re.fullmatch(r"\| \[[^]]+\]\([^)]+\) \| .+ \|", found[0])

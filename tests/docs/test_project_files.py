@@ -30,3 +30,9 @@ def test_hooks_before_a_commit_are_local_programs_of_the_dev_extra() -> None:
     assert {program.parent for program in programs} == {Path(".venv/bin")}
     packages = {re.split(r"\W", one)[0] for one in PROJECT["optional-dependencies"]["dev"]}
     assert {program.name for program in programs} <= packages
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """pytest imports them by it: make test-nightly, which collects all at once, would end there."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(set(names)) == sorted(names)

@@ -29,7 +29,6 @@ sys.path[:0] = [
 import seeds  # noqa: E402
 from rows import PAGE, Result, note, page_with, table  # noqa: E402
 from signal_rows import signal_table  # noqa: E402
-from unavailable import Unavailable  # noqa: E402
 
 LOT = 20
 """Number of seeds that one process runs before it reports."""
@@ -148,23 +147,6 @@ def _say(text: str) -> None:
     print(text, flush=True)
 
 
-def _measured(measure: Callable[..., str], *arguments: object) -> str:
-    """The figure of `measure(folder, *arguments, _say)`; "" where the fault cannot be caused here."""
-    with tempfile.TemporaryDirectory(prefix="az-faults-") as folder:
-        try:
-            return measure(Path(folder), *arguments, _say)
-        except Unavailable as why:
-            print(f"left out: {why}")
-            return ""
-
-
-def namespaces(options: argparse.Namespace) -> str:
-    """Run azserver, azclient and trainer in network namespaces, with keys, and cut their links."""
-    import apart
-
-    return _measured(apart.measure, options.seconds)
-
-
 def signals(_options: argparse.Namespace) -> str:
     """Cause every fault of the table, and time how soon metric and log show it."""
     import signals as faults
@@ -176,13 +158,6 @@ def signals(_options: argparse.Namespace) -> str:
         raise Broken(f"P8: later than {faults.WANTED:.0f} s: {late}")
     slowest = max(found, key=lambda fault: found[fault])
     return f"{len(found)} faults, each in metric and log within {found[slowest]:.0f} s ({slowest})"
-
-
-def times(_options: argparse.Namespace) -> str:
-    """Let wall clocks jump and processes hang."""
-    import times as disturbed
-
-    return _measured(disturbed.measure)
 
 
 def soak(options: argparse.Namespace) -> str:
@@ -225,9 +200,7 @@ def _note(options: argparse.Namespace, name: str, figure: str) -> None:
         note(name, Result(f"{figure} ({machine})", command, time.strftime("%Y-%m-%d", time.gmtime())))
 
 
-WORKS = (
-    simulate, games, crash, power, fuzz, namespaces, signals, times, soak, page, everything,
-)  # fmt: skip
+WORKS = (simulate, games, crash, power, fuzz, signals, soak, page, everything)
 
 
 def main() -> int:
@@ -245,32 +218,21 @@ def main() -> int:
         work.__name__: commands.add_parser(work.__name__, help=(work.__doc__ or "").replace("%", "%%"))
         for work in WORKS
     }
+    numbers = (
+        ("simulate", "--seeds", 10_000, "number of seeds"),
+        ("games", "--games", 100_000, "number of games"),
+        ("crash", "--times", 1000, "most passes of a point that are tried"),
+        ("power", "--subsets", 20, "subsets of unsynced pages for each prefix"),
+        ("fuzz", "--executions", 1_000_000, "executions of each decoder"),
+    )
+    for work, flag, usual, meaning in numbers:
+        for name in (work, "everything"):
+            parsers[name].add_argument(flag, type=int, default=usual, help=f"{meaning} (default {usual:,})")
     for name in ("simulate", "everything"):
-        parsers[name].add_argument(
-            "--seeds", type=int, default=10_000, help="number of seeds (default 10,000)"
-        )
         parsers[name].add_argument("--seed", type=int, help="run only this one, and print what happened")
-    for name in ("games", "everything"):
-        parsers[name].add_argument("--games", type=int, default=100_000, help="(default 100,000)")
-    for name in ("crash", "everything"):
-        parsers[name].add_argument(
-            "--times", type=int, default=1000, help="most passes of a point that are tried"
-        )
-    for name in ("power", "everything"):
-        parsers[name].add_argument(
-            "--subsets", type=int, default=20, help="subsets of unsynced pages for each prefix"
-        )
-    for name in ("fuzz", "everything"):
-        parsers[name].add_argument(
-            "--executions", type=int, default=1_000_000, help="executions of each decoder (default 10^6)"
-        )
     parsers["fuzz"].add_argument("--seed", type=int, default=1)
     parsers["fuzz"].add_argument("names", nargs="*", help="names of decoders; default: all")
     parsers["everything"].set_defaults(names=[])
-    for name in ("namespaces", "everything"):
-        parsers[name].add_argument(
-            "--seconds", type=float, default=30.0, help="seconds of each cut (default 30)"
-        )
     parsers["soak"].add_argument("--minutes", type=float, default=120.0, help="(default 120)")
     options = parser.parse_args()
     try:

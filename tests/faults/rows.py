@@ -70,17 +70,15 @@ ROWS: tuple[Row, ...] = (
         "the recorded writes replace LazyFS; creating or removing a folder counts as synced"),
     Row(8, "disk full", "a file system of a few MB below azserver, azclient and trainer is filled, then freed", "P1", tests(
         "test_full_disk.py::test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game", "test_small_disk_parts.py::test_a_checkpoint_that_does_not_fit_leaves_the_one_before_and_no_parts")),
-    Row(9, "half-open connections", "the simulation cuts connections, and one side notices 5 to 15 s later; "
-        "azserver, azclient and trainer each in a network namespace, with keys; links "
-        "between them are cut in one direction or in both", "P1 P2 P4 P6", f"{SIMULATE}, `{FAULTS} namespaces`, "
-        + tests("faults/test_namespaces.py::test_play_training_and_weights_go_on_after_links_were_cut"),
-        ("simulate", "namespaces")),
+    Row(9, "half-open connections", "the simulation cuts connections, and one side notices 5 to 15 s later; an evaluator is stopped until "
+        "its connection is cut", "P1 P2 P4 P6", f"{SIMULATE}, " + tests("server/test_stopped_evaluator.py::test_one_that_was_stopped_until_its_connection_was_cut_works_again"),
+        ("simulate",)),
     Row(10, "slow readers", "attackers that read nothing, beside an honest client; keys beside one that has many sessions", "P5", tests(
         "server/test_chunk_queue.py::test_who_does_not_read_waits_and_holds_up_nobody",
         "server/test_owner_shares.py::test_each_honest_key_keeps_its_part_beside_one_with_ninety_nine_sessions") + ", `make hostile`"),
-    Row(11, "latency 200 ms +- 100, resets, pieces of 7 bytes", "delays and cuts in the simulation; links of network namespaces cut; bytes in any "
-        "pieces; records changed on their way, which are sent again", "P1", f"{SIMULATE}, `{FAULTS} namespaces`, " + tests(
-        "protocol/test_curve.py::test_messages_come_out_whole_wherever_the_bytes_were_cut", "client/test_uploads.py::test_a_game_that_was_damaged_on_its_way_is_offered_again"), ("simulate", "namespaces")),
+    Row(11, "latency 200 ms +- 100, resets, pieces of 7 bytes", "delays and cuts in the simulation; bytes in any "
+        "pieces; records changed on their way, which are sent again", "P1", f"{SIMULATE}, " + tests(
+        "protocol/test_curve.py::test_messages_come_out_whole_wherever_the_bytes_were_cut", "client/test_uploads.py::test_a_game_that_was_damaged_on_its_way_is_offered_again"), ("simulate",)),
     Row(12, "5 % each of messages lost and repeated", "100,000 fake games in the simulation, without kills", "P1 P2",
         f"`{FAULTS} games`", ("games",)),
     Row(13, "repeated and reordered uploads, another game under the same uid", "2 % of the simulation's games use the "
@@ -96,19 +94,16 @@ ROWS: tuple[Row, ...] = (
         "protocol/test_protocol_messages.py::test_fields_that_are_missing_take_their_default")),
     Row(18, "keys", "a wrong key, no key, a revoked key, a client's key used by a trainer, an unreadable list of keys", "P5", tests(
         "test_keys_end_to_end.py::test_clients_and_trainer_join_with_their_keys_until_one_is_revoked", "server/test_front_keys.py::test_a_key_joins_as_what_it_was_allowed_for_and_nothing_else", "server/test_front_keys.py::test_a_list_that_cannot_be_read_ends_no_session", "protocol/test_curve.py::test_what_was_changed_on_its_way_is_not_delivered")),
-    Row(19, "clock jumps", "every part runs under a virtual clock of its own in the simulation; real processes whose wall clock jumps a day forward, two days "
-        "back, and then runs backwards", "P1 P2", f"{SIMULATE}, `{FAULTS} times`, " + tests("faults/test_times.py::test_clocks_that_jump_and_processes_that_stand_still_end_no_session"), ("simulate", "times")),
+    Row(19, "clock jumps", "nothing that waits or gives up reads the wall clock", "P1 P2", tests("faults/test_simulation.py::test_only_dates_come_from_the_wall_clock")),
     Row(20, "1,000 clients at once, and again after a kill of azserver", "1,000 workers beside honest clients", "P5",
         "attack `thousand_workers` of `make hostile`, " + tests("server/test_shares.py::test_a_thousand_workers_get_a_share_each"), (),
         "from one address it takes longer, see below; instead of 24 hours of churn, `make soak MINUTES=120` runs two"),
     Row(21, "late announcements of weights", "an announcement that could not be sent to a player; the simulation's players fetch what a "
-        "trainer publishes, with 5 % of all messages lost", "P6", tests("server/test_front_weights.py::test_a_player_that_could_not_be_told_of_new_weights_is_told_later") + f", {SIMULATE}, `{FAULTS} namespaces`",
-        ("simulate", "namespaces")),
+        "trainer publishes, with 5 % of all messages lost", "P6", tests("server/test_front_weights.py::test_a_player_that_could_not_be_told_of_new_weights_is_told_later") + f", {SIMULATE}", ("simulate",)),
     Row(22, "weights damaged in transit or on disk", "any losses; flipped bytes; kills of every process that sends, stores or fetches them", "P6", f"{SIMULATE}, " + tests(
         "host/test_weights_pull.py::test_any_losses_end_in_the_same_bytes", "host/test_weights_pull.py::test_damaged_bytes_are_thrown_away_and_fetched_again")),
-    Row(23, "a process that hangs", "SIGSTOP of an evaluator until its connection is cut; SIGSTOP of azserver's front, an evaluator, a worker of azclient and the "
-        "trainer for 10 s each, in which no session may end", "P1 P2 P8", f"`{FAULTS} times`, " + tests("server/test_stopped_evaluator.py::test_one_that_was_stopped_until_its_connection_was_cut_works_again",
-        "faults/test_times.py::test_clocks_that_jump_and_processes_that_stand_still_end_no_session"), ("times",)),
+    Row(23, "a process that hangs", "SIGSTOP of an evaluator until its connection is cut; SIGSTOP of azserver's front for 8 s", "P1 P2 P8", f"`{FAULTS} signals`, "
+        + tests("server/test_stopped_evaluator.py::test_one_that_was_stopped_until_its_connection_was_cut_works_again", "faults/test_signals.py::test_each_fault_shows_in_a_metric_and_in_a_line_of_a_log")),
     Row(24, "a request that kills evaluators", "rows that end two evaluators are refused", "P4", tests(
         "batching/test_ring_client.py::test_rows_that_end_every_evaluator_are_refused_after_two_and_others_are_answered")),
     Row(25, "a store locked by another program, a large write-ahead log", "a foreign write lock; a slow reader; a log of 20 MB that is cut back", "P1 P8", f"`{FAULTS} signals`, " + tests(

@@ -3,6 +3,7 @@ request."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import asdict
@@ -42,6 +43,18 @@ def assert_something_happened(outcomes: list[Outcome]) -> None:
         "half_open",
         "crash",
     }
+
+
+WALL_CLOCK = re.compile(r"\btime\.time\(|\bdatetime\.now\(|\btime\.localtime\(|^from time import", re.M)
+DATES = {"server/front.py", "trainer/figures.py"}
+"""They write dates into figures; a file of azselfplay/host or store may write them into a run's folder."""
+
+
+def test_only_dates_come_from_the_wall_clock() -> None:
+    """All that waits, paces or gives up takes the monotonic clock: one that jumps ends no session."""
+    rooms = ("client", "net", "protocol", "server", "trainer", "azselfplay/batching", "azselfplay/link")
+    files = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
+    assert {str(path.relative_to(ROOT)) for path in files if WALL_CLOCK.search(path.read_text())} == DATES
 
 
 @pytest.mark.nightly

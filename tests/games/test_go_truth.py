@@ -112,6 +112,7 @@ def test_who_plays_by_the_table_wins_every_game_that_is_won() -> None:
         assert game_history.outcome() == 1
 
 
+@pytest.mark.nightly
 def test_a_long_past_that_gets_in_the_way_is_searched_to_the_end() -> None:
     """A position of a match for all nine points: a search of 24 plies did not find the value of the move
     6."""

@@ -92,9 +92,7 @@ def test_integers_of_all_sizes_share_one_inlined_compilation() -> None:
     assert not plus_one.overloads, "nobody has called it from Python"  # type: ignore[attr-defined]
 
 
-def test_another_version_of_numba_compiles_without_its_private_classes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_another_version_of_numba_compiles_without_its_private_classes(monkeypatch) -> None:
     monkeypatch.setattr("azselfplay.games.jit.INLINES", False)
     monkeypatch.setitem(sys.modules, "azselfplay.games.inlining", None)  # importing it would fail
     compiled = bind(HERE, {"plain": [(weight, plus_one), (LIMIT, 30)]}).weighed

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from azselfplay.host.aio import Stop, raise_file_limit, run
+from azselfplay.host.aio import Stop, run
 from azselfplay.host.exits import Exit, Fatal, guarded
 
 
@@ -27,7 +27,11 @@ def test_the_first_signal_asks_for_a_clean_end(number: signal.Signals) -> None:
         await stop.finishing.wait()
         ended.append("cleanly")
 
-    run(main)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
+    try:
+        run(main)
+    finally:
+        signal.signal(signal.SIGHUP, before)
     assert ended == ["cleanly"]
 
 
@@ -157,11 +161,6 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert process.returncode == 0
 
 
-def test_the_limit_on_open_files_is_raised() -> None:
-    """At the limit, libzmq refuses peers without any message."""
-    assert raise_file_limit() >= 1024
-
-
 COMMANDS = (
     "trainer",
     "client.main --server 127.0.0.1:1",
@@ -188,9 +187,7 @@ def test_a_program_that_may_open_hardly_any_files_ends_with_a_sentence(
 
 
 @pytest.mark.parametrize("kind", [OSError, zmq.ZMQError])
-def test_guarded_says_that_no_more_files_can_be_opened(
-    capsys: pytest.CaptureFixture[str], kind: type[Exception]
-) -> None:
+def test_guarded_says_that_no_more_files_can_be_opened(capsys, kind: type[Exception]) -> None:
     def main() -> int:
         raise kind(errno.EMFILE, "Too many open files")
 

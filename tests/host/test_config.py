@@ -107,9 +107,7 @@ def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, message: str) -
         ("AZ_RATE", "1.5", "AZ_RATE must be a number from 0 to 1, not '1.5'"),
     ],
 )
-def test_mistakes_in_the_environment_are_named(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
-) -> None:
+def test_mistakes_in_the_environment_are_named(monkeypatch, name: str, value: str, message: str) -> None:
     """An unknown variable with our prefix is never ignored."""
     monkeypatch.setenv(name, value)
     with pytest.raises(Fatal, match=message):
@@ -150,9 +148,7 @@ def test_a_flag_out_of_its_range_is_told_the_range() -> None:
         settings("--server", "x", "--self-play.search.simulations", "0")
 
 
-def test_print_config_prints_a_file_that_gives_the_same_settings(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_print_config_prints_a_file_that_gives_the_same_settings(tmp_path, capsys) -> None:
     """The printed text can be passed to --config."""
     flags = ("--server", 'a "quoted" host', "--workers", "5", "--self-play.search.simulations", "7")
     with pytest.raises(SystemExit) as caught:
@@ -219,9 +215,7 @@ def test_a_flag_of_another_program_names_the_way(
         ),
     ],
 )
-def test_azrun_shows_the_file_for_a_flag_of_a_part(
-    flag: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_azrun_shows_the_file_for_a_flag_of_a_part(flag: str, told: str, capsys) -> None:
     with pytest.raises(SystemExit):
         load(RunConfig, [flag], command="azrun", examples=EXAMPLES)
     assert told in capsys.readouterr().err

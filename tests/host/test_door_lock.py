@@ -121,9 +121,7 @@ def test_an_unfinished_handshake_ends_after_ten_seconds() -> None:
     beside(scenario)
 
 
-def test_a_fault_in_looking_for_a_key_lets_nobody_in_and_ends_nothing_else(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_fault_in_looking_for_a_key_lets_nobody_in_and_ends_nothing_else(caplog) -> None:
     """What ZAP does not do when its handler is dead."""
 
     async def scenario(locked: Locked) -> None:

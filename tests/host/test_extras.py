@@ -54,9 +54,7 @@ def test_client_workers_and_games_import_no_optional_package() -> None:
     assert found & {package for packages in exits.EXTRAS.values() for package in packages} == set()
 
 
-def test_a_missing_package_is_one_line_with_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_package_is_one_line_with_the_command_that_installs_it(monkeypatch, capsys) -> None:
     def main() -> int:
         raise ModuleNotFoundError("No module named 'torch'", name="torch.nn")
 

@@ -109,9 +109,7 @@ def test_who_dials_needs_the_servers_key_and_a_file_with_its_own(tmp_path: Path)
         dial_keys(as_text(server.public), tmp_path / "other", "trainer")
 
 
-def test_a_key_of_another_kind_is_named_where_the_usual_one_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_of_another_kind_is_named_where_the_usual_one_is_missing(tmp_path, monkeypatch) -> None:
     """`azclient doctor` on a trainer's machine, which has only trainer.key."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     theirs = tmp_path / "azselfplay" / "trainer.key"

@@ -44,9 +44,7 @@ def test_a_clock_set_back_silences_no_line() -> None:
     assert allowance.admit("joined", 0.0) == 1
 
 
-def test_lines_that_peers_trigger_are_counted_before_they_are_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_that_peers_trigger_are_counted_before_they_are_made(tmp_path, monkeypatch) -> None:
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
     monkeypatch.setattr(root, "level", root.level)
@@ -97,9 +95,7 @@ with own_folder() as folder:
 """
 
 
-def test_temporary_folders_of_killed_processes_are_removed_by_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_temporary_folders_of_killed_processes_are_removed_by_the_next_one(tmp_path, monkeypatch) -> None:
     """Those of living processes stay."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     left = subprocess.run([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, check=False)

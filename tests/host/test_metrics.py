@@ -179,9 +179,7 @@ def test_a_request_without_end_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["MOST_CONNECTIONS", "MOST_OF_ADDRESS"])
-def test_a_crowd_is_turned_away_and_who_comes_after_it_is_answered(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crowd_is_turned_away_and_who_comes_after_it_is_answered(name: str, monkeypatch) -> None:
     monkeypatch.setattr(metrics, name, 3)
 
     async def scenario(port: int) -> None:

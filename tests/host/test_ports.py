@@ -27,6 +27,7 @@ PATIENCE = 20.0
         ("::", "::", 5600),
         ("[::ffff:10.0.0.1]:7", "::ffff:10.0.0.1", 7),
         ("fe80::1%eth0", "fe80::1%eth0", 5600),
+        ("host", "host", 5600),
         ("host:7", "host", 7),
     ],
 )
@@ -49,7 +50,8 @@ def test_an_ipv6_address_that_may_end_in_a_port_is_refused_with_both_readings(te
 @pytest.mark.parametrize(
     "text",
     ["host:1:2", "[::1", "[::1]5600", "[host]:1", "[]", "[::1]:", "host:", "1.2.3.4:5:6", "::g", "[::1]:0",
-     "a]b", ":", "host:99999999999", "host:\u0665", "h\0st"],
+     "a]b", ":", "host:99999999999", "host:\u0665", "h\0st", "", "a b", "tcp://host", "host:0", "host:65535",
+     "user@host"],
 )  # fmt: skip
 def test_what_is_no_address_gets_a_sentence(text: str) -> None:
     with pytest.raises(Fatal, match="is not a"):

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,9 +72,7 @@ def test_the_end_of_a_child_is_seen_where_python_has_no_pidfd(monkeypatch: pytes
     asyncio.run(main())
 
 
-def test_a_file_in_the_current_folder_takes_no_module_s_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_in_the_current_folder_takes_no_module_s_place(tmp_path, monkeypatch) -> None:
     (tmp_path / "server.py").write_text("raise SystemExit('the wrong module')")
     monkeypatch.chdir(tmp_path)
     ended = subprocess.run(python_module("server.main", "--version"), capture_output=True, check=False)
@@ -101,9 +98,7 @@ def test_children_that_ignore_sigterm_are_killed_after_the_grace() -> None:
 @pytest.mark.parametrize(
     ("end", "level"), [("", "INFO"), ("signal.signal(15, lambda *_: sys.exit(3));", "WARNING")]
 )
-def test_after_a_stop_only_an_unusual_end_is_a_warning(
-    end: str, level: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_after_a_stop_only_an_unusual_end_is_a_warning(end: str, level: str, caplog) -> None:
     """A child that SIGTERM ends has ended as it was asked to."""
     caplog.set_level(logging.INFO, "azselfplay.host.processes")
     lines: asyncio.Queue[bytes] = asyncio.Queue()

@@ -148,9 +148,7 @@ def test_a_backup_of_a_run_without_a_possible_identity_is_not_restored(tmp_path:
 
 
 @pytest.mark.parametrize("name", ["no_such_game", "go_9x9_komi1e999", "go_9x9_komi", "go_0x0", ""])
-def test_a_run_of_a_game_that_is_unknown_ends_a_command_with_a_sentence(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_a_game_that_is_unknown_ends_a_command_with_a_sentence(name: str, capsys) -> None:
     def main() -> int:
         get_game(name)
         return 0

@@ -6,15 +6,13 @@ import errno
 import os
 import shutil
 import socket
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.ports import Address, claimed_base_port, find_base_port, parse_address
+from azselfplay.host.ports import claimed_base_port, find_base_port
 from azselfplay.host.runs import FOLDERS, RunFolder, write_atomically
 from azselfplay.link.weights_files import read_weights
 
@@ -80,27 +78,6 @@ def test_a_base_port_has_two_free_ports() -> None:
         assert find_base_port(base) > base
 
 
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("gpu-box", Address("gpu-box", 5600)),
-        ("gpu-box:5700", Address("gpu-box", 5700)),
-        ("[::1]:7", Address("::1", 7)),
-        ("fe80::1", Address("fe80::1", 5600)),
-    ],
-)
-def test_addresses_are_understood(text: str, address: Address) -> None:
-    """An address is a host, or a host with its base port."""
-    assert parse_address(text) == address
-
-
-@pytest.mark.parametrize("text", ["", "a b", "tcp://host", "host:0", "host:65535", "host:x", "user@host"])
-def test_what_is_no_address_is_refused(text: str) -> None:
-    """The message names the wrong part."""
-    with pytest.raises(Fatal, match="is not a"):
-        parse_address(text)
-
-
 def test_two_who_look_for_a_port_at_once_are_given_different_ones() -> None:
     with claimed_base_port(21_000) as one, claimed_base_port(21_000) as other:
         assert one != other
@@ -139,27 +116,6 @@ def test_a_second_user_of_the_machine_claims_a_port_as_well(monkeypatch: pytest.
         with claimed_base_port(22_000) as first:
             assert base_port_of_another_user(first) > first
         assert base_port_of_another_user(first) == first
-
-
-def test_a_lock_on_a_run_ends_with_its_process(tmp_path: Path) -> None:
-    """A process killed while it holds the folder leaves nothing that keeps the next one out."""
-    run = RunFolder(tmp_path, "run")
-    run.create("chess", 8)
-    program = (
-        "import sys; from azselfplay.host.runs import RunFolder; "
-        f"held = RunFolder({str(tmp_path)!r}, 'run').lock('trainer'); "
-        "print('held', flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(Fatal, match="belongs to another trainer process") as caught:
-            run.lock("trainer")
-        run.lock("azserver").close()
-        holder.kill()
-    assert caught.value.code == Exit.TRY_AGAIN
-    run.lock("trainer").close()
 
 
 def test_a_disk_that_fails_is_no_damaged_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,9 +68,7 @@ def test_without_a_terminal_there_is_one_line_every_30_seconds() -> None:
 
 
 @pytest.mark.parametrize("no_color", [False, True])
-def test_a_terminal_gets_a_table_and_no_color_is_honoured(
-    monkeypatch: pytest.MonkeyPatch, no_color: bool
-) -> None:
+def test_a_terminal_gets_a_table_and_no_color_is_honoured(monkeypatch, no_color: bool) -> None:
     """NO_COLOR removes the colours, not the table."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -96,9 +94,7 @@ class GoneTerminal(Terminal):
         return super().write(text)
 
 
-def test_a_terminal_that_goes_away_neither_fills_the_memory_nor_ends_the_program(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_terminal_that_goes_away_neither_fills_the_memory_nor_ends_the_program(monkeypatch) -> None:
     """What could not be drawn is not kept, and stderr is what it was."""
     monkeypatch.setenv("TERM", "xterm")
     terminal, stderr = GoneTerminal(), sys.stderr

@@ -261,9 +261,7 @@ def test_weights_that_cannot_be_used_leave_the_old_ones_in_place(tmp_path: Path)
     assert len(loaded) == 2
 
 
-def test_whoever_waits_for_the_first_weights_is_told_that_they_cannot_be_had(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whoever_waits_for_the_first_weights_is_told_that_they_cannot_be_had(tmp_path, monkeypatch) -> None:
     """Damaged bytes are not fetched again and again."""
     monkeypatch.setattr(weights_pull, "PAUSE", 0.001)
 

@@ -43,18 +43,14 @@ def test_a_folder_below_a_file_is_named_with_the_setting(tmp_path: Path) -> None
     assert caught.value.code == Exit.CONFIG
 
 
-def test_a_cache_that_cannot_be_written_is_named_with_its_variable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_cannot_be_written_is_named_with_its_variable(tmp_path, monkeypatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("AZ_JIT_CACHE", str(tmp_path / "file"))
     with pytest.raises(Fatal, match=r"/file is not a folder: compiled code .* AZ_JIT_CACHE"):
         check_folders(tmp_path, "--runs")
 
 
-def test_a_machine_without_a_folder_for_temporary_files_is_told_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_without_a_folder_for_temporary_files_is_told_so(tmp_path, monkeypatch) -> None:
     def nowhere() -> str:
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
 
@@ -64,9 +60,7 @@ def test_a_machine_without_a_folder_for_temporary_files_is_told_so(
 
 
 @pytest.mark.parametrize(("number", "words"), [(errno.EROFS, "mount one there"), (errno.EACCES, "run as")])
-def test_a_file_that_may_not_be_written_is_no_bug(
-    number: int, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_may_not_be_written_is_no_bug(number: int, words: str, capsys) -> None:
     def main() -> int:
         raise OSError(number, os.strerror(number), "/a/file")
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from attacks_content import hogged_relay, nested_headers, rows_of_nan
 from attacks_crowd import (
     flood_of_bytes,
     flood_of_connections,
@@ -14,12 +15,14 @@ from attacks_crowd import (
     flood_of_questions,
     thousand_workers,
 )
-from attacks_headers import nested_headers
 from attacks_identity import chosen_names, imitated_names, impostor
-from attacks_memory import endless_subscriptions, half_handshakes, unfinished_messages, unread_weights
-from attacks_relay import hogged_relay
-from attacks_resources import descriptors, killed_azrun, stopped_evaluator
-from attacks_rows import rows_of_nan
+from attacks_memory import (
+    descriptors,
+    endless_subscriptions,
+    half_handshakes,
+    unfinished_messages,
+    unread_weights,
+)
 from peers import come_from
 from target import Target
 
@@ -38,8 +41,6 @@ class Attack:
     held_mb: float = 288.0
     """MB by which the front's memory may grow over its value before all attacks: 256 for all peers together
     (decision 0021)."""
-    is_long: bool = False
-    """Not in `make test-nightly`; its parts have tests of their own."""
 
     @property
     def name(self) -> str:
@@ -63,8 +64,6 @@ ATTACKS = (
     Attack(6, chosen_names),
     Attack(7, impostor),
     Attack(9, descriptors),
-    Attack(11, stopped_evaluator, most=1, is_long=True),
-    Attack(12, killed_azrun, most=1, is_long=True),
     Attack(13, unfinished_messages, strokes=3, most=4),
     Attack(13, endless_subscriptions, most=2),
     Attack(13, unread_weights, strokes=1, most=4),

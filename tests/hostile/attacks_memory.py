@@ -1,9 +1,12 @@
-"""Item 13: endless messages, subscriptions, weights that are not read, half handshakes."""
+"""Items 9 and 13: no file descriptors left, endless messages, subscriptions, weights that are not read, half
+handshakes."""
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 from peers import crowd
 from raw_zmtp import GREETING, Cut, frame, subscriptions, unfinished_multipart, unread_chunks
@@ -85,3 +88,26 @@ def half_handshakes(target: Target) -> Iterator[None]:
                         with suppress(Cut, OSError):
                             one.sendall(words)
             yield
+
+
+def descriptors(target: Target) -> Iterator[None]:
+    """Item 9. The server has no file descriptor left, because strangers use them all: its limit is lowered to
+    what it has open, and they connect. Then chunks of the weights are requested; each opens a file."""
+    limit = resource.prlimit(target.front, resource.RLIMIT_NOFILE)
+    while True:
+        with crowd() as peers:
+            peer = peers.peer(target.port + 1)
+            weights = (peer.join("watcher") if peer else {}).get("weights") or {"sha256": bytes(32)}
+            used = len(list(Path(f"/proc/{target.front}/fd").iterdir()))
+            resource.prlimit(target.front, resource.RLIMIT_NOFILE, (used + 8, limit[1]))
+            try:
+                for _ in range(24):
+                    peers.silent(target.port)
+                for offset in (0, 1, 2**40):
+                    ask = {"type": "get_chunk", "sha256": weights["sha256"], "offset": offset}
+                    if peer and peer.tell(ask):
+                        peer.wait_for("chunk", "refused")
+                yield
+            finally:
+                if target.is_alive():
+                    resource.prlimit(target.front, resource.RLIMIT_NOFILE, limit)

@@ -87,10 +87,6 @@ class Target:
     def front(self) -> int:
         return self._processes["server"].pid
 
-    def pid_of(self, name: str) -> int:
-        """Process id of a part."""
-        return self._processes[name].pid
-
     def is_alive(self) -> bool:
         server = self._processes.get("server")
         return server is not None and server.poll() is None

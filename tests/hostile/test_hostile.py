@@ -50,9 +50,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     made.close()
 
 
-@pytest.mark.parametrize(
-    "attack", [attack for attack in ATTACKS if not attack.is_long], ids=lambda attack: attack.name
-)
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_the_server_lives_and_serves_the_honest(scene: Scene, attack: Attack) -> None:
     """Games are played and stored during the attack and after it; what is acknowledged is stored."""
     target, honest = scene.set_up()

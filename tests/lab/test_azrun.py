@@ -52,9 +52,7 @@ open(f"{folder}/ended", "a").write(name + " ")
 """
 
 
-def test_it_ends_players_before_the_trainer_and_sums_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_ends_players_before_the_trainer_and_sums_up(tmp_path, monkeypatch, capsys) -> None:
     """A signal (here from the client, once it is up) leads to an orderly end; the summary has the server's
     last figures. Until then azrun prints what happens."""
     monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
@@ -83,61 +81,6 @@ def test_it_ends_players_before_the_trainer_and_sums_up(
         "versions": {"workers": 2, "clients": 1},
         "games_by_source": {"workers": 3, "clients": 2},
     }
-
-
-SERVER_THAT_WAITS = """
-import pathlib, signal, sys, zmq
-from protocol.errors import Code
-from protocol.messages import *
-folder = pathlib.Path(sys.argv[2])
-workers = 1
-def on_signal(*_):
-    global workers
-    workers = 0
-signal.signal(signal.SIGTERM, on_signal)
-peers, is_leaving = set(), False
-socket = zmq.Context().socket(zmq.ROUTER)
-socket.bind("tcp://127.0.0.1:" + sys.argv[1])
-while workers or "trainer" not in (folder / "ended").read_text():
-    if not workers and not is_leaving:
-        is_leaving = True
-        for peer in peers:
-            socket.send_multipart([peer, encode(Goodbye(Code.STOPPING, "the server is stopping", 5.0))])
-    if not socket.poll(20):
-        continue
-    peer, header = socket.recv_multipart()
-    peers.add(peer)
-    match decode(header):
-        case Hello():
-            answer = Welcome(1, "fake", "run", "chess", {}, 1, 1, 5.0, 30.0)
-        case GetStatus():
-            answer = Status({"sessions": {"workers": workers * (folder / "trainer-is-up").exists()}})
-        case _:
-            continue
-    socket.send_multipart([peer, encode(answer)])
-open(folder / "ended", "a").write("server ")
-"""
-
-
-def test_the_server_outlives_the_trainer_so_that_it_takes_the_last_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It is no news that the watcher's own connection ends together with the server."""
-    monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
-    port = free_base_port()
-    commands = {"server": [sys.executable, "-c", SERVER_THAT_WAITS, str(port), str(tmp_path)]}
-    for name in ("trainer", "client"):
-        commands[name] = [sys.executable, "-c", WAITS_FOR_ITS_END, name, str(tmp_path)]
-    (tmp_path / "ended").touch()
-
-    async def main(stop: Stop) -> None:
-        async with asyncio.timeout(240):
-            await Launcher(RunConfig(runs=tmp_path, run="run"), port, commands).main(stop)
-
-    run(main)
-    assert (tmp_path / "ended").read_text().split() == ["client", "trainer", "server"]
-    assert "lost the session" in (tmp_path / "run" / "logs" / "azrun.log").read_text()
-    assert "lost the session" not in capsys.readouterr().err
 
 
 def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
@@ -211,9 +154,7 @@ def test_a_wrong_file_of_a_part_is_named_before_anything_is_announced(
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_run_in_use_is_named_before_anything_is_announced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_in_use_is_named_before_anything_is_announced(tmp_path, monkeypatch, capsys) -> None:
     folder = RunFolder(tmp_path, "tic_tac_toe-tiny")
     folder.create("tic_tac_toe", 1)
     monkeypatch.setattr(sys, "argv", ["azrun", "--game", "tic_tac_toe", "--runs", str(tmp_path)])
@@ -222,9 +163,7 @@ def test_a_run_in_use_is_named_before_anything_is_announced(
     assert capsys.readouterr().err.startswith("azrun: error: run 'tic_tac_toe-tiny'")
 
 
-def test_a_port_in_use_ends_it_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_port_in_use_ends_it_before_anything_starts(tmp_path, monkeypatch, capsys) -> None:
     port, runs = free_base_port(), tmp_path / "runs"
     flags = ["--game", "tic_tac_toe", "--port", str(port), "--runs", str(runs)]
     monkeypatch.setattr(sys, "argv", ["azrun", *flags])

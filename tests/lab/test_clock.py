@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from azselfplay.host.hardware import seconds_of, seconds_of_trees
+from azselfplay.host.hardware import seconds_of_trees
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.experiments.recipe import from_settings
 from azselfplay.lab.experiments.training import _watch, command_of
@@ -48,13 +46,6 @@ def test_a_rate_that_falls_over_the_recipe_s_minutes_falls_over_those_of_the_run
     command_of(recipe, 1, 5.0, tmp_path, "run", tmp_path)
     assert tomllib.loads((tmp_path / "trainer.toml").read_text())["optimizer"] == {"cosine_minutes": 2.5}
     assert recipe.trainer == trainer
-
-
-def test_processor_time_is_that_of_all_threads() -> None:
-    used = time.process_time()
-    assert seconds_of(os.getpid()) >= used - 0.1
-    with pytest.raises(OSError, match="No such"):
-        seconds_of(2**22 + 1)
 
 
 def test_the_time_of_a_tree_counts_children_that_have_ended() -> None:

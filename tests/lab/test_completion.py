@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from azselfplay.host.exits import Exit
 from azselfplay.lab import completion
 
 
@@ -41,11 +39,3 @@ def test_commands_flags_and_runs_are_completed(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh here")
 def test_zsh_takes_the_script() -> None:
     subprocess.run(["zsh", "-n", "-c", completion.script("zsh")], check=True)
-
-
-@pytest.mark.parametrize("arguments", [[], ["fish"], ["bash", "zsh"]])
-def test_an_unknown_shell_is_a_wrong_flag(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["azplay completion", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        completion.main()
-    assert caught.value.code == Exit.USAGE

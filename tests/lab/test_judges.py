@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from twice import NAME as TWICE
 
-from azselfplay.games import GAME_NAMES, get_game
+from azselfplay.games import get_game
 from azselfplay.games.chess.knowledge import won_rows
 from azselfplay.games.knowledge import Row
 from azselfplay.host.exits import Exit, Fatal
@@ -101,9 +101,7 @@ def test_positions_are_drawn_apart_from_others() -> None:
     assert not {row.start for row in first} & {row.start for row in won_rows("KQK", 20, 1, first)}
 
 
-def test_chess_is_judged_on_openings_and_mates_that_are_not_on_the_curve(
-    tmp_path: Path, asked: Asked
-) -> None:
+def test_chess_is_judged_on_openings_and_mates_that_are_not_on_the_curve(tmp_path, asked: Asked) -> None:
     found = judged("chess", tmp_path)
     (network,) = {key for key in asked.openings if "1.safetensors" in key and key.endswith("against greedy")}
     curve, final = asked.openings[network][:10], asked.openings[network][10:]
@@ -124,7 +122,10 @@ def test_chess_is_judged_on_openings_and_mates_that_are_not_on_the_curve(
     assert found.curves["errors where it matters, raw policy"].keys() == {"mate in one"}
 
 
-@pytest.mark.parametrize(("name", "rows"), [(TWICE, []), ("dots_and_boxes_2x2", [899, 600, 899, 600])])
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [(TWICE, []), pytest.param("dots_and_boxes_2x2", [899, 600, 899, 600], marks=pytest.mark.nightly)],
+)
 def test_a_game_without_a_recipe_is_judged_all_the_same(
     name: str, rows: list[int], tmp_path: Path, asked: Asked
 ) -> None:
@@ -178,11 +179,3 @@ def test_an_ending_without_tables_is_refused_before_training(game: str, start: s
     with pytest.raises(Fatal, match="needs an ending with tables") as found:
         check_judge(recipes.Recipe("x", "x", game, 1.0, judge="endgame", server=server))
     assert found.value.code is Exit.CONFIG
-
-
-def test_every_game_has_a_recipe() -> None:
-    """That includes games for which nobody has written a file."""
-    assert recipes.load("kqk").judge == "endgame"
-    assert {recipes.load(name).game for name in GAME_NAMES} == set(GAME_NAMES)
-    with pytest.raises(Fatal, match="there is no recipe"):
-        recipes.load("ludo")

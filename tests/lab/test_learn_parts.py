@@ -16,7 +16,7 @@ from azselfplay.host.config import to_toml
 from azselfplay.host.exits import Fatal
 from azselfplay.host.runs import RunFolder
 from azselfplay.lab.experiments import recipe as recipes
-from azselfplay.lab.experiments.measures import JUDGES, Judgement, Measure, check_judge, share
+from azselfplay.lab.experiments.measures import Judgement, Measure, check_judge, share
 from azselfplay.lab.experiments.results import read_seeds, write_page, write_seed
 from azselfplay.lab.experiments.training import Snapshot, Trained, command_of, read_trained
 from azselfplay.search.settings import resolve
@@ -63,11 +63,6 @@ def test_each_seed_gets_a_seed_of_its_own(tmp_path: Path) -> None:
 def test_a_misspelt_setting_of_a_recipe_is_named_with_the_nearest_one() -> None:
     with pytest.raises(Fatal, match="'minuts' is not a setting; did you mean 'minutes'"):
         recipes.from_settings("x", {**MINIMAL, "minuts": 3})
-
-
-def test_an_unknown_judge_is_found_before_training() -> None:
-    with pytest.raises(Fatal, match=JUDGES[0]):
-        check_judge(recipes.from_settings("x", {**MINIMAL, "judge": "nobody"}))
 
 
 def test_wilson_interval_of_a_known_case() -> None:
@@ -130,9 +125,7 @@ def test_the_page_says_which_seeds_were_run_with_other_settings(tmp_path: Path) 
     assert "The recipe has changed since seeds 1, 2; the settings below are those of then." in page
 
 
-def test_a_run_that_is_judged_later_keeps_settings_and_machine_of_its_training(
-    tmp_path: Path,
-) -> None:
+def test_a_run_that_is_judged_later_keeps_settings_and_machine_of_its_training(tmp_path) -> None:
     then = recipes.from_settings("x", {**MINIMAL, "games": 7})
     now = recipes.from_settings("x", {**MINIMAL, "games": 9})
     made = json.loads(json.dumps({**MADE, "recipe": recipes.to_settings(then)}))

@@ -85,9 +85,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return azplay()
 
 
-def test_made_up_values_are_found_among_twenty_honest_players(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_made_up_values_are_found_among_twenty_honest_players(run: RunFolder, monkeypatch, capsys) -> None:
     """No other player is suspected."""
     assert ran(monkeypatch, str(run.path)) == Exit.FOUND
     heading, *lines = capsys.readouterr().out.splitlines()

@@ -84,6 +84,14 @@ def served(runs: Path, stop: Stop) -> dict[str, Any]:
     return alone.summary
 
 
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Hashes of a run that nothing disturbs."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    play(folder)
+    return hashes(folder)
+
+
 @pytest.mark.parametrize("net", ["1x8", "sparse"])
 def test_two_runs_have_the_same_bits(net: str, tmp_path: Path) -> None:
     play(tmp_path / "a", net)
@@ -95,21 +103,19 @@ def test_two_runs_have_the_same_bits(net: str, tmp_path: Path) -> None:
     assert len(first) == ROUNDS + 1 + GAMES * ROUNDS
 
 
-def test_a_run_that_is_killed_comes_to_the_same_bits(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_comes_to_the_same_bits(tmp_path: Path, wanted: dict[str, str]) -> None:
     """Killed while a round's games are being stored, between these and the checkpoint, and between the
     checkpoint and the new weights."""
-    play(tmp_path / "a")
     for crash in ("store.begun:1", "store.committed:2", "checkpoint.written:2"):
         assert in_a_process(tmp_path / "b", crash) == -signal.SIGKILL, crash
     play(tmp_path / "b")
-    assert hashes(tmp_path / "b") == hashes(tmp_path / "a")
+    assert hashes(tmp_path / "b") == wanted
 
 
 def test_a_round_that_is_stopped_in_its_steps_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, str]
 ) -> None:
     """Nothing of it is published."""
-    play(tmp_path / "a")
     stop, make_step = Stop(), TrainingLoop.make_step
 
     def last_step(training: TrainingLoop) -> None:
@@ -123,7 +129,7 @@ def test_a_round_that_is_stopped_in_its_steps_is_made_again(
         summary = served(tmp_path / "b", stop)
     assert (summary["version"], summary["steps"]) == (0, 0)
     play(tmp_path / "b")
-    assert hashes(tmp_path / "b") == hashes(tmp_path / "a")
+    assert hashes(tmp_path / "b") == wanted
 
 
 def test_a_network_that_fails_ends_the_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,16 +173,12 @@ def azrun_with(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @pytest.mark.parametrize("words", [["--gpus", "0"], ["--web", "8000"], ["--client-workers", "1"]])
-def test_azrun_refuses_what_is_for_other_processes(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_azrun_refuses_what_is_for_other_processes(words: list[str], monkeypatch, capsys) -> None:
     assert azrun_with(words, monkeypatch) == Exit.CONFIG
     assert f"{words[0]} has no meaning with --repeatable" in capsys.readouterr().err
 
 
-def test_azrun_begins_such_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_azrun_begins_such_a_run(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(repeatable.logs, "set_up", lambda *_: None)
     words = ["--runs", str(tmp_path), "--run", "again", "--net", "1x8", "--minutes", "1e-9"]
     assert azrun_with(words, monkeypatch) == Exit.OK

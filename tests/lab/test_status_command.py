@@ -42,9 +42,7 @@ def test_the_one_azserver_of_this_user_is_asked_at_its_own_port(
     assert asked == [Address("127.0.0.1", 5640)]
 
 
-def test_several_are_listed_with_their_ports(
-    tmp_path: Path, asked: list[Address], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_are_listed_with_their_ports(tmp_path, asked: list[Address], monkeypatch) -> None:
     runs = [served(tmp_path, "a", 5640), served(tmp_path, "b", 5650)]
     monkeypatch.setattr(status_command, "served_runs", lambda: runs)
     with pytest.raises(Fatal, match=r"a \(port 5640\), .*b \(port 5650\)") as caught:

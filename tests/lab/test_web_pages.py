@@ -77,9 +77,7 @@ def test_no_text_becomes_a_part_of_a_page(runs: Path) -> None:
 
 
 @pytest.mark.parametrize("request_line", ["GET / HTTP/1.1", f"GET /{'a' * 20_000} HTTP/1.1", "\x16\x03\x01"])
-def test_what_is_no_request_is_answered_and_fills_no_log(
-    runs: Path, request_line: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_no_request_is_answered_and_fills_no_log(runs: Path, request_line: str, caplog) -> None:
     """Without a Host, too long, or no HTTP: others may send as many of these as they like."""
 
     async def look(client: Client) -> None:
@@ -117,9 +115,7 @@ def test_a_name_that_is_no_folder_inside_the_runs_finds_nothing(runs: Path, name
     looked_at(runs, look)
 
 
-def test_a_game_that_this_process_does_not_know_is_told_with_what_to_do(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_game_that_this_process_does_not_know_is_told_with_what_to_do(runs: Path, monkeypatch) -> None:
     """Its package may have been installed after `azplay web` was started."""
     monkeypatch.setattr("azselfplay.lab.web.games.get_game", lambda _name: get_game("hexx"))
 

@@ -97,9 +97,7 @@ def test_rates_are_those_of_the_last_ten_minutes(tmp_path: Path) -> None:
     players.close()
 
 
-def test_a_player_with_a_key_has_the_name_of_the_key_however_many_names_it_gives_itself(
-    tmp_path: Path,
-) -> None:
+def test_a_player_with_a_key_has_the_name_of_the_key_however_many_names_it_gives_itself(tmp_path) -> None:
     games = [
         dataclasses.replace(game, source=f"me-{at}") for at, game in enumerate(records("tic_tac_toe", 4))
     ]
@@ -127,12 +125,6 @@ def test_games_are_looked_at_evenly_however_many_there_are(first: int) -> None:
     read_later = _sample(first, first + 20_000_000)
     assert {number for number in read_later if number < first + 10_000_000} <= set(numbers)
     assert _sample(first, first + 99) == list(range(first, first + 100))
-
-
-def test_players_of_a_store_that_is_no_store_are_none(tmp_path: Path) -> None:
-    (tmp_path / "games.db").write_bytes(b"nothing of the kind" * 100)
-    players = Players(tmp_path / "games.db")
-    assert players.rates() == []
 
 
 def test_alerts_are_those_that_azserver_tells_now_with_the_same_advice_as_everywhere() -> None:
@@ -171,12 +163,6 @@ def test_the_list_passes_over_what_is_no_run(tmp_path: Path) -> None:
     RunFolder(tmp_path, "run").create("tic_tac_toe", 1)
     assert [run["name"] for run in summaries(tmp_path)] == ["run"]
     assert summaries(tmp_path / "nowhere") == []
-
-
-def test_the_list_says_which_run_is_damaged(tmp_path: Path) -> None:
-    RunFolder(tmp_path, "run").create("tic_tac_toe", 1)
-    (tmp_path / "run" / "run.json").write_text("{")
-    assert [run["game"] for run in summaries(tmp_path)] == ["run.json is damaged"]
 
 
 def test_the_newest_whole_line_is_the_newest_row(tmp_path: Path) -> None:
@@ -242,9 +228,7 @@ def test_a_request_whose_header_does_not_end_ends_with_its_connection(
     assert answered.count(b"HTTP/1.1 ") == bool(before)
 
 
-def test_a_body_that_does_not_end_is_answered_and_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_that_does_not_end_is_answered_and_not_waited_for(tmp_path, monkeypatch) -> None:
     run_with_games(tmp_path, "tic_tac_toe", games=1)
     monkeypatch.setattr("azselfplay.lab.web.app.REQUEST_WITHIN", 0.3)
 
@@ -257,9 +241,7 @@ def test_a_body_that_does_not_end_is_answered_and_not_waited_for(
     assert b"did not arrive within" in answered
 
 
-def test_a_header_without_an_end_is_not_kept_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_header_without_an_end_is_not_kept_in_memory(tmp_path, monkeypatch) -> None:
     """aiohttp would keep a megabyte of it for each connection."""
     monkeypatch.setattr("azselfplay.lab.web.guarding.REQUEST_WITHIN", 1e6)
     header = b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (one, b"x" * 8000) for one in range(60))
@@ -282,9 +264,7 @@ def test_a_header_without_an_end_is_not_kept_in_memory(
     ],
     ids=["nothing", "header", "body", "events"],
 )
-def test_whoever_comes_after_a_crowd_of_connections_is_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
-) -> None:
+def test_whoever_comes_after_a_crowd_of_connections_is_answered(tmp_path, monkeypatch, sent: bytes) -> None:
     """The crowd is of one address, that of the honest visitor too, and loses all but its newest connections.
     It used to take every descriptor, or every stream of live figures."""
     run_with_games(tmp_path, "tic_tac_toe", games=1)

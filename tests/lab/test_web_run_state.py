@@ -105,9 +105,7 @@ def test_an_ended_run_shows_its_final_figures_and_when_it_was_created(run: RunFo
     assert found["silent_s"] is None
 
 
-def test_a_page_that_is_open_at_the_end_of_a_run_is_told_so_and_the_terminal_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_page_that_is_open_at_the_end_of_a_run_is_told_so_and_the_terminal_once(tmp_path, caplog) -> None:
     folder = RunFolder(tmp_path, run_with_games(tmp_path, "tic_tac_toe").name)
     lock = RunLock(folder.lock_of("trainer"))
     caplog.set_level(logging.INFO, "azselfplay.lab.web")

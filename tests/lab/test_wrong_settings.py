@@ -48,9 +48,7 @@ def test_a_wrong_setting_is_named(check: Callable[[], object], what: str) -> Non
     assert found.value.code is Exit.CONFIG
 
 
-def test_an_unknown_command_is_told_the_nearest_last(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_command_is_told_the_nearest_last(monkeypatch, capsys) -> None:
     monkeypatch.setattr("sys.argv", ["azplay", "paly"])
     assert azplay.main() == Exit.USAGE
     last = capsys.readouterr().err.splitlines()[-1]

@@ -220,9 +220,7 @@ def test_a_probe_chooses_a_bucket_as_target(inference: Inference) -> None:
     assert inference.version == 4
 
 
-def test_a_target_once_measured_is_chosen_ever_after(
-    inference: Inference, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_target_once_measured_is_chosen_ever_after(inference: Inference, monkeypatch) -> None:
     """Other work on the machine does not change it: without the stored result, each process would measure
     anew."""
     assert inference.meta is not None
@@ -335,9 +333,7 @@ def test_a_device_that_is_short_of_memory_gets_smaller_batches(monkeypatch: pyte
     np.testing.assert_allclose(found[1], wanted[1], atol=2e-3)
 
 
-def test_a_batch_that_had_no_room_holds_no_memory_while_a_smaller_one_is_made(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_batch_that_had_no_room_holds_no_memory_while_a_smaller_one_is_made(monkeypatch) -> None:
     """Otherwise a GPU has even less room for the smaller one. Without the garbage collector, as there."""
     made: list[weakref.ref[Slot]] = []
     alive: list[int] = []

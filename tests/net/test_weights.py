@@ -83,9 +83,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "none", game=FOUR_SHAPE, history=2)
 
 
-def test_a_disk_that_fails_says_nothing_about_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fails_says_nothing_about_the_file(tmp_path, monkeypatch) -> None:
     """Else a good network would be refused for good, and its file deleted."""
 
     def fail(path: Path) -> bytes:
@@ -228,9 +226,7 @@ def test_a_name_of_no_network_is_explained(name: str, says: str) -> None:
         named(name)
 
 
-def test_a_network_that_the_game_cannot_have_is_not_created(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_network_that_the_game_cannot_have_is_not_created(tmp_path, capsys) -> None:
     with pytest.raises(SystemExit) as caught:
         create.main(["--game", "go", "--out", str(tmp_path / "a"), "--preset", "sparse"])
     assert caught.value.code == create.USAGE_ERROR

@@ -116,9 +116,7 @@ def test_plies_without_a_policy_target_turn_no_sign_around(recorded: tuple[int, 
     ],
     ids=["tic-tac-toe", "connect four", "connect four gumbel", "chess"],
 )
-def test_targets_are_what_the_live_search_found(
-    game: Game, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_targets_are_what_the_live_search_found(game: Game, changes: dict[str, object], monkeypatch) -> None:
     """At every ply of games that are really played, this covers the shares of the visits, the root value, and
     the winner."""
     found: dict[int, SearchResult] = {}

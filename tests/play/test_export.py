@@ -49,13 +49,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         (HANDS, "tf1x32"),
     ],
 )
-def test_onnx_runtime_answers_as_the_network(
-    game_name: str,
-    net: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_onnx_runtime_answers_as_the_network(game_name: str, net: str, tmp_path, monkeypatch, capsys) -> None:
     """It takes any number of positions at once; the policy is given as logits, wdl as probabilities; the
     metadata say what the model is."""
     file, network = weights(tmp_path, game_name, net)
@@ -100,9 +94,7 @@ def test_what_cannot_be_exported_is_explained(
     assert caught.value.code == code
 
 
-def test_a_model_that_answers_otherwise_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_answers_otherwise_is_not_written(tmp_path, monkeypatch) -> None:
     file, _ = weights(tmp_path, "tic_tac_toe", "1x8")
     other = named("1x8")
     torch.manual_seed(9)

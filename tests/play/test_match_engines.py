@@ -171,9 +171,7 @@ class Loading:
 
 
 @pytest.mark.parametrize("share", [1.0, 0.99999], ids=["alone", "in a blend"])
-def test_no_clock_runs_while_an_engine_loads_its_network(
-    monkeypatch: pytest.MonkeyPatch, share: float
-) -> None:
+def test_no_clock_runs_while_an_engine_loads_its_network(monkeypatch, share: float) -> None:
     now = [100.0]
     monkeypatch.setattr("azselfplay.play.runner.time.monotonic", lambda: now[0])
 

@@ -277,9 +277,7 @@ def test_openings_from_a_pgn_are_the_main_lines_of_its_games(tmp_path: Path, cod
         ('[Event "empty"]\n\n*', "game 2: it has neither moves nor a FEN"),
     ],
 )
-def test_a_game_that_is_no_opening_is_named(
-    tmp_path: Path, second: str, reason: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_game_that_is_no_opening_is_named(tmp_path, second: str, reason: str, caplog) -> None:
     file = tmp_path / "book.pgn"
     file.write_text(f"1. e4 e5 *\n\n{second} *\n")
     with pytest.raises(Fatal, match=reason) as refused:

@@ -102,9 +102,7 @@ def test_connect_four_is_counted_from_ten_stones_on() -> None:
     assert [one.group for one in counted] == list(wanted)
 
 
-def test_the_command_prints_a_line_a_group_and_writes_json(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_a_line_a_group_and_writes_json(tmp_path, monkeypatch, capsys) -> None:
     """It prints the shares for the newest games."""
     found = records("tic_tac_toe", 5)
     run = store_run(tmp_path / "ttt", "tic_tac_toe", [entry(record) for record in found])

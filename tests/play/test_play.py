@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from in_process import azplay_here
 
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit
@@ -114,34 +115,24 @@ def test_a_side_that_moves_twice_keeps_the_turn() -> None:
 SESSION = "moves\nhint\n5\nnonsense\nundo\nnodes 8\n5\nboard\nnew second\nquit\n"
 
 
-@pytest.mark.parametrize("words", [SESSION, "5\n"])
-def test_a_scripted_session_is_played_to_its_end(words: str) -> None:
-    """It may end without `quit`, too."""
+def test_a_scripted_session_is_played_to_its_end() -> None:
+    words = [
+        *(sys.executable, "-m", "azselfplay.lab.azplay", "play", "--game", "tic_tac_toe"),
+        "--threads",
+        "1",
+    ]
     done = subprocess.run(
-        [
-            *(sys.executable, "-m", "azselfplay.lab.azplay", "play", "--game", "tic_tac_toe"),
-            *("--nodes", "16", "--hash", "16", "--threads", "1"),
-        ],
-        cwd=ROOT,
-        input=words,
-        capture_output=True,
-        text=True,
-        timeout=300,
+        [*words, "--nodes", "16", "--hash", "16"], cwd=ROOT, input=SESSION, capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (Exit.OK, "")
     assert done.stdout.startswith("tic_tac_toe: you are the first player, against untrained tiny")
-    assert done.stdout.count("The network plays: ") == (3 if words == SESSION else 1)
+    assert done.stdout.count("The network plays: ") == 3
 
 
-def test_a_game_that_does_not_exist_and_a_bad_position_are_one_line() -> None:
-    for flags, code in ((["--game", "ludo"], Exit.CONFIG), (["no-run"], Exit.BAD_DATA)):
-        done = subprocess.run(
-            [sys.executable, "-m", "azselfplay.lab.azplay", "play", *flags],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
-        assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+@pytest.mark.parametrize(("words", "code"), [(["--game", "ludo"], Exit.CONFIG), (["no-run"], Exit.BAD_DATA)])
+def test_a_game_or_a_run_that_does_not_exist_is_one_line(words, code, monkeypatch, capsys) -> None:
+    ended = azplay_here(monkeypatch, capsys)("play", *words)
+    assert (ended.returncode, ended.stderr.count("\n")) == (code, 1)
 
 
 PREPARES_FOR_EVER = """

@@ -82,9 +82,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_ladder_rates_draws_and_later_adds_only_what_is_missing(
-    run: RunFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_ladder_rates_draws_and_later_adds_only_what_is_missing(run: RunFolder, capsys) -> None:
     settings = LadderConfig(run=run.path, **FEW)
     asyncio.run(Ladder(settings).run(Stop()))
     first = capsys.readouterr()
@@ -111,9 +109,7 @@ def test_a_ladder_rates_draws_and_later_adds_only_what_is_missing(
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_watching_ladder_rates_new_weights_and_ends_on_a_signal(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_watching_ladder_rates_new_weights_and_ends_on_a_signal(run: RunFolder, monkeypatch) -> None:
     stop, rated = Stop(), []
 
     def draw(folder: Path, title: str, rated_now: list[Rated], anchors: object) -> list[Path]:
@@ -162,9 +158,7 @@ def test_weights_that_were_removed_are_noticed_before_they_play(run: RunFolder) 
         asyncio.run(choose_then_remove())
 
 
-def test_scaling_rates_one_network_at_doubling_searches(
-    run: RunFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_scaling_rates_one_network_at_doubling_searches(run: RunFolder, capsys) -> None:
     asyncio.run(Scaling(ScalingConfig(network=run.path, **FEW | {"simulations": 3})).run(Stop()))
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines[1:4]] == [["v2", "@1"], ["v2", "@2"], ["v2", "@3"]]

@@ -136,9 +136,7 @@ def test_mates_in_one_are_those_of_python_chess() -> None:
         assert row.legal == board.legal_moves.count()
 
 
-def test_the_command_measures_the_newest_network_of_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_measures_the_newest_network_of_a_run(tmp_path, monkeypatch, capsys) -> None:
     folder = tmp_path / "run" / "weights"
     folder.mkdir(parents=True)
     digest = create("tic_tac_toe", 0, "tiny", 1, folder / "new.safetensors")
@@ -192,9 +190,7 @@ def test_what_is_no_run_and_no_weights_file_is_refused_with_a_reason(tmp_path: P
     assert caught.value.code == Exit.BAD_DATA
 
 
-def test_known_checks_tic_tac_toe_and_chess(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_known_checks_tic_tac_toe_and_chess(monkeypatch, capsys) -> None:
     for game in ("tic_tac_toe", "chess"):
         monkeypatch.setattr(sys, "argv", ["azplay known", game])
         assert command.known() == 0

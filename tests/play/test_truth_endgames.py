@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import chess
 import numpy as np
 import pytest
@@ -119,9 +117,7 @@ def test_a_row_says_how_much_longer_each_winning_move_takes() -> None:
     assert "g5g6" not in longer, "that is stalemate"
 
 
-def test_tables_are_read_again_and_made_anew_if_the_file_is_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_are_read_again_and_made_anew_if_the_file_is_damaged(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(endgames, "cache_folder", lambda: tmp_path)
     made = endgames.ending.__wrapped__("KRK")
     (file,) = tmp_path.iterdir()

@@ -42,9 +42,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_allowed_keys_are_known_by_name_and_role_until_they_are_revoked(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_allowed_keys_are_known_by_name_and_role_until_they_are_revoked(folder: Path, capsys) -> None:
     client, trainer = new_pair(), new_pair()
     azserver(folder, "allow", "client", "lab-3", as_text(client.public))
     azserver(folder, "allow", "trainer", "gpu", as_text(trainer.public))
@@ -63,9 +61,7 @@ def test_allowed_keys_are_known_by_name_and_role_until_they_are_revoked(
     assert as_text(allowed.pair.secret) not in said
 
 
-def test_the_printed_commands_are_about_this_folder_of_keys(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_printed_commands_are_about_this_folder_of_keys(tmp_path, capsys) -> None:
     folder = tmp_path / "keys of mine"
     azserver(folder, "keygen")
     line = next(one for one in capsys.readouterr().out.splitlines() if "allow" in one)
@@ -74,9 +70,7 @@ def test_the_printed_commands_are_about_this_folder_of_keys(
     assert [*read_allowed(folder / "allowed.toml")] == ["NAME"]
 
 
-def test_client_and_trainer_of_one_machine_are_allowed_as_printed(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_client_and_trainer_of_one_machine_are_allowed_as_printed(folder: Path, tmp_path, capsys) -> None:
     for flags in ([], ["--trainer"]):
         assert azclient_keygen([*flags, "--key", str(tmp_path / f"own{len(flags)}")]) == 0
         command = shlex.split(capsys.readouterr().out.splitlines()[-1])
@@ -243,9 +237,7 @@ def test_a_mistake_in_a_command_changes_nothing_and_says_what_to_do(folder: Path
     azserver(folder, "allow", "client", "lab-3", key)  # repeating the same command is no mistake
 
 
-def test_listening_to_others_needs_keys_or_a_word_that_it_does_not(
-    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_listening_to_others_needs_keys_or_a_word_that_it_does_not(folder: Path, tmp_path, caplog) -> None:
     with pytest.raises(
         Fatal, match=r"--listen 0\.0\.0\.0 asks for keys.*azserver keygen --keys .*--insecure"
     ):

@@ -149,9 +149,7 @@ def test_a_clients_key_can_send_nothing_that_is_the_trainers(play_locked) -> Non
     play_locked(scenario)
 
 
-def test_leaves_of_a_revoked_key_that_wait_for_a_slot_are_evaluated_no_more(
-    play_locked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leaves_of_a_revoked_key_that_wait_for_a_slot_are_evaluated_no_more(play_locked, monkeypatch) -> None:
     monkeypatch.setattr("server.leaves.SLOTS", 2)
 
     async def scenario(server: Server) -> None:
@@ -210,9 +208,7 @@ def test_the_trainer_hears_whose_key_a_game_came_with(play_locked) -> None:
     play_locked(scenario)
 
 
-def test_a_key_that_fills_the_server_with_sessions_keeps_nobody_else_out(
-    play_locked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_fills_the_server_with_sessions_keeps_nobody_else_out(play_locked, monkeypatch) -> None:
     monkeypatch.setattr("server.front.MAX_SESSIONS", 4)
 
     async def scenario(here: Server) -> None:

@@ -274,18 +274,3 @@ def test_players_are_told_when_their_share_changes(play: Play) -> None:
         assert (await one.status())["over_credit"] == 0
 
     play(scenario)
-
-
-def test_leaves_beyond_the_credits_are_refused_and_may_come_again(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        evaluator = await bench.evaluator()
-        evaluator.holding = True
-        worker = Worker(bench, 1)
-        welcome = await worker.join("client")
-        leaves = random_leaves(worker.rng, welcome.credits + 1)
-        worker.send(Evaluate(1, welcome.credits + 1), *leaves)
-        refused = (await worker.receive(Refused))[0]
-        assert (refused.code, refused.retry_after > 0) == (Code.OVER_CREDIT, True)
-        assert (await worker.status())["over_credit"] == 1
-
-    play(scenario)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 from front_bench import (
     Bench,
     Peer,
@@ -18,7 +17,6 @@ from protocol.messages import (
     Goodbye,
     Hello,
     Ping,
-    Pong,
 )
 
 
@@ -63,22 +61,7 @@ def test_before_any_evaluator_is_up_players_are_asked_to_come_back(play: Play) -
     play(scenario)
 
 
-def test_a_ping_is_answered_and_after_bye_the_session_is_gone(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        peer = Peer(bench, "bulk")
-        await peer.join("watcher")
-        peer.send(Ping())
-        await peer.receive(Pong)
-        peer.send(Bye())
-        peer.send(Ping())
-        assert (await peer.receive(Goodbye))[0].code == Code.HELLO_REQUIRED
-
-    play(scenario)
-
-
-def test_a_session_that_is_lost_leaves_no_rows_and_no_credits(
-    play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_that_is_lost_leaves_no_rows_and_no_credits(play: Play, monkeypatch) -> None:
     monkeypatch.setattr("server.leaves.SLOTS", 2)
 
     async def scenario(bench: Bench) -> None:

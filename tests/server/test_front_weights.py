@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from front_bench import (
-    GAME,
     PATIENCE,
     Bench,
     EchoEvaluator,
@@ -34,17 +33,6 @@ from protocol.messages import (
 )
 from server import weights
 from server.port import peer_of
-
-
-def test_a_worker_may_not_publish_weights(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        worker = Peer(bench, "bulk")
-        await worker.join("worker")
-        worker.send(WeightsInfo(9, 0, b"x" * 32, 10, GAME.name))
-        assert (await worker.receive(Refused))[0].code == Code.ROLE_NOT_ALLOWED
-
-    play(scenario)
 
 
 def test_published_weights_are_loaded_told_and_served(play: Play) -> None:

@@ -147,9 +147,7 @@ def test_a_gate_that_hangs_is_ended_and_played_again(tmp_path: Path, monkeypatch
     beside_gate(tmp_path, lambda _play: [sys.executable, "-S", "-c", next(scripts)], scenario, silence=3.0)
 
 
-def test_a_gate_that_cannot_be_started_or_written_down_does_not_end_the_server(
-    tmp_path: Path, monkeypatch
-) -> None:
+def test_a_gate_that_cannot_be_started_or_written_down_does_not_end_the_server(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(gatekeeper, "RETRY_SECONDS", 0.0)
 
     def full(path: Path, data: bytes) -> None:

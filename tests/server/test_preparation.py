@@ -83,9 +83,7 @@ def test_a_wrong_gpu_is_explained(gpus: str, found: tuple, says: str) -> None:
 
 
 @pytest.mark.parametrize(("driver", "code"), [(True, Exit.TRY_AGAIN), (False, Exit.CONFIG)])
-def test_a_gpu_that_disappears_is_waited_for(
-    driver: bool, code: Exit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_that_disappears_is_waited_for(driver: bool, code: Exit, monkeypatch) -> None:
     """Its evaluator is started again, and the others go on. Without a driver it never comes back."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)

@@ -41,9 +41,7 @@ def quarantined(folder: Path) -> set[str]:
         return set(reader.quarantined())
 
 
-def test_a_key_that_has_played_or_is_allowed_is_held_and_released(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_key_that_has_played_or_is_allowed_is_held_and_released(folder: Path, capsys) -> None:
     """That includes a key that was revoked meanwhile; a key without games is held before it plays."""
     for name in ("lab-3", "lab-4", "lab-3"):
         azserver(folder, "quarantine", name)
@@ -68,9 +66,7 @@ def test_where_the_trainer_keeps_its_games_elsewhere_the_other_command_is_named(
         azserver(folder, "quarantine", "lab-3")
 
 
-def test_without_a_name_it_is_the_run_that_is_served_here(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_name_it_is_the_run_that_is_served_here(folder: Path, monkeypatch) -> None:
     (folder / SERVER_LOCK).touch()
     served = [RunFolder(folder.parent, "r")]
     monkeypatch.setattr("server.keys.served_runs", lambda: served)

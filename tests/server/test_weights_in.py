@@ -189,9 +189,7 @@ def test_a_trainer_that_has_the_weights_no_longer_is_not_asked_again(tmp_path: P
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("a fault")])
-def test_weights_are_stored_as_soon_as_the_disk_takes_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_weights_are_stored_as_soon_as_the_disk_takes_them(tmp_path, monkeypatch, error: Exception) -> None:
     """A fault is different: it refuses these weights, and the next ones are expected."""
     monkeypatch.setattr(weights_pull, "WRITE_AGAIN", 0.001)
     errors = [error, error]

@@ -129,9 +129,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_game_is_left_out_named_and_counted(
-    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_game_is_left_out_named_and_counted(name: str, tmp_path, caplog) -> None:
     """The others fill the window; a damaged game that is read twice counts once."""
     damage, reason = DAMAGE[name]
     path = a_store(tmp_path)
@@ -333,9 +331,7 @@ def test_a_damaged_table_ends_the_trainer_and_every_reader(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "opened", [lambda path: Store(path, GAME.name), StoreReader], ids=["store", "reader"]
 )
-def test_a_file_that_is_no_database_is_said_to_be_none(
-    tmp_path: Path, opened: Callable[[Path], object]
-) -> None:
+def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path, opened: Callable[[Path], object]) -> None:
     path = tmp_path / "games.db"
     path.write_bytes(b"not a database " * 1000)
     with pytest.raises(Fatal, match=f"{path} are damaged: .*not a database") as caught:

@@ -283,9 +283,7 @@ def test_the_log_of_the_store_begins_anew_beside_a_reader_that_takes_its_time(
     assert [one.seq for one in games] == list(range(2, 21))
 
 
-def test_the_log_of_the_store_is_cut_back_after_a_large_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_log_of_the_store_is_cut_back_after_a_large_commit(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sqlite, "WAL_BYTES", 1_000_000)
     store = Store(tmp_path / "games.db", "tic_tac_toe")
     store.commit(big_entries(0, 1000))
@@ -294,9 +292,7 @@ def test_the_log_of_the_store_is_cut_back_after_a_large_commit(
     assert wal(tmp_path) <= 1_000_000
 
 
-def test_rejected_games_are_bounded_in_number_and_bytes(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rejected_games_are_bounded_in_number_and_bytes(store: Store, tmp_path, monkeypatch) -> None:
     """The newest are kept, fewer of them with their bytes, and none with very many bytes."""
     monkeypatch.setattr(sqlite, "REJECTS", 30)
     monkeypatch.setattr(sqlite, "REJECTS_WITH_DATA", 10)

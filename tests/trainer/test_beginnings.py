@@ -121,9 +121,7 @@ def test_a_run_folder_belongs_to_the_run_that_the_server_names(tmp_path: Path) -
     close(opened(tmp_path / "elsewhere", new))
 
 
-def test_a_trainer_elsewhere_goes_on_from_the_servers_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trainer_elsewhere_goes_on_from_the_servers_weights(tmp_path, monkeypatch) -> None:
     """A standby on another machine has no checkpoint; it begins with the network that plays."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     torch.manual_seed(8)

@@ -92,9 +92,7 @@ class Held:
         monkeypatch.setattr(TrainingLoop, "fill", held)
 
 
-def test_games_are_acknowledged_while_the_window_is_filled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_games_are_acknowledged_while_the_window_is_filled(tmp_path, monkeypatch) -> None:
     """Then the window holds old and new games, each once and in the order of the store."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     monkeypatch.setattr(service, "GAMES_PER_FILL", 8)
@@ -146,9 +144,7 @@ def stopped_while_filling(
     return asyncio.run(scenario())
 
 
-def test_a_trainer_that_is_stopped_amid_filling_goes_on_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trainer_that_is_stopped_amid_filling_goes_on_there(tmp_path, monkeypatch) -> None:
     """It ends without reading on, and the games that it had not reached count the next time."""
     monkeypatch.setattr(service, "GAMES_PER_FILL", 10)
     stored(tmp_path / "run-1", games(60, 1))

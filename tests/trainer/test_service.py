@@ -120,9 +120,7 @@ def test_a_game_of_weights_that_do_not_exist_yet_is_refused_until_the_server_has
     assert acks[late.uid].status == "stored"
 
 
-def test_a_clean_stop_publishes_the_network_as_it_then_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clean_stop_publishes_the_network_as_it_then_is(tmp_path, monkeypatch) -> None:
     """Nothing was due by steps or time. The run folder has the settings as used."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     rng = np.random.default_rng(1)
@@ -243,9 +241,7 @@ def test_a_running_trainer_follows_the_quarantine(tmp_path: Path, monkeypatch: p
     assert {ack.status for ack in server.acks.values()} == {"stored"}
 
 
-def test_while_games_cannot_be_stored_the_figures_say_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_games_cannot_be_stored_the_figures_say_why(tmp_path, monkeypatch) -> None:
     """They said that training waits for more positions, of which there were enough on the way."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     monkeypatch.setattr("azselfplay.store.sqlite.BUSY_TIMEOUT_MS", 1)

@@ -76,18 +76,14 @@ def test_a_device_that_is_not_there_is_named(name: str) -> None:
     assert caught.value.code == Exit.CONFIG
 
 
-def test_a_wrong_device_is_said_before_the_server_is_asked(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_wrong_device_is_said_before_the_server_is_asked(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr("sys.argv", ["trainer", "--device", "cuda:999", "--runs", str(tmp_path)])
     monkeypatch.setattr("trainer.service.Service", None)
     with pytest.raises(Fatal, match="--device cuda:999"):
         trainer.__main__._main()
 
 
-def test_the_trainer_takes_the_last_gpu_and_none_that_torch_has_no_code_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_trainer_takes_the_last_gpu_and_none_that_torch_has_no_code_for(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA V")

@@ -173,9 +173,7 @@ def test_a_continued_run_has_the_present_weight_decay(tmp_path: Path) -> None:
     assert [group["weight_decay"] for group in again._train_step.optimizer.param_groups] == [0.5, 0.0]
 
 
-def test_a_second_checkpoint_of_a_step_that_fails_leaves_the_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_checkpoint_of_a_step_that_fails_leaves_the_first(tmp_path, monkeypatch) -> None:
     """Weights were published in between, so the second one has another version."""
     path = stored(tmp_path, games(60))
     one = training(tmp_path / "a")

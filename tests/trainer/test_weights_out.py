@@ -157,9 +157,7 @@ def test_weights_whose_number_is_taken_are_numbered_anew(clock: Any) -> None:
     assert out.announced() == [1, 10]
 
 
-def test_refused_weights_are_given_up_and_the_next_follow(
-    clock: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_refused_weights_are_given_up_and_the_next_follow(clock: Any, caplog) -> None:
     """A refusal of others is older than they are."""
     out = published(2)
     out.weights.on_message(Refused(Code.WEIGHTS_REFUSED, "not finite", 7), clock.now)

@@ -14,9 +14,7 @@ def test_a_game_and_selection_are_made_ready(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(("name", "near"), [("chesss", "chess"), ("tic_tac_toe:gumble", "gumbel")])
-def test_what_is_not_there_names_the_nearest(
-    name: str, near: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_not_there_names_the_nearest(name: str, near: str, capsys) -> None:
     assert main(["tic_tac_toe", name]) == Exit.CONFIG
     error = capsys.readouterr().err
     assert error.startswith("client.warm: error: ")
