@@ -1,0 +1,474 @@
+"""The interface for people's own programs: what `import azselfplay as az` gives.
+
+    run = az.load("connect_four-sparse")         # a run, a weights file, or a game for an untrained network
+    position = run.position("4 4")               # moves, or FEN, SFEN, SGF
+    found = position.search(simulations=400)     # best move, value, visits, expected line
+    game = az.play(run, "alphabeta:2")
+    az.train("connect_four", minutes=10)
+
+Everything runs on one event loop in a background thread, with the code of `azplay analyse` and of matches. So
+plain calls work in scripts, in notebooks (which have a running loop of their own) and from several threads,
+and positions that are asked for together share the network's batches. Each call that computes has a twin
+whose name ends in `_async`, for programs with an event loop.
+
+It is the topmost room's, because `train` runs azrun. **These names are stable**: one that changes is in
+docs/changelog.md with its replacement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+
+from azselfplay.games.game_history import GameHistory, replay
+from azselfplay.games.knowledge import knowledge_of
+from azselfplay.games.names import is_game
+from azselfplay.games.spec import RESIGNATION, outcome_for_first_player
+from azselfplay.games.spec import Game as Rules
+from azselfplay.host.exits import Exit, Fatal
+from azselfplay.link.finding import RUNS, find_run, weights_named
+from azselfplay.play.analysis import Analyst, Answer, BadRequest, Request, positions_in_flight
+from azselfplay.play.builtin_players import NetPlayer
+from azselfplay.play.nets import LoadedNet, load_net, search_for
+from azselfplay.play.player import Player, PlayerFailed, PlayerResigned
+from azselfplay.play.players import make_player
+from azselfplay.search.evaluator import BadEvaluation
+from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings
+
+SIMULATIONS = 400
+"""Default of a search, and of a network's moves in `play`."""
+
+T = TypeVar("T")
+
+
+class Error(Exception):
+    """What was asked for cannot be done: a wrong move, game, network or player. The text is the sentence that
+    the commands print."""
+
+
+class Evaluation(NamedTuple):
+    """What the network says of a position, without a search, for the side to move."""
+
+    win: float
+    draw: float
+    loss: float
+    policy: dict[str, float]
+    """Probability of each legal move, the best first."""
+
+    @property
+    def value(self) -> float:
+        """Return the expected result: 1 for a sure win, -1 for a sure loss."""
+        return self.win - self.loss
+
+
+class Found(NamedTuple):
+    """What a search found, for the side to move."""
+
+    best: str
+    """The move to play."""
+    value: float
+    """Expected result: 1 for a sure win, -1 for a sure loss."""
+    visits: dict[str, int]
+    """Simulations through each move, the most visited first."""
+    line: tuple[str, ...]
+    """The moves that the search expects, beginning with `best`."""
+
+
+@dataclass(frozen=True)
+class Game:
+    """A finished game."""
+
+    moves: tuple[str, ...]
+    """In the game's notation, from the start position on."""
+    outcome: int
+    """1: the player who moved first has won, -1: the other one, 0: a draw."""
+    reason: str
+    """Why it ended, as the rules name it, or `resignation`."""
+    final: Position
+    """The last position."""
+
+
+class Board:
+    """A drawing: notebooks show it as a picture, `print` as text, and `svg` is the picture's source."""
+
+    def __init__(self, text: str, svg: str) -> None:
+        self.svg = svg
+        """"" for a game without a picture."""
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+    def _repr_svg_(self) -> str | None:
+        return self.svg or None
+
+
+class Run:
+    """A loaded network. Use it as a context manager, or `close` it, to end its thread."""
+
+    def __init__(self, net: LoadedNet, search: SelfPlaySettings) -> None:
+        self.game = net.game.name
+        """Name of its game."""
+        self.name = net.name
+        """File and training step, for people."""
+        self.rules: Rules = net.game
+        self.net = net
+        self._settings = search
+        self._analyst = Analyst.of(net.game, net.evaluator, net.history, search)
+        self._room = asyncio.Semaphore(positions_in_flight(0, net.target_rows))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{self.game}: {self.name}>"
+
+    def close(self) -> None:
+        """End its thread. Positions of it cannot be evaluated any more."""
+        self.net.close()
+
+    def position(self, text: str = "", moves: Iterable[str] = ()) -> Position:
+        """Return a position: the usual start, or `text`, and then `moves`.
+
+        `text` is a position (FEN, SFEN, or as docs/games.md says), moves from the start separated by spaces,
+        or a game of Go as SGF. Raises Error naming what cannot be read, or the move that is not legal."""
+        try:
+            if text.lstrip().startswith("(") and self.rules.name.startswith("go"):
+                from azselfplay.games.go import sgf
+
+                recorded = sgf.read(text.encode()).game_history()
+                if recorded.game.rows != self.rules.rows:
+                    what = (
+                        f"the SGF is for a board of {recorded.game.rows}, and {self.name} plays {self.game}"
+                    )
+                    raise Error(what)
+                return Position(self, recorded.start, (*recorded.moves_text(), *moves))
+            start, before = self._start_of(text)
+            return Position(self, start, (*before, *moves))
+        except ValueError as error:
+            raise Error(str(error)) from error
+
+    def _start_of(self, text: str) -> tuple[str, Sequence[str]]:
+        """Return the start and the moves that `text` is."""
+        start = knowledge_of(self.rules).read_start(text)
+        try:
+            self.rules.notation.state_from_text(start)
+        except ValueError as no_position:
+            try:
+                replay(self.rules, "", text.split())
+            except ValueError as no_moves:
+                why = f"not as a position ({no_position}) and not as moves from the start ({no_moves})"
+                raise Error(f"{text!r} cannot be read, {why}") from no_moves
+            return "", text.split()
+        return start, ()
+
+    # ---- Many positions at once ---------------------------------------------------------------
+
+    def evaluate(self, positions: Iterable[Position]) -> list[Evaluation]:
+        """Return what the network says of each position, in order; they share its batches."""
+        return _wait(self._evaluate(list(positions)))
+
+    async def evaluate_async(self, positions: Iterable[Position]) -> list[Evaluation]:
+        """Like `evaluate`, for programs with an event loop."""
+        return await _elsewhere(self._evaluate(list(positions)))
+
+    def search(self, positions: Iterable[Position], simulations: int = SIMULATIONS) -> list[Found]:
+        """Search each position, all side by side. Results are in order."""
+        return _wait(self._search(list(positions), simulations))
+
+    async def search_async(
+        self, positions: Iterable[Position], simulations: int = SIMULATIONS
+    ) -> list[Found]:
+        """Like `search`, for programs with an event loop."""
+        return await _elsewhere(self._search(list(positions), simulations))
+
+    async def _evaluate(self, positions: Sequence[Position]) -> list[Evaluation]:
+        answers = await self._answers(positions, 0)
+        found = []
+        for answer in answers:
+            win, draw, loss = answer["wdl"]
+            found.append(Evaluation(win, draw, loss, answer["policy"]))
+        return found
+
+    async def _search(self, positions: Sequence[Position], simulations: int) -> list[Found]:
+        if not 1 <= simulations <= MAX_SIMULATIONS:
+            raise Error(f"simulations is {simulations}, but must be from 1 to {MAX_SIMULATIONS}")
+        answers = await self._answers(positions, simulations)
+        return [
+            Found(answer["best"], answer["value"], answer["visits"], tuple(answer["pv"]))
+            for answer in answers
+        ]
+
+    async def _answers(self, positions: Sequence[Position], simulations: int) -> list[Answer]:
+        async def answer(position: Position) -> Answer:
+            if position.run.game != self.game:
+                raise Error(f"a position of {position.run.game}, and {self.name} plays {self.game}")
+            async with self._room:
+                found = await self._analyst.answer(Request("", position.start, position.moves, simulations))
+            if "finished" in found:
+                raise Error(f"the game is over ({found['finished']}): there is nothing to evaluate")
+            return found
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(answer(position)) for position in positions]
+        return [task.result() for task in tasks]
+
+    def _player(self, simulations: int) -> Player:
+        return NetPlayer(self.name, self.net, simulations, search=self._settings)
+
+
+class Position:
+    """A position of a game, with the moves that led to it. It never changes: `play` returns another one."""
+
+    def __init__(self, run: Run, start: str, moves: tuple[str, ...]) -> None:
+        """Raises ValueError for a move that is not legal."""
+        self.run = run
+        self.start = start
+        """Where the game began, in its notation; "" is the usual start."""
+        self.moves = moves
+        """The moves since then."""
+        self._history: GameHistory = replay(run.rules, start, moves)
+
+    def __repr__(self) -> str:
+        return f"<{self.run.game}: {self.text}>"
+
+    @cached_property
+    def text(self) -> str:
+        """The position in the game's notation: FEN for chess, SFEN for shogi."""
+        return self.run.rules.notation.state_to_text(self._history.state)
+
+    @property
+    def legal_moves(self) -> list[str]:
+        """Moves in the game's notation; none after the end of the game."""
+        if self.finished:
+            return []
+        notation, state = self.run.rules.notation, self._history.state
+        return [notation.action_to_text(state, int(action)) for action in self._history.legal_actions()]
+
+    @property
+    def finished(self) -> str | None:
+        """Why the game is over, as the rules name it; None while it goes on."""
+        return self._history.end_reason()
+
+    @property
+    def board(self) -> Board:
+        """A drawing of the position."""
+        rules, state = self.run.rules, self._history.state
+        draw, last = knowledge_of(rules).svg, self.moves[-1] if self.moves else ""
+        return Board(rules.notation.render(state), draw(state, last).decode() if draw else "")
+
+    def _repr_svg_(self) -> str | None:
+        return self.board.svg or None
+
+    def play(self, move: str) -> Position:
+        """Return the position after `move`. Raises Error if it is not legal."""
+        try:
+            return Position(self.run, self.start, (*self.moves, move))
+        except ValueError as error:
+            raise Error(str(error)) from error
+
+    def evaluate(self) -> Evaluation:
+        """Return win, draw, loss and policy by the network alone. Raises Error after the end of the game."""
+        return self.run.evaluate([self])[0]
+
+    async def evaluate_async(self) -> Evaluation:
+        """Like `evaluate`, for programs with an event loop."""
+        return (await self.run.evaluate_async([self]))[0]
+
+    def search(self, simulations: int = SIMULATIONS) -> Found:
+        """Search the position. Raises Error after the end of the game."""
+        return self.run.search([self], simulations)[0]
+
+    async def search_async(self, simulations: int = SIMULATIONS) -> Found:
+        """Like `search`, for programs with an event loop."""
+        return (await self.run.search_async([self], simulations))[0]
+
+
+# ---- Loading, playing, training -----------------------------------------------------------------------
+
+
+def load(name: str | Path, *, device: str = "cpu", runs: str | Path = RUNS) -> Run:
+    """Return the newest network of the run `name` (its folder, or its name in the folder `runs`), the network
+    in a weights file, or an untrained one for the game `name`. `device`: `cpu`, `cuda:0` ... Raises Error."""
+    with _our_errors():
+        folder = Path(runs)
+        if not Path(name).is_file() and find_run(name, folder) is None and is_game(str(name)):
+            net, weights = load_net(None, str(name), device=device), None
+        else:
+            weights = weights_named(name, folder)
+            net = load_net(weights, device=device)
+        return Run(net, search_for("", net.game, weights))
+
+
+def play(
+    first: Run | str,
+    second: Run | str,
+    *,
+    game: str = "",
+    start: str = "",
+    simulations: int = SIMULATIONS,
+    seed: int = 0,
+) -> Game:
+    """Play one game and return it. A player is a run, which searches with `simulations` for each move, or a
+    text as `azplay match --help` lists them: `random`, `alphabeta:2`, `uci:stockfish?nodes=1000` ...
+
+    `game` is needed where neither player is a run. `start`: a position in the game's notation. Raises Error,
+    also for a player that fails."""
+    return _wait(_play(first, second, game, start, simulations, seed))
+
+
+async def play_async(
+    first: Run | str,
+    second: Run | str,
+    *,
+    game: str = "",
+    start: str = "",
+    simulations: int = SIMULATIONS,
+    seed: int = 0,
+) -> Game:
+    """Like `play`, for programs with an event loop."""
+    return await _elsewhere(_play(first, second, game, start, simulations, seed))
+
+
+async def _play(
+    first: Run | str, second: Run | str, game: str, start: str, simulations: int, seed: int
+) -> Game:
+    runs = [player for player in (first, second) if isinstance(player, Run)]
+    if not runs and not game:
+        raise Error('no run says which game is played: give the game too, such as game="chess"')
+    home = runs[0] if runs else load(game)
+    if others := [run.game for run in runs if run.game != home.game]:
+        raise Error(f"one network plays {home.game}, the other {others[0]}")
+    if game and game != home.game:
+        raise Error(f"{home.name} plays {home.game}, not {game}")
+    players: list[Player] = []
+    try:
+        for one in (first, second):
+            seated = one._player(simulations) if isinstance(one, Run) else make_player(one, home.rules)
+            players.append(seated)
+            await players[-1].prepare()
+        history = GameHistory(home.rules, start)
+        outcome, reason = await _played(history, players, seed)
+        return Game(
+            tuple(history.moves_text()), outcome, reason, Position(home, start, tuple(history.moves_text()))
+        )
+    finally:
+        for player in players:
+            await player.close()
+
+
+async def _played(history: GameHistory, players: Sequence[Player], seed: int) -> tuple[int, str]:
+    """Play a game to its end. Returns its outcome for the first player, and why it ended."""
+    seats = [await player.sit_down(seed + side) for side, player in enumerate(players)]
+    try:
+        for seat in seats:
+            await seat.be_ready(history)
+        while (reason := history.end_reason()) is None:
+            history.play((await seats[history.side_to_move].choose(history)).action)
+        return history.outcome(), reason
+    except PlayerResigned:
+        return outcome_for_first_player(-1, history.side_to_move), RESIGNATION
+    finally:
+        for seat in seats:
+            await seat.close()
+
+
+def train(
+    game: str, *, minutes: float, run: str = "", runs: str | Path = RUNS, flags: Sequence[str] = ()
+) -> Run:
+    """Train a network for `minutes` with `azrun` and the recipe for this machine, and return it; a progress
+    bar shows the time and azrun's newest line. A run of that name goes on. `flags`: more of azrun's flags.
+    Ctrl-C ends the run early and in order. Raises Error with the reason for a run that fails."""
+    from rich.progress import Progress
+
+    from azselfplay.lab.azrun_config import RunConfig, basis_of, run_name
+
+    with _our_errors():
+        if not minutes > 0:
+            raise Error(f"minutes is {minutes}, but must be more than 0")
+        asked = RunConfig(game=game, minutes=minutes, run=run, runs=Path(runs))
+        name = run_name(basis_of(asked).settings)
+    command = [sys.executable, "-m", "azselfplay.lab.azrun", "--game", game, "--minutes", f"{minutes:g}"]
+    command += ["--runs", str(runs), "--run", name, *flags]
+    # A session of its own: it gets our Ctrl-C once, from us, and not a second time from the terminal.
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stderr is not None
+    lines: list[str] = []
+    began = time.monotonic()
+    with Progress() as progress:
+        bar = progress.add_task(name, total=60.0 * minutes)
+        while True:
+            try:
+                for line in process.stderr:
+                    lines.append(line.strip())
+                    shown = f"{name}: {lines[-1].rpartition(f'{name}, ')[2][:80]}"
+                    progress.update(bar, completed=time.monotonic() - began, description=shown)
+                break
+            except KeyboardInterrupt:
+                process.send_signal(signal.SIGINT)
+    if process.wait() != Exit.OK:
+        said = [line for line in lines if "error" in line.lower()] or lines[-1:] or ["no reason was given"]
+        raise Error(f"azrun ended with exit status {process.returncode}: {said[-1]}")
+    return load(Path(runs) / name)
+
+
+# ---- The background loop ------------------------------------------------------------------------------
+
+
+@cache
+def _background() -> asyncio.AbstractEventLoop:
+    """Return the loop of the background thread, which ends with the program."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="azselfplay", daemon=True).start()
+    return loop
+
+
+def _wait(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` in the background and return its result. Ctrl-C cancels it."""
+    done = asyncio.run_coroutine_threadsafe(work, _background())
+    with _our_errors():
+        try:
+            return done.result()
+        except BaseException:
+            done.cancel()
+            raise
+
+
+async def _elsewhere(work: Coroutine[Any, Any, T]) -> T:
+    """Await `work`, which runs in the background. Cancelling this cancels it."""
+    with _our_errors():
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _background()))
+
+
+class _our_errors:  # noqa: N801 (used as a context manager, like contextlib's)
+    """Turns the errors of what is below into Error with the same sentence."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while isinstance(error, BaseExceptionGroup):  # the first says it: the others were cancelled
+            error = error.exceptions[0]
+        if isinstance(error, Error):
+            raise error
+        if isinstance(error, Fatal | BadRequest | BadEvaluation | PlayerFailed | ValueError | RuntimeError):
+            raise Error(str(error)) from error
