@@ -91,7 +91,7 @@ class Slot:
     """Buffers of one batch and the way to run the network on them."""
 
     def __init__(self, forward: ModuleForward, rows: int) -> None:
-        device, sizes = forward.device, (rows, forward.feature_words, forward.max_legal)
+        device, sizes = forward.device, (rows, forward.feature_words, forward.max_legal, forward.actions)
         on_cuda = device.type == "cuda"
         self._forward = forward
         self.host = Buffers.make(*sizes, torch.device("cpu"), pinned=on_cuda)
@@ -144,18 +144,20 @@ class Buffers:
     packed_features: Tensor
     """int64[rows, words]"""
     legal: Tensor
-    """int32[rows, max_legal], padded with NO_ACTION"""
+    """int16[rows, max_legal], padded with NO_ACTION; int32 if the game has actions above 32,767"""
     priors: Tensor
     """float16[rows, max_legal]"""
     wdl: Tensor
     """float32[rows, 3]"""
 
     @staticmethod
-    def make(rows: int, feature_words: int, max_legal: int, device: torch.device, *, pinned: bool) -> Buffers:
+    def make(
+        rows: int, feature_words: int, max_legal: int, actions: int, device: torch.device, *, pinned: bool
+    ) -> Buffers:
         def zeros(width: int, dtype: torch.dtype) -> Tensor:
             return torch.zeros((rows, width), dtype=dtype, device=device, pin_memory=pinned)
 
-        legal = zeros(max_legal, torch.int32)
+        legal = zeros(max_legal, torch.int16 if actions <= 1 << 15 else torch.int32)
         legal.fill_(NO_ACTION)
         return Buffers(
             zeros(feature_words, torch.int64), legal, zeros(max_legal, torch.float16), zeros(3, torch.float32)
@@ -163,7 +165,7 @@ class Buffers:
 
 
 class ModuleForward:
-    """`(words int64[n, words], legal int32[n, k]) -> (priors float16[n, k], wdl float32[n, 3])`.
+    """`(words int64[n, words], legal int16[n, k]) -> (priors float16[n, k], wdl float32[n, 3])`.
 
     network: folded; it is copied. kernels: one of `net.gpu.KERNELS`; those of cuDNN run on CUDA only.
     """
@@ -180,6 +182,7 @@ class ModuleForward:
         self.device, self.dtype = torch.device(device), dtype
         self.name = f"torch {str(dtype).removeprefix('torch.')}{'' if kernels == 'plain' else ' ' + kernels}"
         self.feature_words, self.max_legal = game.feature_words(history), game.max_legal
+        self.actions = game.actions
         self._planes = Planes(PlaneShape.of(game, history), dtype).to(device)
         self._module = placed(network, device, dtype)
         self._run = self._answers
@@ -211,7 +214,7 @@ class ModuleForward:
 
 
 @jit
-def spread(actions: U16, counts: U16, filler: int, out: npt.NDArray[np.int32]) -> None:
+def spread(actions: U16, counts: U16, filler: int, out: npt.NDArray[np.int16]) -> None:
     """Write list `i` of `actions`, which has `counts[i]` entries, to row `i` of `out`, then `filler`."""
     at = 0
     for row in range(counts.shape[0]):

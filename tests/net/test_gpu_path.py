@@ -21,7 +21,7 @@ from net.batches import Batch
 from net.gpu import chosen_kernels, has_bfloat16, has_code, inference_dtype
 from net.inference import Inference
 from net.planes import features_tensor
-from net.torch_engine import NO_ACTION, ModuleForward, TorchEngine, spread
+from net.torch_engine import NO_ACTION, Buffers, ModuleForward, TorchEngine, spread
 from net.weights import WeightsMeta
 
 aten = torch.ops.aten
@@ -51,7 +51,7 @@ class Kernels(TorchDispatchMode):
 
 
 def inputs_of(game: Any, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    legal = np.full((batch.rows, game.max_legal), NO_ACTION, np.int32)
+    legal = np.full((batch.rows, game.max_legal), NO_ACTION, np.int16)
     spread(batch.actions, batch.counts, NO_ACTION, legal)
     return features_tensor(batch.features), torch.from_numpy(legal)
 
@@ -161,6 +161,22 @@ def test_a_batch_that_overflows_float16_is_computed_again_and_later_weights_in_t
         np.testing.assert_allclose(wdl, naive_answers(network, game, 1, batch)[1], atol=0.05)
         assert made == [torch.float16 if one == "16" else torch.bfloat16 for one in dtypes]
     inference.close()
+
+
+@pytest.mark.parametrize("name", EVERY_GAME)
+def test_a_row_goes_up_with_two_bytes_for_a_legal_action_and_each_action_of_a_game_fits(name: str) -> None:
+    game = get_game(name)
+    buffers = Buffers.make(
+        3, game.feature_words(HISTORY), game.max_legal, game.actions, torch.device("meta"), pinned=False
+    )
+    assert buffers.packed_features.nbytes + buffers.legal.nbytes == 3 * (
+        8 * game.feature_words(HISTORY) + 2 * game.max_legal
+    )
+    assert game.actions - 1 <= torch.iinfo(buffers.legal.dtype).max
+    actions = np.array([game.actions - 1], np.uint16)
+    legal = np.zeros((1, 2), np.int16)
+    spread(actions, np.ones(1, np.uint16), NO_ACTION, legal)
+    assert legal.tolist() == [[game.actions - 1, NO_ACTION]]
 
 
 def test_features_are_uploaded_from_where_they_were_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
