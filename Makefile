@@ -10,7 +10,7 @@ RUN ?=
 ARGS ?=
 BENCH ?= all
 
-.PHONY: help install lock run test test-nightly test-oracles check style types imports docs format bench profile hostile faults soak gpu-check peers clean
+.PHONY: help install lock run test test-nightly test-oracles check style types imports docs format bench hostile faults soak gpu-check clean
 
 install: $(INSTALLED)
 
@@ -92,10 +92,6 @@ ablation-%: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python -m bench $(BENCH)
 
-# Where the processor's time goes in a running loop, by process, thread and function: two minutes.
-profile: $(INSTALLED)
-	$(BIN)/python -m bench profile
-
 # What attacks over the network cost honest clients, printed as a table after about 20 minutes.
 # `make hostile ARGS="--minutes 5 rows_of_nan"`
 hostile: $(INSTALLED)
@@ -113,21 +109,8 @@ soak: $(INSTALLED)
 gpu-check: $(INSTALLED)
 	$(BIN)/python -m bench.gpu_check
 
-# Other programs beside ours: bench/PEERS.md. What they need goes into an environment of its own; a program that
-# cannot be installed is left out of the tables, with the reason.
-PEERS := .venv-peers/.installed
-$(PEERS): bench/peers/requirements.txt
-	@echo "Installing other programs into .venv-peers: about 1 GB, a few minutes; later starts skip this."
-	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/pip install --quiet --disable-pip-version-check --requirement $<
-	touch $@
-
-peers: $(INSTALLED)
-	-$(MAKE) --no-print-directory $(PEERS)
-	$(BIN)/python -m bench.peers $(ARGS)
-
 clean:
-	rm -rf .venv .venv-peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 help:
 	@echo "make install  everything into .venv: about 2.4 GB, a few minutes; the other targets do it by themselves"
@@ -139,13 +122,11 @@ help:
 	@echo "make check    ruff, mypy, import-linter, documentation"
 	@echo "make docs     the documentation as a site, in build/docs"
 	@echo "make bench    benchmarks (BENCH=all, or one of .venv/bin/python -m bench --help)"
-	@echo "make profile  where the processor's time goes in a running loop, by process, thread and function"
 	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, connect-four-two-cores, go-3x3, go-5x5, go-5x5-solver, kqk, krk, chess, chess-two-cores, shogi, shogi-wins, student, student-wins, or any game, such as dots-and-boxes (ARGS='--seeds 1 --minutes 5')"
 	@echo "make ablation-NAME  settings compared at equal wall clock, such as krk (ARGS='--out /tmp/mine'); names: experiments/ablations"
 	@echo "make hostile  attacks on a real azserver: does it survive, what do they cost (ARGS='--minutes 5 chosen_names')"
 	@echo "make faults   the fault plan: simulation, crash points, power loss, fuzzing, bad networks, a crowd (ARGS='--seeds 1000')"
 	@echo "make soak     memory over hours of churn and kills (MINUTES=120)"
 	@echo "make gpu-check  with a GPU: its answers against the CPU's, then what azserver serves and what a training step takes; ten minutes at most"
-	@echo "make peers    other programs beside ours, ten minutes, explained in bench/PEERS.md (ARGS='--write')"
 	@echo "make format   format the code"
 	@echo "make clean    remove .venv and caches"

@@ -7,11 +7,8 @@ import json
 import sys
 
 BENCHMARKS = {
-    "rules": "perft of chess, shogi and Go, nodes/s, counts checked; nanoseconds a call",
     "search": "leaves/s of one core with a network that costs nothing, beside python-chess",
     "inference": "positions/s per batch bucket",
-    "convolutions": "networks in float32 by Winograd's convolutions and by oneDNN's",
-    "profile": "processor time of a running loop by process, thread and function",
     "loop": "evals/s of the running system over those of the bare network",
     "front": "processor time of a leaf outside of search and network: 64 players, 8 evaluators",
     "worker": "a worker's processor time an evaluation, beside a network that only takes its time",

@@ -27,8 +27,7 @@ from azselfplay.host.folders import check_folders, own_folder
 from azselfplay.host.metrics import Monitor
 from azselfplay.host.ports import parse_address
 from azselfplay.host.processes import Children, describe_exit, to_stderr
-from azselfplay.link import keys
-from azselfplay.link.keys import as_text, default_folder, new_pair, write_pair
+from azselfplay.link.keys import as_text, default_folder, dial_keys, new_pair, write_pair
 from client.config import ClientConfig, Plan, count_gpus, default_spool, devices_for, make_plan
 from client.metrics import IN_SEARCH, FigureLines, Figures, LastWords, WorkersFigures, watched
 
@@ -75,7 +74,7 @@ def _main(argv: Sequence[str] | None) -> int:
     if words[:1] == ["keygen"]:
         return keygen(words[1:])
     settings = load(argv)
-    keys.dial_keys(settings.server_key, settings.key, "client")  # an error in them ends this process at once
+    dial_keys(settings.server_key, settings.key, "client")  # an error in them ends this process at once
     address = parse_address(settings.server)
     spool = settings.spool or default_spool(address)
     check_folders(spool, "--spool")

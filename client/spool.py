@@ -334,7 +334,17 @@ def claim(folder: Path, index: int) -> SpoolFolder:
             if index == 0:
                 _take_over(folder, path)
                 name, _, identity = folder.name.partition(MARK)
-                _follow(folder, identity, path)
+                # The same run was served under another name before. Where a worker starts at this moment, it
+                # is also served under that name, and its games stay.
+                for other in sorted(folder.parent.glob(f"*{MARK}{identity}")):
+                    if other == folder:
+                        continue
+                    with (
+                        (other / "starting.lock").open("w") as starting,
+                        contextlib.suppress(BlockingIOError),
+                    ):
+                        fcntl.flock(starting, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        _take_over(other, path)
                 _name_others(folder, name)
             return SpoolFolder(path, lock)
     except OSError as error:
@@ -374,17 +384,6 @@ def _take_over(folder: Path, mine: Path) -> None:
         if left:
             sync_folder(mine)
             log.info("took over %d games that %s left", len(left), other)
-
-
-def _follow(folder: Path, identity: str, mine: Path) -> None:
-    """Take over the games of the same run under other names. Where a worker starts at this moment, the run is
-    also served under that name, and its games stay."""
-    for other in sorted(folder.parent.glob(f"*{MARK}{identity}")):
-        if other == folder:
-            continue
-        with (other / "starting.lock").open("w") as gate, contextlib.suppress(BlockingIOError):
-            fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _take_over(other, mine)
 
 
 def _name_others(folder: Path, name: str) -> None:

@@ -136,16 +136,14 @@ class Uploader:
             log.info("%d games from an earlier start wait in %s", self.spool.games, self.spool.folder)
         while True:
             self._show_room()
-            await self._something_to_do()
+            again_at = self._again_at if self._failed else None
+            dues = [self._uploads.next_wake(), self._write_at if self._writes else None, again_at]
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(min((due for due in dues if due is not None), default=None)):
+                    await self._wake.wait()
+            # Before the work: what comes while it is done must wake the next turn.
+            self._wake.clear()
             await self._work()
-
-    async def _something_to_do(self) -> None:
-        again_at = self._again_at if self._failed else None
-        times = [self._uploads.next_wake(), self._write_at if self._writes else None, again_at]
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(min((time for time in times if time is not None), default=None)):
-                await self._wake.wait()
-        self._wake.clear()
 
     async def _work(self) -> None:
         now = self._loop.time()

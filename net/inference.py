@@ -228,19 +228,17 @@ class Inference:
         answers = self._engine.finish(ticket.slot)
         self._free.append(ticket.slot)
         if self._engine.may_overflow and not np.isfinite(answers[1]).all():
-            return self._in_wider_range(ticket.batch)
+            # Only this batch again, at once; after the next load all batches use the wider format.
+            if self._wide is None:
+                assert self._network is not None
+                log.warning(
+                    "the network overflows float16 on %s: bfloat16 or float32 from now on", self.device
+                )
+                self._dtype = wider_dtype(self.device)
+                self._wide = self._make(self._network, in_flight=1)
+            self._wide.start(ticket.batch, 0)
+            return self._wide.finish(0)
         return answers
-
-    def _in_wider_range(self, batch: Batch) -> tuple[Priors, Wdl]:
-        """Compute a batch again that overflowed float16. After the next load, all batches use the wider
-        format."""
-        if self._wide is None:
-            assert self._network is not None
-            log.warning("the network overflows float16 on %s: bfloat16 or float32 from now on", self.device)
-            self._dtype = wider_dtype(self.device)
-            self._wide = self._make(self._network, in_flight=1)
-        self._wide.start(batch, 0)
-        return self._wide.finish(0)
 
     def run(
         self,

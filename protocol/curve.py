@@ -264,7 +264,14 @@ class Handshake:
         if len(initiate) < 9 + COOKIE_SIZE + SHORT_NONCE + MAC + KEY_BYTES + LONG_NONCE + VOUCH_SIZE:
             raise Broken("its INITIATE is too short")
         cookie, nonce, box = initiate[9:105], initiate[105:113], initiate[113:]
-        client, secret = self._open_cookie(cookie)
+        # The key that opens the cookie works only once, so nobody can replay it.
+        cookie_key, self._cookie_key = self._cookie_key, b""
+        try:
+            tail = cookie[:LONG_NONCE]
+            opened = crypto_secretbox_open_easy(cookie[LONG_NONCE:], b"COOKIE--" + tail, cookie_key)
+        except CryptoError:
+            raise Broken("its cookie is none of this connection") from None
+        client, secret = opened[:KEY_BYTES], opened[KEY_BYTES:]
         key = _shared(client, secret)
         plain = _opened(box, b"CurveZMQINITIATE" + nonce, key, "its INITIATE was changed on its way")
         owner = self._check_vouch(plain, client, secret)
@@ -278,15 +285,6 @@ class Handshake:
         first = struct.pack(">Q", 1)  # `Boxes` counts on from here
         ready = crypto_box_easy_afternm(READY_PROPERTIES, b"CurveZMQREADY---" + first, key)
         return command(b"READY", first + ready)
-
-    def _open_cookie(self, cookie: bytes) -> tuple[bytes, bytes]:
-        """Return C' and s'. The key that opens the cookie works only once."""
-        key, self._cookie_key = self._cookie_key, b""
-        try:
-            plain = crypto_secretbox_open_easy(cookie[LONG_NONCE:], b"COOKIE--" + cookie[:LONG_NONCE], key)
-        except CryptoError:
-            raise Broken("its cookie is none of this connection") from None
-        return plain[:KEY_BYTES], plain[KEY_BYTES:]
 
     def _check_vouch(self, plain: bytes, client: bytes, secret: bytes) -> KeyOwner:
         """Return the owner of the long-term key that vouches to this server for the short-term key C' =

@@ -144,7 +144,8 @@ class Incoming:
                     if not more:
                         yield self._end_message()
                     continue
-                size = self._needed(view[at : at + 1])
+                # What must be there before the next body begins.
+                size = GREETING_SIZE if not self._greeted else 9 if view[at] & LONG else 2
                 if len(view) - at < size:
                     self._rest = bytes(view[at:])
                     return
@@ -180,15 +181,16 @@ class Incoming:
         self._count = self._size = self.held = 0
         return message
 
-    def _needed(self, first: memoryview) -> int:
-        """Return how many bytes are needed before the next body begins."""
-        if not self._greeted:
-            return GREETING_SIZE
-        return 9 if first[0] & LONG else 2
-
     def _begin(self, header: memoryview) -> None:
         if not self._greeted:
-            self._check_greeting(bytes(header))
+            greeting = bytes(header)
+            # The signature is 0xFF, eight bytes that mean nothing, and 0x7F; then comes the version.
+            if greeting[0] != 0xFF or greeting[9] & 1 == 0 or greeting[10] < 3:
+                raise Broken("it does not speak ZMTP 3")
+            if greeting[12:32] != self.mechanism:
+                raise self._wrong_mechanism(greeting[12:32])
+            self._greeted = True
+            self._knows_ping = (greeting[10], greeting[11]) >= (3, 1)
             return
         self._flags = header[0]
         self._left = struct.unpack(">Q", header[1:])[0] if self._flags & LONG else header[1]
@@ -208,15 +210,6 @@ class Incoming:
             # Of a stranger only as much of the first frame is kept as shows that it is too long for a HELLO.
             if not self.joined:
                 self._keep = 0 if self._count else min(self._left, MAX_HELLO + 1)
-
-    def _check_greeting(self, greeting: bytes) -> None:
-        # The signature is 0xFF, eight bytes that mean nothing, and 0x7F; then comes the version.
-        if greeting[0] != 0xFF or greeting[9] & 1 == 0 or greeting[10] < 3:
-            raise Broken("it does not speak ZMTP 3")
-        if greeting[12:32] != self.mechanism:
-            raise self._wrong_mechanism(greeting[12:32])
-        self._greeted = True
-        self._knows_ping = (greeting[10], greeting[11]) >= (3, 1)
 
     def _wrong_mechanism(self, theirs: bytes) -> Broken:
         """Return the error for a peer that uses another security mechanism than `mechanism`."""

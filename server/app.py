@@ -15,7 +15,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
@@ -110,7 +109,9 @@ class App:
         else:
             devices = await find_devices(config.gpus, stop)
         workers = self._workers(devices)
-        front = self._front(self._front_settings(folder, local, len(devices), workers, network), store)
+        # It listens at once. An error names the port that the user asked for, even if the next one is in use.
+        with named_base_port(self._config.port):
+            front = Front(self._front_settings(folder, local, len(devices), workers, network), store)
         self._monitor.watched = Watched(
             METRICS, front.metrics, lambda: front.not_ready(time.monotonic()), folder.path
         )
@@ -135,11 +136,16 @@ class App:
         gate: Gatekeeper | None,
     ) -> None:
         """Start front, evaluators and workers in this order, and end them in the opposite one."""
-        sink = self._sink(folder.logs / "children.log")
+        # While the terminal shows the live view, lines of children would tear it.
+        sink = LogFile(folder.logs / "children.log").write if self._on_terminal else to_stderr
         evaluators, players, pages = (Children(sink=sink) for _ in range(3))
         stop_evaluators = Stop()
         self._add_evaluators(evaluators, devices, workers, front)
-        self._add_pages(pages, folder)
+        # The pages have a process of their own, so that they take no time from the front.
+        if port := self._config.web:
+            command = "azselfplay.lab.web.command"
+            pages.add("web", python_module(command, str(folder.path), "--port", str(port)))
+            log.info("pages on this run: http://127.0.0.1:%d/run/%s", port, folder.name)
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(front.run())
             evaluating = group.create_task(evaluators.run(stop_evaluators))
@@ -166,12 +172,6 @@ class App:
             await asyncio.wait({evaluating, showing})
             for task in (serving, *beside):
                 task.cancel()
-
-    def _front(self, settings: FrontSettings, store: WeightsStore) -> Front:
-        """Open the front, which listens at once. A Fatal names the port that the user asked for, even if the
-        next one is in use."""
-        with named_base_port(self._config.port):
-            return Front(settings, store)
 
     def _gate(self, front: Front, folder: RunFolder, device: str) -> Gatekeeper:
         """Put the gate of this run in front of new weights."""
@@ -249,14 +249,6 @@ class App:
             )
             children.add(f"worker-{index}", argv)
 
-    def _add_pages(self, children: Children, folder: RunFolder) -> None:
-        """Serve the web pages from a process of their own, so that they take no time from the front."""
-        port = self._config.web
-        if port:
-            command = "azselfplay.lab.web.command"
-            children.add("web", python_module(command, str(folder.path), "--port", str(port)))
-            log.info("pages on this run: http://127.0.0.1:%d/run/%s", port, folder.name)
-
     # ---- live view -------------------------------------------------------------------------
 
     async def _look(self, front: Front, evaluators: Children, view: View) -> None:
@@ -270,13 +262,6 @@ class App:
                 if pid is not None:
                     log.warning("evaluator %d hangs (%s): restarting it", kill.index, kill.reason)
                     os.kill(pid, signal.SIGKILL)
-
-    def _sink(self, file: Path) -> Callable[[bytes], None]:
-        """Return where children's output goes: to stderr, or to a file while the terminal shows the live
-        view."""
-        if not self._on_terminal:
-            return to_stderr
-        return LogFile(file).write
 
 
 class notes_to(logging.Handler):  # noqa: N801 (used as a context manager, like contextlib's)

@@ -119,8 +119,13 @@ class BulkService:
         present = self.trainer
         if present is not None and present.number == session.number:
             return None
-        if present is not None and _are_rivals(present, session):
-            return _ANOTHER_TRAINER
+        if present is not None and present.peer != session.peer:
+            # The same trainer on a new connection shows the secret of the old one. A trainer whose connection
+            # has ended, or does not answer the door's PINGs, has no session any more.
+            secret = present.hello.secret
+            is_same = hmac.compare_digest(secret, session.hello.secret)
+            if len(secret) < SECRET_BYTES or not is_same:
+                return _ANOTHER_TRAINER
         self.trainer = session
         self._carry_out(self.relay.trainer_joined())
         if present is not None and present.peer != session.peer:
@@ -203,15 +208,6 @@ _ANOTHER_TRAINER = Goodbye(
 )
 
 
-def _are_rivals(present: Session, session: Session) -> bool:
-    """Return whether two sessions belong to different trainers. A trainer whose connection has ended, or does
-    not answer the door's PINGs, has no session any more."""
-    return present.peer != session.peer and not (
-        len(present.hello.secret) >= SECRET_BYTES
-        and hmac.compare_digest(present.hello.secret, session.hello.secret)
-    )
-
-
 class WeightsIn:
     """Pulls, stores and passes on. `port` and `pool` are set once they exist."""
 
@@ -246,8 +242,12 @@ class WeightsIn:
         return self.pool.newest if self.gate is None else self.gate.newest
 
     def on_info(self, session: Session, info: WeightsInfo, _: list[memoryview]) -> None:
-        newest = self.newest
-        if reason := self._objection(info):
+        newest, reason = self.newest, ""
+        if info.game != self._game:
+            reason = f"these weights are for the game {info.game}, this run plays {self._game}"
+        elif not 0 < info.size <= LARGEST:
+            reason = f"{info.size} bytes of weights, expected 1 to {LARGEST}"
+        if reason:
             log.warning("weights refused: %s", reason)
             self.port.refuse(peer_of(session), Code.WEIGHTS_REFUSED, reason, info.version)
         elif newest is None or info.version > newest.version:
@@ -270,14 +270,6 @@ class WeightsIn:
     def trainer_left(self) -> None:
         """Request nothing until a trainer announces weights. What came stays: the same may go on."""
         self._puller.lost()
-
-    def _objection(self, info: WeightsInfo) -> str:
-        """Return why these weights are not wanted, or ''."""
-        if info.game != self._game:
-            return f"these weights are for the game {info.game}, this run plays {self._game}"
-        if not 0 < info.size <= LARGEST:
-            return f"{info.size} bytes of weights, expected 1 to {LARGEST}"
-        return ""
 
     async def _use(self, info: WeightsInfo, data: bytes | bytearray) -> str:
         """Store, check and pass on. In a thread: fsync of a large file would hold up the leaves."""

@@ -133,13 +133,20 @@ def look_at_run(folder: RunFolder, game: str) -> RunFacts:
     """Gather the facts. `game`: the game that the settings name."""
     if not folder.path.is_dir() or not any(folder.path.iterdir()):
         return RunFacts(folder.path, game)
+    from server.weights import WeightsStore
+
     about_error, there = "", ""
     try:
         there = str(folder.describe()["game"])
         _ = folder.run_id
     except Fatal as error:
         about_error = str(error)
-    weights_error, weights = _weights(folder, there or game)
+    weights_error, weights = "", None
+    try:
+        if info := WeightsStore(folder.weights, there or game).read():
+            weights = info.version
+    except Fatal as error:
+        weights_error = str(error)
     games_error, games, damaged = _games(folder.games)
     return RunFacts(
         path=folder.path,
@@ -155,17 +162,6 @@ def look_at_run(folder: RunFolder, game: str) -> RunFacts:
         damaged=damaged,
         locked=is_locked(folder.path / "azserver.lock"),
     )
-
-
-def _weights(folder: RunFolder, game: str) -> tuple[str, int | None]:
-    """Return what is wrong with the current weights, and their version."""
-    from server.weights import WeightsStore
-
-    try:
-        info = WeightsStore(folder.weights, game).read()
-    except Fatal as error:
-        return str(error), None
-    return "", None if info is None else info.version
 
 
 def _games(path: Path) -> tuple[str, int | None, int]:

@@ -222,6 +222,7 @@ class Gatekeeper:
         try:
             async with asyncio.timeout(silence) as patience:
                 async for line in process.stdout:
+                    # Any line is a sign of life: while games last long, the last report is repeated.
                     patience.reschedule(loop.time() + silence)
                     try:
                         self._gate.told(msgspec.json.decode(line, type=GateReport))
@@ -235,6 +236,7 @@ class Gatekeeper:
         return f"{describe_exit(code)}, see {self._log.path}" if code else ""
 
     async def _keep_complaints(self, process: ChildProcess) -> None:
+        # All along, because a full pipe would stop the gate in the middle of a game.
         while words := await process.stderr.read(65_536):
             self._log.write(words)
 

@@ -238,7 +238,9 @@ def main(argv: Sequence[str]) -> int:
         case "allow":
             _allow(folder, options.role, options.name, options.key)
         case "keys":
-            _list(folder)
+            print(f"server   {as_text(read_server_pair(folder).public)}  (--server-key)")
+            for name, (role, key) in read_allowed(folder / ALLOWED_FILE).items():
+                print(f"{role:8} {as_text(key)}  {name}")
         case "revoke":
             _revoke(folder, options.name)
         case "quarantine" | "release":
@@ -319,12 +321,6 @@ def _check_new(folder: Path, keys: Keys, name: str, entry: tuple[KeyRole, bytes]
         raise Fatal("this is the server's own key: `azclient keygen` makes one for a client", Exit.CONFIG)
 
 
-def _list(folder: Path) -> None:
-    print(f"server   {as_text(read_server_pair(folder).public)}  (--server-key)")
-    for name, (role, key) in read_allowed(folder / ALLOWED_FILE).items():
-        print(f"{role:8} {as_text(key)}  {name}")
-
-
 def _revoke(folder: Path, name: str) -> None:
     with changed_allowed(folder / ALLOWED_FILE) as keys:
         if name not in keys:
@@ -342,25 +338,28 @@ def hold(name: str, allowed: Path, run: str, runs: Path, *, held: bool) -> None:
     """
     from azselfplay.store.players import of_key, set_quarantine  # apsw, which other commands do without
 
-    folder = run_named(run, runs) if run else _served()
+    if run:
+        folder = run_named(run, runs)
+    else:
+        served = served_runs()
+        if len(served) != 1:
+            found = ", ".join(str(one.path) for one in served)
+            why = f"several azservers run here ({found})" if served else "no azserver of yours runs here"
+            raise Fatal(f"{why}: name a run with --run", Exit.USAGE)
+        folder = served[0]
     player = of_key(name)
     with closing(_games(folder, player, held=held)) as games:
         count = len(games.games_of(player, games.span()[1]))
         known = count or not held or player in games.quarantined()
     if not known:
-        _check_allowed(name, allowed)
+        # A quarantine of a name that no key has would have no effect, and nobody would notice.
+        keys = list(read_allowed(allowed)) if allowed.is_file() else []
+        if name not in keys:
+            hint = near_or_all(name, keys, "allowed key") if keys else "no key is allowed"
+            raise Fatal(f"no game came with a key of {name!r}, and {hint}", Exit.CONFIG)
     changed = set_quarantine(folder.games, player, held=held)
     what = "in quarantine" if held else "released"
     print(f"{player}: {what}{'' if changed else ' already'}, {count} games so far in {folder.name}")
-
-
-def _served() -> RunFolder:
-    served = served_runs()
-    if len(served) == 1:
-        return served[0]
-    found = ", ".join(str(folder.path) for folder in served)
-    why = f"several azservers run here ({found})" if served else "no azserver of yours runs here"
-    raise Fatal(f"{why}: name a run with --run", Exit.USAGE)
 
 
 def _games(folder: RunFolder, player: str, *, held: bool) -> StoreReader:
@@ -374,11 +373,3 @@ def _games(folder: RunFolder, player: str, *, held: bool) -> StoreReader:
         f"azplay players {folder.name} --{word} {player}",
         Exit.BAD_DATA,
     )
-
-
-def _check_allowed(name: str, path: Path) -> None:
-    """Raise Fatal(CONFIG) for a name that no key has, because a quarantine of it would have no effect."""
-    keys = list(read_allowed(path)) if path.is_file() else []
-    if name not in keys:
-        hint = near_or_all(name, keys, "allowed key") if keys else "no key is allowed"
-        raise Fatal(f"no game came with a key of {name!r}, and {hint}", Exit.CONFIG)

@@ -276,7 +276,11 @@ class Port:
         answer = self._join(peer, hello, now)
         self.expire(now)
         if isinstance(answer, Goodbye):
-            self._tell_of(answer, who_of(hello, self._owner(peer)), now)
+            who = who_of(hello, self._owner(peer))
+            if 0 < answer.retry_after <= SOON:  # a short wait is no cause for concern
+                self._warn.info(answer.code, f"{who} has to wait a moment: {answer.reason}", now)
+            else:
+                self._warn.warning(answer.code, f"refused {who}: {answer.reason}", now)
             self._refuse_hello(peer, answer)
             return
         self.door.admit(peer)
@@ -292,13 +296,6 @@ class Port:
         except Exception as error:
             self._figures.faults.note(f"{self._name} port, hello", error, now)
             return Goodbye(Code.INTERNAL, FAULT, FAULT_RETRY)
-
-    def _tell_of(self, answer: Goodbye, who: str, now: float) -> None:
-        """Log that a HELLO got this answer: a short wait is no cause for concern."""
-        if 0 < answer.retry_after <= SOON:
-            self._warn.info(answer.code, f"{who} has to wait a moment: {answer.reason}", now)
-        else:
-            self._warn.warning(answer.code, f"refused {who}: {answer.reason}", now)
 
     def _owner(self, peer: bytes) -> str:
         owner = self.door.owner(peer)

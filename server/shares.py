@@ -113,10 +113,15 @@ class Shares:
         players = effective_number(list(used.values()))
         for session in self._told:
             self._idle[session] = 0 if session in self._used else self._idle[session] + 1
+        # Halved and not forgotten: a player that waits for one slow batch is not idle yet.
         self._used = {session: leaves / 2 for session, leaves in self._used.items() if leaves > 1}
         if not players:
             return []
-        games = self._games_by_session(needed, players)
+        # By owner, divided among the owner's players that are playing: more processes bring no more games.
+        playing = Counter(self._owner[session] for session in self._told if not self._idle[session])
+        of_owner = {owner: self.games(needed, players * count) for owner, count in playing.items()}
+        alone = self.games(needed, players)
+        games = {session: of_owner.get(self._owner[session], alone) for session in self._told}
         self.credits.revise(self._wanted(games), now)
         news = []
         for session, told in self._told.items():
@@ -130,13 +135,6 @@ class Shares:
         self._told.update(news)
         self._untold.clear()
         return news
-
-    def _games_by_session(self, needed: int, owners: float) -> dict[int, int]:
-        """Return games by session: the players of an owner that are playing divide the owner's share."""
-        playing = Counter(self._owner[session] for session in self._told if not self._idle[session])
-        of_owner = {owner: self.games(needed, owners * count) for owner, count in playing.items()}
-        alone = self.games(needed, owners)
-        return {session: of_owner.get(self._owner[session], alone) for session in self._told}
 
     def _wanted(self, games: Mapping[int, int]) -> dict[int, int]:
         """Return credits by session where they differ enough: the share, or for an idle player what it

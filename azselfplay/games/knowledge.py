@@ -309,9 +309,6 @@ class Knowledge:
     `play.ladder` and then fixed. Empty: not measured yet."""
     book: Mapping[str, str] = field(default_factory=dict)
     """Openings for matches by name: moves from the usual start, in the game's notation."""
-    counted_openings: Mapping[str, str] = field(default_factory=dict)
-    """Openings that are counted in self-play, in the same form; a game counts for one if it begins with its
-    moves. Empty: each first move is one."""
     read_start: Callable[[str], str] = str.strip
     """Converts a start position of an openings file to the game's notation."""
     svg: Callable[[State, str], bytes] | None = None

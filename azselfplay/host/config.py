@@ -30,9 +30,7 @@ T = TypeVar("T")
 NAME = "azselfplay"
 UNKNOWN = "unknown"
 PREFIX = "AZ_"
-NOT_SETTINGS = frozenset(
-    {"AZ_JIT_CACHE", "AZ_CUDA_KERNELS", "AZ_BENCH_SECONDS", "AZ_CRASH_AT", "AZ_PROFILE", "AZ_PROFILE_AFTER"}
-)
+NOT_SETTINGS = frozenset({"AZ_JIT_CACHE", "AZ_CUDA_KERNELS", "AZ_BENCH_SECONDS", "AZ_CRASH_AT"})
 """Variables with our prefix that are not settings of a command."""
 FOREIGN = "AZ_BATCH_"
 """Azure Batch sets variables of this name on its machines."""

@@ -13,7 +13,6 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
 from pathlib import Path
 
@@ -94,8 +93,7 @@ def guarded(main: Callable[[], int]) -> int:
         # A path in a script that the terminal's encoding lacks is shown with escapes and ends nothing.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        with _profile(command):
-            return main()
+        return main()
     except Fatal as fatal:
         _say(f"{command}: error: {fatal}")
         return int(fatal.code)
@@ -134,26 +132,6 @@ def guarded(main: Callable[[], int]) -> int:
         return int(Exit.BAD_DATA)
     except Exception:
         return _fault(command)
-
-
-def _profile(command: str) -> AbstractContextManager[None]:
-    """`host.profiling`, imported only where it is asked for: every start would pay for it. Raises
-    Fatal(CONFIG) if `AZ_PROFILE` names no folder that can be made, or for a wrong `AZ_PROFILE_AFTER`."""
-    if not os.environ.get("AZ_PROFILE"):
-        return nullcontext()
-    from azselfplay.host.profiling import AFTER, VARIABLE, profiled
-
-    folder, after = Path(os.environ[VARIABLE]), os.environ.get(AFTER, "0")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        text = f"{VARIABLE} is {str(folder)!r}, but no such folder can be made ({error.strerror})"
-        raise Fatal(f"{text}: name a folder that can be written", Exit.CONFIG) from error
-    try:
-        seconds = float(after)
-    except ValueError as error:
-        raise Fatal(f"{AFTER} is {after!r}, but must be a number of seconds", Exit.CONFIG) from error
-    return profiled(command, folder, seconds)
 
 
 def _of_the_disk(error: OSError) -> str:

@@ -18,7 +18,6 @@ COMMANDS = {
     "match": ("azselfplay.play.match", "play two players against each other; Elo with its error"),
     "ladder": ("azselfplay.play.ladder:ladder", "rate the networks of a run: Elo over training"),
     "scaling": ("azselfplay.play.ladder:scaling", "rate a network: Elo over simulations per move"),
-    "openings": ("azselfplay.play.opening_counts", "count openings in self-play, over training"),
     "games": ("azselfplay.lab.report.games_command", "list, show, export, verify and count a run's games"),
     "players": (
         "azselfplay.lab.report.players_command",
@@ -31,7 +30,6 @@ COMMANDS = {
     "report": ("azselfplay.lab.report.command", "write one HTML page on how a run is going, with alerts"),
     "web": ("azselfplay.lab.web.command", "watch runs, look at their games and play, in a browser"),
     "truth": ("azselfplay.play.truth", "measure a network on positions whose result is known"),
-    "mistakes": ("azselfplay.play.truth:mistakes", "count moves of self-play that throw a result away"),
     "export": ("azselfplay.play.export", "write a network as an ONNX model, for other programs"),
     "backup": ("azselfplay.lab.backup_command:backup", "copy a run, also while it goes on"),
     "restore": (

@@ -76,12 +76,12 @@ def backup() -> int:
 def restore() -> int:
     """Entry point of `azplay restore`. Returns the exit status."""
     config = load(RestoreConfig, command="azplay restore", examples=RESTORE_EXAMPLES)
-    from azselfplay.lab import backups
+    from azselfplay.lab.backups import restore as restore_run
 
     path = Path(config.run) if "/" in config.run else config.runs / config.run
     run = RunFolder(path.parent, path.name)
     say = _said("restore")
-    about = backups.restore(config.backup, run, config.identity, verify_games=not config.hashes_only, say=say)
+    about = restore_run(config.backup, run, config.identity, verify_games=not config.hashes_only, say=say)
     print(f"{run.path}: {about}", flush=True)
     if config.train_for:
         # Become the trainer of this run: the process continues as `python -m trainer`.

@@ -189,8 +189,10 @@ class Connection:
 
     async def _wait_for_change(self) -> None:
         """Wait until the session, or the watch over its absence, has something to do."""
-        all_dues = self._session.due(), self._absence_due(), self._redial.due()
-        dues = [due for due in all_dues if due is not None]
+        dues = [due for due in (self._session.due(), self._redial.due()) if due is not None]
+        if self.welcome is None:  # nobody watches the absence of a server that is there
+            dues.append(self._next_notice)
+            dues += [self._alone_since + self._max_wait] if self._max_wait else []
         delay = max(0.0, min(dues) - time.monotonic()) + REACT_AFTER if dues else None
         try:
             async with asyncio.timeout(delay):
@@ -274,12 +276,6 @@ class Connection:
         versions = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
         code = Exit.PROTOCOL if self._refusal.code in versions else Exit.REFUSED
         raise Fatal(f"{self._name} refuses this session: {self._refusal.reason}", code)
-
-    def _absence_due(self) -> float | None:
-        if self.welcome is not None:
-            return None
-        give_up = self._alone_since + self._max_wait if self._max_wait else self._next_notice
-        return min(self._next_notice, give_up)
 
     def _watch_absence(self, now: float) -> None:
         """Log now and then that the server does not answer; give up after `max_wait`."""

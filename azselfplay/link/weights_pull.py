@@ -184,7 +184,13 @@ class WeightsPull:
             return []
         del self._asked[offset]
         self._data[offset : offset + len(data)] = data
-        self._digest_on()
+        # Bytes before the first gap are digested at once: hashing a large file at its end would hold up the
+        # event loop. Chunks to be requested again are among the first WINDOW + 1 of `_to_ask`.
+        missing = chain(self._asked, islice(self._to_ask, self._window + 1))
+        end = min(missing, default=len(self._data))
+        if end > self._digested:
+            self._digest.update(memoryview(self._data)[self._digested : end])
+            self._digested = end
         if self._asked or self._to_ask:
             return self._go_on(now)
         if self._digest.digest() != info.sha256:
@@ -241,15 +247,6 @@ class WeightsPull:
             self._asked[offset] = now + self._timeout
             asks.append(Ask(self._pulling.sha256, offset))
         return asks
-
-    def _digest_on(self) -> None:
-        """Digest the bytes before the first gap. Chunks to be requested again are among the first WINDOW + 1
-        of `_to_ask`."""
-        missing = chain(self._asked, islice(self._to_ask, self._window + 1))
-        end = min(missing, default=len(self._data))
-        if end > self._digested:
-            self._digest.update(memoryview(self._data)[self._digested : end])
-            self._digested = end
 
     def _damaged(self, info: WeightsInfo, now: float) -> list[Instruction]:
         self._damaged_now += 1

@@ -116,6 +116,7 @@ class UciConnection:
         spec = self._spec
         limit = chess.engine.Limit(nodes=spec.nodes, depth=spec.depth, time=spec.movetime)
         if clock is not None:
+            # Engines plan with both clocks; where the other one is not known, it is taken for equal.
             mine, other = ("white", "black") if board.turn == chess.WHITE else ("black", "white")
             setattr(limit, f"{mine}_clock", clock.remaining)
             setattr(limit, f"{other}_clock", clock.opponent or clock.remaining)
@@ -274,6 +275,7 @@ def go_line(spec: EngineSpec, clock: Clock | None, side: int) -> str:
         words += ["btime", _ms(first), "wtime", _ms(second)]
         words += ["binc", _ms(clock.increment), "winc", _ms(clock.increment)]
     elif spec.movetime is not None:
+        # USI has no time for a single move: a byoyomi without main time is one.
         words += ["btime", "0", "wtime", "0", "byoyomi", _ms(spec.movetime)]
     if spec.depth is not None:
         words += ["depth", str(spec.depth)]
@@ -382,6 +384,7 @@ class GtpConnection:
         if clock is not None:
             await self.command(f"time_settings {int(clock.remaining)} 0 0")
         elif self._spec.movetime is not None:
+            # GTP's only time for a single move: no main time, then so many whole seconds for one stone.
             await self.command(f"time_settings 0 {max(1, int(self._spec.movetime))} 1")
 
     async def quit(self) -> None:

@@ -190,8 +190,8 @@ class Ladder:
 
     def _report(self) -> None:
         """Print the table and draw the figure of all networks rated at this number of simulations."""
-        from azselfplay.play import plots
         from azselfplay.play.book import networks_at
+        from azselfplay.play.plots import draw_ladder
 
         settings, book = self._settings, self._session.book
         networks = networks_at(book.players.values(), settings.simulations, self._search)
@@ -202,7 +202,7 @@ class Ladder:
             f"({self._search}), {games:,} rated games"
         )
         folder = Path(settings.out) if settings.out else self._run.path / "plots"
-        self._session.drawn(plots.draw_ladder(folder, title, rated, fixed))
+        self._session.drawn(draw_ladder(folder, title, rated, fixed))
 
 
 class Scaling:
@@ -226,8 +226,8 @@ class Scaling:
 
     async def run(self, stop: aio.Stop) -> None:
         """Play what is missing, print the table, draw the figure."""
-        from azselfplay.play import plots
         from azselfplay.play.book import Gone, searches_of
+        from azselfplay.play.plots import draw_scaling
 
         try:
             await self._session.play(self._networks, stop)
@@ -245,7 +245,7 @@ class Scaling:
         title = f"{self._title}, {games:,} games of {len(rated)} searches"
         folder = Path(self._settings.out) if self._settings.out else self._folder / "plots"
         name = f"scaling-{short_hash(self._sha256)}"
-        self._session.drawn(plots.draw_scaling(folder, name, title, rated, fixed))
+        self._session.drawn(draw_scaling(folder, name, title, rated, fixed))
 
 
 def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Path]:
@@ -311,8 +311,8 @@ class Session:
     def report(self, networks: Sequence[Entrant]) -> tuple[list[Rated], list[Rated]]:
         """Print a table of all that have a rating. Returns what to draw: the networks in the order given, and
         the fixed players that `--anchors` names, or else those near the networks."""
-        from azselfplay.play import plots
         from azselfplay.play.book import Rated
+        from azselfplay.play.plots import in_sight
 
         ratings = self.book.fit(self.fixed).ratings
         fixed = [player for player in self.book.players.values() if player.version is None]
@@ -321,7 +321,7 @@ class Session:
             for players in (networks, fixed)
         ]
         print(aligned([HEADINGS, *(_row(one) for players in found for one in players)]), flush=True)
-        return found[0], found[1] if self._settings.anchors else plots.in_sight(found[1], found[0])
+        return found[0], found[1] if self._settings.anchors else in_sight(found[1], found[0])
 
     def drawn(self, files: Sequence[Path]) -> None:
         """Print where the results are."""

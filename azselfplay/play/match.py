@@ -388,6 +388,7 @@ def as_json(done: Report) -> dict[str, Any]:
 
 def _whole_pairs(ended: Sequence[PlayedGame]) -> list[PlayedGame]:
     """Both games of each opening whose two games have ended."""
+    # A list, because few openings are repeated in a long match: several games of one may wait for a partner.
     waiting: dict[str, list[PlayedGame]] = {}
     pairs: list[PlayedGame] = []
     for played in ended:

@@ -134,6 +134,7 @@ async def play_match(
     waiting = []
     for number, opening in enumerate(openings):
         for swapped in (False, True):
+            # From its number alone: a game is the same, whatever is played beside it.
             drawn = np.random.SeedSequence([settings.seed, number, int(swapped)]).generate_state(2)
             waiting.append(_Job(2 * number + swapped, opening, swapped, (int(drawn[0]), int(drawn[1]))))
     # One iterator for all workers: each takes the next game, so a long one holds up nobody.

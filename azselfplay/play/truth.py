@@ -1,17 +1,14 @@
-"""Positions whose result is known: `azplay truth`, `azplay mistakes` and `azplay known`.
+"""Positions whose result is known: `azplay truth` and `azplay known`.
 
-`truth` measures how often a network's moves lose a known result (`play.truth_errors`). `mistakes` looks
-for the same in a run's own games: where moves lose known results, the outcomes are noise for the value head,
-and policy targets contain losing moves. `known` makes the known results (solvers, labelled positions, endgame
-tables; `games.knowledge`) and checks them against published figures.
+`truth` measures how often a network's moves lose a known result (`play.truth_errors`). `known` makes the
+known results (solvers, labelled positions, endgame tables; `games.knowledge`) and checks them against
+published figures.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,15 +18,12 @@ from tyro.conf import Positional
 from azselfplay.host import aio
 from azselfplay.host.config import load
 from azselfplay.host.exits import Exit, Fatal
-from azselfplay.host.view import aligned
 from azselfplay.link.finding import RUNS, weights_named
 from protocol.settings import Count, Seed
 
 if TYPE_CHECKING:
     from azselfplay.games.knowledge import Solution
-    from azselfplay.games.spec import Game
     from azselfplay.play.nets import LoadedNet
-    from protocol.records import GameRecord
 
 TRUTH_EXAMPLES = (
     "azplay truth runs/connect_four-tiny",
@@ -131,148 +125,6 @@ async def measure_network(settings: TruthConfig, weights: Path, simulations: lis
     print(errors_table(found))
     if settings.json is not None:
         write_json(settings.json, to_json(nets[0].game.name, found))
-
-
-MISTAKES_EXAMPLES = (
-    "azplay mistakes runs/connect_four-tiny",
-    "azplay mistakes connect_four-tiny --games 50 --last 10000",
-    "azplay mistakes tic_tac_toe-tiny --games 0 --json mistakes.json",
-)
-
-PROGRESS_EVERY = 25
-
-
-@dataclass(frozen=True)
-class MistakesConfig:
-    """Counts mistakes in a run's own games where the result is known (all of tic-tac-toe, Connect Four from
-    ten stones on, ...): moves that throw a result away, outcomes and values that are wrong."""
-
-    run: Positional[str]
-    """Folder of a run, or its name in --runs."""
-    runs: Path = RUNS
-    """Folder of all runs."""
-    games: Count = 100
-    """How many of the newest games to check; 0: all. A hundred games of Connect Four take about two
-    minutes."""
-    last: Count = 0
-    """Leave out games after this number (`azplay games RUN list`); 0: none."""
-    json: Path | None = None
-    """Write the figures to this file too."""
-
-
-def mistakes() -> int:
-    """Entry point. Returns the exit status."""
-    settings = load(MistakesConfig, command="azplay mistakes", examples=MISTAKES_EXAMPLES)
-    from azselfplay.games import get_game
-    from azselfplay.play.truth_errors import solution_of, write_json
-    from azselfplay.store.reader import Range, open_games
-
-    with closing(open_games(settings.run, settings.runs)) as games:
-        game = get_game(games.game)
-        solution = solution_of(game, "its games cannot be checked")
-        wanted = Range(last=settings.last, newest=settings.games)
-
-        def records() -> Iterator[GameRecord]:
-            for number, (_, record) in enumerate(games.sound(game, wanted), 1):
-                yield record
-                if number % PROGRESS_EVERY == 0:
-                    print(f"{number} games", file=sys.stderr, flush=True)
-
-        found = count(game, records(), solution)
-    if not found:
-        raise Fatal(f"{games.path} has no searched position whose truth is known", Exit.BAD_DATA)
-    print(mistakes_table(found))
-    if settings.json is not None:
-        groups = [{**asdict(one), **one.shares()} for one in found]
-        write_json(settings.json, {"game": games.game, "groups": groups})
-    return int(Exit.OK)
-
-
-FIGURES = {
-    "not top": "not_most_visited",
-    "outcome off": "outcome_off",
-    "search off": "search_off",
-    "it matters": "",
-    "played loses": "played_lose",
-    "top loses": "most_visited_lose",
-    "visits lose": "visits_lose",
-}
-"""Columns of the table, and the share that each shows (`it matters`: a count)."""
-
-
-@dataclass
-class Mistakes:
-    """Sums over the searched positions of one group."""
-
-    group: str
-    positions: int = 0
-    not_most_visited: int = 0
-    outcome_off: float = 0.0
-    search_off: float = 0.0
-    matter: int = 0
-    played_lose: int = 0
-    most_visited_lose: int = 0
-    visits_lose: float = 0.0
-
-    def shares(self) -> dict[str, float]:
-        """Means in [0, 1]. A value of +1 (won) in a lost position has an error of 1."""
-        positions, matter = max(1, self.positions), max(1, self.matter)
-        return {
-            "not_most_visited": self.not_most_visited / positions,
-            "outcome_off": self.outcome_off / positions,
-            "search_off": self.search_off / positions,
-            "played_lose": self.played_lose / matter,
-            "most_visited_lose": self.most_visited_lose / matter,
-            "visits_lose": self.visits_lose / matter,
-        }
-
-
-def count(game: Game, records: Iterable[GameRecord], solution: Solution) -> list[Mistakes]:
-    """Mistakes by group, in the order in which a game reaches them. Plies without a search do not count.
-
-    Raises ValueError if a record breaks the rules of the game.
-    """
-    import numpy as np
-
-    from azselfplay.games.game_history import GameHistory
-    from azselfplay.games.spec import outcome_for_first_player
-
-    found: dict[str, Mistakes] = {}
-    for record in records:
-        game_history = GameHistory(game, record.start, record.max_plies)
-        ends = np.cumsum(record.visited, dtype=np.int64)
-        for ply, action in enumerate(record.actions.tolist()):
-            known = solution.known(game_history.states) if record.visited[ply] else None
-            if known is not None:
-                here = slice(int(ends[ply]) - int(record.visited[ply]), int(ends[ply]))
-                actions, visits = record.visit_actions[here], record.visits[here]
-                most_visited = int(actions[np.argmax(visits)])
-                outcome = outcome_for_first_player(record.outcome, game_history.side_to_move)
-                mistakes = found.setdefault(known.group, Mistakes(known.group))
-                mistakes.positions += 1
-                mistakes.not_most_visited += action != most_visited
-                mistakes.outcome_off += abs(outcome - known.value) / 2
-                mistakes.search_off += abs(float(record.root_values[ply]) - known.value) / 2
-                if known.matters:
-                    # Where every move keeps the result, none can lose it.
-                    loses = [one not in known.keeps for one in actions.tolist()]
-                    mistakes.matter += 1
-                    mistakes.played_lose += action not in known.keeps
-                    mistakes.most_visited_lose += most_visited not in known.keeps
-                    mistakes.visits_lose += float(visits[loses].sum() / visits.sum())
-            game_history.play(action)
-    order = [*solution.groups, *found]
-    return sorted(found.values(), key=lambda mistakes: order.index(mistakes.group))
-
-
-def mistakes_table(found: Sequence[Mistakes]) -> str:
-    """A table with one line a group."""
-    rows = [["positions", "searched", *FIGURES]]
-    for one in found:
-        shares = one.shares()
-        cells = (f"{shares[name]:.1%}" if name else str(one.matter) for name in FIGURES.values())
-        rows.append([one.group, str(one.positions), *cells])
-    return aligned(rows)
 
 
 KNOWN_EXAMPLES = (

@@ -1,16 +1,32 @@
-"""Copies a games.db while the trainer writes to it."""
+"""Copies of a games.db: of one that the trainer writes to, and of what is left of a damaged one.
+
+A backup uses SQLite's own. SQLite's dump stops at the first damaged page, so a salvage reads each game by its
+number: a damaged page costs only the games on it, or below it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Any
 
 import apsw
 
+from azselfplay.games.spec import Game
 from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.runs import sync_folder
+from azselfplay.store import players
 from azselfplay.store.errors import reading
-from azselfplay.store.sqlite import at_rest, connect
+from azselfplay.store.rows import COLUMNS, DATA, Stored, readable
+from azselfplay.store.sqlite import Store, at_rest, connect
+from protocol.records import BadRecord
+
+# ---- A copy while the trainer writes -------------------------------------------------------------
+
 
 OF_WRITING = (apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError)
 """Errors of writing the copy. All others come from the store that is copied."""
@@ -59,3 +75,167 @@ def check_file(path: Path) -> None:
         connection.close()
     if found != ["ok"]:
         raise Fatal(f"{path} is damaged: {found[0]}", Exit.BAD_DATA)
+
+
+# ---- What is left of a damaged one ---------------------------------------------------------------
+
+
+LEAST_BYTES = 64
+"""Fewest bytes of a game in the file. Damaged pages may name numbers of any size; those above what this
+allows are not looked for."""
+AT_ONCE = 500
+"""Games in one transaction of the new file."""
+TELL_SECONDS = 5.0
+"""Seconds between two reports of progress."""
+_HIGHEST = (
+    "SELECT max(seq) FROM games",
+    # `+seq` reads the whole index rather than the end of the table.
+    "SELECT max(+seq) FROM games INDEXED BY games_totals",
+    "SELECT max(+seq) FROM games INDEXED BY sqlite_autoindex_games_1",
+    "SELECT max(seq) FROM played_by",
+)
+_ONE = f"SELECT {COLUMNS}, {DATA} FROM games WHERE seq = ?"
+_PLAYER = "SELECT CAST(name AS BLOB) FROM played_by JOIN players USING (player) WHERE seq = ?"
+# With a damaged index, the damaged file may have a game twice.
+_INSERT = "INSERT OR IGNORE INTO games VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+@dataclass(frozen=True)
+class Salvaged:
+    """What came of it."""
+
+    saved: int
+    """Games in the new file."""
+    lost: int
+    """Games that could not be read, or are not what was stored."""
+    unread: tuple[str, ...] = ()
+    """Other tables of which a part could not be read."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    game: Stored
+    player: str
+    is_old: bool
+
+
+def salvage(source: Path, target: Path, game: Game, tell: Callable[[int, int, int], None]) -> Salvaged:
+    """Write the intact games of `source` to the new file `target`, under the same numbers, with their players
+    and the quarantine. Rejected games are left out.
+
+    `tell(number, last, lost)` is called every few seconds. Raises Fatal(CONFIG) if `target` exists or
+    its folder does not, Fatal(BAD_DATA) if `source` is no database, and Fatal(DISK) if `target` cannot be
+    written.
+    """
+    if target.exists():
+        raise Fatal(f"{target} exists: name a new file with --out", Exit.CONFIG)
+    if not target.parent.is_dir():
+        raise Fatal(f"there is no folder {target.parent}: make it, or name another --out", Exit.CONFIG)
+    with reading(source), contextlib.closing(connect(source, read_only=True)) as connection:
+        connection.execute("PRAGMA writable_schema=ON")  # reads on in a file that was cut off
+        list(connection.execute("SELECT 1 FROM games LIMIT 0"))  # reads the schema: is it a store?
+        with contextlib.closing(_New(target, game)) as new:
+            old, told = _Old(connection, game, source), time.monotonic()
+            try:
+                for first in range(1, old.last + 1, AT_ONCE):
+                    numbers = range(first, min(first + AT_ONCE, old.last + 1))
+                    new.add([row for number in numbers if (row := old.row(number)) is not None])
+                    if time.monotonic() - told >= TELL_SECONDS:
+                        told = time.monotonic()
+                        tell(numbers[-1], old.last, old.lost)
+                new.finish(old.quarantine())
+            except apsw.Error as error:  # of the new file: errors of the old one are counted
+                text = f"{target} cannot be written: {error or 'the disk is full'}"
+                raise Fatal(text, Exit.DISK) from error
+            return Salvaged(new.saved, old.lost, tuple(sorted(old.unread)))
+
+
+class _Old:
+    """The damaged file."""
+
+    def __init__(self, connection: Any, game: Game, path: Path) -> None:
+        self.lost = 0
+        self.unread: set[str] = set()
+        """Tables other than that of the games of which a part could not be read."""
+        self._connection = connection
+        self._game = game
+        parts = (path, path.with_name(f"{path.name}-wal"))
+        most = sum(part.stat().st_size for part in parts if part.exists()) // LEAST_BYTES
+        found = (rows[0][0] or 0 for sql in _HIGHEST if (rows := self._query(sql)))
+        self.last = max((number for number in found if number <= most), default=0)
+        """The highest number that a game may have."""
+
+    def row(self, number: int) -> _Row | None:
+        """Return the game, or None if there is none or it cannot be used."""
+        try:
+            rows = list(self._connection.execute(_ONE, (number,)))
+            if not rows:
+                return None
+            stored = Stored.of(rows[0])
+            stored.record(self._game)
+            float(stored.received_at)
+        except (apsw.Error, BadRecord, ValueError, TypeError):
+            self.lost += 1
+            return None
+        named = self._query(_PLAYER, number, table="players")
+        is_old = bool(self._query("SELECT 1 FROM old_games WHERE seq = ?", number, table="old_games"))
+        return _Row(stored, readable(named[0][0]) if named else "", is_old)
+
+    def quarantine(self) -> list[tuple[str, float]]:
+        """Return names and times."""
+        rows = self._query("SELECT CAST(name AS BLOB), since FROM quarantine", table="quarantine")
+        return [(readable(name), at) for name, at in rows]
+
+    def _query(self, sql: str, *values: int, table: str = "") -> list[tuple[Any, ...]]:
+        """Return the rows; none if they cannot be read. Then `table`, if given, is noted in `unread`."""
+        try:
+            return list(self._connection.execute(sql, values))
+        except apsw.Error:
+            if table:
+                self.unread.add(table)
+            return []
+
+
+class _New:
+    """The new file. Until `finish` it has another name, so that nobody takes a part of it for the whole."""
+
+    def __init__(self, target: Path, game: Game) -> None:
+        self.saved = 0
+        self._target, self._path = target, target.with_name(f"{target.name}.partial")
+        self._path.unlink(missing_ok=True)
+        try:
+            Store(self._path, game.name).close()
+            self._connection = connect(self._path, read_only=False)
+            # Otherwise the finished file would have others beside it.
+            self._connection.execute("PRAGMA journal_mode=DELETE")
+        except BaseException:
+            self._path.unlink(missing_ok=True)
+            raise
+
+    def add(self, rows: Sequence[_Row]) -> None:
+        """Write some games. Raises apsw.Error."""
+        execute = self._connection.execute
+        with self._connection:
+            for row in rows:
+                execute(_INSERT, astuple(row.game))
+                if not self._connection.changes():
+                    continue
+                self.saved += 1
+                if row.is_old:
+                    execute("INSERT INTO old_games VALUES (?)", (row.game.seq,))
+                if row.player:
+                    players.note_player(execute, row.game.seq, row.player)
+
+    def finish(self, quarantine: Sequence[tuple[str, float]]) -> None:
+        """Complete the file and give it its name. Raises apsw.Error."""
+        with self._connection:
+            for one in quarantine:
+                self._connection.execute("INSERT INTO quarantine VALUES (?, ?)", one)
+        self._connection.close()
+        self._path.rename(self._target)
+        sync_folder(self._target.parent)
+
+    def close(self) -> None:
+        """Close the file. One that is not finished is removed."""
+        self._connection.close()
+        self._path.unlink(missing_ok=True)

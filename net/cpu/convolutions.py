@@ -86,7 +86,7 @@ def by_winograd(shape: ConvShape) -> bool:
     """Whether Winograd's method is used: in float32, where it saves half of the products, so that its
     additions pay. On the smallest boards they do not."""
     # From the shape, not from a measurement: the same network must answer the same in every run. Measured,
-    # it takes less than oneDNN with AVX2, and 0.45 to 0.6 of oneDNN's time with AVX-512 (bench convolutions).
+    # it takes less than oneDNN with AVX2, and 0.45 to 0.6 of oneDNN's time with AVX-512 (bench/RESULTS.md).
     taken, usual = products(shape.rows) * products(shape.cols), 9 * shape.rows * shape.cols
     return shape.dtype == torch.float32 and 2 * taken <= usual
 

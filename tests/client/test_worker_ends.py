@@ -13,7 +13,7 @@ from worker_site import Site, run_site
 
 from azselfplay.host.aio import first_cause
 from azselfplay.host.exits import Exit, Fatal
-from client.options import parse
+from client.worker import parse
 from protocol.errors import Code
 from protocol.messages import Bye, Goodbye
 

@@ -10,8 +10,7 @@ from client_server import FakeServer
 
 from azselfplay.host.aio import Stop
 from azselfplay.link.sockets import new_context
-from client.options import WorkerOptions
-from client.worker import Worker
+from client.worker import Worker, WorkerOptions
 from protocol.messages import GameAck, PutGame
 
 TIC_TAC_TOE_WORDS = 3

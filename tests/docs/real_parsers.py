@@ -22,7 +22,6 @@ import azselfplay.lab.experiments.__main__
 import azselfplay.lab.experiments.ablation
 import azselfplay.lab.experiments.on_games
 import bench.__main__
-import bench.peers.__main__
 import client.main
 import server.keys
 import server.main
@@ -100,8 +99,6 @@ def check_module(arguments: Sequence[str]) -> None:
         azselfplay.lab.experiments.ablation.load(azselfplay.lab.experiments.ablation.parse(list(rest)).name)
     elif module == "bench":
         assert set(rest) <= {*bench.__main__.BENCHMARKS, "all"}, f"bench {rest}"
-    elif module == "bench.peers":
-        bench.peers.__main__.parse(list(rest))
     elif module == "pytest":
         paths = [one.removeprefix("--ignore=").partition("::")[0] for one in rest if "/" in one]
         missing = [path for path in paths if not (ROOT / path).exists()]
@@ -144,7 +141,6 @@ def known_flags(settings_page: str) -> set[str]:
     for parse in (
         azselfplay.lab.experiments.__main__.parse,
         azselfplay.lab.experiments.ablation.parse,
-        bench.peers.__main__.parse,
         azselfplay.lab.experiments.on_games.parse,
     ):
         with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):

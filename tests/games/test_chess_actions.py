@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import chess
 import pytest
-from test_chess_perft import KNOWN, TRICKY
+from test_chess_perft import KNOWN, PERFT, TRICKY
 
 from azselfplay.games.chess import GAME
 from azselfplay.games.chess.notation import legal_list
-from bench.rules import PERFT
 
 DIRECTIONS = [(0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1)]
 KNIGHT_JUMPS = [(1, 2), (2, 1), (2, -1), (1, -2), (-1, -2), (-2, -1), (-2, 1), (-1, 2)]

@@ -7,7 +7,6 @@ import pytest
 from azselfplay.games.chess import GAME
 from azselfplay.games.chess.notation import START_FEN, state_from_fen
 from azselfplay.games.stubs import perft
-from bench.rules import PERFT
 
 KNOWN = [
     (START_FEN, (20, 400, 8902, 197281)),
@@ -35,6 +34,15 @@ TRICKY = [
     ("stalemate and checkmate", "8/k1P5/8/1K6/8/8/8/8 w - - 0 1", 7, 567584),
     ("double check", "8/8/2k5/5q2/5n2/8/5K2/8 b - - 0 1", 4, 23527),
 ]
+
+
+PERFT = (
+    ("start", START_FEN, 5, 4_865_609),
+    ("kiwipete", "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq -", 4, 4_085_603),
+    ("rook endgame", "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - -", 6, 11_030_083),
+    ("promotions", "r3k2r/Pppp1ppp/1b3nbN/nP6/BBP1P3/q4N2/Pp1P2PP/R2Q1RK1 w kq -", 5, 15_833_292),
+)
+"""Positions and counts as collected by the chess programming community: name, FEN, depth, leaves."""
 
 
 @pytest.mark.parametrize(("fen", "counts"), KNOWN)

@@ -7,10 +7,10 @@ import itertools
 import cshogi
 import pytest
 from naive_shogi import DROPS, PIECES, plain_action
+from test_shogi_perft import SHOGI_PERFT
 
 from azselfplay.games.shogi import GAME
 from azselfplay.games.shogi.notation import legal_list, unchecked_state
-from bench.rules import SHOGI_PERFT
 
 SFENS = [sfen or cshogi.STARTING_SFEN for _, sfen, _, _ in SHOGI_PERFT]
 KINGS = [((1, 9), (9, 8)), ((4, 8), (7, 9)), ((3, 3), (8, 4)), ((9, 2), (2, 7))]

@@ -17,8 +17,8 @@ from report_runs import STEPS, figures
 from web_runs import looked_at, next_event, run_with_games
 
 from azselfplay.host.runs import RunFolder, RunLock, here
+from azselfplay.lab.web.app import SITE
 from azselfplay.lab.web.runs import State, locked_inodes, state_of, summary
-from azselfplay.lab.web.site import SITE
 
 Client = TestClient[Any, Any]
 OTHER_MACHINE = "another-boot 1"

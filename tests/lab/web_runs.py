@@ -14,8 +14,7 @@ from games_runs import records
 from report_runs import whole_run
 
 from azselfplay.games import get_game
-from azselfplay.lab.web.app import make_app, open_site
-from azselfplay.lab.web.site import SITE
+from azselfplay.lab.web.app import SITE, make_app, open_site
 from azselfplay.link.weights_files import short_hash
 from net import weights
 from net.architectures.network import build

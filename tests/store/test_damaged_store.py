@@ -24,10 +24,10 @@ from test_service import beside_trainer, end_of_trainer
 from azselfplay.games import get_game
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.lab.report.games_command import main as azplay_games
+from azselfplay.store.copying import Salvaged, salvage
 from azselfplay.store.errors import damaged
 from azselfplay.store.players import set_quarantine
 from azselfplay.store.reader import Range, StoreReader
-from azselfplay.store.salvage import Salvaged, salvage
 from azselfplay.store.sqlite import PAGE_SIZE, STORED, Store
 from bench.random_games import entry, random_game
 from protocol.records import GameRecord, sha256, to_bytes

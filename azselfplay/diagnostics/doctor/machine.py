@@ -110,6 +110,7 @@ def probe_folder(path: Path) -> Folder:
 
 def _gpus(devices: Path = Path("/dev")) -> tuple[list[Gpu], str]:
     """GPUs as named by their driver; no library is loaded for it."""
+    # nvidia0, nvidia1, ...: nvidiactl and its like can be there without a GPU.
     expected = any(path.name[6:].isdigit() for path in devices.glob("nvidia*"))
     program = shutil.which(SMI)
     if program is None:

@@ -102,6 +102,7 @@ class _Peer:
 
     def close(self) -> None:
         self.send(Bye(), seconds=0.1)
+        # Milliseconds for the BYE: without it the server would keep the session until its lease is over.
         self._socket.close(200)
 
 

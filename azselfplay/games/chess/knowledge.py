@@ -88,24 +88,6 @@ BOOK = {
 }
 """Well-known openings, a few moves each: balanced, and as different as possible."""
 
-MOST_PLAYED = {
-    "A10 English Opening": "c2c4",
-    "D06 Queen's Gambit": "d2d4 d7d5 c2c4",
-    "A46 Queen's Pawn Game": "d2d4 g8f6 g1f3",
-    "E00 Queen's Pawn Game": "d2d4 g8f6 c2c4 e7e6",
-    "E61 King's Indian Defence": "d2d4 g8f6 c2c4 g7g6",
-    "C00 French Defence": "e2e4 e7e6",
-    "B50 Sicilian Defence": "e2e4 c7c5 g1f3 d7d6",
-    "B30 Sicilian Defence": "e2e4 c7c5 g1f3 b8c6",
-    "B40 Sicilian Defence": "e2e4 c7c5 g1f3 e7e6",
-    "C60 Ruy Lopez": "e2e4 e7e5 g1f3 b8c6 f1b5",
-    "B10 Caro-Kann Defence": "e2e4 c7c6",
-    "A05 Reti Opening": "g1f3 g8f6",
-}
-"""The twelve openings that humans play most, by AlphaZero's Table 2 (arXiv 1712.01815), each as the moves of
-its ECO code. None begins with another."""
-
-
 # ---- Heuristic -----------------------------------------------------------------------------------
 
 
@@ -410,7 +392,6 @@ KNOWLEDGE = Knowledge(
         "alphabeta:3": 2324,
     },
     book=BOOK,
-    counted_openings=MOST_PLAYED,
     read_start=fen_of_epd,
     svg=notation.svg,
     clicks=notation.CLICKS,

@@ -9,7 +9,7 @@ results/README.md          the targets of all recipes, and whether they were rea
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -136,11 +136,20 @@ def _asked(folder: Path) -> list[str]:
 
 
 def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[int, Judgement]) -> str:
-    command = f"make learn-{recipe.name.replace('_', '-')}{_arguments(recipe, seeds)}"
+    command = f"make learn-{recipe.name.replace('_', '-')}"
+    if not set(seeds) <= set(recipe.seeds):
+        command += f' ARGS="--seeds {" ".join(map(str, seeds))}"'
+    # Old results stay when a recipe is tuned: the page must not show settings that a seed did not have.
+    now = flattened(_settings({"recipe": recipe.of_a_run}))
+    others = [str(seed) for seed, about in seeds.items() if flattened(_settings(about)) != now]
+    changed = ""
+    if others:
+        named = f"seed{'s' if len(others) > 1 else ''} {', '.join(others)}"
+        changed = f"The recipe has changed since {named}; the settings below are those of then. "
     parts = [
         f"# {recipe.title}",
         f"Repeat it with `{command}`: {recipe.minutes:g} {_minutes(recipe.clock)} of self-play and "
-        f"training for each seed, then the judging. {_changed(recipe, seeds)}Written by "
+        f"training for each seed, then the judging. {changed}Written by "
         "`python -m azselfplay.lab.experiments`.",
         _runs(seeds),
         _table(judged),
@@ -151,23 +160,6 @@ def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[i
         _differences(seeds),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _changed(recipe: Recipe, seeds: Mapping[int, dict[str, Any]]) -> str:
-    """A sentence if the recipe has other settings now than some of the seeds had."""
-    now = flattened(_settings({"recipe": recipe.of_a_run}))
-    others = [seed for seed, about in seeds.items() if flattened(_settings(about)) != now]
-    if not others:
-        return ""
-    named = f"seed{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}"
-    return f"The recipe has changed since {named}; the settings below are those of then. "
-
-
-def _arguments(recipe: Recipe, seeds: Iterable[int]) -> str:
-    """Of the command that trains these seeds; empty if they are all the recipe's."""
-    if set(seeds) <= set(recipe.seeds):
-        return ""
-    return f' ARGS="--seeds {" ".join(map(str, seeds))}"'
 
 
 def _runs(seeds: Mapping[int, dict[str, Any]]) -> str:

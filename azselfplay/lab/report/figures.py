@@ -138,11 +138,6 @@ def merged(versions: Sequence[Bin], most: int) -> list[Bin]:
     return found
 
 
-def _belongs_to(last: Bin, one: Bin, wanted: int) -> bool:
-    """Whether the games of the next version, `one`, are added to the last bin so far."""
-    return last.games < SMALLEST or (last.games < wanted and last.games + one.games / 2 <= wanted)
-
-
 def first_games(rows: Sequence[tuple[int, int]]) -> dict[int, int]:
     """By version, the first game of that version or a newer one. `rows`: (version, its first game), oldest
     version first."""

@@ -135,7 +135,7 @@ def _verify(games: StoreReader, wanted: Range) -> int:
 
 def _salvage(config: GamesConfig) -> int:
     from azselfplay.games import get_game
-    from azselfplay.store.salvage import salvage
+    from azselfplay.store.copying import salvage
 
     if config.out is None:
         raise Fatal("salvage needs --out NEW.db, the file to write", Exit.USAGE)

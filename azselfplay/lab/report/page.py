@@ -121,8 +121,12 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
     signs = Signs(get_game(games.game), stretches, history.lessons(), _lag(run, games, history), reuse)
     # A report is also for runs that went wrong: without a run.json, what the store knows must do.
     about = run.describe() if run.about.is_file() else {"game": games.game}
+    low, high = games.span()
+    numbers = sorted({low + (high - low) * at // MOMENTS for at in range(MOMENTS + 1)})
+    sql = f"SELECT seq, received_at FROM games WHERE seq IN ({','.join('?' * len(numbers))}) ORDER BY seq"
+    times = [(int(seq), float(when)) for seq, when in games.query(sql, *numbers)]
     return Report(
-        run, about, shown_settings(run.config), figures, history, binned, sample, _times(games),
+        run, about, shown_settings(run.config), figures, history, binned, sample, times,
         read_ratings(run.path / "ratings.json"), sample_games(games), find_alerts(signs),
     )  # fmt: skip
 
@@ -142,14 +146,6 @@ def _lag(run: RunFolder, games: StoreReader, history: History) -> float | None:
         return None
     played = [one.version_max for one in games.rows(Range(newest=NEWEST_GAMES), with_data=False)]
     return max(0, newest - statistics.median_low(played)) if len(played) == NEWEST_GAMES else None
-
-
-def _times(games: StoreReader) -> list[tuple[int, float]]:
-    low, high = games.span()
-    numbers = sorted({low + (high - low) * at // MOMENTS for at in range(MOMENTS + 1)})
-    places = ",".join("?" * len(numbers))
-    sql = f"SELECT seq, received_at FROM games WHERE seq IN ({places}) ORDER BY seq"
-    return [(int(seq), float(when)) for seq, when in games.query(sql, *numbers)]
 
 
 def sample_games(games: StoreReader) -> list[Shown]:
@@ -248,16 +244,15 @@ def _facts(report: Report) -> str:
         ("Settings", settings),
         ("Self-play", play),
     )
-    shown = [_table(title, rows) for title, rows in tables if rows]
+    shown = []
+    for title, rows in tables:
+        lines = "".join(
+            f"<tr><td>{escape(NAMES.get(key, key.replace('_', ' ')))}</td><td>{escape(_text(one))}</td></tr>"
+            for key, one in rows.items()
+        )
+        if lines:
+            shown.append(f"<div><h3>{escape(title)}</h3><table>{lines}</table></div>")
     return f'<div class="facts">{"".join(shown)}</div>'
-
-
-def _table(title: str, rows: Mapping[str, Any]) -> str:
-    lines = "".join(
-        f"<tr><td>{escape(NAMES.get(key, key.replace('_', ' ')))}</td><td>{escape(_text(value))}</td></tr>"
-        for key, value in rows.items()
-    )
-    return f"<div><h3>{escape(title)}</h3><table>{lines}</table></div>"
 
 
 def _text(value: Any) -> str:

@@ -111,18 +111,14 @@ def plies(game: Game, record: GameRecord, game_history: GameHistory) -> Iterator
         except (ValueError, IndexError) as error:
             raise ValueError(f"ply {index}: {error}") from error
         value, played = float(record.root_values[index]), visits.get(action, 0)
-        yield Ply(side, move, value, played, sum(visits.values()), most, **_search(record, index))
-
-
-def _search(record: GameRecord, index: int) -> dict[str, Any]:
-    """The figures that older records do not have."""
-    found: dict[str, Any] = {}
-    for name, column in (("prior_value", record.prior_values), ("prior_kl", record.prior_kl)):
-        if not np.isnan(column[index]):
-            found[name] = float(column[index])
-    if not np.isnan(record.mean_depths[index]):
-        found["depth"] = float(record.mean_depths[index]), int(record.max_depths[index])
-    return found
+        # A ply without a search has no figures of one: the column holds NaN there.
+        search: dict[str, Any] = {}
+        for name, column in (("prior_value", record.prior_values), ("prior_kl", record.prior_kl)):
+            if not np.isnan(column[index]):
+                search[name] = float(column[index])
+        if not np.isnan(record.mean_depths[index]):
+            search["depth"] = float(record.mean_depths[index]), int(record.max_depths[index])
+        yield Ply(side, move, value, played, sum(visits.values()), most, **search)
 
 
 def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterator[str]:
@@ -213,6 +209,7 @@ def export(
     manner = replace(manner, form=_form_named(manner.form, get_game(games.game)))
     if out is None:
         return _export_to(sys.stdout, games, wanted, manner, say)
+    # Renamed at the end, so that nobody takes a part of the games for all of them.
     unfinished = out.with_name(out.name + ".partial")
     try:
         with unfinished.open("w", encoding="utf-8") as file:

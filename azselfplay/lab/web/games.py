@@ -155,7 +155,13 @@ class Shelf:
         one = self._of(run, number)
         _check_ply(one, ply)
         if line:
-            return {"ply": ply, "board": board(one.game, _after(one, ply, line), line[-1]), "search": None}
+            try:
+                played = [*(done.move for done in one.plies[:ply]), *line]
+                state = replay(one.game, one.record.start, played, one.record.max_plies).state
+            except ValueError as error:
+                text = f"That line cannot be played from position {ply}: {error}"
+                raise Trouble(text, HTTPStatus.BAD_REQUEST) from error
+            return {"ply": ply, "board": board(one.game, state, line[-1]), "search": None}
         before = one.plies[ply - 1].move if ply else ""
         state = one.played.states[ply]
         is_over = ply == len(one.plies)
@@ -194,6 +200,7 @@ class Shelf:
                 there = f"Its games have the numbers {low} to {high}." if high else "It has no games yet."
                 raise Trouble(f"Run {run.name} has no game {number}. {there}")
             name = games.game
+        # Also while a game is replayed: a page asks for it several times at once, and once is enough.
         with self._lock:
             kept = self._open.get((run.name, stored.uid))
             if kept is None:
@@ -226,15 +233,6 @@ def _opened(game: Game, stored: Stored) -> Open:
 def _check_ply(one: Open, ply: int) -> None:
     if not 0 <= ply <= len(one.plies):
         raise Trouble(f"Game {one.stored.seq} has the positions 0 to {len(one.plies)}, not {ply}.")
-
-
-def _after(one: Open, ply: int, line: Sequence[str]) -> State:
-    try:
-        moves = [*(done.move for done in one.plies[:ply]), *line]
-        return replay(one.game, one.record.start, moves, one.record.max_plies).state
-    except ValueError as error:
-        text = f"That line cannot be played from position {ply}: {error}"
-        raise Trouble(text, HTTPStatus.BAD_REQUEST) from error
 
 
 def _about(row: Stored) -> dict[str, Any]:

@@ -70,18 +70,15 @@ class Players:
         """
         with self._lock:
             try:
-                return self._rates(self._opened(), time.time() if now is None else now)
+                inode = self._path.stat().st_ino
+                if self._reader is not None and inode != self._inode:  # a new run under the old name
+                    self._forget()
+                if self._reader is None:
+                    self._reader, self._inode = StoreReader(self._path), inode
+                return self._rates(self._reader, time.time() if now is None else now)
             except (Fatal, OSError):
                 self._forget()
                 return []
-
-    def _opened(self) -> StoreReader:
-        inode = self._path.stat().st_ino
-        if self._reader is not None and inode != self._inode:  # a new run under the old name
-            self._forget()
-        if self._reader is None:
-            self._reader, self._inode = StoreReader(self._path), inode
-        return self._reader
 
     def _forget(self) -> None:
         self._close()
@@ -130,16 +127,15 @@ def _sample(first: int, last: int) -> list[int]:
     halves. So the numbers for a longer stretch are among those for a shorter one.
     """
     level = max(0, math.ceil(math.log2((last - first + 1) / MOST_READ)))
-    blocks = range(first >> level, (last >> level) + 1)
-    return [number for block in blocks if first <= (number := _number_of(block, level)) <= last]
-
-
-def _number_of(block: int, level: int) -> int:
-    """A number of the block that begins at `block << level`: the half is chosen each time as if by a coin, so
-    players who alternate are sampled equally."""
-    for _ in range(level):
-        block = 2 * block + (block * MIX % 2**64 >> 40 & 1)
-    return block
+    numbers = []
+    for block in range(first >> level, (last >> level) + 1):
+        number = block
+        for _ in range(level):
+            # The half is chosen each time as if by a coin, so players who alternate are sampled equally.
+            number = 2 * number + (number * MIX % 2**64 >> 40 & 1)
+        if first <= number <= last:
+            numbers.append(number)
+    return numbers
 
 
 def _rate(

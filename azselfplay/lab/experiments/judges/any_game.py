@@ -37,7 +37,7 @@ from azselfplay.lab.experiments.recipe import Recipe
 from azselfplay.lab.experiments.training import Trained
 from azselfplay.play.nets import LoadedNet, load_net
 from azselfplay.play.openings import Opening, random_openings
-from azselfplay.play.truth_errors import Errors, PlayerErrors, TreeResult, final_rows, play_settings, rows_for
+from azselfplay.play.truth_errors import Errors, PlayerErrors, final_rows, play_settings, rows_for
 from azselfplay.search.evaluator import LeafBatch, evaluate
 from azselfplay.search.tree import tree_for
 from azselfplay.store.reader import Range, StoreReader
@@ -116,7 +116,13 @@ def add_errors(
     for snapshot in trained.snapshots:
         tell(f"known positions, minute {snapshot.minute}")
         *players, random = errors_of(trained, snapshot, recipe, game, rows)
-        _add_points(found, game, snapshot.minute, players)
+        for player in players:
+            if game.few_positions:
+                found.add_point(ALL_POSITIONS, player.search, snapshot.minute, player.groups[0].errors)
+                continue
+            for one in _groups(player):
+                panel = f"{IT_MATTERS}, {player.search}"
+                found.add_point(panel, one.group, snapshot.minute, one.errors_matter)
         if snapshot in (first, last):
             if final != rows:
                 *players, random = errors_of(trained, snapshot, recipe, game, final)
@@ -163,22 +169,24 @@ def _groups(player: PlayerErrors) -> Sequence[Errors]:
     return player.groups[:-1] or player.groups
 
 
-def _add_points(found: Judgement, game: Game, minute: float, players: Sequence[PlayerErrors]) -> None:
-    for player in players:
-        if game.few_positions:
-            found.add_point(ALL_POSITIONS, player.search, minute, player.groups[0].errors)
-            continue
-        for group in _groups(player):
-            found.add_point(f"{IT_MATTERS}, {player.search}", group.group, minute, group.errors_matter)
-
-
 def _measures(game: Game, label: str, player: PlayerErrors) -> list[Measure]:
     """Errors by group. For a game of few positions, all of which are tested: also the share in which the
     result is kept, and games against all replies."""
     if game.few_positions:
         group = player.groups[0]
         kept = Measure(KEPT, label, 1 - group.errors, group.rows)
-        return [kept, *(_games_lost(label, side, tree) for side, tree in player.trees.items())]
+        lost = [
+            Measure(
+                f"games lost as {side} player against all replies",
+                label,
+                tree.lost,
+                tree.lines,
+                at_most=True,
+                unit="",
+            )
+            for side, tree in player.trees.items()
+        ]
+        return [kept, *lost]
     return _errors_by_group(label, player)
 
 
@@ -194,11 +202,6 @@ def _errors_by_group(label: str, player: PlayerErrors) -> list[Measure]:
         for one in _groups(player)
         if one.matter
     ]
-
-
-def _games_lost(label: str, side: str, tree: TreeResult) -> Measure:
-    what = f"games lost as {side} player against all replies"
-    return Measure(what, label, tree.lost, tree.lines, at_most=True, unit="")
 
 
 # ---- Material -----------------------------------------------------------------------------------

@@ -112,21 +112,17 @@ def measures_of(
         hits = sum(one.outcome_for_a == 1 and one.reason == mate for one in played)
         measures.append(share(f"games won by mate against {opponent}", label, hits, len(played)))
     if len({one.id for one in openings}) == 1:
-        measures += [_won_as(side, label, opponent, played) for side in (0, 1)]
+        for side, name in enumerate(("first", "second")):
+            # Each different game once: an opponent without chance may play the same one again and again.
+            mine = {one.actions: one for one in played if one.swapped is bool(side)}.values()
+            won = sum(one.outcome_for_a == 1 for one in mine)
+            measures.append(share(f"won as {name} player against {opponent}", label, won, len(mine)))
     if opponent == SOLVER:
         plies = {one.id: len(one.actions) for one in openings}
         lost = sum(loses_result(game, one, plies[one.opening]) for one in played)
         what = f"games against {opponent} that lose a result"
         measures.append(share(what, label, lost, len(played), at_most=True))
     return measures
-
-
-def _won_as(side: int, label: str, opponent: str, played: Sequence[PlayedGame]) -> Measure:
-    """Games that the player won as the first player (`side` 0) or as the second; each different game counts
-    once, because an opponent without chance may play the same one again and again."""
-    mine = {one.actions: one for one in played if one.swapped is bool(side)}.values()
-    what = f"won as {('first', 'second')[side]} player against {opponent}"
-    return share(what, label, sum(one.outcome_for_a == 1 for one in mine), len(mine))
 
 
 def loses_result(game: Game, one: PlayedGame, opening_plies: int) -> bool:
