@@ -12,7 +12,7 @@ and positions that are asked for together share the network's batches. Each call
 whose name ends in `_async`, for programs with an event loop.
 
 It is the topmost room's, because `train` runs azrun. **These names are stable**: one that changes is in
-docs/changelog.md with its replacement.
+CHANGELOG.md with its replacement.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from azselfplay.games.spec import RESIGNATION, outcome_for_first_player
 from azselfplay.games.spec import Game as Rules
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link.finding import RUNS, find_run, weights_named
-from azselfplay.play.analysis import Analyst, Answer, BadRequest, Request, positions_in_flight
+from azselfplay.play.analysis import Analyst, Answer, positions_in_flight
 from azselfplay.play.builtin_players import NetPlayer
 from azselfplay.play.nets import LoadedNet, load_net, search_for
 from azselfplay.play.player import Player, PlayerFailed, PlayerResigned
@@ -219,7 +219,7 @@ class Run:
             if position.run.game != self.game:
                 raise Error(f"a position of {position.run.game}, and {self.name} plays {self.game}")
             async with self._room:
-                found = await self._analyst.answer(Request("", position.start, position.moves, simulations))
+                found = await self._analyst.analyse(position.history, simulations)
             if "finished" in found:
                 raise Error(f"the game is over ({found['finished']}): there is nothing to evaluate")
             return found
@@ -242,7 +242,8 @@ class Position:
         """Where the game began, in its notation; "" is the usual start."""
         self.moves = moves
         """The moves since then."""
-        self._history: GameHistory = replay(run.rules, start, moves)
+        self.history: GameHistory = replay(run.rules, start, moves, run.rules.max_plies + len(moves))
+        """All positions, for the rules."""
 
     def __repr__(self) -> str:
         return f"<{self.run.game}: {self.text}>"
@@ -250,25 +251,25 @@ class Position:
     @cached_property
     def text(self) -> str:
         """The position in the game's notation: FEN for chess, SFEN for shogi."""
-        return self.run.rules.notation.state_to_text(self._history.state)
+        return self.run.rules.notation.state_to_text(self.history.state)
 
     @property
     def legal_moves(self) -> list[str]:
         """Moves in the game's notation; none after the end of the game."""
         if self.finished:
             return []
-        notation, state = self.run.rules.notation, self._history.state
-        return [notation.action_to_text(state, int(action)) for action in self._history.legal_actions()]
+        notation, state = self.run.rules.notation, self.history.state
+        return [notation.action_to_text(state, int(action)) for action in self.history.legal_actions()]
 
     @property
     def finished(self) -> str | None:
         """Why the game is over, as the rules name it; None while it goes on."""
-        return self._history.end_reason()
+        return self.history.end_reason()
 
     @property
     def board(self) -> Board:
         """A drawing of the position."""
-        rules, state = self.run.rules, self._history.state
+        rules, state = self.run.rules, self.history.state
         draw, last = knowledge_of(rules).svg, self.moves[-1] if self.moves else ""
         return Board(rules.notation.render(state), draw(state, last).decode() if draw else "")
 
@@ -470,5 +471,5 @@ class _our_errors:  # noqa: N801 (used as a context manager, like contextlib's)
             error = error.exceptions[0]
         if isinstance(error, Error):
             raise error
-        if isinstance(error, Fatal | BadRequest | BadEvaluation | PlayerFailed | ValueError | RuntimeError):
+        if isinstance(error, Fatal | BadEvaluation | PlayerFailed | ValueError | RuntimeError):
             raise Error(str(error)) from error

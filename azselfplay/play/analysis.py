@@ -16,12 +16,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from azselfplay.games.game_history import GameHistory
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.names import nearest
 from azselfplay.games.spec import Game, outcome_for_first_player
 from azselfplay.host.aio import Stop
 from azselfplay.play.driver import Input, Line, Output, OutputClosed
-from azselfplay.search.evaluator import BadEvaluation, Evaluator, LeafBatch, evaluate
+from azselfplay.search.evaluator import BadEvaluation, Evaluator, Leaf, LeafBatch, evaluate
 from azselfplay.search.mcts import choose_action, search
 from azselfplay.search.pool import SearchPool
 from azselfplay.search.result import SearchResult, evenly
@@ -269,50 +270,71 @@ class Analyst:
         return cls(game, evaluator, settings)
 
     def warm_up(self) -> None:
-        """Compile the kernels that `answer` without simulations calls. The first time takes up to a minute,
-        so a server does it in a thread."""
-        tree = self._tree(Request(id="", fen="", moves=(), simulations=0))
-        actions = tree.root_leaf().actions
-        tree.expand_root(np.full(len(actions), 1 / len(actions), np.float32), 0.0)
-        tree.advance(int(actions[0]))
-        tree.end_reason()
+        """Compile the rules that `answer` calls. The first time takes up to a minute, so a server does it in
+        a thread."""
+        history = self.history_of(Request(id="", fen="", moves=(), simulations=0))
+        leaf = self._leaf(history)
+        history.play(int(leaf.actions[0]))
 
     async def answer(self, request: Request) -> Answer:
         """Analyse a position. Raises BadRequest."""
         began = time.perf_counter()
-        tree = self._tree(request)
-        finished = tree.end_reason()
+        found = await self.analyse(self.history_of(request), request.simulations)
+        if "finished" not in found:
+            found["ms"] = round((time.perf_counter() - began) * 1000, 3)
+        return {"id": request.id, **found}
+
+    def history_of(self, request: Request) -> GameHistory:
+        """Return the game up to the position asked for. Raises BadRequest naming what cannot be read, or the
+        move that is not legal."""
+        # The cap of self-play is no rule of the game: it counts from the given position.
+        cap = self.game.max_plies + len(request.moves)
+        try:
+            history = GameHistory(self.game, knowledge_of(self.game).read_start(request.fen), cap)
+        except ValueError as error:
+            raise BadRequest(f"fen: {error}", request.id) from error
+        for number, move in enumerate(request.moves, 1):
+            try:
+                history.play_text(move)
+            except ValueError as error:
+                raise BadRequest(f"move {number} ({move!r}): {error}", request.id) from error
+        return history
+
+    async def analyse(self, history: GameHistory, simulations: int) -> Answer:
+        """Analyse the position at the end of `history`: without simulations by the network alone, which takes
+        no tree."""
+        finished = history.end_reason()
         if finished is not None:
-            outcome = tree.outcome()
-            won = outcome_for_first_player(outcome, int(self.game.rules.side_to_move(tree.state)))
-            return {"id": request.id, "finished": finished, "outcome": outcome, "value": won}
-        leaf = tree.root_leaf()
+            outcome = history.outcome()
+            won = outcome_for_first_player(outcome, history.side_to_move)
+            return {"finished": finished, "outcome": outcome, "value": won}
+        leaf = self._leaf(history)
         evaluation = await evaluate(self.evaluator, LeafBatch.of(leaf))
         value = float(evaluation.values[0])
         visits: dict[int, int] = {}
-        tree.expand_root(evaluation.priors, value)
         priors = dict(zip(leaf.actions.tolist(), evaluation.priors.tolist(), strict=True))
-        if request.simulations:
-            result = await search(tree, SearchPool(tree.forest, self.evaluator))
-            value = result.value
-            best = choose_action(result, tree.ply, tree.settings, np.random.default_rng(0))
-            visits = _visits(tree, result)
-            # A move that wins at once is not searched, so the tree has no line for it.
-            line = tuple(tree.principal_variation(best)) or (best,)
+        if simulations:
+            with self._tree(history, simulations) as tree:
+                tree.expand_root(evaluation.priors, value)
+                result = await search(tree, SearchPool(tree.forest, self.evaluator))
+                value = result.value
+                best = choose_action(result, tree.ply, tree.settings, np.random.default_rng(0))
+                visits = _visits(tree, result)
+                # A move that wins at once is not searched, so the tree has no line for it.
+                line = tuple(tree.principal_variation(best)) or (best,)
         else:
             best = min(priors, key=lambda action: (-priors[action], action))
             line = (best,)
-        notation = self.game.notation
-        text = {action: notation.action_to_text(tree.state, action) for action in priors}
+        notation, state = self.game.notation, history.state
+        text = {action: notation.action_to_text(state, action) for action in priors}
         # A move's text depends on the position before it (captures, drops), so the line is played.
-        state, pv = tree.state.copy(), []
+        pv = []
         for action in line:
             pv.append(notation.action_to_text(state, action))
             after = np.zeros_like(state)
             self.game.rules.play(state, action, after)
             state = after
         return {
-            "id": request.id,
             "best": text[best],
             "visits": {text[a]: visits[a] for a in sorted(visits, key=lambda a: (-visits[a], a))},
             "policy": {
@@ -321,33 +343,23 @@ class Analyst:
             "value": round(value, DIGITS),
             "wdl": [round(probability, DIGITS) for probability in evaluation.wdl[0].tolist()],
             "pv": pv,
-            "ms": round((time.perf_counter() - began) * 1000, 3),
         }
 
-    def _tree(self, request: Request) -> SearchTree:
-        """A tree with the position at its root. The limit on the length of games counts from this
-        position."""
-        changes = {
-            "search.simulations": max(1, request.simulations),
-            # The cap of self-play is no rule of the game: it counts from the given position.
-            "max_plies": self.game.max_plies + len(request.moves),
-        }
+    def _leaf(self, history: GameHistory) -> Leaf:
+        """Return the position at the end of `history` as the network reads it."""
+        seen = self.settings.history
+        features = np.zeros(self.game.feature_words(seen), np.uint64)
+        self.game.rules.encode(history.states, history.ply + 1, seen, features)
+        return Leaf(features, history.legal_actions())
+
+    def _tree(self, history: GameHistory, simulations: int) -> SearchTree:
+        """Return a tree with the position at the end of `history` at its root."""
+        changes = {"search.simulations": simulations, "max_plies": history.max_plies}
         settings = changed(self.settings, changes)
         tree = tree_for(self.game, resolve(settings, self.game), np.random.default_rng(0))
-        try:
-            tree.reset(self.game.notation.state_from_text(knowledge_of(self.game).read_start(request.fen)))
-        except ValueError as error:
-            raise BadRequest(f"fen: {error}", request.id) from error
-        for number, move in enumerate(request.moves, 1):
-            try:
-                if (reason := tree.end_reason()) is not None:
-                    raise ValueError(f"the game is over ({reason})")
-                action = self.game.notation.action_from_text(tree.state, move)
-                if action not in tree.legal_actions():  # the notation does not know the past: superko in Go
-                    raise ValueError("not legal: it repeats an earlier position")
-                tree.advance(action)
-            except ValueError as error:
-                raise BadRequest(f"move {number} ({move!r}): {error}", request.id) from error
+        tree.reset(history.states[0])
+        for action in history.actions:
+            tree.advance(action)
         return tree
 
 

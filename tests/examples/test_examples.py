@@ -16,19 +16,18 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NOTEBOOK = EXAMPLES / "tic_tac_toe.ipynb"
 
 
-def test_the_script_searches_and_plays_a_match(tmp_path: Path) -> None:
+def test_the_script_searches_and_plays_games(tmp_path: Path) -> None:
     command = [sys.executable, EXAMPLES / "python_api.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "plays tic_tac_toe" in done.stdout
     assert "visits, prior" in done.stdout
     won, drawn, lost = map(int, re.findall(r"(\d+) (?:won|drawn|lost)", done.stdout))
-    assert won + drawn + lost == 20
-    assert "Elo, 95 % interval" in done.stdout
+    assert won + drawn + lost == 10
 
 
 def test_the_script_is_short() -> None:
-    assert len((EXAMPLES / "python_api.py").read_text().splitlines()) < 80
+    assert len((EXAMPLES / "python_api.py").read_text().splitlines()) < 50
 
 
 def test_the_notebook_is_kept_without_outputs() -> None:

@@ -134,7 +134,7 @@ def test_a_move_that_only_earlier_positions_forbid_is_a_bad_request() -> None:
     analyst = Analyst.of(get_game("go_5x5"), HashEvaluator(), 1)
     moves = ("B1", "C1", "A2", "D2", "B3", "C3", "C2", "B2", "C2")
     with pytest.raises(BadRequest, match="move 9 \\('C2'\\): not legal: it repeats"):
-        analyst._tree(Request(id="", fen="", moves=moves, simulations=0))
+        analyst.history_of(Request(id="", fen="", moves=moves, simulations=0))
 
 
 def test_a_game_longer_than_in_self_play_is_analysed() -> None:

@@ -1,0 +1,166 @@
+"""`import azselfplay as az`: the interface for people's own programs."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import azselfplay as az
+
+ANY_GAME = pytest.mark.parametrize(
+    ("game", "text"),
+    [
+        ("chess", "e2e4 e7e5"),
+        ("shogi", "7g7f 3c3d"),
+        ("go_5x5", "C3 C2"),
+        ("connect_four", "4 4"),
+        ("dots_and_boxes", ""),
+        ("tic_tac_toe", "5 1"),
+    ],
+)
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[az.Run]:
+    with az.load("tic_tac_toe") as loaded:
+        yield loaded
+
+
+@ANY_GAME
+def test_the_ten_lines_work_for_every_game(game: str, text: str) -> None:
+    with az.load(game) as run:
+        position = run.position(text)
+        assert len(position.moves) == len(text.split())
+        win, draw, loss, policy = position.evaluate()
+        assert win + draw + loss == pytest.approx(1, abs=1e-4)
+        assert set(policy) == set(position.legal_moves)
+        found = position.search(simulations=8)
+        assert found.best == found.line[0]
+        assert found.best in position.legal_moves
+        assert 7 <= sum(found.visits.values()) <= 8
+        assert position.board.svg.startswith("<svg")
+        assert str(position.board).count("\n") >= 2
+
+
+def test_a_game_is_played_to_its_end_and_can_be_looked_at(run: az.Run) -> None:
+    game = az.play(run, "alphabeta:9", simulations=8)
+    assert game.final.finished == game.reason
+    assert game.final.legal_moves == []
+    assert game.outcome in (0, -1)  # perfect play does not lose
+    assert run.position().moves == ()
+    again = run.position(moves=game.moves)
+    assert again.text == game.final.text
+
+
+def test_two_players_that_are_no_runs_need_the_game() -> None:
+    assert az.play("random", "alphabeta:9", game="tic_tac_toe").outcome in (0, -1)
+    with pytest.raises(az.Error, match="give the game too"):
+        az.play("random", "random")
+
+
+@pytest.mark.parametrize(
+    ("game", "text", "moves"),
+    [
+        ("chess", "8/8/8/8/8/4k3/4p3/4K3 w - - 0 1", 0),
+        ("chess", "d2d4 d7d5 c2c4", 3),
+        ("shogi", "lnsgkgsnl/1r5b1/ppppppppp/9/9/9/PPPPPPPPP/1B5R1/LNSGKGSNL w - 1", 0),
+        ("go_5x5", "(;GM[1]SZ[5]KM[0.5];B[cc];W[cb])", 2),
+        ("connect_four", "4 4 4", 3),
+    ],
+)
+def test_positions_are_read_in_the_forms_that_people_have(game: str, text: str, moves: int) -> None:
+    with az.load(game) as run:
+        assert len(run.position(text).moves) == moves
+
+
+def wrong(run: az.Run) -> dict[str, Callable[[], object]]:
+    over = run.position("1 4 2 5 3")
+    return {
+        "move 1 .'10'.": lambda: run.position("10"),
+        "move 2 .'5'.": lambda: run.position("5 5"),
+        "the game is over": lambda: over.play("9"),
+        "game is over .line.": over.evaluate,
+        "there is nothing to evaluate": over.search,
+        "simulations is 0": lambda: run.position().search(0),
+        "there is no network 'nothing'": lambda: az.load("nothing"),
+        "is not a player": lambda: az.play(run, "stockfish"),
+        "a position of connect_four": lambda: run.evaluate([az.load("connect_four").position()]),
+        "one network plays": lambda: az.play(run, az.load("connect_four")),
+        "plays tic_tac_toe, not chess": lambda: az.play(run, "random", game="chess"),
+        "minutes is 0": lambda: az.train("tic_tac_toe", minutes=0),
+        "unknown game 'tic_tac'": lambda: az.train("tic_tac", minutes=1),
+    }
+
+
+def test_what_cannot_be_done_is_said_in_a_sentence_by_one_exception(run: az.Run) -> None:
+    for sentence, ask in wrong(run).items():
+        with pytest.raises(az.Error, match=sentence):
+            ask()
+
+
+def test_it_works_in_several_threads_and_beside_a_running_loop(run: az.Run) -> None:
+    position = run.position("5")
+    alone = position.search(simulations=20)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: position.search(simulations=20), range(8)))
+    assert found == [alone] * 8
+
+    async def in_a_loop() -> None:
+        assert position.search(simulations=20) == alone
+        assert await position.search_async(simulations=20) == alone
+        assert await position.evaluate_async() == position.evaluate()
+        assert (await az.play_async(run, "random", simulations=4)).final.finished
+
+    asyncio.run(in_a_loop())
+
+
+def test_many_positions_share_the_batches_of_the_network(run: az.Run) -> None:
+    positions = [run.position(move) for move in run.position().legal_moves] * 50
+    before = run.net.evaluator.batches
+    found = run.evaluate(positions)
+    assert found == [position.evaluate() for position in positions[:9]] * 50
+    assert run.net.evaluator.batches - before < 60
+
+
+PLAYS = "import azselfplay as az\nprint(az.load('tic_tac_toe').position('5').search(8).best)\n"
+
+
+def ran(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    (folder / "mine.py").write_text(text)
+    return subprocess.run([sys.executable, folder / "mine.py"], capture_output=True, text=True, check=False)
+
+
+def test_files_of_ones_own_beside_the_script_do_no_harm(tmp_path: Path) -> None:
+    for name in ("search.py", "games.py", "play.py", "host.py"):
+        (tmp_path / name).write_text("raise RuntimeError('imported')\n")
+    done = ran(tmp_path, PLAYS)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip() in "12346789"
+
+
+@pytest.mark.parametrize("name", ["net", "server", "client", "trainer", "protocol"])
+def test_a_file_that_hides_one_of_our_packages_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"{name}.py").write_text("")
+    done = ran(tmp_path, PLAYS)
+    assert f"{name}.py hides azselfplay's own package '{name}': rename that file" in done.stderr
+
+
+def test_importing_it_loads_nothing_and_the_room_named_play_is_the_function_too(tmp_path: Path) -> None:
+    text = "import azselfplay as az, sys\nprint({'numpy', 'torch', 'numba'} & set(sys.modules))\n"
+    text += "import azselfplay.play.player\n"
+    text += "print(az.play('random', 'random', game='tic_tac_toe').final.finished is not None)\n"
+    assert ran(tmp_path, text).stdout.split("\n")[:2] == ["set()", "True"]
+
+
+def test_a_run_is_trained_and_loaded(tmp_path: Path) -> None:
+    with az.train("tic_tac_toe", minutes=0.4, run="mine", runs=tmp_path) as run:
+        assert "(step " in run.name
+        assert run.net.step > 0
+    with pytest.raises(az.Error, match=r"azrun ended with exit status 78: .*--net"):
+        az.train("tic_tac_toe", minutes=0.1, run="other", runs=tmp_path, flags=["--net", "9x9x9"])
