@@ -35,7 +35,7 @@ from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.names import is_game
 from azselfplay.games.spec import RESIGNATION, outcome_for_first_player
 from azselfplay.games.spec import Game as Rules
-from azselfplay.host.exits import Exit, Fatal
+from azselfplay.host.exits import EXTRAS, Exit, Fatal, how_to_install
 from azselfplay.link.finding import RUNS, find_run, weights_named
 from azselfplay.play.analysis import Analyst, Answer, positions_in_flight
 from azselfplay.play.builtin_players import NetPlayer
@@ -471,5 +471,7 @@ class _our_errors:  # noqa: N801 (used as a context manager, like contextlib's)
             error = error.exceptions[0]
         if isinstance(error, Error):
             raise error
+        if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS["train"]:
+            raise Error(how_to_install("this network", [error.name], "train")) from error
         if isinstance(error, Fatal | BadEvaluation | PlayerFailed | ValueError | RuntimeError):
             raise Error(str(error)) from error

@@ -104,6 +104,14 @@ def test_what_cannot_be_done_is_said_in_a_sentence_by_one_exception(run: az.Run)
             ask()
 
 
+def test_without_torch_an_untrained_network_is_refused_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(az.Error, match=r"torch.*azselfplay\[train\]"):
+        az.load("tic_tac_toe")
+
+
 def test_it_works_in_several_threads_and_beside_a_running_loop(run: az.Run) -> None:
     position = run.position("5")
     alone = position.search(simulations=20)
