@@ -72,12 +72,7 @@ class GameHistory:
 
     def play_text(self, move: str) -> None:
         """Play a move in the game's notation. Raises ValueError as `play` does."""
-        if (reason := self.end_reason()) is not None:
-            raise ValueError(f"the game is over ({reason})")
-        action = self.game.notation.action_from_text(self.state, move)
-        if action not in self.legal_actions():  # the notation does not know the past: superko in Go
-            raise ValueError("not legal: it repeats an earlier position")
-        self._append(action)
+        self.play(self.game.notation.action_from_text(self.state, move))
 
     def moves_text(self) -> list[str]:
         """All moves in the game's notation."""

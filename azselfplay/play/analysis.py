@@ -295,7 +295,12 @@ class Analyst:
             raise BadRequest(f"fen: {error}", request.id) from error
         for number, move in enumerate(request.moves, 1):
             try:
-                history.play_text(move)
+                if (reason := history.end_reason()) is not None:
+                    raise ValueError(f"the game is over ({reason})")
+                action = self.game.notation.action_from_text(history.state, move)
+                if action not in history.legal_actions():  # the notation does not know the past: superko
+                    raise ValueError("not legal: it repeats an earlier position")
+                history.play(action)
             except ValueError as error:
                 raise BadRequest(f"move {number} ({move!r}): {error}", request.id) from error
         return history

@@ -292,15 +292,15 @@ def test_running_without_weights_is_an_error_that_says_so() -> None:
 class SmallDevice(TorchEngine):
     """Refuses larger buckets than its memory holds, as a GPU does when it makes or runs them."""
 
-    room = 6
+    most_rows = 6
 
     def __init__(self, forward: ModuleForward, *, buckets: tuple[int, ...], in_flight: int) -> None:
-        if buckets[-1] > 4 * self.room:
+        if buckets[-1] > 4 * self.most_rows:
             raise torch.cuda.OutOfMemoryError("no room for the buffers")
         super().__init__(forward, buckets=buckets, in_flight=in_flight)
 
     def start(self, batch: Batch, slot: int) -> None:
-        if batch.rows > self.room:
+        if batch.rows > self.most_rows:
             raise torch.cuda.OutOfMemoryError("no room for the batch")
         super().start(batch, slot)
 
@@ -377,14 +377,15 @@ def test_the_evaluator_sleeps_while_a_gpu_computes(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("torch.cuda.Event", lambda **options: events.append(options))
     monkeypatch.setattr("net.torch_engine.Buffers.make", lambda *_, **__: None)
     forward = ModuleForward.__new__(ModuleForward)
-    forward.device, forward.feature_words, forward.max_legal = torch.device("cuda"), 1, 7
+    forward.device, forward.actions = torch.device("cuda"), 9
+    forward.feature_words, forward.max_legal = 1, 7
     Slot(forward, 4)
     assert events == [{"blocking": True}]
 
 
 def test_a_device_without_room_for_one_row_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("net.inference.make_engine", on_a_small_device)
-    monkeypatch.setattr(SmallDevice, "room", 0)
+    monkeypatch.setattr(SmallDevice, "most_rows", 0)
     with pytest.raises(torch.cuda.OutOfMemoryError, match="one row"):
         Inference(FOUR_SHAPE, 1, threads=1, max_rows=8, target_rows=8).use(
             trained_like(ODD_TANH, FOUR_SHAPE, 1), WeightsMeta(FOUR_SHAPE.name, 1, ODD_TANH)

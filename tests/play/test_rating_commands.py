@@ -219,7 +219,6 @@ def test_a_blend_without_player_or_share_is_refused(spec: str) -> None:
         (["ladder", "x", "--points", "1"], Exit.CONFIG, "--points must be a whole number from 2 to 1000"),
         (["ladder", "x", "--games", "0"], Exit.CONFIG, "--games must be"),
         (["scaling", "no.safetensors"], Exit.BAD_DATA, "there is no run 'no.safetensors'"),
-        (["openings", "x", "--bins", "0"], Exit.CONFIG, "--bins must be a whole number from 1 to 1000"),
     ],
 )
 def test_what_cannot_be_done_is_said_with_its_own_status(
