@@ -3,13 +3,14 @@
 The names below are the interface for people's own programs (`lab.api`, docs/use_a_network.md); each is loaded
 when it is first used, so importing this costs nothing. Beneath are the rooms, from the bottom: `games`
 (rules) and `host` (the machine: configuration, run folders, processes), then `search`, `link` (connections),
-`batching`, `store` (finished games on disk), `play` (engines, matches, ratings), and `lab` (azrun, azplay,
-recipes, reports).
+`batching` (leaves, from players to evaluators), `store` (finished games on disk), `diagnostics` (is a run
+well?), `play` (engines, matches, ratings), and `lab` (azrun, azplay, recipes, reports).
 """
 
 from __future__ import annotations
 
 import importlib.util
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ def __getattr__(name: str) -> Any:
     return getattr(api, name)
 
 
+@cache
 def _check_that_nothing_hides_our_packages() -> None:
     """Raise ImportError if a file beside the user's script, such as net.py, is imported in place of one of
     our packages."""

@@ -72,7 +72,10 @@ class GameHistory:
 
     def play_text(self, move: str) -> None:
         """Play a move in the game's notation. Raises ValueError as `play` does."""
-        self.play(self.game.notation.action_from_text(self.state, move))
+        action = self.game.notation.action_from_text(self.state, move)
+        if action not in self.legal_actions():  # the notation does not know the past: superko in Go
+            raise ValueError("not legal: it repeats an earlier position")
+        self.play(action)
 
     def moves_text(self) -> list[str]:
         """All moves in the game's notation."""

@@ -322,6 +322,9 @@ class Knowledge:
     read_pgn: Callable[[str], Iterator[ReadGame]] | None = None
     """Reads the main lines of the games in a PGN, one after the other. Raises ValueError at the first that
     cannot be read, saying why. None: it reads none."""
+    read_sgf: Callable[[str], ReadGame] | None = None
+    """Reads the main line of the first game in an SGF, which must be for this board. Raises ValueError saying
+    why it cannot be read. None: it reads none."""
     more_forms: Mapping[str, PgnWriter] = field(default_factory=dict)
     """Writers of other formats by name: `kif`."""
     between_games: str = ""

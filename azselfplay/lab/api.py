@@ -23,6 +23,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -33,20 +34,24 @@ from typing import Any, NamedTuple, Self, TypeVar
 from azselfplay.games.game_history import GameHistory, replay
 from azselfplay.games.knowledge import knowledge_of
 from azselfplay.games.names import is_game
-from azselfplay.games.spec import RESIGNATION, outcome_for_first_player
 from azselfplay.games.spec import Game as Rules
 from azselfplay.host.exits import EXTRAS, Exit, Fatal, how_to_install
 from azselfplay.link.finding import RUNS, find_run, weights_named
 from azselfplay.play.analysis import Analyst, Answer, positions_in_flight
 from azselfplay.play.builtin_players import NetPlayer
 from azselfplay.play.nets import LoadedNet, load_net, search_for
-from azselfplay.play.player import Player, PlayerFailed, PlayerResigned
+from azselfplay.play.openings import Opening
+from azselfplay.play.player import Player
 from azselfplay.play.players import make_player
+from azselfplay.play.runner import play_one
 from azselfplay.search.evaluator import BadEvaluation
 from protocol.settings import MAX_SIMULATIONS, SelfPlaySettings
 
 SIMULATIONS = 400
 """Default of a search, and of a network's moves in `play`."""
+
+LINES = 100
+"""Newest lines of azrun among which the reason of its end is looked for."""
 
 T = TypeVar("T")
 
@@ -121,8 +126,10 @@ class Run:
         """Name of its game."""
         self.name = net.name
         """File and training step, for people."""
-        self.rules: Rules = net.game
-        self.net = net
+        self.step = net.step
+        """Training steps behind it; 0 for an untrained one."""
+        self._rules: Rules = net.game
+        self._net = net
         self._settings = search
         self._analyst = Analyst.of(net.game, net.evaluator, net.history, search)
         self._room = asyncio.Semaphore(positions_in_flight(0, net.target_rows))
@@ -140,7 +147,7 @@ class Run:
 
     def close(self) -> None:
         """End its thread. Positions of it cannot be evaluated any more."""
-        self.net.close()
+        self._net.close()
 
     def position(self, text: str = "", moves: Iterable[str] = ()) -> Position:
         """Return a position: the usual start, or `text`, and then `moves`.
@@ -148,34 +155,27 @@ class Run:
         `text` is a position (FEN, SFEN, or as docs/games.md says), moves from the start separated by spaces,
         or a game of Go as SGF. Raises Error naming what cannot be read, or the move that is not legal."""
         try:
-            if text.lstrip().startswith("(") and self.rules.name.startswith("go"):
-                from azselfplay.games.go import sgf
-
-                recorded = sgf.read(text.encode()).game_history()
-                if recorded.game.rows != self.rules.rows:
-                    what = (
-                        f"the SGF is for a board of {recorded.game.rows}, and {self.name} plays {self.game}"
-                    )
-                    raise Error(what)
-                return Position(self, recorded.start, (*recorded.moves_text(), *moves))
-            start, before = self._start_of(text)
-            return Position(self, start, (*before, *moves))
+            read_sgf = knowledge_of(self._rules).read_sgf
+            if read_sgf is not None and text.lstrip().startswith("("):
+                recorded = read_sgf(text)
+                return self._after(recorded.start, (*recorded.moves, *moves))
+            start = knowledge_of(self._rules).read_start(text)
+            try:
+                self._rules.notation.state_from_text(start)
+            except ValueError as no_position:
+                try:
+                    return self._after("", (*text.split(), *moves))
+                except ValueError as no_moves:
+                    why = f"not as a position ({no_position}) and not as moves from the start ({no_moves})"
+                    raise Error(f"{text!r} cannot be read, {why}") from no_moves
+            return self._after(start, tuple(moves))
         except ValueError as error:
             raise Error(str(error)) from error
 
-    def _start_of(self, text: str) -> tuple[str, Sequence[str]]:
-        """Return the start and the moves that `text` is."""
-        start = knowledge_of(self.rules).read_start(text)
-        try:
-            self.rules.notation.state_from_text(start)
-        except ValueError as no_position:
-            try:
-                replay(self.rules, "", text.split())
-            except ValueError as no_moves:
-                why = f"not as a position ({no_position}) and not as moves from the start ({no_moves})"
-                raise Error(f"{text!r} cannot be read, {why}") from no_moves
-            return "", text.split()
-        return start, ()
+    def _after(self, start: str, moves: tuple[str, ...]) -> Position:
+        """Return the position after `moves` from `start`. Raises ValueError. The cap on the length of games
+        is of self-play, and no rule: it counts from here."""
+        return Position(self, replay(self._rules, start, moves, self._rules.max_plies + len(moves)))
 
     # ---- Many positions at once ---------------------------------------------------------------
 
@@ -219,7 +219,7 @@ class Run:
             if position.run.game != self.game:
                 raise Error(f"a position of {position.run.game}, and {self.name} plays {self.game}")
             async with self._room:
-                found = await self._analyst.analyse(position.history, simulations)
+                found = await self._analyst.analyse(position._history, simulations)
             if "finished" in found:
                 raise Error(f"the game is over ({found['finished']}): there is nothing to evaluate")
             return found
@@ -229,21 +229,19 @@ class Run:
         return [task.result() for task in tasks]
 
     def _player(self, simulations: int) -> Player:
-        return NetPlayer(self.name, self.net, simulations, search=self._settings)
+        return NetPlayer(self.name, self._net, simulations, search=self._settings)
 
 
 class Position:
     """A position of a game, with the moves that led to it. It never changes: `play` returns another one."""
 
-    def __init__(self, run: Run, start: str, moves: tuple[str, ...]) -> None:
-        """Raises ValueError for a move that is not legal."""
+    def __init__(self, run: Run, history: GameHistory) -> None:
         self.run = run
-        self.start = start
+        self.start = history.start
         """Where the game began, in its notation; "" is the usual start."""
-        self.moves = moves
+        self.moves = tuple(history.moves_text())
         """The moves since then."""
-        self.history: GameHistory = replay(run.rules, start, moves, run.rules.max_plies + len(moves))
-        """All positions, for the rules."""
+        self._history = history
 
     def __repr__(self) -> str:
         return f"<{self.run.game}: {self.text}>"
@@ -251,25 +249,25 @@ class Position:
     @cached_property
     def text(self) -> str:
         """The position in the game's notation: FEN for chess, SFEN for shogi."""
-        return self.run.rules.notation.state_to_text(self.history.state)
+        return self.run._rules.notation.state_to_text(self._history.state)
 
     @property
     def legal_moves(self) -> list[str]:
         """Moves in the game's notation; none after the end of the game."""
         if self.finished:
             return []
-        notation, state = self.run.rules.notation, self.history.state
-        return [notation.action_to_text(state, int(action)) for action in self.history.legal_actions()]
+        notation, state = self.run._rules.notation, self._history.state
+        return [notation.action_to_text(state, int(action)) for action in self._history.legal_actions()]
 
     @property
     def finished(self) -> str | None:
         """Why the game is over, as the rules name it; None while it goes on."""
-        return self.history.end_reason()
+        return self._history.end_reason()
 
     @property
     def board(self) -> Board:
         """A drawing of the position."""
-        rules, state = self.run.rules, self.history.state
+        rules, state = self.run._rules, self._history.state
         draw, last = knowledge_of(rules).svg, self.moves[-1] if self.moves else ""
         return Board(rules.notation.render(state), draw(state, last).decode() if draw else "")
 
@@ -279,7 +277,7 @@ class Position:
     def play(self, move: str) -> Position:
         """Return the position after `move`. Raises Error if it is not legal."""
         try:
-            return Position(self.run, self.start, (*self.moves, move))
+            return self.run._after(self.start, (*self.moves, move))
         except ValueError as error:
             raise Error(str(error)) from error
 
@@ -360,33 +358,18 @@ async def _play(
     players: list[Player] = []
     try:
         for one in (first, second):
-            seated = one._player(simulations) if isinstance(one, Run) else make_player(one, home.rules)
-            players.append(seated)
+            players.append(
+                one._player(simulations) if isinstance(one, Run) else make_player(one, home._rules)
+            )
             await players[-1].prepare()
-        history = GameHistory(home.rules, start)
-        outcome, reason = await _played(history, players, seed)
-        return Game(
-            tuple(history.moves_text()), outcome, reason, Position(home, start, tuple(history.moves_text()))
-        )
+        played = await play_one(home._rules, (players[0], players[1]), Opening("start", start), seed)
+        if played.failed:
+            raise Error(f"{played.failed} has failed: {played.detail}")
+        final = Position(home, Opening("", start, played.actions).game_history(home._rules))
+        return Game(final.moves, played.outcome, played.reason, final)
     finally:
         for player in players:
             await player.close()
-
-
-async def _played(history: GameHistory, players: Sequence[Player], seed: int) -> tuple[int, str]:
-    """Play a game to its end. Returns its outcome for the first player, and why it ended."""
-    seats = [await player.sit_down(seed + side) for side, player in enumerate(players)]
-    try:
-        for seat in seats:
-            await seat.be_ready(history)
-        while (reason := history.end_reason()) is None:
-            history.play((await seats[history.side_to_move].choose(history)).action)
-        return history.outcome(), reason
-    except PlayerResigned:
-        return outcome_for_first_player(-1, history.side_to_move), RESIGNATION
-    finally:
-        for seat in seats:
-            await seat.close()
 
 
 def train(
@@ -411,7 +394,7 @@ def train(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stderr is not None
-    lines: list[str] = []
+    lines: deque[str] = deque(maxlen=LINES)
     began = time.monotonic()
     with Progress() as progress:
         bar = progress.add_task(name, total=60.0 * minutes)
@@ -425,7 +408,7 @@ def train(
             except KeyboardInterrupt:
                 process.send_signal(signal.SIGINT)
     if process.wait() != Exit.OK:
-        said = [line for line in lines if "error" in line.lower()] or lines[-1:] or ["no reason was given"]
+        said = [line for line in lines if "error" in line.lower()] or [*lines] or ["no reason was given"]
         raise Error(f"azrun ended with exit status {process.returncode}: {said[-1]}")
     return load(Path(runs) / name)
 
@@ -473,5 +456,5 @@ class _our_errors:  # noqa: N801 (used as a context manager, like contextlib's)
             raise error
         if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS["train"]:
             raise Error(how_to_install("this network", [error.name], "train")) from error
-        if isinstance(error, Fatal | BadEvaluation | PlayerFailed | ValueError | RuntimeError):
+        if isinstance(error, Fatal | BadEvaluation | ValueError | RuntimeError):
             raise Error(str(error)) from error

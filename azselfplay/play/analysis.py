@@ -297,10 +297,7 @@ class Analyst:
             try:
                 if (reason := history.end_reason()) is not None:
                     raise ValueError(f"the game is over ({reason})")
-                action = self.game.notation.action_from_text(history.state, move)
-                if action not in history.legal_actions():  # the notation does not know the past: superko
-                    raise ValueError("not legal: it repeats an earlier position")
-                history.play(action)
+                history.play_text(move)
             except ValueError as error:
                 raise BadRequest(f"move {number} ({move!r}): {error}", request.id) from error
         return history

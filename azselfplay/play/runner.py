@@ -171,6 +171,11 @@ async def play_match(
     return [played[index] for index in range(count)]
 
 
+async def play_one(game: Game, players: tuple[Player, Player], opening: Opening, seed: int) -> PlayedGame:
+    """Play one game from `opening`, in which the first of the players moves first. The caller closes them."""
+    return await _Match(game, players, MatchSettings()).play(_Job(0, opening, False, (seed, seed + 1)))
+
+
 @dataclass(frozen=True)
 class _Job:
     """One game to play."""

@@ -22,8 +22,8 @@ from azselfplay.search.evaluator import Evaluator
 from azselfplay.search.selection import selection
 
 KERNELS = (tree_kernel, cache_kernel, step_kernel)
-OFTEN = ("expand_backup_select", "view_and_wins", "forget_simulations", "score_root", "advance", "mix_noise")
-"""Kernels that are called at least once a move, always with arrays of the same types."""
+DIRECT = ("expand_backup_select", "view_and_wins", "forget_simulations", "score_root", "advance", "mix_noise")
+"""Kernels that are called at least once a move, always with arrays of the same types (`games.jit.direct`)."""
 
 
 class NetworkCode(Protocol):
@@ -76,4 +76,4 @@ def kernels_for(game_name: str, selection_name: str, network: NetworkCode | None
         own = [(step_kernel.EVALUATES, 1), (step_kernel.evaluate, network.evaluate)]
         sets[network.name] = [*own, *network.bindings]
     kernels = vars(bind([*KERNELS, chooses], sets))
-    return SimpleNamespace(**kernels | {name: direct(kernels[name]) for name in OFTEN if name in kernels})
+    return SimpleNamespace(**kernels | {name: direct(kernels[name]) for name in DIRECT if name in kernels})

@@ -144,7 +144,7 @@ class Forest:
     def step(
         self,
         rows: npt.NDArray[np.void],
-        priors: npt.NDArray[np.float32] = NO_PRIORS,
+        priors: npt.NDArray[Any] = NO_PRIORS,
         wdl: npt.NDArray[np.float32] = NO_WDL,
     ) -> list[tuple[int, int]]:
         """Do what `rows` (ROW[n]) ask, each for its tree. Returns (index of the row, result) for those that

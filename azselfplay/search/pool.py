@@ -10,6 +10,7 @@ others have their turn after it.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -109,7 +110,7 @@ class SearchPool:
             self.evaluator.submit(batch, _Sent(self, sent, len(batch.actions)))
 
     def _step(
-        self, rows: npt.NDArray[np.void], priors: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
+        self, rows: npt.NDArray[np.void], priors: npt.NDArray[Any], wdl: npt.NDArray[np.float32]
     ) -> None:
         """Make one kernel call for `rows` (ROW[n]), `priors [sum of counts]`, `wdl [n, 3]`; then wake
         finished searches."""
@@ -151,7 +152,7 @@ class SearchPool:
             text = f"an answer has {len(evaluations.priors)} priors for {total} legal actions"
             self.failed(rows, BadEvaluation(text))
             return
-        self._step(rows, evaluations.priors.astype(np.float32, copy=False), evaluations.wdl)
+        self._step(rows, evaluations.priors, evaluations.wdl)
         if self.forest.outbox.used[0]:
             self._schedule_turn()
 

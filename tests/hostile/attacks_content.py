@@ -27,12 +27,8 @@ def nested_headers(target: Target) -> Iterator[None]:
     with crowd() as peers:
         for header in cycle(around for lists in kinds for around in _around(lists)):
             for port in (target.port, target.port + 1):
-                for joined in (False, True):
-                    peer = peers.peer(port)
-                    if peer and joined:
-                        peer.join("watcher")
-                    if peer:
-                        header_frames(peer, [header])
+                for peer in peers.before_and_after_hello(port):
+                    header_frames(peer, [header])
             yield
             peers.cut()
 

@@ -29,12 +29,8 @@ def unfinished_messages(target: Target) -> Iterator[None]:
     with crowd() as peers:
         while True:
             for port in (target.port, target.port + 1):
-                for joined in (False, True):
-                    peer = peers.peer(port)
-                    if peer and joined:
-                        peer.join("watcher")
-                    if peer:
-                        unfinished_multipart(peer, UNFINISHED)
+                for peer in peers.before_and_after_hello(port):
+                    unfinished_multipart(peer, UNFINISHED)
                 if peer := peers.peer(port):
                     unfinished_multipart(peer, MEGABYTE, frame_size=0)
             yield

@@ -70,6 +70,14 @@ class Crowd:
         self._open.append(one.socket)
         return one
 
+    def before_and_after_hello(self, port: int) -> Iterator[Peer]:
+        """Yield a peer that has not joined, and one that has, as far as they are admitted."""
+        for joins in (False, True):
+            if peer := self.peer(port):
+                if joins:
+                    peer.join("watcher")
+                yield peer
+
     def silent(self, port: int) -> socket.socket | None:
         """Return another connection that has sent nothing; None when it is refused."""
         try:

@@ -131,10 +131,10 @@ def test_it_works_in_several_threads_and_beside_a_running_loop(run: az.Run) -> N
 
 def test_many_positions_share_the_batches_of_the_network(run: az.Run) -> None:
     positions = [run.position(move) for move in run.position().legal_moves] * 50
-    before = run.net.evaluator.batches
+    before = run._net.evaluator.batches
     found = run.evaluate(positions)
     assert found == [position.evaluate() for position in positions[:9]] * 50
-    assert run.net.evaluator.batches - before < 60
+    assert run._net.evaluator.batches - before < 60
 
 
 PLAYS = "import azselfplay as az\nprint(az.load('tic_tac_toe').position('5').search(8).best)\n"
@@ -172,7 +172,7 @@ def test_a_run_is_trained_and_loaded(tmp_path: Path) -> None:
     step = 0
     for _ in range(6):
         with suppress(az.Error), az.train("tic_tac_toe", minutes=0.4, run="mine", runs=tmp_path) as run:
-            step = run.net.step
+            step = run.step
         if step:
             break
     assert step > 0

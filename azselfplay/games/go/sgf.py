@@ -17,7 +17,7 @@ from azselfplay.games.go import game_of
 from azselfplay.games.go.board import Board
 from azselfplay.games.go.notation import STONES, Text, action_of, vertex_of
 from azselfplay.games.go.rules import MOST_KOMI, GoRules, Superko, kernels_of
-from azselfplay.games.knowledge import PgnWriter, WrittenMove
+from azselfplay.games.knowledge import PgnWriter, ReadGame, WrittenMove
 from azselfplay.games.spec import RESIGNATION
 
 COLOURS = "bw"
@@ -135,6 +135,14 @@ def read(data: bytes, usual: GoRules | None = None) -> SgfGame:
     root = nodes[0]
     tags = {name: _plain(root.get_raw(name)) for name in TAGS if root.has_property(name)}
     return SgfGame(rules, start, tuple(actions), tags)
+
+
+def read_game(size: int, text: str) -> ReadGame:
+    """Read a game on a board of `size` as `Knowledge.read_sgf` says."""
+    found = read(text.encode())
+    if found.rules.size != size:
+        raise ValueError(f"the SGF is for a board of {found.rules.size}, not of {size}")
+    return ReadGame(found.start, found.game_history().moves_text())
 
 
 def _tree_of(data: bytes) -> sgf.Sgf_game:

@@ -92,11 +92,8 @@ def root_scores(tree: SearchTree) -> tuple[RootScores, npt.NDArray[np.int32], fl
     """Return what this search knows about every legal action, the SHARES of the improved policy (int32[n]),
     and its value."""
     count = tree.root_edge_count
-    actions, visits, figures = (
-        np.empty(count, np.uint16),
-        np.empty((2, count), np.int32),
-        np.empty((4, count)),
-    )
+    actions, visits = np.empty(count, np.uint16), np.empty((2, count), np.int32)
+    figures = np.empty((4, count))
     value = tree.forest.kernels.score_root(tree.arrays, actions, visits, figures)
     return RootScores(actions, visits[0], *figures), visits[1], value
 
