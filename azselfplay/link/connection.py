@@ -2,10 +2,12 @@
 
 The session makes all decisions (`protocol.sessions`, pure); this file only carries them out.
 
-libzmq dials again when a connection is lost. It does not after a refused handshake, nor after a message
-that breaks its protocol, such as a damaged header or a frame that is too large: then the socket would stay
-without a connection for good. `HandshakeWatch` reads from libzmq's monitor why a server refused and that a
-connection has ended; `Redial` (pure) decides when to dial anew.
+libzmq queues what is sent while there is no connection, and would send it on the next one before our
+HELLO. It does not dial again after a refused handshake, nor after a message that breaks its protocol, such
+as a damaged header or a frame that is too large. So `ConnectionWatch` reads from libzmq's monitor when a
+connection begins and ends, and why a server refused one. Nothing is sent in between, a connection that has
+ended is dropped with its queue, and `Redial` (pure) decides when to dial anew. `link.sockets.new_dealer`
+says why libzmq's own option for this (IMMEDIATE) cannot be used.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from azselfplay.link.sockets import (
     Socket,
     dial,
     dial_again,
+    hang_up,
     new_dealer,
 )
 from protocol.errors import Code
@@ -51,6 +54,9 @@ BYE_LINGER = 200
 """Milliseconds that BYE has to be sent."""
 REACT_AFTER = 0.001
 """Seconds added to a due time, so that the timer never fires just before it."""
+AFTER_AN_END = 0.2
+"""Least seconds between the end of a connection and the next dial; up to twice as many by chance, so that the
+peers of a server that restarts do not come at once."""
 FIRST_REDIAL = 30.0
 """Seconds without a sign of the server after which we dial again: as long as libzmq waits at most between
 two attempts. The time doubles until something is heard, so that many peers do not dial an absent server at
@@ -110,15 +116,16 @@ class Connection:
         self._first_notice = FIRST_NOTICE if settings.server else WAIT_NOTICE
         keys = settings.keys
         self._socket = new_dealer(context, endpoint, limit=settings.limit, hwm=settings.hwm, keys=keys)
-        self._watch = HandshakeWatch(
-            self._socket, keys, hello.role, self._on_refused_handshake, self._on_ended
+        self._watch = ConnectionWatch(
+            self._socket, keys, hello.role, self._on_refused_handshake, self._on_connected, self._on_ended
         )
         # Only now: libzmq reports a refused handshake once, to monitors that exist by then, and ends there.
         dial(self._socket, endpoint)
         self._redial = Redial()
+        self._is_connected = False
         self._has_ended = False
         """True after a connection ended, until something arrives on the next one."""
-        self._channel = Channel(self._socket, self._on_frames, self._on_writable)
+        self._channel = Channel(self._socket, self._on_frames)
         self._session = ClientSession(hello, time.monotonic(), random.Random())
         self._on_message = on_message
         self._on_joined = on_joined
@@ -178,9 +185,10 @@ class Connection:
                 self._watch_absence(now)
                 if not self.is_up and not self._waits_for(now):
                     self._redial.waits(now)
-                # libzmq has given up. What it still had to send is lost, as at any end of a connection.
+                # What libzmq still had to send is lost, as at any end of a connection.
                 if self._redial.take(now):
                     log.debug("nothing comes from %s; dialling again", self._server)
+                    self._is_connected = False
                     dial_again(self._socket, self.endpoint)
         finally:
             self._carry_out(self._session.leave())
@@ -221,7 +229,7 @@ class Connection:
             self._changed.set()
 
     def _send(self, message: Message, *frames: Frame) -> bool:
-        return self._channel.send([encode(message), *frames])
+        return self._is_connected and self._channel.send([encode(message), *frames])
 
     def _on_frames(self, frames: list[memoryview]) -> None:
         self._has_ended = False
@@ -250,8 +258,9 @@ class Connection:
         """Return the reason that the server gave recently; "" if it gave none."""
         return self._not_now if now - self._not_now_at < NOT_NOW_HOLDS else ""
 
-    def _on_writable(self) -> None:
+    def _on_connected(self) -> None:
         """Handle a new connection: a HELLO that could not be sent goes out now, not at its next turn."""
+        self._is_connected = True
         if self._unsent_hello is not None and self._send(self._unsent_hello):
             self._unsent_hello = None
 
@@ -261,6 +270,9 @@ class Connection:
         if self.is_up:
             log.warning("the connection to %s has ended; dialling again", self._server)
         self._has_ended = True
+        self._is_connected = False
+        hang_up(self._socket, self.endpoint)
+        self._redial.ended(time.monotonic(), random.uniform(AFTER_AN_END, 2 * AFTER_AN_END))
         self._changed.set()
 
     def _on_refused_handshake(self, reason: str) -> None:
@@ -323,6 +335,11 @@ class Redial:
         if self._quiet_since is None:
             self._quiet_since = now
 
+    def ended(self, now: float, wait: float) -> None:
+        """Note that the connection has ended: dial after `wait` seconds, and then as if there had been
+        none."""
+        self._quiet_since, self._wait = now, wait
+
     def heard(self) -> None:
         """Note that a message has come."""
         self._quiet_since, self._wait = None, FIRST_REDIAL
@@ -337,14 +354,14 @@ class Redial:
         if due is None or now < due:
             return False
         self._quiet_since = now
-        self._wait = min(2 * self._wait, LONGEST_REDIAL)
+        self._wait = min(max(2 * self._wait, FIRST_REDIAL), LONGEST_REDIAL)
         return True
 
 
-class HandshakeWatch:
-    """Calls `on_refused(reason)` once the server has refused the handshake of `socket`, or the two sides
-    disagree about using keys, and `on_ended()` when a connection has ended. `socket` must not have dialled
-    yet: what happened before there was a watch is lost."""
+class ConnectionWatch:
+    """Calls `on_connected()` and `on_ended()` when a connection of `socket` has begun and ended, and
+    `on_refused(reason)` once the server has refused its handshake, or the two sides disagree about using
+    keys. `socket` must not have dialled yet: what happened before there was a watch is lost."""
 
     def __init__(
         self,
@@ -352,13 +369,14 @@ class HandshakeWatch:
         keys: DialKeys | None,
         role: str,
         on_refused: Callable[[str], None],
+        on_connected: Callable[[], None] = lambda: None,
         on_ended: Callable[[], None] = lambda: None,
     ) -> None:
         self._socket, self._keys, self._role = socket, keys, role
-        self._on_refused, self._on_ended = on_refused, on_ended
+        self._on_refused, self._on_connected, self._on_ended = on_refused, on_connected, on_ended
         refused = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-        monitor = socket.get_monitor_socket(refused | zmq.EVENT_DISCONNECTED)
-        self._channel = Channel(monitor, self._on_event)
+        events = refused | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+        self._channel = Channel(socket.get_monitor_socket(events), self._on_event)
 
     def start(self) -> None:
         self._channel.start()
@@ -371,6 +389,8 @@ class HandshakeWatch:
 
     def _on_event(self, frames: list[memoryview]) -> None:
         event = parse_monitor_message([bytes(frame) for frame in frames])
+        if int(event["event"]) == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            self._on_connected()
         if int(event["event"]) == zmq.EVENT_DISCONNECTED:
             self._on_ended()
         if reason := refusal(int(event["event"]), int(event["value"]), self._keys, self._role):

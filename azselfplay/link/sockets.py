@@ -39,7 +39,7 @@ IN_PLACE_FROM = 32 * 1024
 loop)."""
 
 NOW, NOW_AND_MORE = int(zmq.DONTWAIT), int(zmq.DONTWAIT | zmq.SNDMORE)
-EVENTS, READABLE, WRITABLE = int(zmq.EVENTS), int(zmq.POLLIN), int(zmq.POLLOUT)
+EVENTS, READABLE = int(zmq.EVENTS), int(zmq.POLLIN)
 """Plain integers, because `|` and `&` of two flags are four calls of Python functions. A worker handles a
 message every few milliseconds while other processes empty the caches, and each function that must be fetched
 again costs microseconds."""
@@ -93,8 +93,10 @@ def new_dealer(
 ) -> Socket:
     """Return a DEALER for `endpoint` that has not dialled yet. It dials again when a connection is lost.
 
-    `limit`: largest accepted frame, in bytes. `hwm`: messages queued in each direction. Sending while there
-    is no connection fails at once (IMMEDIATE) instead of queueing. `keys`: for a server that requires one.
+    `limit`: largest accepted frame, in bytes. `hwm`: messages queued in each direction. What is sent while
+    there is no connection is queued. The option against that, IMMEDIATE, must stay off: with it, libzmq 4.3.5
+    ends the process (`!_more`, fq.cpp) if a connection breaks between two frames of a message that is being
+    read. `keys`: for a server that requires one.
     """
     socket = context.socket(zmq.DEALER)
     set_common(socket, limit if keys is None else limit + BOX_OVERHEAD, hwm)
@@ -107,7 +109,6 @@ def new_dealer(
     socket.set(zmq.RECONNECT_IVL_MAX, 1_000 if is_local(endpoint) else 30_000)
     if endpoint.startswith("tcp:") and wants_ipv6(urlsplit(endpoint).hostname or ""):
         socket.set(zmq.IPV6, 1)
-    socket.set(zmq.IMMEDIATE, 1)
     return socket
 
 
@@ -124,10 +125,15 @@ def dial(socket: Socket, endpoint: str) -> None:
         ) from error
 
 
-def dial_again(socket: Socket, endpoint: str) -> None:
-    """Replace the connection to `endpoint`, whether libzmq still has one or not."""
+def hang_up(socket: Socket, endpoint: str) -> None:
+    """Drop the connection to `endpoint`, and what is queued for it, whether libzmq still has one or not."""
     with suppress(zmq.ZMQError):  # libzmq has given this endpoint up
         socket.disconnect(endpoint)
+
+
+def dial_again(socket: Socket, endpoint: str) -> None:
+    """Replace the connection to `endpoint`."""
+    hang_up(socket, endpoint)
     socket.connect(endpoint)
 
 
@@ -158,23 +164,19 @@ class Channel:
 
     `on_message(frames)` is called for each message. The views stay valid for as long as they are kept. An
     exception in it reaches the loop's exception handler (`host.aio.run` then ends the process), after
-    reading on has been arranged. `on_writable()` is called once sending works again after `send` returned
-    False.
+    reading on has been arranged.
     """
 
     def __init__(
         self,
         socket: Socket,
         on_message: Callable[[list[memoryview]], None],
-        on_writable: Callable[[], None] | None = None,
     ) -> None:
         self.socket = socket
         self._on_message = on_message
-        self._on_writable = on_writable
         self._loop: asyncio.AbstractEventLoop | None = None
         self._fd = int(socket.get(zmq.FD))
         self._drain_comes = False
-        self._blocked = False
 
     def start(self) -> None:
         """Begin reading. Must be called in the thread of the event loop."""
@@ -207,7 +209,6 @@ class Channel:
                 if error.errno not in (zmq.EAGAIN, zmq.EHOSTUNREACH):
                     raise
                 sent = False
-                self._blocked = error.errno == zmq.EAGAIN
                 if index == 0:
                     break
                 # A pipe may die between two frames: libzmq drops the frames up to the last one, so continue
@@ -235,12 +236,7 @@ class Channel:
         for _ in range(DRAIN_BUDGET):
             if self._loop is None or self.socket.closed:
                 return True
-            events = int(self.socket.get(EVENTS))
-            if self._blocked and events & WRITABLE:
-                self._blocked = False
-                if self._on_writable is not None:
-                    self._on_writable()
-            if not events & READABLE:
+            if not int(self.socket.get(EVENTS)) & READABLE:
                 return True
             frames = receive(self.socket)
             if frames is not None:

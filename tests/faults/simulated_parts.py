@@ -87,7 +87,9 @@ class SimulatedEvaluator:
     def __init__(self, world: World) -> None:
         self._world = world
         self._version = 0
-        self._channel = VirtualChannel(Link(world.net, EVALUATORS), self._on_frames, self._say_ready)
+        link = Link(world.net, EVALUATORS)
+        link.on_connected = self._say_ready
+        self._channel = VirtualChannel(link, self._on_frames)
         self._rings = VirtualDoor(world.net, [RING])
         self._rings.start(self._on_leaves, lambda _peer, _why: None)
 
@@ -135,7 +137,8 @@ class SimulatedRing:
 
     def start(self) -> None:
         self._link = Link(self._net, RING)
-        self._channel = VirtualChannel(self._link, self._on_frames, self._connected)
+        self._link.on_connected = self._connected
+        self._channel = VirtualChannel(self._link, self._on_frames)
 
     def close(self) -> None:
         self._link.close()

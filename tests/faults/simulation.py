@@ -23,7 +23,7 @@ from front_bench import GAME
 from ledger import Ledger, OnDisk, faults, unfinished
 from simulated_parts import BULK, EVALUATORS, LEAVES, SIMULATIONS, Kinds, SimulatedClient, SimulatedRing
 from simulated_weights import is_bad
-from virtual_net import Network, VirtualChannel, VirtualDoor, Weather, dealer_of, until
+from virtual_net import Link, Network, VirtualChannel, VirtualDoor, Weather, dealer_of, until
 from virtual_time import Deadlock, Process, VirtualLoop
 
 import azselfplay.link.connection
@@ -331,9 +331,8 @@ def virtual(world: World) -> Iterator[None]:
         "new_dealer": dealer_of(world.net),
         "dial": lambda *_: None,
         "Channel": VirtualChannel,
+        "ConnectionWatch": _Watch,
     }
-    if hasattr(azselfplay.link.connection, "HandshakeWatch"):  # no keys are used here
-        connection["HandshakeWatch"] = _NoHandshakes
     try:
         with (
             mock.patch.multiple(azselfplay.link.connection, **connection),
@@ -347,11 +346,11 @@ def virtual(world: World) -> Iterator[None]:
         logging.disable(level)
 
 
-class _NoHandshakes:
-    """Replaces `link.connection.HandshakeWatch`, which listens to a real socket."""
+class _Watch:
+    """Replaces `link.connection.ConnectionWatch`, which listens to a real socket. No keys are used here."""
 
-    def __init__(self, *_: object) -> None:
-        """Do nothing: there is nothing to watch."""
+    def __init__(self, link: Link, *arguments: Any) -> None:
+        link.on_connected = arguments[-2]
 
     def start(self) -> None: ...
 

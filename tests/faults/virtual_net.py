@@ -59,6 +59,7 @@ class Link:
         """The number at the door; empty while there is no connection."""
         self.door: VirtualDoor | None = None
         self.channel: VirtualChannel | None = None
+        self.on_connected: Callable[[], None] = lambda: None
         self.closed = False
         self._net = net
         self._rng = net.new_rng()
@@ -148,11 +149,9 @@ class VirtualChannel:
         self,
         link: Link,
         on_message: Callable[[list[memoryview]], None],
-        on_writable: Callable[[], None] | None = None,
     ) -> None:
         self._link = link
         self._on_message = on_message
-        self._on_writable = on_writable
         link.channel = self
 
     def start(self) -> None:
@@ -168,8 +167,7 @@ class VirtualChannel:
         return True
 
     def connected(self) -> None:
-        if self._on_writable is not None:
-            self._in_process(self._on_writable)
+        self._in_process(self._link.on_connected)
 
     def arrived(self, frames: Frames) -> None:
         self._in_process(self._on_message, [memoryview(frame) for frame in frames])

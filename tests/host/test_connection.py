@@ -19,7 +19,7 @@ from azselfplay.host.aio import Stop, run
 from azselfplay.host.exits import Exit, Fatal
 from azselfplay.link import connection as connection_module
 from azselfplay.link import connection as redial
-from azselfplay.link.connection import Connection, ConnectionSettings, HandshakeWatch
+from azselfplay.link.connection import Connection, ConnectionSettings, ConnectionWatch
 from azselfplay.link.sockets import Channel, Context, new_context
 from protocol.curve import CURVE_GREETING
 from protocol.messages import (
@@ -193,16 +193,16 @@ def test_a_server_that_asks_for_a_key_at_once_is_heard(monkeypatch: pytest.Monke
                 pass
         ended.set()
 
-    def watch(*args: Any) -> HandshakeWatch:
+    def watch(*args: Any) -> ConnectionWatch:
         ended.wait(0.3)  # long enough for a handshake, if one had begun
-        return HandshakeWatch(*args)
+        return ConnectionWatch(*args)
 
     async def script(context: Context) -> None:
         settings = ConnectionSettings(max_wait=60.0)
         endpoint = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
         await Connection(context, endpoint, HELLO, on_message=lambda *_: None, settings=settings).run()
 
-    monkeypatch.setattr(connection_module, "HandshakeWatch", watch)
+    monkeypatch.setattr(connection_module, "ConnectionWatch", watch)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = threading.Thread(target=ask_for_a_key)
         server.start()

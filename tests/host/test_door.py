@@ -98,7 +98,7 @@ def test_a_libzmq_dealer_gets_its_messages_back_in_order(endpoint: str) -> None:
                 assert dialled.send([sent.to_bytes(4, "big"), bytes(size(sent))])
                 sent += 1
 
-        dialled = Channel(dealer(context, endpoint), on_message, lambda: dialled.send([b"join"]))
+        dialled = Channel(dealer(context, endpoint), on_message)
         dialled.start()
         dialled.send([b"join"])
         async with asyncio.timeout(60):

@@ -29,3 +29,10 @@ def test_a_message_ends_the_silence() -> None:
     assert (redial.due(), redial.take(1e9)) == (None, False)
     redial.waits(100.0)
     assert redial.due() == 100.0 + FIRST_REDIAL
+
+
+def test_the_end_of_a_connection_is_followed_by_a_dial_soon_and_then_by_the_usual_waits() -> None:
+    redial = Redial()
+    redial.ended(10.0, 0.3)
+    assert [redial.take(10.2), redial.take(10.3)] == [False, True]
+    assert redial.due() == 10.3 + FIRST_REDIAL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,10 +49,6 @@ def test_bursts_both_ways_lose_no_message(endpoint: str) -> None:
                 assert dialled.send([number.to_bytes(4, "little"), np.arange(4, dtype=np.uint64)])
             sent += BURST
 
-        def start_sending() -> None:
-            send_burst()
-            send_burst()
-
         def on_return(frames: list[memoryview]) -> None:
             returned.append(int.from_bytes(frames[0], "little"))
             assert np.array_equal(np.frombuffer(frames[1], np.uint64), np.arange(4))
@@ -60,11 +57,12 @@ def test_bursts_both_ways_lose_no_message(endpoint: str) -> None:
             elif len(returned) % BURST == 0 and sent < MESSAGES:
                 send_burst()
 
-        dialled = Channel(dealer(context, endpoint, hwm=1000), on_return, start_sending)
+        dialled = Channel(dealer(context, endpoint, hwm=1000), on_return)
         dialled.start()
-        assert not dialled.send([b"nobody listens yet"])
+        send_burst()
         served = Channel(router(context, [endpoint], hwm=1000), echo_in_bursts)
         served.start()
+        send_burst()
         async with asyncio.timeout(240):
             await stop.finishing.wait()
         dialled.close()
@@ -105,6 +103,36 @@ def test_a_failing_callback_does_not_stop_the_reading(tmp_path: Path) -> None:
     run(main)
     assert seen == [b"good", b"bad", b"good", b"last"]
     assert len(errors) == 1
+
+
+CUT_SHORT = """
+import sys, time
+from router_socket import router
+from azselfplay.link.sockets import NOW, dealer, new_context
+
+context, endpoint = new_context(), sys.argv[1]
+server, client = router(context, [endpoint]), dealer(context, endpoint)
+client.send(b"hello")
+peer = server.recv_multipart()[0]
+for _ in range(50):
+    server.send_multipart([peer, b"header", b"array"])
+client.poll()
+time.sleep(0.2)
+for _ in range(99):
+    frame = client.recv(NOW, copy=False)
+server.close(0)
+time.sleep(0.5)
+print(bytes(client.recv(NOW)))
+"""
+"""libzmq looks for news of its connections at every hundredth frame that is read: here in the middle of a
+message."""
+
+
+def test_a_server_that_goes_in_the_middle_of_a_message_does_not_end_its_peer(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CUT_SHORT, f"ipc://{tmp_path}/s"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, timeout=240, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "b'array'\n"), done.stderr
 
 
 def test_an_address_that_is_not_there_may_come() -> None:
