@@ -37,18 +37,11 @@ run: $(INSTALLED)
 # tests/longest_first.py; pytest-xdist would begin with the files of most tests, and end with those of minutes.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-# Rules, search, sampler and verification with every index of compiled code checked (checks are a matter of a whole
-# process), the rest as users run it, and so what ARGS selects.
-BOUNDED := tests/games tests/search $(addprefix tests/trainer/test_,window.py window_bounds.py verify.py chess_targets.py)
+# With every index of compiled code checked, also in the processes that tests start: so it is compiled only once.
 test: $(INSTALLED)
-ifeq ($(strip $(ARGS)),)
-	NUMBA_BOUNDSCHECK=1 $(PYTEST) $(BOUNDED)
-	$(PYTEST) $(addprefix --ignore=,$(BOUNDED))
-else
-	$(PYTEST) $(ARGS)
-endif
+	NUMBA_BOUNDSCHECK=1 $(PYTEST) $(ARGS)
 
-# Everything, without checks in compiled code, with more examples for hypothesis from a new seed each time, which is printed.
+# Everything, with compiled code as users run it, with more examples for hypothesis from a new seed each time, which is printed.
 test-nightly: $(INSTALLED)
 	$(PYTEST) -m 'not oracle' --hypothesis-profile nightly $(ARGS)
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from azselfplay.games.bits import ONE, ZERO, count_trailing_zeros
-from azselfplay.games.jit import jit, signed
+from azselfplay.games.jit import copy, jit, signed
 
 Numbers = npt.NDArray[np.integer]
 
@@ -129,7 +129,7 @@ def reorder(counts: U16, actions: U16, ascending: U16, ranks: U16, out: U16) -> 
     for row in range(len(counts)):
         end = at + signed(counts[row])
         if is_ascending(actions[at:end]):
-            out[at:end] = ascending[at:end]
+            copy(ascending[at:end], out[at:end])
         else:
             reorder_row(actions[at:end], ascending[at:end], ranks, out[at:end])
         at = end

@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 from torch import Tensor
 
 from azselfplay.games.bits import ONE, ZERO, count_ones, count_trailing_zeros
-from azselfplay.games.jit import jit, kernel
+from azselfplay.games.jit import copy, jit, kernel
 
 F32 = npt.NDArray[np.float32]
 U16 = npt.NDArray[np.uint16]
@@ -177,12 +177,12 @@ def squeeze_excite_add(
                 mean[c] += load(y[row, cell, c])
         # The inner loops go through outputs, which are neighbours in memory; so Numba finds vector
         # instructions, and no sum has to be made across a vector.
-        hidden[:] = squeeze_bias
+        copy(squeeze_bias, hidden)
         for c in range(channels):
             share = mean[c] / np.float32(cells)
             for h in range(hidden.shape[0]):
                 hidden[h] += share * squeeze[c, h]
-        gates[:] = excite_bias
+        copy(excite_bias, gates)
         for h in range(hidden.shape[0]):
             if hidden[h] > ZERO_F32:  # ReLU, and half of them need no work
                 for g in range(gates.shape[0]):
@@ -303,7 +303,7 @@ def win_draw_loss(x: Activations, narrow: Layer, hidden: Layer, out: Layer, wdl:
     wide = np.empty(hidden.bias.shape[0], np.float32)
     for row in range(wdl.shape[0]):
         pointwise(x, row, narrow, turned, flat)
-        wide[:] = hidden.bias  # ReLU follows where they are read
+        copy(hidden.bias, wide)  # ReLU follows where they are read
         add_products(flat, hidden.weight, wide)
         for i in range(out.bias.shape[0]):
             total = out.bias[i]

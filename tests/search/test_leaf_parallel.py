@@ -48,13 +48,13 @@ def check_counts(tree: ParallelTree) -> None:
     """Check that every expanded edge has one visit for itself and one for each visit below, and that nothing
     is in flight."""
     assert tree.root_visit_count == 1 + tree.edges_of(0)["visits"].sum()
-    for node in range(tree.node_count):
-        assert not tree.edges_of(node)["in_flight"].any()
-        for edge in tree.edges_of(node).copy():
-            if edge["child"] >= 0:
-                assert edge["visits"] == 1 + tree.edges_of(int(edge["child"]))["visits"].sum()
-            elif edge["child"] == -1:
-                assert edge["visits"] == 0
+    nodes = [tree.edges_of(node) for node in range(tree.node_count)]
+    below = np.array([edges["visits"].sum() for edges in nodes])
+    edges = np.concatenate(nodes)
+    assert not edges["in_flight"].any()
+    visits, child = edges["visits"], edges["child"]
+    assert (visits[child >= 0] == 1 + below[child[child >= 0]]).all()
+    assert not visits[child == -1].any()
 
 
 @pytest.mark.parametrize("name", GAME_NAMES)
